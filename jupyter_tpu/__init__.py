@@ -1,0 +1,35 @@
+"""Google Cloud TPUs as part of the notebook.
+
+The rooms of the house, and the arrows between them, are in setup.cfg; each room's
+``__init__.py`` says what it is for and hands out its public names.
+"""
+
+from typing import Any
+
+try:
+    from ._version import __version__
+except ImportError:  # a source tree that was never installed
+    __version__ = "0+unknown"
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    return [{"src": "labextension", "dest": "jupyter-tpu"}]
+
+
+def _jupyter_server_extension_points() -> list[dict[str, Any]]:
+    from .server import TPUExtension
+
+    return [{"module": "jupyter_tpu", "app": TPUExtension}]
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """``%load_ext jupyter_tpu``: the ``%tpu`` and ``%%tpu`` magics."""
+    from .magics import load
+
+    load(ipython)
+
+
+def unload_ipython_extension(ipython: Any) -> None:
+    from .magics import unload
+
+    unload(ipython)

@@ -1,0 +1,23 @@
+"""What the catalog hands out."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class AcceleratorType(Struct, kw_only=True, frozen=True):
+    """A TPU type and what its name means."""
+
+    name: str  # "v5litepod-8"
+    generation: str  # "v5e"
+    meaning: str  # "8 chips · 1 host · 128 GB HBM"
+    chips: int
+    hosts: int
+    chips_per_host: int
+    devices: int  # what jax.devices() lists over all hosts
+    devices_per_host: int
+    hbm_gib: float  # over all chips
+    topology: str  # "2x4"
+    config_type: str  # AcceleratorConfig.Type: "V5LITE_POD"
+    version: str  # the runtime image that fits it
+    zones: tuple[str, ...]  # where it is offered, as far as known

@@ -1,0 +1,106 @@
+"""Reading the tables: each type with what its name means."""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+from math import prod
+
+from .models import AcceleratorType
+from .tables import GENERATIONS, SIZES, VERSIONS
+
+
+class UnknownType(LookupError):
+    """No TPU type has that name; the message suggests the nearest ones."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.suggestions = tuple(_near(name))
+        sentence = f"There is no TPU type {name!r}."
+        if self.suggestions:
+            sentence += f" Did you mean {' or '.join(self.suggestions)}?"
+        super().__init__(sentence)
+
+
+@cache
+def types() -> tuple[AcceleratorType, ...]:
+    """All types, by generation and size."""
+    generations = {generation.name: generation for generation in GENERATIONS}
+    found = []
+    for generation_name, number, topology, chips_per_host, zones in SIZES:
+        generation = generations[generation_name]
+        chips = prod(int(side) for side in topology.split("x"))
+        hosts = chips // chips_per_host
+        hbm = chips * generation.hbm_gib_per_chip
+        found.append(
+            AcceleratorType(
+                name=f"{generation.prefix}-{number}",
+                generation=generation.name,
+                meaning=_meaning(chips, hosts, hbm),
+                chips=chips,
+                hosts=hosts,
+                chips_per_host=chips_per_host,
+                devices=chips * generation.devices_per_chip,
+                devices_per_host=chips_per_host * generation.devices_per_chip,
+                hbm_gib=float(hbm),
+                topology=topology,
+                config_type=generation.config_type,
+                version=generation.image,
+                zones=tuple(sorted(zones.split())),
+            )
+        )
+    return tuple(found)
+
+
+def accelerator_type(name: str) -> AcceleratorType:
+    """The type called *name*; raises `UnknownType`, which suggests near names."""
+    try:
+        return _by_name()[name]
+    except KeyError:
+        raise UnknownType(name) from None
+
+
+@cache
+def zones() -> tuple[str, ...]:
+    """All zones with TPUs, as far as known, in alphabetical order."""
+    return tuple(sorted({zone for kind in types() for zone in kind.zones}))
+
+
+def is_zone(name: str) -> bool:
+    """Whether *name* is a zone with TPUs, as far as known."""
+    return name in zones()
+
+
+def types_in(zone: str) -> tuple[AcceleratorType, ...]:
+    """The types offered in *zone*, as far as known; empty for a zone that is not known."""
+    return tuple(kind for kind in types() if zone in kind.zones)
+
+
+def versions() -> tuple[str, ...]:
+    """Runtime images, those in use today first."""
+    return VERSIONS
+
+
+@cache
+def _by_name() -> dict[str, AcceleratorType]:
+    return {kind.name: kind for kind in types()}
+
+
+def _near(name: str) -> list[str]:
+    # "v5e-8" is how people say it; the API says "v5litepod-8".
+    for generation in GENERATIONS:
+        said = f"{generation.name}-"
+        if name.startswith(said) and generation.prefix != generation.name:
+            meant = generation.prefix + name[len(said) - 1 :]
+            if meant in _by_name():
+                return [meant]
+    return difflib.get_close_matches(name.lower(), _by_name(), n=3, cutoff=0.6)
+
+
+def _meaning(chips: int, hosts: int, hbm_gib: int) -> str:
+    memory = f"{hbm_gib} GB" if hbm_gib < 10_000 else f"{hbm_gib / 1024:.0f} TB"
+    return f"{_count(chips, 'chip')} · {_count(hosts, 'host')} · {memory} HBM"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

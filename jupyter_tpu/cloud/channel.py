@@ -1,0 +1,103 @@
+"""The API client, with Google's channel and credentials or the emulator's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import Reason, TPUError
+from . import gcloud
+from .target import EmulatorAddress
+
+if TYPE_CHECKING:
+    from google.cloud.tpu_v2 import TpuAsyncClient
+
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+LOGIN = "Log in with `gcloud auth application-default login`."
+
+#: Looking for credentials may ask a metadata server that does not answer.
+_CREDENTIALS_LIMIT = 30.0  # seconds
+
+
+async def google_client() -> TpuAsyncClient:
+    """A client with Application Default Credentials; NO_CREDENTIALS where there are none."""
+    from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
+
+    try:
+        credentials = await asyncio.wait_for(
+            asyncio.to_thread(_default_credentials), _CREDENTIALS_LIMIT
+        )
+    except DefaultCredentialsError as error:
+        if gcloud.credentials_file() is None:
+            message = "No Google Cloud credentials were found on this machine."
+        else:
+            message = f"The Google Cloud credentials can't be used: {first_sentence(str(error))}"
+        raise TPUError(message, Reason.NO_CREDENTIALS, LOGIN) from error
+    except (GoogleAuthError, asyncio.TimeoutError) as error:
+        raise TPUError(
+            "The Google Cloud credentials can't be loaded: "
+            + (first_sentence(str(error)) or "no answer in time."),
+            Reason.NO_CREDENTIALS,
+            LOGIN,
+        ) from error
+    from google.cloud.tpu_v2 import TpuAsyncClient
+
+    return TpuAsyncClient(credentials=credentials)
+
+
+def _default_credentials():
+    import google.auth
+
+    path = gcloud.credentials_file()
+    named = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
+    if path is None and named:  # it goes first, so logging in would not help
+        raise TPUError(
+            f"GOOGLE_APPLICATION_CREDENTIALS names {named}, and there is no such file.",
+            Reason.NO_CREDENTIALS,
+            "Correct it, or unset it and log in with `gcloud auth application-default login`.",
+        )
+    if path is None:  # a service account of the machine, or none
+        return google.auth.default(scopes=[SCOPE])[0]
+    # default() would find the same file, but runs gcloud to learn a project we don't need. Like
+    # default() we may use any kind of credentials: the file is the user's own.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return google.auth.load_credentials_from_file(str(path), scopes=[SCOPE])[0]
+
+
+def emulator_client(address: EmulatorAddress) -> TpuAsyncClient:
+    """A client for the emulator: gRPC's local credentials, which only accept this machine as the
+    peer, composed with a call credential that carries the emulator's token.
+    """
+    import grpc
+    from google.cloud.tpu_v2 import TpuAsyncClient
+    from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcAsyncIOTransport
+
+    class Token(grpc.AuthMetadataPlugin):
+        def __call__(self, context, callback) -> None:
+            try:
+                token = Path(address.token_file).read_text(encoding="ascii").strip()
+            except OSError as error:
+                callback((), error)
+            else:
+                callback((("authorization", f"Bearer {token}"),), None)
+
+    channel = grpc.aio.secure_channel(
+        address.grpc,
+        grpc.composite_channel_credentials(
+            grpc.local_channel_credentials(), grpc.metadata_call_credentials(Token())
+        ),
+        # A proxy that is set for the internet must not get calls to this machine.
+        options=[("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)],
+    )
+    return TpuAsyncClient(transport=TpuGrpcAsyncIOTransport(channel=channel))
+
+
+def first_sentence(text: str) -> str:
+    """The first line of *text* up to the end of its first sentence."""
+    line = text.strip().partition("\n")[0]
+    head, dot, _ = line.partition(". ")
+    return head + dot.strip()

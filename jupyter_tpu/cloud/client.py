@@ -1,0 +1,282 @@
+"""`Cloud`: the one place that calls Google, or the emulator in its place."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+from ..errors import Reason, TPUError
+from .channel import emulator_client, google_client
+from .models import GuestAttributes, Node, NodeList, NodeName, NodeSpec
+from .nodes import message_of, node_of
+from .operations import finished
+from .reasons import call_error
+from .target import EmulatorAddress, Target, read_emulator
+
+if TYPE_CHECKING:
+    from google.cloud.tpu_v2 import TpuAsyncClient
+
+#: Deadlines of single calls, in seconds.
+_READ = 20.0
+_WRITE = 60.0
+
+#: Seconds between tries of a read that found no server; an emulator is there or it is not.
+_READ_PAUSES = (0.3, 1.0, 2.0)
+_EMULATOR_PAUSES = (0.2, 0.5)
+
+
+class Cloud:
+    """Cloud TPU of one target.
+
+    Cheap to construct: files are read and the client is made at the first call. Belongs to the
+    event loop of that call. All coroutines raise :class:`~jupyter_tpu.errors.TPUError`:
+    NO_CREDENTIALS, NO_PROJECT, PERMISSION, NOT_FOUND, EXISTS, INVALID, CONFLICT, QUOTA,
+    NO_CAPACITY, UNAVAILABLE, TIMEOUT (each call has a deadline).
+    """
+
+    def __init__(self, target: Target | None = None) -> None:
+        self.target = target if target is not None else Target.from_environment()
+        self._connected: TpuAsyncClient | None = None
+        self._connected_to: EmulatorAddress | None = None
+        self._address: EmulatorAddress | None = None
+        self._address_time = 0  # of the state file, ns
+        self._lock: asyncio.Lock | None = None  # so that one client is made at a time
+
+    # ---- what it is ----------------------------------------------------------------------
+
+    @property
+    def emulated(self) -> bool:
+        """Whether TPUs here are emulated ones."""
+        return self.target.emulator is not None
+
+    @property
+    def identity(self) -> str:
+        """ "google", or "emulator:ID"; UNAVAILABLE where the emulator's file is missing."""
+        return f"emulator:{self._emulator().id}" if self.emulated else "google"
+
+    @property
+    def project(self) -> str:
+        """The project of new TPUs and of lists; NO_PROJECT where none is set."""
+        if self.target.project:
+            return self.target.project
+        if self.emulated:
+            return self._emulator().project
+        raise TPUError(
+            "No Google Cloud project is set.",
+            Reason.NO_PROJECT,
+            "Set one with `gcloud config set project PROJECT`.",
+        )
+
+    @property
+    def zone(self) -> str | None:
+        """The default zone, if one is set."""
+        if self.target.zone or not self.emulated:
+            return self.target.zone
+        return self._emulator().zone
+
+    def _emulator(self) -> EmulatorAddress:
+        """The emulator's address, read again when its state file has changed."""
+        path = self.target.emulator
+        assert path is not None
+        try:
+            changed = os.stat(path).st_mtime_ns
+        except OSError:
+            changed = 0
+        if self._address is None or changed != self._address_time:
+            self._address = read_emulator(path)
+            self._address_time = changed
+        return self._address
+
+    # ---- nodes ---------------------------------------------------------------------------
+
+    async def list_nodes(self, zone: str = "-") -> NodeList:
+        """The nodes of *zone*, "-" for all zones, with the zones that did not answer."""
+        nodes: list[Node] = []
+        unreachable: set[str] = set()
+        token = ""
+        while True:
+            request = {"parent": self._parent(zone), "page_token": token}
+            pager = await self._read("list_nodes", request)
+            page = await anext(pager.pages)
+            nodes += map(node_of, page.nodes)
+            unreachable.update(path.rpartition("/")[2] for path in page.unreachable)
+            token = page.next_page_token
+            if not token:
+                return NodeList(nodes=tuple(nodes), unreachable=tuple(sorted(unreachable)))
+
+    async def get_node(self, name: NodeName) -> Node:
+        """The node as it is now; NOT_FOUND where there is none."""
+        return node_of(await self._read("get_node", {"name": name.path}))
+
+    async def create_node(self, name: NodeName, spec: NodeSpec) -> Node:
+        """Creates a node and waits for it.
+
+        Capacity shows only while waiting (NO_CAPACITY), quota at once (QUOTA). Cancelling the
+        task ends the waiting, not the creation.
+        """
+        request = {
+            "parent": f"projects/{name.project}/locations/{name.zone}",
+            "node_id": name.node,
+            "node": message_of(spec),
+        }
+        await self._change("create_node", request, f"creating {name.node}", name)
+        return await self.get_node(name)
+
+    async def delete_node(self, name: NodeName) -> None:
+        """Deletes a node and waits until it is gone; NOT_FOUND where there is none."""
+        await self._change("delete_node", {"name": name.path}, f"deleting {name.node}", name)
+
+    async def start_node(self, name: NodeName) -> Node:
+        """Starts a stopped node and waits for it; NO_CAPACITY is possible here too."""
+        await self._change("start_node", {"name": name.path}, f"starting {name.node}", name)
+        return await self.get_node(name)
+
+    async def stop_node(self, name: NodeName) -> Node:
+        """Stops a node and waits; its disk stays."""
+        await self._change("stop_node", {"name": name.path}, f"stopping {name.node}", name)
+        return await self.get_node(name)
+
+    async def add_ssh_key(self, name: NodeName, user: str, public_key: str) -> bool:
+        """Lets *public_key* ("ssh-ed25519 AAAA…") log in as *user*, as gcloud does it.
+
+        Adds a line to the node's metadata ``ssh-keys``; other lines stay. Returns False where it
+        was there already. Another change of the node under way (409) is waited for, up to a
+        minute.
+        """
+        from google.cloud import tpu_v2
+
+        kind, blob = public_key.split()[:2]
+        line = f"{user}:{kind} {blob} {user}"
+        pauses = iter((0.3, 0.7, 1.5, 3.0, 5.0, 8.0, 10.0, 15.0, 15.0))
+        while True:
+            node = await self.get_node(name)
+            if has_ssh_key(node, user, public_key):
+                return False
+            lines = [*filter(None, node.metadata.get("ssh-keys", "").splitlines()), line]
+            metadata = {**node.metadata, "ssh-keys": "\n".join(lines)}
+            request = {
+                "node": tpu_v2.Node(name=name.path, metadata=metadata),
+                "update_mask": {"paths": ["metadata"]},
+            }
+            try:
+                await self._change("update_node", request, f"adding a key to {name.node}", name)
+            except TPUError as error:
+                pause = next(pauses, None)
+                if error.reason is not Reason.CONFLICT or pause is None:
+                    raise
+                await asyncio.sleep(pause)
+            else:
+                return True
+
+    async def guest_attributes(self, name: NodeName) -> list[GuestAttributes]:
+        """What the hosts published about themselves, one dictionary per worker, in order."""
+        answer = await self._read("get_guest_attributes", {"name": name.path})
+        return [
+            {(item.namespace, item.key): item.value for item in worker.query_value.items}
+            for worker in answer.guest_attributes
+        ]
+
+    # ---- what is offered -------------------------------------------------------------------
+
+    async def locations(self) -> tuple[str, ...]:
+        """The zones in which Google offers Cloud TPU to the project, sorted."""
+        names: list[str] = []
+        token = ""
+        while True:
+            request = {"name": f"projects/{self.project}", "page_token": token}
+            page = await self._read("list_locations", request)
+            names += (location.location_id for location in page.locations)
+            token = page.next_page_token
+            if not token:
+                return tuple(sorted(names))
+
+    async def accelerator_types(self, zone: str) -> tuple[str, ...]:
+        """The types offered in *zone*, in Google's order."""
+        return await self._all("list_accelerator_types", zone, "accelerator_types", "type_")
+
+    async def runtime_versions(self, zone: str) -> tuple[str, ...]:
+        """The runtime images offered in *zone*, in Google's order."""
+        return await self._all("list_runtime_versions", zone, "runtime_versions", "version")
+
+    async def _all(self, method: str, zone: str, field: str, attribute: str) -> tuple[str, ...]:
+        names: list[str] = []
+        token = ""
+        while True:
+            request = {"parent": self._parent(zone), "page_token": token}
+            page = await anext((await self._read(method, request)).pages)
+            names += (getattr(item, attribute) for item in getattr(page, field))
+            token = page.next_page_token
+            if not token:
+                return tuple(names)
+
+    # ---- calls -----------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Closes the channel; a later call would open another."""
+        client, self._connected = self._connected, None
+        if client is not None:
+            await client.transport.close()
+
+    def _parent(self, zone: str) -> str:
+        return f"projects/{self.project}/locations/{zone}"
+
+    async def _client(self) -> TpuAsyncClient:
+        address = self._emulator() if self.emulated else None
+        if self._connected is not None and address is self._connected_to:
+            return self._connected
+        if self._lock is None:
+            self._lock = asyncio.Lock()
+        async with self._lock:
+            if address is not self._connected_to:
+                await self.close()  # the emulator was started again, on other ports
+            if self._connected is None:
+                self._connected = (
+                    emulator_client(address) if address is not None else await google_client()
+                )
+                self._connected_to = address
+            return self._connected
+
+    async def _call(self, method: str, request: Any, timeout: float) -> Any:
+        from google.api_core.exceptions import GoogleAPICallError
+
+        client = await self._client()
+        try:
+            return await getattr(client, method)(request=request, timeout=timeout, retry=None)
+        except GoogleAPICallError as error:
+            problem = call_error(
+                error,
+                timeout=timeout,
+                project=self.target.project or "",
+                emulated=self.emulated,
+            )
+            if problem.reason is Reason.NO_CREDENTIALS and self._connected is client:
+                self._connected = None  # so that a login since then is seen by the next call
+            raise problem from error
+
+    async def _read(self, method: str, request: Any) -> Any:
+        """A call that may be repeated; it is, where no server was found."""
+        for pause in _EMULATOR_PAUSES if self.emulated else _READ_PAUSES:
+            try:
+                return await self._call(method, request, _READ)
+            except TPUError as error:
+                if error.reason is not Reason.UNAVAILABLE:
+                    raise
+            await asyncio.sleep(pause)
+        return await self._call(method, request, _READ)
+
+    async def _change(self, method: str, request: Any, what: str, name: NodeName) -> None:
+        """A call that starts a long-running operation, and the wait for its end."""
+        started = await self._call(method, request, _WRITE)
+
+        async def look(operation: str) -> Any:
+            return await self._call("get_operation", {"name": operation}, _READ)
+
+        await finished(started.operation, look, what=what, project=name.project)
+
+
+def has_ssh_key(node: Node, user: str, public_key: str) -> bool:
+    """Whether the node's metadata lets *public_key* log in as *user*."""
+    blob = public_key.split()[1]
+    lines = node.metadata.get("ssh-keys", "").splitlines()
+    return any(line.startswith(f"{user}:") and blob in line.split() for line in lines)

@@ -1,0 +1,70 @@
+"""Waiting for long-running operations: quick first, then slower, never for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING
+
+from ..errors import Reason, TPUError
+from .reasons import operation_error
+
+if TYPE_CHECKING:
+    from google.longrunning.operations_pb2 import Operation
+
+#: Google gives up on capacity after about a minute; gcloud on the operation after half an hour.
+LIMIT = 1800.0  # seconds
+
+#: A poll may fail for Google's or the network's sake; the operation goes on over there.
+_PASSING = (Reason.UNAVAILABLE, Reason.TIMEOUT)
+_PATIENCE = 300.0  # seconds of nothing but failing polls
+
+
+def pauses(first: float = 0.2, factor: float = 1.4, longest: float = 5.0) -> Iterator[float]:
+    """Seconds to wait before each look at the operation."""
+    pause = first
+    while True:
+        yield pause
+        pause = min(longest, pause * factor)
+
+
+async def finished(
+    operation: Operation,
+    look: Callable[[str], Awaitable[Operation]],
+    *,
+    what: str,
+    project: str = "",
+    limit: float = LIMIT,
+) -> None:
+    """Returns when *operation* is done; raises what it failed with.
+
+    Parameters
+    ----------
+    operation: as the call that started it answered.
+    look: asks for an operation by its name; raises TPUError.
+    what: "creating my-tpu", for the message.
+    limit: seconds; TIMEOUT after that. The operation goes on over there, and so it does when
+        the waiting task is cancelled.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + limit
+    answered = loop.time()
+    for pause in pauses():
+        if operation.done:
+            break
+        if loop.time() + pause > end:
+            raise TPUError(
+                f"{what[:1].upper()}{what[1:]} did not finish within {limit / 60:.0f} minutes.",
+                Reason.TIMEOUT,
+                "It may still succeed: look at the list of TPUs.",
+            )
+        await asyncio.sleep(pause)
+        try:
+            operation = await look(operation.name)
+        except TPUError as error:
+            if error.reason not in _PASSING or loop.time() - answered > _PATIENCE:
+                raise
+        else:
+            answered = loop.time()
+    if operation.HasField("error"):
+        raise operation_error(operation.error.code, operation.error.message, project=project)

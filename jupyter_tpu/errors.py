@@ -1,0 +1,60 @@
+"""What can go wrong, as the few reasons that every face shows.
+
+An error is raised where it is known, with one sentence that says what happened, a reason that
+programs can branch on and a hint that says what to do next. Faces translate it once: the server
+into a status and a JSON body, the command line into one line on stderr.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Reason(str, Enum):
+    """Why something failed; the words of the REST contract."""
+
+    INVALID = "INVALID"  # the request itself: a name, a type, a zone, a body
+    NO_CREDENTIALS = "NO_CREDENTIALS"
+    NO_PROJECT = "NO_PROJECT"
+    PERMISSION = "PERMISSION"
+    NOT_FOUND = "NOT_FOUND"
+    EXISTS = "EXISTS"
+    CONFLICT = "CONFLICT"  # not possible in the state that the thing is in
+    KERNELS_RUNNING = "KERNELS_RUNNING"  # would end somebody's kernels; needs a confirmation
+    QUOTA = "QUOTA"
+    NO_CAPACITY = "NO_CAPACITY"
+    UNREACHABLE = "UNREACHABLE"
+    HOST_KEY = "HOST_KEY"  # the host shows another key than the pinned one
+    KEY_FILE = "KEY_FILE"  # our own private key: unreadable or open to others
+    NO_PYTHON = "NO_PYTHON"
+    DISK_FULL = "DISK_FULL"
+    ENVIRONMENT = "ENVIRONMENT"  # making an environment failed
+    CPU_FALLBACK = "CPU_FALLBACK"  # JAX does not see the host's TPU chips
+    TIMEOUT = "TIMEOUT"
+    CANCELLED = "CANCELLED"
+    INTERRUPTED = "INTERRUPTED"  # the server was stopped in the middle; can be resumed
+    UNAVAILABLE = "UNAVAILABLE"  # Google's side, for now
+    INTERNAL = "INTERNAL"
+
+
+class TPUError(Exception):
+    """A failure a person should read.
+
+    Parameters
+    ----------
+    message: one sentence, what happened; no stack, no secret.
+    reason: what programs branch on.
+    hint: what to do next; "" where nothing can be said.
+    """
+
+    def __init__(self, message: str, reason: Reason = Reason.INTERNAL, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.reason = Reason(reason)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+    def __reduce__(self):
+        return (type(self), (self.message, self.reason, self.hint))
