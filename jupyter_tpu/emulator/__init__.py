@@ -1,0 +1,9 @@
+"""Cloud TPU on this machine: the API from one model, hosts as real processes behind real SSH.
+
+`serve` runs one; clients find it by its state file, `EmulatorState`.
+"""
+
+from .files import EmulatorState, default_state_dir, state_file
+from .service import environment_lines, serve
+
+__all__ = ["EmulatorState", "default_state_dir", "environment_lines", "serve", "state_file"]

@@ -1,0 +1,52 @@
+"""The emulator's own calls, under ``/emulator/v1/``: faults to make, hosts to look at."""
+
+from __future__ import annotations
+
+import msgspec
+from aiohttp import web
+
+from . import refusals
+from .engine import Engine
+from .records import IMMEDIATE, Fault
+from .rest import json_body
+
+
+def add_routes(app: web.Application, engine: Engine) -> None:
+    """GET/POST/DELETE ``faults``, DELETE ``faults/{id}``, GET ``hosts``."""
+
+    async def add_fault(request: web.Request) -> web.Response:
+        try:
+            fault = msgspec.convert(await json_body(request), Fault)
+        except msgspec.ValidationError as error:
+            raise refusals.invalid_field(f"not a fault: {error}") from None
+        if fault.kind in IMMEDIATE:
+            if not fault.node:
+                raise refusals.invalid_field(f"the fault {fault.kind} needs a node")
+            engine.strike(fault, engine.model.find_node(fault.node))
+        else:
+            engine.model.add_fault(fault)
+        return web.json_response(msgspec.to_builtins(fault))
+
+    async def list_faults(request: web.Request) -> web.Response:
+        faults = list(engine.model.faults.values())
+        return web.json_response({"faults": msgspec.to_builtins(faults)})
+
+    async def clear_faults(request: web.Request) -> web.Response:
+        engine.model.faults.clear()
+        return web.json_response({})
+
+    async def remove_fault(request: web.Request) -> web.Response:
+        name = request.match_info["id"]
+        if engine.model.faults.pop(name, None) is None:
+            raise refusals.not_found(f"faults/{name}")
+        return web.json_response({})
+
+    async def list_hosts(request: web.Request) -> web.Response:
+        return web.json_response({"hosts": await engine.describe_hosts()})
+
+    root = "/emulator/v1"
+    app.router.add_post(f"{root}/faults", add_fault)
+    app.router.add_get(f"{root}/faults", list_faults)
+    app.router.add_delete(f"{root}/faults", clear_faults)
+    app.router.add_delete(f"{root}/faults/{{id}}", remove_fault)
+    app.router.add_get(f"{root}/hosts", list_hosts)

@@ -1,0 +1,315 @@
+"""Does what the model's operations ask for: starts, stops and removes hosts, and reports back.
+
+One task per operation under way; each is owned here and ended by `close`. The model's memory is
+written after every change, so that an emulator that is killed goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from ..errors import TPUError
+from . import refusals
+from .files import StateFolder
+from .hosts import HostSpec, RunningHost, Runtime
+from .model import Model
+from .records import Fault, HostRecord, NodeRecord, OperationRecord
+from .users import authorized
+from .variables import host_variables, lacks
+
+log = logging.getLogger(__name__)
+
+INTERNAL = 13
+STARTS_AT_ONCE = 8  # hosts; more only make the machine wait
+START_LIMIT = 120.0  # seconds for one host
+
+
+class Engine:
+    """The hosts of a model.
+
+    *delay*: seconds that a create, start, stop or delete takes at least.
+    """
+
+    def __init__(
+        self, model: Model, runtime: Runtime, folder: StateFolder, *, delay: float = 1.5
+    ) -> None:
+        self.model = model
+        self._runtime = runtime
+        self._folder = folder
+        self._delay = delay
+        self._hosts: dict[str, dict[int, RunningHost]] = {}  # node's path → worker → host
+        self._tasks: dict[asyncio.Task[None], str] = {}  # → the node's path
+        self._extra: set[asyncio.Task[None]] = set()  # faults at work
+        self._starts = asyncio.Semaphore(STARTS_AT_ONCE)
+
+    async def open(self) -> None:
+        """Starts the hosts that should run, and goes on with what was under way."""
+        busy = {operation.target for operation in self.model.under_way()}
+        ready = [
+            node
+            for node in self.model.nodes.values()
+            if node.state == "READY" and node.path not in busy
+        ]
+        await asyncio.gather(*map(self._start_again, ready))
+        self.save()
+        for operation in self.model.under_way():
+            self.begin(operation)
+
+    async def _start_again(self, node: NodeRecord) -> None:
+        """After a restart of the emulator; a node whose hosts don't come up is stopped."""
+        try:
+            await self._start_hosts(node)
+        except (OSError, TPUError) as error:
+            log.warning("the hosts of %s did not start: %s", node.path, error)
+            await self._end_hosts(node.path)
+            node.state, node.health, node.health_description = "STOPPED", "", str(error)
+
+    async def close(self) -> None:
+        """Ends all work and all hosts; what is under way goes on at the next start."""
+        tasks = [*self._tasks, *self._extra]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self.save()
+        await self._runtime.close()
+        self._hosts.clear()
+
+    def save(self) -> None:
+        self._folder.save(self.model.saved())
+
+    # ---- operations -----------------------------------------------------------------------------
+
+    def begin(self, operation: OperationRecord) -> None:
+        """Starts the work of an operation that the model has just begun."""
+        # A delete ends what is under way; for any other the model has seen that nothing is.
+        before = [task for task, target in self._tasks.items() if target == operation.target]
+        self.save()
+        if operation.verb == "update":
+            limit = 0.0
+        else:
+            limit = self._delay
+            slow = self.model.take_fault("slow", _zone(operation))
+            limit += slow.seconds if slow else 0.0
+        task = asyncio.create_task(self._perform(operation, limit, before), name=operation.name)
+        self._tasks[task] = operation.target
+        task.add_done_callback(self._ended)
+
+    async def _perform(
+        self, operation: OperationRecord, delay: float, before: Sequence[asyncio.Task[None]]
+    ) -> None:
+        for task in before:
+            task.cancel()
+        await asyncio.gather(*before, return_exceptions=True)
+        work: dict[str, Callable[[OperationRecord, NodeRecord], Awaitable[None]]] = {
+            "create": self._create,
+            "start": self._create,
+            "stop": self._stop,
+            "update": self._update,
+            "maintain": self._maintain,
+            "delete": self._delete,
+        }
+        node = self.model.node_of(operation)
+        try:
+            await asyncio.sleep(delay)
+            await work[operation.verb](operation, node)
+        except (OSError, TPUError, TimeoutError, asyncio.TimeoutError) as error:
+            log.warning("%s of %s failed: %s", operation.verb, operation.target, error)
+            if operation.verb in ("create", "start", "maintain"):
+                await self._end_hosts(node.path)
+            if operation.verb == "create":
+                await self._destroy(node)
+            self.model.fail(operation, INTERNAL, f"Internal error: {error}")
+        finally:
+            self.save()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s broke", task.get_name(), exc_info=error)
+
+    async def _create(self, operation: OperationRecord, node: NodeRecord) -> None:
+        if self.model.take_fault("no-capacity", node.zone):
+            text = refusals.no_capacity_text(node.zone)
+            self.model.fail(operation, refusals.RESOURCE_EXHAUSTED, text)
+            return
+        self.model.renew_external_addresses(node)
+        await self._start_hosts(node)
+        self.model.complete(operation)
+
+    async def _stop(self, operation: OperationRecord, node: NodeRecord) -> None:
+        await self._end_hosts(node.path)
+        for host in node.hosts:
+            host.external = ""
+        self.model.complete(operation)
+
+    async def _update(self, operation: OperationRecord, node: NodeRecord) -> None:
+        await self._set_users(node)
+        self.model.complete(operation)
+
+    async def _maintain(self, operation: OperationRecord, node: NodeRecord) -> None:
+        node.health = "UNHEALTHY_MAINTENANCE"
+        await self._end_hosts(node.path)
+        self.model.renew_external_addresses(node)
+        await self._start_hosts(node)
+        self.model.complete(operation)
+
+    async def _delete(self, operation: OperationRecord, node: NodeRecord) -> None:
+        await self._end_hosts(node.path)
+        await self._destroy(node)
+        self.model.complete(operation)
+
+    # ---- project-wide keys ----------------------------------------------------------------------
+
+    async def set_project_metadata(self, project: str, items: dict[str, str]) -> None:
+        """Replaces a project's commonInstanceMetadata; its keys are on the hosts at return."""
+        self.model.project_metadata[project] = items
+        self.save()
+        for node in list(self.model.nodes.values()):
+            if node.project == project:
+                await self._set_users(node)
+
+    # ---- faults that happen at once -------------------------------------------------------------
+
+    def strike(self, fault: Fault, node: NodeRecord) -> None:
+        """Makes an immediate fault happen to *node*; returns before it is over."""
+        if fault.kind == "maintenance":
+            self.begin(self.model.maintain_node(node.project, node.zone, node.name))
+            return
+        if node.state != "READY":
+            raise refusals.wrong_state(fault.kind, node.state)
+        if fault.kind == "preempt":
+            self.model.preempt(node)
+            self.save()
+            self._spawn(self._end_hosts(node.path))
+        elif fault.kind == "reboot":
+            self._spawn(self._reboot(node))
+        else:
+            self._spawn(self._cut_links(node))
+
+    async def _reboot(self, node: NodeRecord) -> None:
+        await self._end_hosts(node.path)
+        await asyncio.sleep(self._delay)
+        if node.state == "READY":  # not deleted meanwhile
+            await self._start_hosts(node)
+            self.save()
+
+    async def _cut_links(self, node: NodeRecord) -> None:
+        for host in list(self._hosts.get(node.path, {}).values()):
+            await host.cut_links()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._extra.add(task)
+        task.add_done_callback(self._extra_ended)
+
+    def _extra_ended(self, task: asyncio.Task[None]) -> None:
+        self._extra.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("a fault or a watch broke: %s", error, exc_info=error)
+
+    # ---- hosts ----------------------------------------------------------------------------------
+
+    async def describe_hosts(self) -> list[dict[str, Any]]:
+        """Every host with what runs in it, for tests."""
+        found = []
+        for node in list(self.model.nodes.values()):
+            for record in node.hosts:
+                host = self._hosts.get(node.path, {}).get(record.worker)
+                found.append(
+                    {
+                        "node": node.path,
+                        "worker": record.worker,
+                        "hostname": record.hostname,
+                        "internal": record.internal,
+                        "external": record.external,
+                        "address": record.address,
+                        "port": record.port,
+                        "running": host is not None,
+                        "init_pid": host.init_pid if host else None,
+                        "processes": await host.processes() if host else [],
+                        "folder": str(self._spec(node, record).folder),
+                    }
+                )
+        return found
+
+    async def _start_hosts(
+        self, node: NodeRecord, records: Sequence[HostRecord] | None = None
+    ) -> None:
+        """Starts a node's hosts, or some of them; raises what the first that failed raised."""
+        users = self._users(node)
+        running = self._hosts.setdefault(node.path, {})
+
+        async def start(record: HostRecord) -> None:
+            async with self._starts:
+                spec = self._spec(node, record)
+                host = await asyncio.wait_for(self._runtime.start(spec), START_LIMIT)
+            running[record.worker] = host
+            self._spawn(self._watch(node, record, host))
+            record.port, record.host_keys = host.port, dict(host.host_keys)
+            await host.set_users(users)
+
+        for answer in await asyncio.gather(
+            *map(start, records or node.hosts), return_exceptions=True
+        ):
+            if isinstance(answer, BaseException):
+                raise answer
+
+    async def _watch(self, node: NodeRecord, record: HostRecord, host: RunningHost) -> None:
+        """Starts a host again that ended by itself, as a VM that was rebooted from inside."""
+        await host.wait_ended()
+        await asyncio.sleep(self._delay)
+        running = self._hosts.get(node.path, {})
+        if running.get(record.worker) is not host or node.state != "READY":
+            return  # ended from here
+        del running[record.worker]
+        try:
+            await self._start_hosts(node, [record])
+        except (OSError, TPUError) as error:
+            log.warning("%s did not come back: %s", record.hostname, error)
+            node.health, node.health_description = "TIMEOUT", str(error)
+        self.save()
+
+    async def _end_hosts(self, path: str) -> None:
+        hosts = self._hosts.pop(path, {})
+        await asyncio.gather(*(host.stop() for host in hosts.values()))
+
+    async def _destroy(self, node: NodeRecord) -> None:
+        """Removes the files of a node's hosts, which have ended."""
+        for host in node.hosts:
+            await self._runtime.destroy(self._spec(node, host))
+
+    async def _set_users(self, node: NodeRecord) -> None:
+        users = self._users(node)
+        for host in list(self._hosts.get(node.path, {}).values()):
+            await host.set_users(users)
+
+    def _users(self, node: NodeRecord) -> dict[str, list[str]]:
+        project = self.model.project_metadata.get(node.project, {})
+        return authorized(node.metadata, project, datetime.now(timezone.utc))
+
+    def _spec(self, node: NodeRecord, host: HostRecord) -> HostSpec:
+        return HostSpec(
+            node_id=node.id,
+            node_name=node.name,
+            worker=host.worker,
+            workers=len(node.hosts),
+            hostname=host.hostname,
+            address=host.address,
+            internal=host.internal,
+            environment=host_variables(node, host),
+            peers=tuple((other.hostname, other.address) for other in node.hosts),
+            folder=self._host_folder(node, host),
+            **lacks(node.metadata),
+        )
+
+    def _host_folder(self, node: NodeRecord, host: HostRecord) -> Path:
+        return self._folder.hosts / f"{node.id}-{host.worker}"
+
+
+def _zone(operation: OperationRecord) -> str:
+    return operation.target.split("/")[3]

@@ -1,0 +1,64 @@
+"""The gRPC transport: generic handlers that check the token, hand over and translate refusals.
+
+Local server credentials go with the client's local channel credentials: they are what lets a
+client send its token (call credentials) over a loopback connection without TLS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+from grpc_status import rpc_status
+
+from . import messages, refusals
+from .calls import Calls
+from .files import Token
+
+
+def make_server(calls: Calls, token: Token) -> grpc.aio.Server:
+    """A server with all services, no port yet."""
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    server.add_generic_rpc_handlers(
+        tuple(
+            grpc.method_handlers_generic_handler(
+                service,
+                {
+                    name: grpc.unary_unary_rpc_method_handler(
+                        _handler(answer, token),
+                        request_deserializer=request_class.FromString,
+                        response_serializer=lambda message: message.SerializeToString(),
+                    )
+                    for name, (request_class, answer) in table.items()
+                },
+            )
+            for service, table in calls.table.items()
+        )
+    )
+    return server
+
+
+def bind(server: grpc.aio.Server, port: int) -> int:
+    """Binds a loopback port (0: any) and returns it; OSError if it is taken."""
+    credentials = grpc.local_server_credentials(grpc.LocalConnectionType.LOCAL_TCP)
+    try:
+        return server.add_secure_port(f"127.0.0.1:{port}", credentials)
+    except RuntimeError as error:
+        raise OSError(str(error)) from error
+
+
+def _handler(answer: Callable[[Any], Any], token: Token) -> Any:
+    async def handle(request: Any, context: grpc.aio.ServicerContext) -> Any:
+        sent = dict(context.invocation_metadata() or ()).get("authorization", "")
+        try:
+            if not token.allows(sent):
+                raise refusals.unauthenticated()
+            return answer(request)
+        except refusals.Refusal as refusal:
+            status: Any = rpc_status.to_status(messages.status_message(refusal))
+            context.set_trailing_metadata(status.trailing_metadata)
+            await context.abort(status.code, status.details, status.trailing_metadata)
+
+    return handle

@@ -1,0 +1,409 @@
+"""The one model behind both transports: nodes, operations, faults; no transport, no host, no clock.
+
+Requests come in as calls, answers go out as records or as a `Refusal`. A call that starts
+something long returns an operation that is under way; the engine does the work and reports with
+`complete` or `fail`, which are the only ways a node's state moves on.
+
+What each verb needs and does to a node's state is the table in ``verbs.py``.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timezone
+from typing import TypeVar
+
+import msgspec
+
+from .. import catalog
+from . import refusals
+from .records import Failure, Fault, HostRecord, NodeRecord, NodeWish, OperationRecord, Saved
+from .variables import lacks
+from .verbs import AFTER_FAILURE, VERBS, Verb
+
+T = TypeVar("T")
+NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+KEPT_OPERATIONS = 200
+
+
+class Model:
+    """Everything the service knows.
+
+    *now* gives the time, *chance* the random numbers; *host_room* is how many hosts may exist on
+    this machine, *host_limit_reason* why (in parentheses in the message, "" for none).
+    *one_address*: this machine has no loopback address but 127.0.0.1, so all hosts have that.
+    """
+
+    def __init__(
+        self,
+        saved: Saved,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+        chance: random.Random | None = None,
+        host_room: int = 64,
+        host_limit_reason: str = "",
+        one_address: bool = False,
+    ) -> None:
+        self.id = saved.id
+        self.nodes = {node.path: node for node in saved.nodes}
+        self.operations = {operation.name: operation for operation in saved.operations}
+        self.project_metadata = saved.project_metadata
+        self.faults: dict[str, Fault] = {}
+        self._now = now
+        self._chance = chance or random.SystemRandom()
+        self._host_room = host_room
+        self._host_limit_reason = host_limit_reason
+        self._one_address = one_address
+
+    def saved(self) -> Saved:
+        """What has to be written for `Model(saved)` to go on from here."""
+        return Saved(
+            id=self.id,
+            nodes=list(self.nodes.values()),
+            operations=list(self.operations.values()),
+            project_metadata=self.project_metadata,
+        )
+
+    # ---- what is offered ------------------------------------------------------------------------
+
+    def zones(self) -> tuple[str, ...]:
+        return catalog.zones()
+
+    def check_zone(self, zone: str) -> None:
+        if not catalog.is_zone(zone):
+            raise refusals.unknown_location(zone)
+
+    def accelerator_types(self, zone: str) -> tuple[catalog.AcceleratorType, ...]:
+        self.check_zone(zone)
+        return catalog.types_in(zone)
+
+    def accelerator_type(self, parent: str, zone: str, name: str) -> catalog.AcceleratorType:
+        for kind in self.accelerator_types(zone):
+            if kind.name == name:
+                return kind
+        raise refusals.not_found(f"{parent}/acceleratorTypes/{name}")
+
+    def runtime_versions(self, zone: str) -> tuple[str, ...]:
+        self.check_zone(zone)
+        return catalog.versions()
+
+    def runtime_version(self, parent: str, zone: str, name: str) -> str:
+        if name not in self.runtime_versions(zone):
+            raise refusals.not_found(f"{parent}/runtimeVersions/{name}")
+        return name
+
+    # ---- nodes ----------------------------------------------------------------------------------
+
+    def get_node(self, project: str, zone: str, name: str) -> NodeRecord:
+        self.check_zone(zone)
+        path = f"projects/{project}/locations/{zone}/nodes/{name}"
+        try:
+            return self.nodes[path]
+        except KeyError:
+            raise refusals.not_found(path) from None
+
+    def list_nodes(self, project: str, zone: str) -> tuple[list[NodeRecord], list[str]]:
+        """The nodes of a zone, or of all for "-"; and the locations that gave no answer."""
+        if zone != "-":
+            self.check_zone(zone)
+        silent = {fault.zone for fault in self.faults.values() if fault.kind == "unreachable"}
+        found = [
+            node
+            for node in self.nodes.values()
+            if node.project == project
+            and (zone == "-" or node.zone == zone)
+            and not silent & {node.zone, None}
+        ]
+        unreachable = [
+            f"projects/{project}/locations/{silent_zone}"
+            for silent_zone in (self.zones() if None in silent else sorted(filter(None, silent)))
+            if zone in ("-", silent_zone)
+        ]
+        return sorted(found, key=lambda node: (node.created, node.path)), unreachable
+
+    def create_node(self, project: str, zone: str, name: str, wish: NodeWish) -> OperationRecord:
+        self.check_zone(zone)
+        parent = f"projects/{project}/locations/{zone}"
+        self._take_permission_fault("create", parent, zone)
+        if not NODE_ID.fullmatch(name):
+            raise refusals.invalid_node_id(name)
+        kind = self._wished_type(wish, zone)
+        if not wish.version:
+            raise refusals.invalid_field("the runtime version must be given")
+        if wish.version not in catalog.versions():
+            raise refusals.unknown_version(wish.version, zone)
+        lacks(wish.metadata)
+        path = f"{parent}/nodes/{name}"
+        if path in self.nodes:
+            raise refusals.exists(path)
+        if self.take_fault("quota", zone):
+            tier = "spot" if wish.spot or wish.preemptible else "on-demand"
+            raise refusals.quota(kind.generation, "reserved" if wish.reserved else tier, zone)
+        room = self._host_room - sum(len(node.hosts) for node in self.nodes.values())
+        if kind.hosts > room:
+            raise refusals.too_many_hosts(kind.hosts, max(0, room), self._host_limit_reason)
+        node = NodeRecord(
+            project=project,
+            zone=zone,
+            name=name,
+            id=str(self._chance.randrange(10**18, 9 * 10**18)),
+            type=kind.name,
+            version=wish.version,
+            created=self._time(),
+            description=wish.description,
+            network=wish.network or "default",
+            subnetwork=wish.subnetwork or "default",
+            external_addresses=wish.external_addresses,
+            preemptible=wish.preemptible,
+            spot=wish.spot,
+            reserved=wish.reserved,
+            labels=dict(wish.labels),
+            metadata=dict(wish.metadata),
+            tags=list(wish.tags),
+        )
+        prefix = f"t1v-n-{self._chance.getrandbits(32):08x}-w-"
+        for worker, internal in enumerate(self._new_addresses(kind.hosts)):
+            host = HostRecord(worker=worker, hostname=f"{prefix}{worker}", internal=internal)
+            node.hosts.append(host)
+        self.nodes[path] = node
+        return self._begin("create", node)
+
+    def start_node(self, project: str, zone: str, name: str) -> OperationRecord:
+        node = self._ready_for("start", project, zone, name)
+        if node.preemptible or node.spot:
+            raise refusals.not_restartable()
+        return self._begin("start", node)
+
+    def stop_node(self, project: str, zone: str, name: str) -> OperationRecord:
+        return self._begin("stop", self._ready_for("stop", project, zone, name))
+
+    def maintain_node(self, project: str, zone: str, name: str) -> OperationRecord:
+        return self._begin("maintain", self._ready_for("maintain", project, zone, name))
+
+    def delete_node(self, project: str, zone: str, name: str) -> OperationRecord:
+        node = self.get_node(project, zone, name)
+        self._take_permission_fault("delete", node.path, zone)
+        if node.state == "DELETING":
+            raise refusals.busy(node.path)
+        for operation in self.operations.values():
+            if operation.target == node.path and not operation.done:
+                self._end(operation, Failure(code=1, message="The operation was cancelled."))
+        return self._begin("delete", node)
+
+    def update_node(
+        self, project: str, zone: str, name: str, mask: Sequence[str], wish: NodeWish
+    ) -> OperationRecord:
+        """Changes the fields named in *mask* (of description, labels, metadata, tags)."""
+        node = self._ready_for("update", project, zone, name)
+        for field in mask:
+            if field not in ("description", "labels", "metadata", "tags"):
+                raise refusals.invalid_field(f"field {field} in the update mask is not mutable")
+        for field in mask:
+            setattr(node, field, msgspec.structs.asdict(wish)[field])
+        return self._begin("update", node)
+
+    # ---- operations -----------------------------------------------------------------------------
+
+    def get_operation(self, name: str) -> OperationRecord:
+        try:
+            return self.operations[name]
+        except KeyError:
+            raise refusals.not_found(name) from None
+
+    def list_operations(self, project: str, zone: str) -> list[OperationRecord]:
+        start = f"projects/{project}/locations/" + ("" if zone == "-" else f"{zone}/")
+        return [found for name, found in self.operations.items() if name.startswith(start)]
+
+    def cancel_operation(self, name: str) -> None:
+        """Asks for it; the service gives no promise, and neither does this."""
+        self.get_operation(name).cancel_requested = True
+
+    def delete_operation(self, name: str) -> None:
+        """Forgets it if it is done; the client says that it is no longer interested."""
+        if self.get_operation(name).done:
+            del self.operations[name]
+
+    def node_of(self, operation: OperationRecord) -> NodeRecord:
+        return self.nodes[operation.target]
+
+    def complete(self, operation: OperationRecord) -> None:
+        """The work of *operation* is done: its node moves on. No-op if it was ended before."""
+        if operation.done:
+            return
+        node = self.nodes[operation.target]
+        if operation.verb == "delete":
+            del self.nodes[operation.target]
+        else:
+            node.state = VERBS[operation.verb].after or node.state
+            node.health = "HEALTHY" if node.state == "READY" else ""
+            node.health_description = ""
+            operation.node = msgspec.convert(msgspec.to_builtins(node), NodeRecord)
+        self._end(operation, None)
+
+    def fail(self, operation: OperationRecord, code: int, message: str) -> None:
+        """The work of *operation* could not be done. No-op if it was ended before."""
+        if operation.done:
+            return
+        if operation.verb == "create":
+            del self.nodes[operation.target]
+        elif operation.verb in AFTER_FAILURE:
+            self.nodes[operation.target].state = AFTER_FAILURE[operation.verb]
+        self._end(operation, Failure(code=code, message=message))
+
+    def under_way(self) -> list[OperationRecord]:
+        """Operations not yet done; an emulator that starts again goes on with them."""
+        return [operation for operation in self.operations.values() if not operation.done]
+
+    # ---- guest attributes -----------------------------------------------------------------------
+
+    def guest_attributes(
+        self, project: str, zone: str, name: str, query: str, workers: Iterable[str]
+    ) -> list[list[tuple[str, str, str]]]:
+        """(namespace, key, value) of each asked worker, in worker order.
+
+        *query* is "namespace/" or "namespace/key"; "" for all.
+        """
+        node = self.get_node(project, zone, name)
+        try:
+            # gcloud asks for worker "" when it means all
+            asked = {int(worker) for worker in workers if worker}
+        except ValueError:
+            raise refusals.invalid_field("worker ids are numbers") from None
+        namespace, _, key = query.partition("/")
+        answer = []
+        for host in node.hosts:
+            if asked and host.worker not in asked:
+                continue
+            items = [("hostkeys", kind, value) for kind, value in sorted(host.host_keys.items())]
+            if host.host_keys:  # it has run
+                items.append(("vm", "hostname", host.hostname))
+                if host.port != 22:
+                    items.append(("ssh", "port", str(host.port)))
+            answer.append(
+                [item for item in items if namespace in ("", item[0]) and key in ("", item[1])]
+            )
+        return answer
+
+    # ---- faults ---------------------------------------------------------------------------------
+
+    def add_fault(self, fault: Fault) -> Fault:
+        fault.id = f"{self._chance.getrandbits(32):08x}"
+        self.faults[fault.id] = fault
+        return fault
+
+    def take_fault(self, kind: str, zone: str) -> Fault | None:
+        """The fault of that kind which hits a request in *zone* now, used up once; or None."""
+        for fault in self.faults.values():
+            if fault.kind == kind and fault.zone in (None, zone):
+                if fault.count is not None:
+                    fault.count -= 1
+                    if fault.count <= 0:
+                        del self.faults[fault.id]
+                return fault
+        return None
+
+    def preempt(self, node: NodeRecord) -> None:
+        """The node's hosts are taken away; it stays as PREEMPTED until it is deleted."""
+        node.state, node.health = "PREEMPTED", ""
+
+    def find_node(self, name: str) -> NodeRecord:
+        """The node with that id or full path, wherever it is; a Refusal if none or several."""
+        found = [node for node in self.nodes.values() if name in (node.path, node.name)]
+        if len(found) != 1:
+            raise refusals.not_found(name)
+        return found[0]
+
+    # ---- inside ---------------------------------------------------------------------------------
+
+    def renew_external_addresses(self, node: NodeRecord) -> None:
+        """Gives the hosts other external addresses, as after a start or maintenance."""
+        if node.external_addresses:
+            for host, address in zip(node.hosts, self._new_addresses(len(node.hosts)), strict=True):
+                host.external = address
+
+    def _wished_type(self, wish: NodeWish, zone: str) -> catalog.AcceleratorType:
+        offered = catalog.types_in(zone)
+        if wish.type:
+            fitting = [kind for kind in offered if kind.name == wish.type]
+            said = wish.type
+        elif wish.config_type:
+            fitting = [
+                kind
+                for kind in offered
+                if (kind.config_type, kind.topology) == (wish.config_type, wish.topology)
+            ]
+            said = f"{wish.config_type} {wish.topology}"
+        else:
+            raise refusals.invalid_field("the accelerator type must be given")
+        if not fitting:
+            raise refusals.type_not_in_zone(said, zone)
+        return fitting[0]
+
+    def _ready_for(self, verb: Verb, project: str, zone: str, name: str) -> NodeRecord:
+        node = self.get_node(project, zone, name)
+        self._take_permission_fault(verb, node.path, zone)
+        if node.state not in VERBS[verb].begins_in:
+            raise refusals.wrong_state(verb, node.state)
+        if any(open_.target == node.path for open_ in self.under_way()):
+            raise refusals.busy(node.path)
+        return node
+
+    def _take_permission_fault(self, verb: str, resource: str, zone: str) -> None:
+        if self.take_fault("permission", zone):
+            raise refusals.permission(f"tpu.nodes.{verb}", resource)
+
+    def _begin(self, verb: Verb, node: NodeRecord) -> OperationRecord:
+        node.state = VERBS[verb].during or node.state
+        moment = self._now()
+        milliseconds = int(moment.timestamp() * 1000)
+        tail = "-".join(f"{self._chance.getrandbits(32):08x}" for _ in range(3))
+        operation = OperationRecord(
+            name=f"{node.parent}/operations/operation-{milliseconds}-{tail}",
+            verb=verb,
+            target=node.path,
+            created=_rfc3339(moment),
+        )
+        self.operations[operation.name] = operation
+        done = [name for name, old in self.operations.items() if old.done]
+        for name in done[: max(0, len(self.operations) - KEPT_OPERATIONS)]:
+            del self.operations[name]
+        return operation
+
+    def _end(self, operation: OperationRecord, error: Failure | None) -> None:
+        operation.done, operation.error, operation.ended = True, error, self._time()
+
+    def _new_addresses(self, count: int) -> list[str]:
+        """Loopback addresses that no other host has; random, so that two emulators don't meet."""
+        if self._one_address:
+            return ["127.0.0.1"] * count
+        taken = {
+            address
+            for node in self.nodes.values()
+            for host in node.hosts
+            for address in (host.internal, host.external)
+        }
+        while True:
+            second = self._chance.randrange(16, 255)
+            third = self._chance.randrange(0, 255 - count // 250)
+            found = [f"127.{second}.{third + at // 250}.{2 + at % 250}" for at in range(count)]
+            if not taken & set(found):
+                return found
+
+    def _time(self) -> str:
+        return _rfc3339(self._now())
+
+
+def page(items: Sequence[T], size: int, token: str) -> tuple[Sequence[T], str]:
+    """One page of *items* (all for size 0) and the token of the next, "" for the last."""
+    try:
+        start = int(token or 0)
+    except ValueError:
+        raise refusals.invalid_field("the page token is not valid") from None
+    end = start + size if size > 0 else len(items)
+    return items[start:end], str(end) if end < len(items) else ""
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.astimezone(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")

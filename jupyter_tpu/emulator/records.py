@@ -1,0 +1,150 @@
+"""What the emulator remembers: nodes, their hosts, operations and faults. Plain data, no transport.
+
+Everything here is kept in the state folder as JSON. Times are RFC 3339 in UTC.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from ..catalog import AcceleratorType, accelerator_type
+
+
+class HostRecord(Struct, kw_only=True):
+    """One host (worker) of a node."""
+
+    worker: int
+    hostname: str  # "t1v-n-0a1b2c3d-w-0"
+    internal: str  # stays as long as the node
+    #: Changes with each start and maintenance; "" where the node has no external addresses.
+    external: str = ""
+    port: int = 22  # of its sshd
+    #: "ssh-ed25519" → base64; published as guest attributes, known once it has run.
+    host_keys: dict[str, str] = {}
+
+    @property
+    def address(self) -> str:
+        """Where its sshd listens."""
+        return self.external or self.internal
+
+
+class NodeRecord(Struct, kw_only=True):
+    """A Cloud TPU node."""
+
+    project: str
+    zone: str
+    name: str
+    id: str  # Google's number of it, decimal
+    type: str
+    version: str
+    state: str = "CREATING"
+    health: str = ""
+    health_description: str = ""
+    created: str = ""
+    description: str = ""
+    network: str = ""
+    subnetwork: str = ""
+    external_addresses: bool = True
+    preemptible: bool = False
+    spot: bool = False
+    reserved: bool = False
+    labels: dict[str, str] = {}
+    metadata: dict[str, str] = {}
+    tags: list[str] = []
+    hosts: list[HostRecord] = []
+
+    @property
+    def path(self) -> str:
+        return f"{self.parent}/nodes/{self.name}"
+
+    @property
+    def parent(self) -> str:
+        return f"projects/{self.project}/locations/{self.zone}"
+
+    @property
+    def accelerator(self) -> AcceleratorType:
+        return accelerator_type(self.type)
+
+
+class NodeWish(Struct, kw_only=True):
+    """A node as a request describes it; empty means not said."""
+
+    type: str = ""
+    config_type: str = ""  # AcceleratorConfig, the other way to say a type
+    topology: str = ""
+    version: str = ""
+    description: str = ""
+    network: str = ""
+    subnetwork: str = ""
+    external_addresses: bool = True
+    preemptible: bool = False
+    spot: bool = False
+    reserved: bool = False
+    labels: dict[str, str] = {}
+    metadata: dict[str, str] = {}
+    tags: list[str] = []
+
+
+class Failure(Struct, kw_only=True):
+    """A google.rpc.Status without its details."""
+
+    code: int
+    message: str
+
+
+class OperationRecord(Struct, kw_only=True):
+    """A long-running operation on one node."""
+
+    name: str  # projects/P/locations/Z/operations/O
+    verb: Literal["create", "delete", "start", "stop", "update", "maintain"]
+    target: str  # the node's path
+    created: str
+    ended: str = ""
+    done: bool = False
+    cancel_requested: bool = False
+    error: Failure | None = None
+    #: What the API answers when it is done: the node, or nothing for a delete.
+    node: NodeRecord | None = None
+
+
+FaultKind = Literal[
+    "no-capacity",
+    "quota",
+    "permission",
+    "slow",
+    "unreachable",
+    "preempt",
+    "reboot",
+    "maintenance",
+    "cut-links",
+]
+#: Faults that happen at once to a node, against those that wait for requests.
+IMMEDIATE: tuple[str, ...] = ("preempt", "reboot", "maintenance", "cut-links")
+
+
+class Fault(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Something to go wrong, asked for by ``POST /emulator/v1/faults``."""
+
+    kind: FaultKind
+    #: Where; None: in every zone.
+    zone: str | None = None
+    #: The node (its id or full path) for those that happen at once.
+    node: str | None = None
+    #: How many requests it hits; None: until it is deleted.
+    count: int | None = None
+    #: How much longer operations take ("slow").
+    seconds: float = 10.0
+    #: Given by the emulator.
+    id: str = ""
+
+
+class Saved(Struct, kw_only=True):
+    """The whole of the emulator's memory, as the state folder keeps it."""
+
+    id: str
+    nodes: list[NodeRecord] = []
+    operations: list[OperationRecord] = []
+    #: commonInstanceMetadata of each project.
+    project_metadata: dict[str, dict[str, str]] = field(default_factory=dict)

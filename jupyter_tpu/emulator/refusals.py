@@ -1,0 +1,153 @@
+"""How the service refuses, in Google's own words (with the `[EID: 0x…]` of most messages).
+
+Codes are google.rpc.Code numbers; both transports translate them. The wordings were seen on the
+real service, except those marked: an API form that is general to Google, or ours.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+INVALID_ARGUMENT = 3
+NOT_FOUND = 5
+ALREADY_EXISTS = 6
+PERMISSION_DENIED = 7
+RESOURCE_EXHAUSTED = 8
+FAILED_PRECONDITION = 9
+ABORTED = 10
+UNIMPLEMENTED = 12
+UNAUTHENTICATED = 16
+
+#: google.rpc.Code → (its name, the HTTP status that stands for it).
+CODES: dict[int, tuple[str, int]] = {
+    1: ("CANCELLED", 499),
+    INVALID_ARGUMENT: ("INVALID_ARGUMENT", 400),
+    NOT_FOUND: ("NOT_FOUND", 404),
+    ALREADY_EXISTS: ("ALREADY_EXISTS", 409),
+    PERMISSION_DENIED: ("PERMISSION_DENIED", 403),
+    RESOURCE_EXHAUSTED: ("RESOURCE_EXHAUSTED", 429),
+    FAILED_PRECONDITION: ("FAILED_PRECONDITION", 400),
+    ABORTED: ("ABORTED", 409),
+    UNIMPLEMENTED: ("UNIMPLEMENTED", 501),
+    13: ("INTERNAL", 500),
+    UNAUTHENTICATED: ("UNAUTHENTICATED", 401),
+}
+
+
+class Refusal(Exception):
+    """A request refused: *code* of google.rpc.Code, the message, and ErrorInfo where there is one.
+
+    *info* is (reason, domain, metadata) of google.rpc.ErrorInfo.
+    """
+
+    def __init__(
+        self, code: int, message: str, info: tuple[str, str, dict[str, str]] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.info = info
+
+
+def _bad_request(text: str) -> Refusal:
+    return Refusal(INVALID_ARGUMENT, f"Cloud TPU received a bad request. {text} {_eid()}")
+
+
+def _eid() -> str:
+    return f"[EID: 0x{secrets.token_hex(8).lstrip('0') or '1'}]"
+
+
+def unauthenticated() -> Refusal:
+    return Refusal(
+        UNAUTHENTICATED,
+        "Request had invalid authentication credentials. Expected OAuth 2 access token, login "
+        "cookie or other valid authentication credential. "
+        "See https://developers.google.com/identity/sign-in/web/devconsole-project.",
+        ("ACCESS_TOKEN_TYPE_UNSUPPORTED", "googleapis.com", {"service": "tpu.googleapis.com"}),
+    )
+
+
+def unknown_location(zone: str) -> Refusal:
+    return Refusal(PERMISSION_DENIED, f"Location {zone} is not found or access is unauthorized.")
+
+
+def type_not_in_zone(name: str, zone: str) -> Refusal:
+    return _bad_request(f"the accelerator {name} was not found in zone {zone}")
+
+
+def invalid_node_id(name: str) -> Refusal:
+    # Our wording; the rule is the API's.
+    return _bad_request(
+        f"the node id {name!r} is invalid: it must be 1-40 lower-case letters, digits and "
+        "hyphens, start with a letter and not end with a hyphen"
+    )
+
+
+def invalid_field(text: str) -> Refusal:
+    return _bad_request(text)
+
+
+def unknown_version(name: str, zone: str) -> Refusal:
+    return _bad_request(f"the runtime version {name} was not found in zone {zone}")
+
+
+def exists(path: str) -> Refusal:
+    return Refusal(ALREADY_EXISTS, f"Resource '{path}' already exists")
+
+
+def not_found(path: str) -> Refusal:
+    return Refusal(NOT_FOUND, f"Resource '{path}' was not found")
+
+
+def wrong_state(verb: str, state: str) -> Refusal:
+    return _bad_request(f"{verb} is not supported while in state {state}")
+
+
+def not_restartable() -> Refusal:
+    return _bad_request("start is not supported for preemptible or spot TPUs")  # our wording
+
+
+def busy(path: str) -> Refusal:
+    # Google answers 409; our wording.
+    return Refusal(ABORTED, f"Another operation on '{path}' is in progress; try again later.")
+
+
+def quota(generation: str, tier: str, zone: str) -> Refusal:
+    region = zone.rpartition("-")[0]
+    kind = {"on-demand": "", "spot": "Preemptible", "reserved": "Reserved"}[tier]
+    limit = f"TPU{generation.upper()}{kind}PerProjectPerRegionForTPUAPI"
+    return Refusal(
+        RESOURCE_EXHAUSTED,
+        f"Quota limit '{limit}' has been exceeded. Limit: 0 in region {region}.",
+    )
+
+
+def too_many_hosts(wanted: int, room: int, why: str) -> Refusal:
+    # The emulator's own; as a quota, since that is what a client can act on.
+    hosts = "1 host" if wanted == 1 else f"{wanted} hosts"
+    return Refusal(
+        RESOURCE_EXHAUSTED,
+        "Quota limit 'EmulatedHosts' has been exceeded. "
+        f"This type has {hosts} and this machine can run {room} more{why}.",
+    )
+
+
+def permission(permission_name: str, resource: str) -> Refusal:
+    return Refusal(
+        PERMISSION_DENIED,
+        f"Permission '{permission_name}' denied on '{resource}' (or it may not exist).",
+        (
+            "IAM_PERMISSION_DENIED",
+            "iam.googleapis.com",
+            {"permission": permission_name, "resource": resource},
+        ),
+    )
+
+
+def no_capacity_text(zone: str) -> str:
+    """Of the failed operation (code 8), not of the request."""
+    return (
+        f'There is no more capacity in the zone "{zone}"; you can try in another zone where '
+        "Cloud TPU Nodes are offered (see https://cloud.google.com/tpu/docs/regions) "
+        f"{_eid()}"
+    )

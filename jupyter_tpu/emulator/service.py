@@ -1,0 +1,155 @@
+"""Runs an emulator in the foreground: model, hosts and both transports, on loopback only."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from ..errors import Reason, TPUError
+from .files import EmulatorState, Ports, StateFolder
+
+MAX_HOSTS = 64
+#: Seconds that a create, start, stop or delete takes at least, so that a person sees its states.
+DELAY = 1.5
+DELAY_VARIABLE = "JUPYTER_TPU_EMULATOR_DELAY"
+MODE_VARIABLE = "JUPYTER_TPU_EMULATOR_MODE"
+
+
+async def serve(
+    state_dir: Path,
+    *,
+    port: int = 0,
+    on_ready: Callable[[EmulatorState], None] | None = None,
+    delay: float | None = None,
+    mode: str | None = None,
+) -> None:
+    """Serves until it is cancelled; then all hosts are ended, and their files stay.
+
+    Parameters
+    ----------
+    state_dir: where everything is kept; an emulator started there again goes on with it.
+    port: of the REST transport; 0: the last run's if it is free, else any.
+    on_ready: called once, when both transports answer and the hosts of READY nodes run.
+    delay: seconds that an operation takes at least (JUPYTER_TPU_EMULATOR_DELAY; 1.5).
+    mode: how hosts are run (JUPYTER_TPU_EMULATOR_MODE); None: the best that works.
+
+    Raises TPUError: CONFLICT if an emulator runs there already or the port is taken.
+    """
+    from aiohttp import web
+
+    from . import admin, compute, grpc_server, rest
+    from .calls import Calls
+    from .engine import Engine
+    from .hosts import Runtime
+    from .model import Model
+
+    async with AsyncExitStack() as stack:
+        folder = StateFolder(state_dir)
+        stack.callback(folder.close)
+        runtime = await Runtime.probe(folder.hosts, mode or os.environ.get(MODE_VARIABLE) or None)
+        model = Model(
+            folder.load(),
+            host_room=MAX_HOSTS if runtime.max_hosts is None else runtime.max_hosts,
+            host_limit_reason=f" (hosts run in the mode {runtime.mode!r})"
+            if runtime.max_hosts is not None
+            else "",
+            one_address=not _has_many_addresses(),
+        )
+        engine = Engine(model, runtime, folder, delay=_delay(delay))
+        stack.push_async_callback(engine.close)
+        calls = Calls(engine)
+
+        app = web.Application(middlewares=[rest.guard(folder.token)], client_max_size=2**20)
+        rest.add_routes(app, calls)
+        compute.add_routes(app, engine)
+        admin.add_routes(app, engine)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        last = folder.load_ports()
+        rest_port = await _start_rest(runner, port, last.rest)
+
+        server = grpc_server.make_server(calls, folder.token)
+        try:
+            grpc_port = grpc_server.bind(server, last.grpc)
+        except OSError:
+            grpc_port = grpc_server.bind(server, 0)
+        await server.start()
+        stack.push_async_callback(server.stop, 0.5)
+        folder.save_ports(Ports(rest=rest_port, grpc=grpc_port))
+
+        await engine.open()
+        state = EmulatorState(
+            id=model.id,
+            pid=os.getpid(),
+            rest=f"http://127.0.0.1:{rest_port}",
+            grpc=f"127.0.0.1:{grpc_port}",
+            token_file=str(folder.token.path),
+            state_dir=str(folder.path),
+            mode=runtime.mode,
+            skipped=list(runtime.skipped),
+        )
+        folder.publish(state)
+        if on_ready is not None:
+            on_ready(state)
+        await asyncio.Event().wait()
+
+
+def environment_lines(state: EmulatorState) -> list[str]:
+    """The ``export`` lines that point gcloud and jupyter-tpu at a running emulator."""
+    variables = {
+        "JUPYTER_TPU_EMULATOR": str(state.path),
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": f"{state.rest}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{state.rest}/compute/v1/",
+        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": state.token_file,
+        "CLOUDSDK_CORE_PROJECT": state.project,
+        "CLOUDSDK_COMPUTE_ZONE": state.zone,
+    }
+    return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+
+
+async def _start_rest(runner: object, port: int, last: int) -> int:
+    from aiohttp import web
+
+    assert isinstance(runner, web.AppRunner)
+    for candidate in [port] if port else [last, 0] if last else [0]:
+        site = web.TCPSite(runner, "127.0.0.1", candidate)
+        try:
+            await site.start()
+        except OSError as error:
+            if candidate == port != 0:
+                raise TPUError(
+                    f"The emulator can't listen on port {port}: {error.strerror}.",
+                    Reason.CONFLICT,
+                    "Choose another with --port, or leave it out.",
+                ) from None
+            continue
+        return int(runner.addresses[0][1])
+    raise TPUError("The emulator found no free port on 127.0.0.1.", Reason.INTERNAL)
+
+
+def _has_many_addresses() -> bool:
+    """Whether all of 127/8 is this machine, as on Linux; macOS has 127.0.0.1 alone."""
+    with socket.socket() as trial:
+        try:
+            trial.bind(("127.250.250.250", 0))
+        except OSError:
+            return False
+    return True
+
+
+def _delay(said: float | None) -> float:
+    if said is not None:
+        return said
+    text = os.environ.get(DELAY_VARIABLE, "")
+    try:
+        return float(text) if text else DELAY
+    except ValueError:
+        raise TPUError(
+            f"{DELAY_VARIABLE} is not a number of seconds: {text!r}.", Reason.INVALID
+        ) from None
