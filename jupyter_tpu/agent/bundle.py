@@ -1,0 +1,41 @@
+"""The agent's own sources as one small archive, for hosts to run."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import zipfile
+from functools import lru_cache
+from typing import NamedTuple
+
+#: The package's name on a host: apart from any jupyter_tpu that may be installed there.
+PACKAGE = "jupyter_tpu_agent"
+
+_MAIN = "import sys\n\nfrom %s.__main__ import main\n\nsys.exit(main())\n" % PACKAGE
+#: Zip files know no time before this one; a fixed one makes the archive the same everywhere.
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+class Bundle(NamedTuple):
+    data: bytes  # a zip file
+    hash: str  # 16 hexadecimal digits of its contents
+
+
+@lru_cache(maxsize=None)
+def bundle() -> Bundle:
+    """The archive, the same for the same sources on every machine."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    files = {"__main__.py": _MAIN.encode()}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".py") and name != os.path.basename(__file__):
+            with open(os.path.join(folder, name), "rb") as file:
+                files["%s/%s" % (PACKAGE, name)] = file.read()
+    digest = hashlib.sha256()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, content in sorted(files.items()):
+            archive.writestr(zipfile.ZipInfo(name, _EPOCH), content, zipfile.ZIP_DEFLATED)
+            digest.update(b"%s\0%d\0" % (name.encode(), len(content)))
+            digest.update(content)
+    return Bundle(packed.getvalue(), digest.hexdigest()[:16])

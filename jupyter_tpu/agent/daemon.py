@@ -1,0 +1,256 @@
+"""The daemon: one per host and version of the agent; starts keepers and answers questions.
+
+It listens on a unix socket that only this user reaches and speaks JSON, one object per line: after
+its own hello, ``{"id": 1, "op": "kernels", "params": {…}}`` is answered, in any order, by
+``{"id": 1, "result": {…}}`` or ``{"id": 1, "error": {"reason", "message", "hint"}}``. Nothing
+depends on it for longer than a question: keepers go on without it, and another version's daemon
+asks them as well as it does. With no connection and no keeper it ends by itself; ``up`` starts it
+when it is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from typing import Any, Awaitable, Callable, Dict
+
+from .keepers import Keepers, StartError
+from .peer import peer_user
+from .probe import probe
+
+#: Seconds without a connection and without a kernel after which the daemon ends.
+IDLE = 3.0
+#: Largest request, bytes.
+MAX_LINE = 1 << 20
+
+
+class Refused(Exception):
+    """An op that cannot be done: the reason (a word of errors.Reason), the sentence, the hint."""
+
+    def __init__(self, reason: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.answer = {"reason": reason, "message": message, "hint": hint}
+
+
+class Daemon:
+    """Answers ops on *path*.
+
+    Parameters
+    ----------
+    run: the folder of sockets and kernels.
+    version: the hash of the agent's sources.
+    sources: where they are.
+    idle: seconds of uselessness after which it ends.
+    """
+
+    def __init__(self, run: str, version: str, sources: str, idle: float = IDLE) -> None:
+        self.run_folder = run
+        self.version = version
+        self._idle = idle
+        self._connections: "set[asyncio.StreamWriter]" = set()
+        self._keepers = Keepers(run, sources)
+        self._starting: Dict[str, asyncio.Lock] = {}  # one start of a kernel id at a time
+        self._tasks: "set[asyncio.Future[Any]]" = set()
+        self._ended = asyncio.Event()
+        self._used = time.monotonic()
+        self._ops: Dict[str, Callable[[Dict[str, Any]], Awaitable[Dict[str, Any]]]] = {
+            "probe": self._probe,
+            "start_kernel": self._start_kernel,
+            "kernels": self._kernels,
+            "end_kernel": self._end_kernel,
+            "signal_kernel": self._signal_kernel,
+            "prepare_delete": self._prepare_delete,
+            "end_agent": self._end_agent,
+        }
+
+    async def run(self, path: str) -> None:
+        """Serves until it is useless or told to end."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._ended.set)
+        server = await asyncio.start_unix_server(self._connected, path, limit=MAX_LINE)
+        watch = asyncio.ensure_future(self._watch(path))
+        await self._ended.wait()
+        watch.cancel()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        server.close()
+        for writer in list(self._connections):
+            writer.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._keepers.close()
+
+    async def _watch(self, path: str) -> None:
+        while True:
+            await asyncio.sleep(min(1.0, self._idle / 4))
+            if not os.path.exists(path):
+                self._ended.set()  # somebody removed its folder: nobody can reach it
+            elif self._connections or self._keepers.folders:
+                self._used = time.monotonic()
+            elif time.monotonic() - self._used > self._idle:
+                self._ended.set()
+
+    # ---- connections
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if peer_user(writer.get_extra_info("socket")) != os.getuid():
+            writer.close()
+            return
+        self._connections.add(writer)
+        hello = {
+            "agent": self.version,
+            "pid": os.getpid(),
+            "run": self.run_folder,
+            "python": sys.executable,
+        }
+        writer.write(_line(hello))
+        try:
+            while True:
+                line = await reader.readline()
+                if not line:
+                    return
+                task = asyncio.ensure_future(self._serve(line, writer))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        except (OSError, ValueError):
+            pass  # the connection broke, or a line was longer than the limit
+        finally:
+            self._connections.discard(writer)
+            writer.close()
+
+    async def _serve(self, line: bytes, writer: asyncio.StreamWriter) -> None:
+        asked: Any = None
+        try:
+            asked = json.loads(line)
+            op = self._ops.get(asked["op"])
+            if op is None:
+                raise Refused("INVALID", "The agent does not know how to %r." % asked["op"])
+            answer = {"result": await op(asked["params"])}
+        except Refused as refused:
+            answer = {"error": refused.answer}
+        except OSError as error:
+            answer = {"error": _from_oserror(error)}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            message = "The agent cannot make sense of the request (%s)." % error
+            answer = {"error": {"reason": "INVALID", "message": message, "hint": ""}}
+            traceback.print_exc()  # to the log: it may be ours
+        number = asked.get("id") if isinstance(asked, dict) else None
+        try:
+            writer.write(_line({"id": number, **answer}))
+            await writer.drain()
+        except OSError:
+            pass  # nobody is there to hear it
+
+    # ---- ops
+
+    async def _probe(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+        return {**probe(), "agent": self.version}
+
+    async def _start_kernel(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+        """Starts a keeper, which starts a kernel.
+
+        ``id``, ``launch`` (the same for a repeated request, which starts nothing), ``python`` (of
+        the environment), ``key``, ``secret`` (of the lease); perhaps ``environment`` (its name),
+        ``cwd``, ``env``, ``notebook``, ``grace`` (seconds the kernel may be without a client;
+        None: any), ``journal_limit`` (bytes).
+        """
+        order = _order(asked)
+        kernel_id = order["id"]
+        async with self._starting.setdefault(kernel_id, asyncio.Lock()):
+            words = await self._keepers.status(kernel_id)
+            if words is None or words.get("launch") != order["launch"]:
+                if words is not None and words["state"] != "dead":
+                    raise Refused("EXISTS", "A kernel with the id %s runs already." % kernel_id)
+                await self._keepers.end(kernel_id, now=True)
+                words = await self._launch(kernel_id, order)
+        return {
+            "pid": words["pid"],
+            "keeper": words["keeper"],
+            "socket": self._keepers.place(kernel_id),
+        }
+
+    async def _launch(self, kernel_id: str, order: Dict[str, Any]) -> Dict[str, Any]:
+        try:
+            return await self._keepers.start(kernel_id, order)
+        except StartError as error:
+            raise Refused(
+                "ENVIRONMENT",
+                "The kernel could not be started on the host: %s." % str(error).rstrip("."),
+                "Connect the TPU again to repair its environment.",
+            ) from error
+
+    async def _kernels(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+        return {"kernels": await self._keepers.statuses()}
+
+    async def _end_kernel(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+        """Ends the kernel ``id`` and all it started; ``now``: without asking it first."""
+        return {"ended": await self._keepers.end(str(asked["id"]), bool(asked.get("now")))}
+
+    async def _signal_kernel(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+        status = await self._keepers.signal(str(asked["id"]), int(asked["signal"]))
+        if status is None:
+            raise Refused("NOT_FOUND", "There is no kernel with the id %s." % asked["id"])
+        return status
+
+    async def _prepare_delete(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+        """Ends all kernels, then the agent: nothing of it runs on the host afterwards."""
+        statuses = await self._keepers.statuses()
+        await asyncio.gather(*(self._keepers.end(status["id"], now=True) for status in statuses))
+        self._end_soon()
+        return {"ended": len(statuses)}
+
+    async def _end_agent(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+        """Ends the daemon if nobody else is connected and there is no kernel to look after."""
+        useless = len(self._connections) <= 1 and not self._keepers.folders
+        if useless:
+            self._end_soon()
+        return {"ended": useless}
+
+    def _end_soon(self) -> None:
+        # After the answer is out.
+        asyncio.get_running_loop().call_later(0.01, self._ended.set)
+
+
+def _order(asked: Dict[str, Any]) -> Dict[str, Any]:
+    """What a keeper is told, from what the client asked for."""
+    home = os.path.expanduser("~")
+    python, cwd = str(asked["python"]), os.path.expanduser(str(asked.get("cwd") or home))
+    if not os.access(python, os.X_OK):
+        raise Refused(
+            "ENVIRONMENT",
+            "There is no Python at %s on the host." % python,
+            "Connect the TPU again; its environment is made anew where it is missing.",
+        )
+    return {
+        "id": str(asked["id"]),
+        "launch": str(asked["launch"]),
+        "python": python,
+        "key": str(asked["key"]),
+        "secret": str(asked["secret"]),
+        "environment": str(asked.get("environment", "")),
+        "notebook": str(asked.get("notebook", "")),
+        "env": {str(name): str(value) for name, value in asked.get("env", {}).items()},
+        "cwd": cwd if os.path.isdir(cwd) else home,
+        "grace": asked.get("grace"),
+        "journal_limit": asked.get("journal_limit"),
+    }
+
+
+def _from_oserror(error: OSError) -> Dict[str, Any]:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        message = "The host's disk is full."
+        return {"reason": "DISK_FULL", "message": message, "hint": "Delete files on the host."}
+    return {"reason": "INTERNAL", "message": "On the host: %s." % error, "hint": ""}
+
+
+def _line(words: Dict[str, Any]) -> bytes:
+    return json.dumps(words, separators=(",", ":")).encode() + b"\n"

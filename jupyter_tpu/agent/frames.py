@@ -1,0 +1,223 @@
+"""The frames that a journal's connection is made of: bytes to frames and back.
+
+A connection is a sequence of frames, each ``length (4 bytes) kind (1 byte) body``, big-endian, the
+length counting kind and body. What the frames mean is the journal's matter (``journal.py``); here
+they are only cut, checked and put together.
+
+=========  ====================================================================================
+HELLO      ``JTPU``, protocol version, then JSON: the first frame of each direction
+WORD       JSON outside the numbering: a refusal, a farewell
+MESSAGE    lane, channel, flags, last, span, size, offset, then a piece of the encoded message
+GAP        lane, first, last, count, bytes: what was dropped on purpose
+ACK        lane, sequence number, credit
+PING/PONG  a token
+=========  ====================================================================================
+
+Every size has a limit, and a frame that breaks one, or that cannot be read, is a
+:class:`ProtocolError`: a peer that goes wrong is noticed at the frame where it goes wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Union
+
+#: The version of this protocol. Peers of different versions refuse each other with a clear word.
+VERSION = 1
+MAGIC = b"JTPU"
+
+#: Largest frame, bytes: pieces are much smaller; hellos and words are JSON of at most this size.
+MAX_FRAME = 256 * 1024
+#: Payload of one MESSAGE frame, bytes: small enough that a ping or an interrupt never waits long.
+PIECE = 64 * 1024
+#: Largest message, bytes, all its parts together.
+MAX_MESSAGE = 1 << 30
+#: Most parts in a message.
+MAX_PARTS = 1 << 16
+
+HELLO, WORD, MESSAGE, GAP, ACK, PING, PONG = range(1, 8)
+
+_HEAD = struct.Struct("!IB")
+_VERSION = struct.Struct("!H")
+_MESSAGE = struct.Struct("!BBBQIQQ")
+_GAP = struct.Struct("!BQQQQ")
+_ACK = struct.Struct("!BQQ")
+_TOKEN = struct.Struct("!Q")
+_COUNT = struct.Struct("!I")
+
+
+class ProtocolError(Exception):
+    """The peer broke the protocol; the connection it did so on is of no further use."""
+
+
+class Hello(NamedTuple):
+    """Who speaks, what it has, and what it wants."""
+
+    words: Dict[str, Any]
+
+
+class Word(NamedTuple):
+    """Something said outside the numbering, about this connection only."""
+
+    words: Dict[str, Any]
+
+
+class Piece(NamedTuple):
+    """A piece of one message. The message covers the numbers ``last - span + 1`` to ``last``."""
+
+    lane: int
+    channel: int
+    flags: int
+    last: int
+    span: int
+    size: int  # of the whole encoded message, bytes
+    offset: int
+    data: bytes
+
+
+class GapNote(NamedTuple):
+    lane: int
+    first: int
+    last: int
+    messages: int  # that were dropped …
+    size: int  # … and their bytes
+
+
+class Ack(NamedTuple):
+    """Everything up to *seq* has been taken for good; *credit* payload bytes of this connection
+    have left the receiver's window."""
+
+    lane: int
+    seq: int
+    credit: int
+
+
+class Ping(NamedTuple):
+    token: int
+
+
+class Pong(NamedTuple):
+    token: int
+
+
+Frame = Union[Hello, Word, Piece, GapNote, Ack, Ping, Pong]
+
+
+def _frame(kind: int, *parts: bytes) -> bytes:
+    length = 1 + sum(map(len, parts))
+    if length > MAX_FRAME:
+        raise ValueError("a frame of %d bytes is larger than the limit %d" % (length, MAX_FRAME))
+    return b"".join((_HEAD.pack(length, kind), *parts))
+
+
+def _json(words: Dict[str, Any]) -> bytes:
+    return json.dumps(words, separators=(",", ":")).encode()
+
+
+def encode(frame: Frame) -> bytes:
+    """The bytes of *frame* on the wire."""
+    if isinstance(frame, Piece):
+        return _frame(MESSAGE, _MESSAGE.pack(*frame[:7]), frame.data)
+    if isinstance(frame, Ack):
+        return _frame(ACK, _ACK.pack(*frame))
+    if isinstance(frame, Ping):
+        return _frame(PING, _TOKEN.pack(frame.token))
+    if isinstance(frame, Pong):
+        return _frame(PONG, _TOKEN.pack(frame.token))
+    if isinstance(frame, GapNote):
+        return _frame(GAP, _GAP.pack(*frame))
+    if isinstance(frame, Hello):
+        return _frame(HELLO, MAGIC, _VERSION.pack(VERSION), _json(frame.words))
+    return _frame(WORD, _json(frame.words))
+
+
+def _decode(kind: int, body: bytes) -> Frame:
+    if kind == MESSAGE:
+        lane, channel, flags, last, span, size, offset = _MESSAGE.unpack_from(body)
+        data = body[_MESSAGE.size :]
+        return Piece(lane, channel, flags, last, span, size, offset, data)
+    if kind == ACK:
+        return Ack(*_ACK.unpack(body))
+    if kind == PING:
+        return Ping(*_TOKEN.unpack(body))
+    if kind == PONG:
+        return Pong(*_TOKEN.unpack(body))
+    if kind == GAP:
+        return GapNote(*_GAP.unpack(body))
+    if kind == HELLO:
+        if body[: len(MAGIC)] != MAGIC:
+            raise ProtocolError("the peer does not speak the journal protocol")
+        (version,) = _VERSION.unpack_from(body, len(MAGIC))
+        if version != VERSION:
+            raise ProtocolError(
+                "the peer speaks version %d of the journal protocol, this is version %d"
+                % (version, VERSION)
+            )
+        return Hello(_words(body[len(MAGIC) + _VERSION.size :]))
+    if kind == WORD:
+        return Word(_words(body))
+    raise ProtocolError("a frame of the unknown kind %d" % kind)
+
+
+def _words(body: bytes) -> Dict[str, Any]:
+    words = json.loads(body)
+    if not isinstance(words, dict):
+        raise ProtocolError("a hello or word that is not a JSON object")
+    return words
+
+
+class Decoder:
+    """Cuts a byte stream into frames; give it bytes as they come."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """The frames that *data* completes, one by one; raises :class:`ProtocolError`.
+
+        A caller may stop in the middle: what is left is given out at the next call.
+        """
+        self._buffer += data
+        while len(self._buffer) >= _HEAD.size:
+            length, kind = _HEAD.unpack_from(self._buffer)
+            if not 1 <= length <= MAX_FRAME:
+                raise ProtocolError("a frame of %d bytes; the limit is %d" % (length, MAX_FRAME))
+            end = _HEAD.size - 1 + length
+            if len(self._buffer) < end:
+                return
+            body = bytes(memoryview(self._buffer)[_HEAD.size : end])
+            del self._buffer[:end]
+            try:
+                yield _decode(kind, body)
+            except (struct.error, ValueError, RecursionError) as error:
+                raise ProtocolError("a frame that cannot be read: %s" % error) from error
+
+
+# ---- the parts of one message ------------------------------------------------------------------
+
+
+def join_parts(parts: Sequence[bytes]) -> bytes:
+    """The encoded message of *parts*: their number, their sizes, then they themselves."""
+    if len(parts) > MAX_PARTS:
+        raise ValueError("a message of %d parts; the limit is %d" % (len(parts), MAX_PARTS))
+    head = struct.pack("!%dI" % (1 + len(parts)), len(parts), *map(len, parts))
+    return b"".join((head, *parts))
+
+
+def split_parts(message: Union[bytes, bytearray]) -> List[bytes]:
+    """The inverse of :func:`join_parts`; raises :class:`ProtocolError`."""
+    if len(message) < _COUNT.size:
+        raise ProtocolError("a message without its head")
+    (count,) = _COUNT.unpack_from(message)
+    position = _COUNT.size * (1 + count)
+    if count > MAX_PARTS or position > len(message):
+        raise ProtocolError("a message whose head is cut off")
+    sizes = struct.unpack_from("!%dI" % count, message, _COUNT.size)
+    if position + sum(sizes) != len(message):
+        raise ProtocolError("a message whose parts do not add up to its size")
+    view, parts = memoryview(message), []
+    for size in sizes:
+        parts.append(bytes(view[position : position + size]))
+        position += size
+    return parts

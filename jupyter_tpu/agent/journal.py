@@ -1,0 +1,426 @@
+"""The journal: a numbered, acknowledged, replayable stream of messages in both directions.
+
+The theory of operation
+=======================
+
+Two programs, a *keeper* beside the kernel and a *client* far away, have something to tell each
+other for longer than any one connection between them lives. A :class:`Journal` is one end of
+that conversation. It does no I/O and has no clock: bytes that came from the peer go into
+:meth:`Journal.receive_data`, which returns events; bytes for the peer come out of
+:meth:`Journal.data_to_send`. Whoever owns the sockets carries them between the two.
+
+*Exactly once, in order.* Each message gets a number when it is given to :meth:`Journal.send`, and
+is kept (in a :class:`~.store.Store`) until the peer has acknowledged it. When a connection breaks
+nothing happens to the messages; on the next one both ends say in their hello what they have, and
+sending goes on from there, in the middle of a message if need be. What arrives twice is dropped,
+what is missing is a protocol error, so an application sees each message once, whatever breaks.
+
+*Acknowledging is the application's word.* ``receive_data`` hands a message out; only
+:meth:`Journal.consumed` acknowledges it. A client that dies between the two has lost nothing: its
+successor gets the message again. A successor is known by its *stream* id, which every
+:class:`Journal` object draws anew: to a peer that does not know my stream I send from the oldest
+unacknowledged message, and whole.
+
+*Two lanes* in each direction, numbered apart. An interrupt in the URGENT lane overtakes 50 MB
+that wait in the NORMAL one, because messages travel in pieces of 64 KiB and a lane's next piece is
+chosen only when the transport can take it. Within a lane there is one order for all channels.
+
+*A window* per lane bounds what is under way: at most ``window`` bytes are sent that the receiver
+has not given credit for, and it gives credit as it consumes (for the pieces of a single message
+larger than the window, as they arrive). So the receiver holds at most a window and one message;
+what the sender holds is its store's matter.
+
+*Gaps.* A sender may decide not to keep something (``Store.drop``, ``append_gap``). What was
+dropped is not silence but a record with its own numbers: first, last, how many, how many bytes. It
+is delivered, consumed and acknowledged like a message.
+
+*A connection's life* is the table below. ``accept`` may come at any time: a new connection takes
+the place of the old one, which is how a client comes back whose broken link nobody noticed. A
+ProtocolError leaves the stream whole (the broken frame was not taken), so the owner may try again
+on a new connection; it is for the owner to stop when that does not help.
+
+Who may connect is not decided here: hellos carry an application's words (the lease, see
+``lease.py``), and a keeper reads them through a :class:`Greeting` before it accepts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from enum import Enum
+from typing import Any, Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from . import frames
+from .frames import Decoder, ProtocolError
+from .lanes import Incoming, Outgoing
+from .store import Store
+
+NORMAL, URGENT = 0, 1
+LANES = (URGENT, NORMAL)  # in the order in which they are served
+
+#: What the channels of a kernel's journal are; KEEPER carries JSON between keeper and client.
+KEEPER, SHELL, CONTROL, STDIN, IOPUB = range(5)
+
+#: Bytes under way in a lane without credit: 100 MB/s at a round trip of 40 ms.
+WINDOW = 4 << 20
+
+
+class State(str, Enum):
+    DETACHED = "detached"  # no connection; messages gather
+    GREETING = "greeting"  # our hello is under way, the peer's is awaited
+    OPEN = "open"
+    REFUSED = "refused"  # the peer does not want us; its words say why
+    FAILED = "failed"  # the peer broke the protocol on this connection
+
+
+#: Every transition there is. What is not here is a mistake of the owner.
+TRANSITIONS: Dict[Tuple[State, str], State] = {
+    (State.DETACHED, "connect"): State.GREETING,
+    (State.GREETING, "hello"): State.OPEN,
+    (State.GREETING, "refusal"): State.REFUSED,
+    (State.GREETING, "error"): State.FAILED,
+    (State.OPEN, "error"): State.FAILED,
+    (State.DETACHED, "break"): State.DETACHED,
+    (State.GREETING, "break"): State.DETACHED,
+    (State.OPEN, "break"): State.DETACHED,
+    (State.REFUSED, "break"): State.DETACHED,
+    (State.FAILED, "break"): State.DETACHED,
+    (State.DETACHED, "accept"): State.OPEN,
+    (State.GREETING, "accept"): State.OPEN,
+    (State.OPEN, "accept"): State.OPEN,
+    (State.REFUSED, "accept"): State.OPEN,
+    (State.FAILED, "accept"): State.OPEN,
+}
+
+
+# ---- events -------------------------------------------------------------------------------------
+
+
+class Opened(NamedTuple):
+    """The peer's hello came; messages flow from now on."""
+
+    words: Dict[str, Any]
+    #: The peer has never met this stream, or is another than before.
+    fresh: bool
+
+
+class Message(NamedTuple):
+    """A message for the application, which calls ``consumed`` when it is done with it."""
+
+    lane: int
+    last: int
+    channel: int
+    flags: int
+    parts: List[bytes]
+
+
+class Gap(NamedTuple):
+    """Messages that the peer dropped on purpose; to be consumed like a message."""
+
+    lane: int
+    first: int
+    last: int
+    messages: int
+    size: int  # bytes of them
+
+
+class Skipped(NamedTuple):
+    """Messages that another client of the same stream has acknowledged in the meantime."""
+
+    lane: int
+    first: int
+    last: int
+
+
+class Heard(NamedTuple):
+    """Words about this connection."""
+
+    words: Dict[str, Any]
+
+
+class Refused(NamedTuple):
+    words: Dict[str, Any]
+
+
+class Failed(NamedTuple):
+    """The peer broke the protocol: the state is FAILED, the connection is to be closed."""
+
+    problem: str
+
+
+class Answered(NamedTuple):
+    """The peer answered a ping."""
+
+    token: int
+
+
+class Acknowledged(NamedTuple):
+    lane: int
+    last: int
+
+
+Event = Union[Opened, Message, Gap, Skipped, Heard, Refused, Failed, Answered, Acknowledged]
+
+
+# ---- the journal --------------------------------------------------------------------------------
+
+
+class Greeting:
+    """Reads the hello of a connection that somebody opened, before it is accepted."""
+
+    def __init__(self) -> None:
+        self.decoder = Decoder()
+
+    def feed(self, data: bytes) -> Optional[frames.Hello]:
+        """The hello, once it is complete; raises :class:`ProtocolError`.
+
+        What it says is for :func:`read_hello`: a question to a keeper begins with a hello, too.
+        """
+        for frame in self.decoder.feed(data):
+            if not isinstance(frame, frames.Hello):
+                raise ProtocolError("the peer did not begin with a hello")
+            return frame
+        return None
+
+
+def refusal(words: Dict[str, Any]) -> bytes:
+    """What to answer, before closing, to a hello that is not accepted."""
+    return frames.encode(frames.Word({"refused": words}))
+
+
+class Journal:
+    """One end of the conversation.
+
+    Parameters
+    ----------
+    store: where messages of the normal lane are kept; the urgent one is short and in memory.
+    window: bytes that may be under way in a lane without the peer's credit.
+    max_message: bytes; a larger message from the peer is a protocol error.
+    """
+
+    def __init__(
+        self,
+        store: Optional[Store] = None,
+        *,
+        window: int = WINDOW,
+        max_message: int = frames.MAX_MESSAGE,
+    ) -> None:
+        self.stream = os.urandom(12).hex()
+        self.state = State.DETACHED
+        self._max_message = max_message
+        self._out = {
+            NORMAL: Outgoing(Store() if store is None else store, window),
+            URGENT: Outgoing(Store(), window),
+        }
+        self._in = {lane: Incoming(max_message) for lane in LANES}
+        self._peer: Optional[str] = None  # the stream that the incoming halves belong to
+        self._decoder = Decoder()
+        self._control: Deque[bytes] = deque()
+
+    @property
+    def store(self) -> Store:
+        """The store of the normal lane."""
+        return self._out[NORMAL].store
+
+    @property
+    def waiting(self) -> int:
+        """Bytes in both lanes that the peer has not acknowledged."""
+        return sum(half.store.bytes for half in self._out.values())
+
+    # -- a connection's life
+
+    def connect(self, words: Dict[str, Any]) -> None:
+        """Begins a connection as the client: says hello with the application's *words*."""
+        self._move("connect")
+        self._begin(Decoder())
+        self._control.append(self._hello(words))
+
+    def accept(self, greeting: Greeting, hello: frames.Hello, words: Dict[str, Any]) -> List[Event]:
+        """Answers the hello of a new connection; the old one, if any, is forgotten.
+
+        When the client's stream is another than before, messages of the old one that were handed
+        out and not consumed are the application's to forget.
+        """
+        self._move("accept")
+        self._begin(greeting.decoder)
+        self._control.append(self._hello(words))
+        events: List[Event] = []
+        try:
+            self._met(hello, events)
+        except ProtocolError as error:
+            return [self._fail(error)]
+        return events + self.receive_data(b"")
+
+    def broken(self) -> None:
+        """The connection is gone."""
+        self._move("break")
+        self._control.clear()
+        self._decoder = Decoder()
+
+    def _begin(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+        self._control.clear()
+        for half in self._in.values():
+            half.connected()
+
+    def _move(self, what: str) -> None:
+        try:
+            self.state = TRANSITIONS[self.state, what]
+        except KeyError:
+            raise ValueError("%s is not possible while %s" % (what, self.state.value)) from None
+
+    def _hello(self, words: Dict[str, Any]) -> bytes:
+        lanes = [
+            [self._out[lane].store.oldest, self._in[lane].received, len(self._in[lane].partial)]
+            for lane in (NORMAL, URGENT)
+        ]
+        said = {"stream": self.stream, "peer": self._peer, "lanes": lanes, "words": words}
+        return frames.encode(frames.Hello(said))
+
+    def _met(self, hello: frames.Hello, events: List[Event]) -> None:
+        """Takes the peer's hello: where it goes on sending, and where this end does."""
+        stream, knows, lanes, words = read_hello(hello)
+        events.append(Opened(words, fresh=knows != self.stream))
+        for lane, (oldest, received, offset) in zip((NORMAL, URGENT), lanes):
+            if knows == self.stream:
+                self._out[lane].resume(received, offset)
+            else:
+                self._out[lane].restart()
+            half = self._in[lane]
+            if stream != self._peer:
+                half.restart(oldest - 1)
+            else:
+                before = half.received
+                if half.skip(oldest):
+                    events.append(Skipped(lane, before + 1, half.received))
+        self._peer = stream
+
+    # -- what the application says
+
+    def send(
+        self, channel: int, parts: Sequence[bytes], *, urgent: bool = False, flags: int = 0
+    ) -> int:
+        """Numbers and keeps a message, connected or not; returns its number.
+
+        One that is larger than the limit becomes a gap of one message, as if it were dropped.
+        """
+        store = self._out[URGENT if urgent else NORMAL].store
+        payload = frames.join_parts(parts)
+        if len(payload) > self._max_message:
+            return store.append_gap(1, len(payload))
+        return store.append(channel, flags, payload)
+
+    def consumed(self, event: Union[Message, Gap]) -> None:
+        """The application is done with *event* and with all before it in its lane."""
+        self._in[event.lane].consume(event.last)
+
+    def say(self, words: Dict[str, Any]) -> None:
+        """Says *words* about this connection: outside the numbering, lost if it breaks."""
+        self._control.append(frames.encode(frames.Word(words)))
+
+    def ping(self, token: int) -> None:
+        self._control.append(frames.encode(frames.Ping(token)))
+
+    # -- bytes
+
+    def data_to_send(self, limit: int = 4 * frames.PIECE) -> bytes:
+        """About *limit* bytes for the peer; b"" when there is nothing to send for now.
+
+        Call it whenever the transport has room: the less is taken early, the sooner an urgent
+        message gets through.
+        """
+        if self.state in (State.DETACHED, State.FAILED, State.REFUSED):
+            return b""
+        chunks = list(self._control)
+        self._control.clear()
+        if self.state is State.OPEN:
+            size = sum(map(len, chunks))
+            for lane in LANES:
+                half = self._in[lane]
+                if half.ack_due:
+                    half.ack_due = False
+                    chunks.append(frames.encode(frames.Ack(lane, half.consumed, half.credit)))
+            for lane in LANES:
+                while size < limit:
+                    frame = self._out[lane].next_frame(lane)
+                    if frame is None:
+                        break
+                    chunks.append(frames.encode(frame))
+                    size += len(chunks[-1])
+        return b"".join(chunks)
+
+    def receive_data(self, data: bytes) -> List[Event]:
+        """What *data* from the peer means, in order; the last event may be :class:`Failed`."""
+        events: List[Event] = []
+        if self.state in (State.GREETING, State.OPEN):
+            try:
+                for frame in self._decoder.feed(data):
+                    self._take(frame, events)
+            except ProtocolError as error:
+                events.append(self._fail(error))
+        return events
+
+    def _fail(self, error: ProtocolError) -> Failed:
+        self._move("error")
+        return Failed(str(error))
+
+    def _take(self, frame: frames.Frame, events: List[Event]) -> None:
+        if self.state is State.GREETING:
+            if isinstance(frame, frames.Hello):
+                self._met(frame, events)
+                self._move("hello")
+            elif isinstance(frame, frames.Word) and "refused" in frame.words:
+                self._move("refusal")
+                events.append(Refused(frame.words["refused"]))
+            else:
+                raise ProtocolError("the peer did not begin with a hello")
+        elif self.state is State.OPEN:
+            self._take_open(frame, events)
+
+    def _take_open(self, frame: frames.Frame, events: List[Event]) -> None:
+        if isinstance(frame, frames.Piece):
+            parts = self._incoming(frame.lane).take(frame)
+            if parts is not None:
+                events.append(Message(frame.lane, frame.last, frame.channel, frame.flags, parts))
+        elif isinstance(frame, frames.Ack):
+            if self._outgoing(frame.lane).acknowledged(frame):
+                events.append(Acknowledged(frame.lane, frame.seq))
+        elif isinstance(frame, frames.Ping):
+            self._control.append(frames.encode(frames.Pong(frame.token)))
+        elif isinstance(frame, frames.Pong):
+            events.append(Answered(frame.token))
+        elif isinstance(frame, frames.GapNote):
+            if self._incoming(frame.lane).take_gap(frame):
+                events.append(Gap(*frame))
+        elif isinstance(frame, frames.Word):
+            events.append(Heard(frame.words))
+        else:
+            raise ProtocolError("a second hello on one connection")
+
+    def _incoming(self, lane: int) -> Incoming:
+        try:
+            return self._in[lane]
+        except KeyError:
+            raise ProtocolError("a message in the unknown lane %d" % lane) from None
+
+    def _outgoing(self, lane: int) -> Outgoing:
+        try:
+            return self._out[lane]
+        except KeyError:
+            raise ProtocolError("an acknowledgement in the unknown lane %d" % lane) from None
+
+
+def read_hello(
+    hello: frames.Hello,
+) -> Tuple[str, Optional[str], List[Tuple[int, int, int]], Dict[str, Any]]:
+    said = hello.words
+    try:
+        stream, knows, words = said["stream"], said["peer"], said["words"]
+        lanes = [(int(oldest), int(got), int(part)) for oldest, got, part in said["lanes"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProtocolError("a hello that cannot be understood: %s" % error) from error
+    if not isinstance(stream, str) or not isinstance(words, dict) or len(lanes) != len(LANES):
+        raise ProtocolError("a hello that cannot be understood")
+    if any(oldest < 1 or got < 0 or part < 0 for oldest, got, part in lanes):
+        raise ProtocolError("a hello with impossible numbers")
+    return stream, knows, lanes, words

@@ -1,0 +1,404 @@
+"""The keeper: the process beside one kernel that owns it and its journal.
+
+It runs in the environment's Python, in a session of its own, and needs neither the link nor the
+daemon nor anybody's server to go on. What the kernel says goes into the journal at once; a client
+that holds the lease gets it from there, now or after the next reconnect. When the kernel is gone
+and its last words are acknowledged (or nobody came for them in time), the keeper removes
+everything and ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import time
+from typing import Any, Dict, List, Optional, Tuple, Union
+
+from . import frames, messages
+from .channels import KernelChannels
+from .journal import (
+    CONTROL,
+    IOPUB,
+    KEEPER,
+    SHELL,
+    STDIN,
+    URGENT,
+    Acknowledged,
+    Event,
+    Gap,
+    Greeting,
+    Heard,
+    Journal,
+    Message,
+    read_hello,
+    refusal,
+)
+from .kernel_process import KernelProcess, become_subreaper
+from .lease import Denied, Granted, Lease
+from .peer import peer_user
+from .pump import Broken, Pump
+from .store import Store
+
+#: Seconds for which the last words of a kernel that ended are kept for a client that is away.
+LINGER = 12 * 3600.0
+#: Bytes of unread output after which the kernel is paused.
+JOURNAL_LIMIT = 2 << 30
+#: Seconds between the requests that find out when a new kernel answers.
+KNOCK = 0.1
+
+
+class Keeper:
+    """Owns one kernel.
+
+    Parameters
+    ----------
+    order: what the daemon asked for; see ``Daemon.start_kernel``.
+    process: the kernel, just started.
+    """
+
+    def __init__(self, order: Dict[str, Any], process: KernelProcess) -> None:
+        self.order = order
+        self.process = process
+        self.folder: str = order["folder"]
+        self._path = os.path.join(self.folder, "keeper.sock")
+        self.state = "starting"
+        self.last_activity = self.started = messages.now()
+        self._limit: int = order.get("journal_limit") or JOURNAL_LIMIT
+        self._journal = Journal(Store(self.folder))
+        self._lease = Lease(order["secret"], time.monotonic())
+        self._author = messages.Author(order["key"], "keeper")
+        self._mark = self._author.session.encode()
+        self._channels: Optional[KernelChannels] = None
+        self._pump: Optional[Pump] = None
+        self._serving: Optional[asyncio.Task[None]] = None  # the master's connection
+        self._info: Optional[bytes] = None  # the content of the kernel's kernel_info_reply
+        self._knocked: Dict[str, bool] = {"reply": False, "idle": False}
+        self._ready = False  # it has answered
+        self._early: List[Tuple[int, List[bytes]]] = []  # for a kernel that does not answer yet
+        self._final = 0  # the number of the last message there will ever be
+        self._ending = False  # somebody asked for its end
+        self._died = asyncio.Event()  # the kernel
+        self._gone = asyncio.Event()  # nothing more is to be done
+        self._unattended = time.monotonic()
+        self._tasks: "set[asyncio.Task[None]]" = set()
+
+    # ---- the process's life
+
+    async def run(self, ready: Any) -> None:
+        """From the kernel's start to the end of everything; calls *ready* when it listens."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGCHLD, self._child_ended)
+        loop.add_signal_handler(signal.SIGTERM, self._begin_ending)
+        loop.add_reader(self.process.output, self._read_output)
+        become_subreaper()
+        server = await asyncio.start_unix_server(self._connected, self._path)
+        self._channels = KernelChannels(self.process.connection, self._from_kernel)
+        self._spawn(self._knock())
+        self._spawn(self._watch())
+        ready()
+        self._child_ended()  # it may have ended before anybody listened
+        await self._gone.wait()
+        self.process.signal(signal.SIGKILL)
+        self.process.end_rest()
+        self._channels.close()
+        self._journal.store.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        # The folder is gone, so who sees its connection end knows that everything else has.
+        server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _spawn(self, coroutine: Any) -> "asyncio.Task[None]":
+        task: "asyncio.Task[None]" = asyncio.ensure_future(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _knock(self) -> None:
+        """Asks a new kernel until it answers on both shell and iopub; then lets the client in."""
+        assert self._channels is not None
+        while not (self._knocked["reply"] and self._knocked["idle"]):
+            if self.process.code is not None:
+                return
+            self._channels.send(SHELL, self._author.message("kernel_info_request", {}))
+            await asyncio.sleep(KNOCK)
+
+    async def _watch(self) -> None:
+        """Ends a kernel that nobody holds for longer than was agreed, or that nobody can reach."""
+        grace = self.order.get("grace")
+        while True:
+            await asyncio.sleep(1.0)
+            if self._pump is not None:
+                self._lease.renew(self._lease.fence, time.monotonic())
+                self._unattended = time.monotonic()
+            away = time.monotonic() - self._unattended
+            if self.process.code is not None and away > LINGER:
+                self._gone.set()
+            elif grace is not None and away > grace:
+                self._begin_ending()
+            elif self._pump is None and not os.path.exists(self._path):
+                self._begin_ending(now=True)  # somebody removed its folder
+
+    # ---- the kernel's side
+
+    def _from_kernel(self, channel: int, parts: List[bytes]) -> None:
+        try:
+            delimiter = messages.delimiter_of(parts)
+        except ValueError:
+            return
+        header, parent = parts[delimiter + messages.HEADER], parts[delimiter + messages.PARENT]
+        if self._mark in parent:
+            self._answered(channel, parts)
+            return
+        if channel == IOPUB:
+            if b'"iopub_welcome"' in header:
+                return  # meant for the keeper
+            if b'"status"' in header:
+                self.state = str(messages.part(parts, messages.CONTENT).get("execution_state"))
+            self.last_activity = messages.now()
+        self._journal.send(channel, parts)
+        self._check_room()
+        self._wake()
+
+    def _answered(self, channel: int, parts: List[bytes]) -> None:
+        """The kernel's answer to a knock: it is ready when both channels have brought one."""
+        if channel == SHELL:
+            self._knocked["reply"] = True
+            self._info = self._info or parts[messages.delimiter_of(parts) + messages.CONTENT]
+        elif channel == IOPUB and b'"idle"' in parts[-1]:
+            self._knocked["idle"] = True
+        if all(self._knocked.values()) and not self._ready:
+            self._ready, self.state = True, "idle"
+            assert self._info is not None
+            self._tell({"event": "ready"}, self._info, urgent=False)
+            early, self._early = self._early, []
+            for waiting, message in early:
+                self._to_kernel(waiting, message)
+
+    def _to_kernel(self, channel: int, parts: List[bytes]) -> None:
+        assert self._channels is not None
+        if self.process.code is not None:
+            return
+        if not self._ready and channel != CONTROL:
+            self._early.append((channel, parts))
+            return
+        self._channels.send(channel, parts)
+
+    def _read_output(self) -> None:
+        if not self.process.read_output():
+            asyncio.get_running_loop().remove_reader(self.process.output)
+
+    def _child_ended(self) -> None:
+        if not self.process.reap() or self._channels is None:
+            return
+        self.state = "dead"
+        self._died.set()
+        self._tell({"event": "exited", "code": self.process.code}, urgent=True)
+        self._channels.drain()
+        self.process.end_rest()
+        self.process.read_output()
+        said = {
+            "event": "ended",
+            "code": self.process.code,
+            "output": self.process.tail,
+            "asked": self._ending,
+        }
+        self._final = self._tell(said, urgent=False)
+
+    def _check_room(self) -> None:
+        store, process = self._journal.store, self.process
+        full = store.bytes > self._limit or (store.problem and store.memory > 64 << 20)
+        if full and not process.paused:
+            process.pause()
+            why = store.problem or "%d MiB of output wait to be read" % (store.bytes >> 20)
+            self._tell({"event": "paused", "why": why}, urgent=True)
+        elif process.paused and not full and store.bytes < self._limit // 2:
+            process.resume()
+            self._tell({"event": "resumed"}, urgent=True)
+
+    # ---- the client's side
+
+    def _tell(self, said: Dict[str, Any], *more: bytes, urgent: bool) -> int:
+        number = self._journal.send(KEEPER, [json.dumps(said).encode(), *more], urgent=urgent)
+        self._wake()
+        return number
+
+    def _wake(self) -> None:
+        if self._pump is not None:
+            self._pump.wake()
+
+    def status(self) -> Dict[str, Any]:
+        """What ``kernels`` lists of this one."""
+        return {
+            "id": self.order["id"],
+            "launch": self.order["launch"],
+            "environment": self.order["environment"],
+            "notebook": self.order["notebook"],
+            "state": self.state,
+            "pid": self.process.pid,
+            "keeper": os.getpid(),
+            "started": self.started,
+            "last_activity": self.last_activity,
+            "attached": self._pump is not None,
+            "holder": self._lease.holder,
+            "waiting": self._journal.waiting,
+            "paused": self.process.paused,
+            "code": self.process.code,
+        }
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            if peer_user(writer.get_extra_info("socket")) == os.getuid():
+                await self._serve(reader, writer)
+        except (OSError, asyncio.TimeoutError, frames.ProtocolError):
+            pass  # the client's trouble: it connects again
+        finally:
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        greeting, hello = Greeting(), None
+        while hello is None:
+            data = await asyncio.wait_for(reader.read(frames.PIECE), 10.0)
+            if not data:
+                return
+            try:
+                hello = greeting.feed(data)
+                if hello is not None and "ask" not in hello.words:
+                    read_hello(hello)
+            except frames.ProtocolError as error:
+                writer.write(refusal({"reason": "PROTOCOL", "message": str(error)}))
+                await writer.drain()
+                return
+        if "ask" in hello.words:
+            await self._answer(hello.words, reader, writer)
+        else:
+            await self._attach(greeting, hello, reader, writer)
+
+    async def _answer(
+        self, asked: Dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """A question of the daemon's: the kernel's status, or that it be ended or signalled."""
+        if asked["ask"] == "end":
+            self._begin_ending(now=bool(asked.get("now")))
+        elif asked["ask"] == "signal":
+            self.process.signal(int(asked["signal"]))
+        writer.write(frames.encode(frames.Word({"answer": self.status()})))
+        await writer.drain()
+        if asked["ask"] == "end":
+            await self._gone.wait()
+            await reader.read(1)  # until run() has cleaned up and closes this connection, too
+
+    async def _attach(
+        self,
+        greeting: Greeting,
+        hello: frames.Hello,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        """A client asks to be the master."""
+        asked = hello.words["words"].get("lease")
+        lease = self._claim(asked if isinstance(asked, dict) else {})
+        if isinstance(lease, Denied):
+            words = {
+                "reason": "CONFLICT",
+                "message": "Kernel is in use by %s." % (lease.holder or "another client"),
+                "holder": lease.holder,
+                "expires_in": round(lease.expires_in, 1),
+            }
+            writer.write(refusal(words))
+            await writer.drain()
+            return
+        if self._serving is not None:
+            # Fenced off: the link of whoever this was is dead, or its lease was stolen.
+            self._serving.cancel()
+            await asyncio.wait([self._serving], timeout=1.0)
+        said = {"fence": lease.fence, "ttl": lease.ttl, "status": self.status()}
+        if self._info is not None:
+            said["info"] = self._info.decode()
+        events = self._journal.accept(greeting, hello, said)
+        self._pump = pump = Pump(self._journal, reader, writer, self._event)
+        self._serving = asyncio.current_task()
+        try:
+            for event in events:
+                self._event(event)
+            await pump.run()
+        except Broken:
+            pass
+        finally:
+            if self._pump is pump:
+                self._pump, self._serving = None, None
+                self._unattended = time.monotonic()
+                self._journal.broken()
+
+    def _claim(self, asked: Dict[str, Any]) -> Union[Granted, Denied]:
+        secret, holder = str(asked.get("secret", "")), str(asked.get("holder", ""))[:200]
+        steal = bool(asked.get("steal"))
+        return self._lease.claim(secret, holder, time.monotonic(), steal=steal)
+
+    def _event(self, event: Event) -> None:
+        if isinstance(event, Message):
+            if event.channel == KEEPER:
+                self._request(event.parts)
+            elif event.channel in (SHELL, CONTROL, STDIN):
+                self._to_kernel(event.channel, event.parts)
+            self._journal.consumed(event)
+        elif isinstance(event, Gap):
+            self._journal.consumed(event)
+        elif isinstance(event, Acknowledged):
+            if self.process.paused:
+                self._check_room()
+            if event.lane != URGENT and self._final and event.last >= self._final:
+                self._gone.set()
+        elif isinstance(event, Heard) and event.words.get("leave"):
+            self._lease.release(self._lease.fence)
+
+    def _request(self, parts: List[bytes]) -> None:
+        """What a client asks of the keeper itself, in the urgent lane."""
+        try:
+            asked = json.loads(parts[0])
+            if asked["do"] == "signal":
+                self.process.signal(int(asked["signal"]))
+            elif asked["do"] == "end":
+                self._begin_ending(now=bool(asked.get("now")))
+        except (KeyError, TypeError, ValueError, IndexError):
+            raise Broken("a request to the keeper that cannot be understood") from None
+
+    # ---- the end
+
+    def _begin_ending(self, now: bool = False) -> None:
+        """Ends the kernel whether somebody listens or not: *now*, or after asking it to."""
+        self._ending = True
+        self._spawn(self._end(now))
+
+    async def _end(self, now: bool) -> None:
+        process = self.process
+        if not now and process.code is None and self._channels is not None:
+            process.signal(signal.SIGINT)
+            self._channels.send(
+                CONTROL, self._author.message("shutdown_request", {"restart": False})
+            )
+            if not await _happens(self._died, 2.0):
+                process.signal(signal.SIGTERM)
+                await _happens(self._died, 1.0)
+        process.signal(signal.SIGKILL)
+        await _happens(self._died, 2.0)
+        if self._pump is not None:
+            # Whoever is attached sees the end come, rather than a connection that breaks.
+            await _happens(self._gone, 1.0)
+        self._gone.set()
+
+
+async def _happens(event: asyncio.Event, limit: float) -> bool:
+    """Whether *event* is set within *limit* seconds."""
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(event.wait(), limit)
+    return event.is_set()

@@ -1,0 +1,216 @@
+"""The daemon's view of the keepers: starting one, asking one, ending one, and who is there.
+
+A keeper is found by its folder alone, so one that another daemon started, of this version or
+another, is as good as one of our own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from typing import Any, Dict, List, Optional
+
+from . import frames
+from .kernel_process import sweep
+from .places import keeper_socket, kernel_folder, private_folder
+from .surroundings import kernel_environment
+
+#: Seconds for a keeper to say that it listens, to answer a question, and to end.
+START = 30.0
+ANSWER = 10.0
+
+
+class StartError(Exception):
+    """A keeper that could not be started; the message says why."""
+
+
+class Keepers:
+    """All keepers below one folder.
+
+    Parameters
+    ----------
+    run: the folder.
+    sources: what Python runs to be a keeper.
+    """
+
+    def __init__(self, run: str, sources: str) -> None:
+        self.run = run
+        self._sources = sources
+        self._children: Dict[str, asyncio.subprocess.Process] = {}  # our own, by folder
+        self._tasks: "set[asyncio.Future[Any]]" = set()
+
+    @property
+    def folders(self) -> List[str]:
+        """Those of all kernels, living or in need of clearing away."""
+        names = sorted(os.listdir(self.run))
+        return [os.path.join(self.run, name) for name in names if name.startswith("k-")]
+
+    async def statuses(self) -> List[Dict[str, Any]]:
+        """What each of them says of its kernel."""
+        answers = await asyncio.gather(
+            *(self._ask(folder, {"ask": "status"}) for folder in self.folders)
+        )
+        return [answer for answer in answers if answer is not None]
+
+    async def status(self, kernel_id: str) -> Optional[Dict[str, Any]]:
+        """What the keeper of a kernel says of it; None if there is none."""
+        return await self._ask(kernel_folder(self.run, kernel_id), {"ask": "status"})
+
+    async def signal(self, kernel_id: str, number: int) -> Optional[Dict[str, Any]]:
+        """Has the kernel sent a signal; None if there is none."""
+        question = {"ask": "signal", "signal": number}
+        return await self._ask(kernel_folder(self.run, kernel_id), question)
+
+    async def start(self, kernel_id: str, order: Dict[str, Any]) -> Dict[str, Any]:
+        """Starts a keeper; returns ``pid`` (the kernel's) and ``keeper``; raises StartError."""
+        folder = order["folder"] = private_folder(kernel_folder(self.run, kernel_id))
+        with open(os.path.join(folder, "keeper.log"), "wb") as log:
+            keeper = await asyncio.create_subprocess_exec(
+                order["python"],
+                self._sources,
+                "keeper",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=kernel_environment(order["python"]),
+                cwd="/",
+                start_new_session=True,
+            )
+        self._children[folder] = keeper
+        task = asyncio.ensure_future(self._wait_for(folder, keeper))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        words = await _first_words(keeper, order)
+        if "pid" in words:
+            return words
+        problem = words.get("problem") or last_line(os.path.join(folder, "keeper.log"))
+        if keeper.returncode is None:
+            keeper.kill()
+        _clear_away(folder)
+        raise StartError(problem or "its keeper ended without a word")
+
+    async def _wait_for(self, folder: str, keeper: "asyncio.subprocess.Process") -> None:
+        await keeper.wait()
+        if self._children.get(folder) is keeper:
+            del self._children[folder]
+
+    async def end(self, kernel_id: str, now: bool) -> bool:
+        """Ends a kernel and waits until nothing of it is left; False: there was none."""
+        folder = kernel_folder(self.run, kernel_id)
+        status = await self._ask(folder, {"ask": "end", "now": now}, until_end=True)
+        if status is None:
+            return False
+        deadline = time.monotonic() + ANSWER
+        while _is_alive(status["keeper"]):
+            if time.monotonic() > deadline:
+                os.kill(status["keeper"], signal.SIGKILL)
+                _clear_away(folder)
+                break
+            await asyncio.sleep(0.01)
+        return True
+
+    async def _ask(
+        self, folder: str, question: Dict[str, Any], until_end: bool = False
+    ) -> Optional[Dict[str, Any]]:
+        """A keeper's answer; None if there is no keeper, and then its folder is cleared away.
+
+        *until_end*: waits for the end of the connection, which is that of everything it owns.
+        """
+        try:
+            reader, writer = await asyncio.open_unix_connection(os.path.join(folder, "keeper.sock"))
+        except OSError as error:
+            absent = error.errno == errno.ENOENT and not _is_being_made(folder)
+            if (absent or error.errno == errno.ECONNREFUSED) and folder not in self._children:
+                _clear_away(folder)
+            return None
+        try:
+            return await asyncio.wait_for(_answer(reader, writer, question, until_end), ANSWER)
+        except (OSError, asyncio.TimeoutError, frames.ProtocolError):
+            return None
+        finally:
+            writer.close()
+
+    async def close(self) -> None:
+        """Forgets them; they go on."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def place(self, kernel_id: str) -> str:
+        """The socket on which the keeper of a kernel listens."""
+        return keeper_socket(self.run, kernel_id)
+
+
+async def _first_words(
+    keeper: "asyncio.subprocess.Process", order: Dict[str, Any]
+) -> Dict[str, Any]:
+    """What a new keeper says on its stdout when it listens, or when it cannot."""
+    assert keeper.stdin is not None
+    assert keeper.stdout is not None
+    try:
+        # By stdin: the key must not show in the list of processes.
+        keeper.stdin.write(json.dumps(order).encode() + b"\n")
+        said = await asyncio.wait_for(keeper.stdout.readline(), START)
+        return json.loads(said) if said else {}
+    except (OSError, asyncio.TimeoutError):
+        return {}
+
+
+async def _answer(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    question: Dict[str, Any],
+    until_end: bool,
+) -> Optional[Dict[str, Any]]:
+    writer.write(frames.encode(frames.Hello(question)))
+    decoder, answer = frames.Decoder(), None
+    while answer is None or until_end:
+        data = await reader.read(frames.PIECE)
+        if not data:
+            break
+        for frame in decoder.feed(data):
+            if isinstance(frame, frames.Word):
+                answer = frame.words.get("answer", answer)
+    return answer
+
+
+def _is_being_made(folder: str) -> bool:
+    """Whether a keeper (this daemon's, or another's beside it) may be about to listen there."""
+    try:
+        return time.time() - os.stat(folder).st_mtime < START
+    except OSError:
+        return False
+
+
+def _clear_away(folder: str) -> None:
+    """Removes what a keeper that was killed has left: its kernel's processes, its files."""
+    sweep(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether *pid* still runs; one that ended and was not yet waited for does not."""
+    try:
+        os.kill(pid, 0)
+        with open("/proc/%d/stat" % pid, "rb") as stat:
+            return stat.read().rpartition(b")")[2].split()[0] != b"Z"
+    except ProcessLookupError:
+        return False
+    except FileNotFoundError:
+        return not os.path.isdir("/proc")
+
+
+def last_line(path: str) -> str:
+    """The last line of a log, which is where Python says what went wrong; "" if there is none."""
+    try:
+        with open(path, errors="replace") as log:
+            lines = log.read()[-4000:].strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1] if lines else ""

@@ -1,0 +1,58 @@
+"""Where the agent keeps things on a host: everything under one private folder.
+
+::
+
+    ~/.jupyter-tpu/agent/HASH/         the agent's own sources, one folder per version
+    ~/.jupyter-tpu/run/HASH.sock       the daemon of that version (.lock: held while it runs)
+    ~/.jupyter-tpu/run/k-…/            one kernel: keeper.sock, its ipc sockets, its journal
+
+A unix socket's path may have 107 bytes; where the home folder's is too long for that, ``run`` is
+in /tmp, under a name that only this user can have made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+
+#: Longest path of a unix socket on Linux, bytes without the final zero.
+LONGEST_SOCKET = 107
+_LONGEST_NAME = len("/k-0123456789abcdef/keeper.sock")
+
+
+def base_folder() -> str:
+    """``~/.jupyter-tpu``, made with mode 0700 if it is missing."""
+    return private_folder(os.path.join(os.path.expanduser("~"), ".jupyter-tpu"))
+
+
+def run_folder() -> str:
+    """Where the sockets are; made with mode 0700 if it is missing."""
+    folder = os.path.join(base_folder(), "run")
+    if len(os.fsencode(folder)) + _LONGEST_NAME > LONGEST_SOCKET:
+        name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+        folder = "/tmp/jupyter-tpu-%d-%s" % (os.getuid(), name)
+    return private_folder(folder)
+
+
+def kernel_folder(run: str, kernel_id: str) -> str:
+    """The folder of one kernel, whatever its id is spelled like; not made here."""
+    return run + "/k-" + hashlib.sha256(kernel_id.encode()).hexdigest()[:16]
+
+
+def keeper_socket(run: str, kernel_id: str) -> str:
+    """The unix socket on which the kernel's keeper listens."""
+    return kernel_folder(run, kernel_id) + "/keeper.sock"
+
+
+def private_folder(path: str) -> str:
+    """Makes *path* with mode 0700, or raises PermissionError if it is not ours alone."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        found = os.lstat(path)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise PermissionError("%s is not a folder of this user" % path) from None
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            os.chmod(path, 0o700)
+    return path

@@ -1,0 +1,113 @@
+"""Carries a journal over one pair of streams: the I/O of the sans-IO machine, for both ends.
+
+The streams are asyncio's, or asyncssh's, which have the same methods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, Callable
+
+from .frames import PIECE
+from .journal import Event, Failed, Journal, Refused
+
+#: Seconds of silence after which the peer is asked for a word …
+PING = 2.0
+#: … and after which the connection counts as dead.
+SILENCE = 6.0
+
+
+class Broken(ConnectionError):
+    """The connection is over; the message says how it ended."""
+
+
+class Pump:
+    """One connection of a journal, from its hello to its end.
+
+    Parameters
+    ----------
+    journal: already connecting or accepted.
+    on_event: called for each event, in order.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        reader: Any,
+        writer: Any,
+        on_event: Callable[[Event], None],
+        *,
+        ping: float = PING,
+        silence: float = SILENCE,
+    ) -> None:
+        self._journal = journal
+        self._reader = reader
+        self._writer = writer
+        self._on_event = on_event
+        self._ping = ping
+        self._silence = silence
+        self._wake = asyncio.Event()
+        self._heard = time.monotonic()
+        self._end = ""
+
+    def wake(self) -> None:
+        """There is something to send."""
+        self._wake.set()
+
+    def flush(self) -> None:
+        """Sends at once what has no time to wait, before the connection is closed on purpose."""
+        self._writer.write(self._journal.data_to_send())
+
+    async def run(self) -> None:
+        """Until the connection ends: raises :class:`Broken`, or whatever *on_event* raises.
+
+        The streams are closed then, and the journal is told nothing: that is its owner's part.
+        """
+        work = (self._read(), self._write(), self._watch())
+        tasks = [asyncio.ensure_future(part) for part in work]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        except OSError as error:
+            raise Broken(str(error) or type(error).__name__) from error
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._writer.close()
+
+    async def _read(self) -> None:
+        while True:
+            data = await self._reader.read(4 * PIECE)
+            if not data:
+                raise Broken("the peer closed the connection")
+            self._heard = time.monotonic()
+            for event in self._journal.receive_data(data):
+                self._on_event(event)
+                if isinstance(event, Failed):
+                    raise Broken(event.problem)
+                if isinstance(event, Refused):
+                    raise Broken("refused")
+            self._wake.set()
+
+    async def _write(self) -> None:
+        while True:
+            data = self._journal.data_to_send()
+            if data:
+                self._writer.write(data)
+                await self._writer.drain()
+            else:
+                await self._wake.wait()
+                self._wake.clear()
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(self._ping)
+            silent = time.monotonic() - self._heard
+            if silent >= self._silence:
+                raise Broken("no word from the peer for %.0f s" % silent)
+            if silent >= self._ping:
+                self._journal.ping(0)
+                self._wake.set()

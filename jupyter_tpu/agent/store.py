@@ -1,0 +1,196 @@
+"""What one side of a journal has sent and the other has not acknowledged: memory, then disk.
+
+The first ``memory`` bytes stay in memory; what comes on top is written to files of the folder
+given (mode 0600), which are deleted as soon as everything in them is released, and all of them by
+:meth:`Store.close`. Nothing is ever refused: if the disk cannot take it the bytes stay in memory,
+:attr:`Store.problem` says so, and the owner (which knows how to make the kernel wait) acts on it.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import os
+from typing import List, Optional
+
+#: Bytes in one file of a spilling store.
+SEGMENT = 8 << 20
+
+
+class Entry:
+    """One message, or one gap, under the numbers *first* to *last*."""
+
+    __slots__ = ("channel", "count", "dropped", "first", "flags", "last", "offset", "payload",
+                 "segment", "size")  # fmt: skip
+
+    def __init__(self, first: int, last: int, channel: int, flags: int, size: int) -> None:
+        self.first = first
+        self.last = last
+        self.channel = channel
+        self.flags = flags
+        self.size = size  # bytes of the encoded message; 0: a gap
+        self.payload: Optional[bytes] = None  # None: in *segment* at *offset*, or a gap
+        self.segment: Optional[_Segment] = None
+        self.offset = 0
+        self.count = 0  # of a gap: messages dropped …
+        self.dropped = 0  # … and their bytes
+
+    @property
+    def is_gap(self) -> bool:
+        return self.size == 0
+
+
+class _Segment:
+    """One file of spilled messages."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        self.end = 0
+        self.entries = 0
+
+    def append(self, payload: bytes) -> int:
+        """Writes *payload* behind what is there and returns its offset; raises OSError."""
+        offset, view = self.end, memoryview(payload)
+        while view:
+            written = os.pwrite(self.fd, view, self.end + len(payload) - len(view))
+            view = view[written:]
+        self.end += len(payload)
+        return offset
+
+    def remove(self) -> None:
+        os.close(self.fd)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+
+
+class Store:
+    """Numbered messages, from the oldest that is not released to the newest.
+
+    Parameters
+    ----------
+    folder: where to spill; None: everything stays in memory.
+    memory: bytes kept in memory before spilling begins.
+    """
+
+    def __init__(self, folder: Optional[str] = None, memory: int = 16 << 20) -> None:
+        self._folder = folder
+        self._memory_limit = memory
+        self._entries: List[Entry] = []
+        self._firsts: List[int] = []  # the entries' first numbers, for bisect
+        self._start = 0  # index of the oldest live entry; what is before it is released
+        self._segment: Optional[_Segment] = None
+        self._segments = 0
+        self.last = 0  # the newest number given out
+        self.bytes = 0  # held, in memory and on disk
+        self.memory = 0  # of these in memory
+        self.problem = ""  # why the disk could not take something; "" if it could
+
+    def __len__(self) -> int:
+        return len(self._entries) - self._start
+
+    @property
+    def oldest(self) -> int:
+        """The first number held; one past the newest if nothing is."""
+        return self._firsts[self._start] if len(self) else self.last + 1
+
+    def append(self, channel: int, flags: int, payload: bytes) -> int:
+        """Keeps an encoded message and returns its number."""
+        entry = Entry(self.last + 1, self.last + 1, channel, flags, len(payload))
+        if not self._spill(entry, payload):
+            entry.payload = payload
+            self.memory += len(payload)
+        self.bytes += len(payload)
+        return self._add(entry)
+
+    def append_gap(self, count: int, dropped: int) -> int:
+        """Notes that *count* messages of *dropped* bytes were not kept."""
+        entry = Entry(self.last + 1, self.last + 1, 0, 0, 0)
+        entry.count, entry.dropped = count, dropped
+        return self._add(entry)
+
+    def _add(self, entry: Entry) -> int:
+        self._entries.append(entry)
+        self._firsts.append(entry.first)
+        self.last = entry.last
+        return entry.last
+
+    def find(self, number: int) -> Optional[Entry]:
+        """The entry that covers *number*, or else the first one after it."""
+        index = bisect.bisect_right(self._firsts, number, self._start) - 1
+        if index < self._start or self._entries[index].last < number:
+            index += 1
+        index = max(index, self._start)
+        return self._entries[index] if index < len(self._entries) else None
+
+    def read(self, entry: Entry, offset: int, size: int) -> bytes:
+        """Up to *size* bytes of an entry's message from *offset*."""
+        if entry.payload is not None:
+            return entry.payload[offset : offset + size]
+        assert entry.segment is not None
+        size = min(size, entry.size - offset)
+        return os.pread(entry.segment.fd, size, entry.offset + offset)
+
+    def release(self, number: int) -> None:
+        """Forgets all entries that end at or before *number*."""
+        while self._start < len(self._entries) and self._entries[self._start].last <= number:
+            self._forget(self._entries[self._start])
+            self._start += 1
+        if self._start > 512 and self._start * 2 > len(self._entries):
+            del self._entries[: self._start], self._firsts[: self._start]
+            self._start = 0
+
+    def drop(self, first: int, last: int) -> None:
+        """Replaces the entries that cover *first* to *last* by one gap.
+
+        For what has not been put on the wire yet; the two numbers must be borders of entries.
+        """
+        start = bisect.bisect_left(self._firsts, first, self._start)
+        end = bisect.bisect_right(self._firsts, last, self._start)
+        gone = self._entries[start:end]
+        if not gone or gone[0].first != first or gone[-1].last != last:
+            raise ValueError("%d to %d are not the borders of messages held" % (first, last))
+        gap = Entry(first, last, 0, 0, 0)
+        for entry in gone:
+            gap.count += entry.count if entry.is_gap else 1
+            gap.dropped += entry.dropped if entry.is_gap else entry.size
+            self._forget(entry)
+        self._entries[start:end] = [gap]
+        self._firsts[start:end] = [first]
+
+    def close(self) -> None:
+        """Forgets everything and deletes the files."""
+        self.release(self.last)
+        if self._segment is not None:
+            self._segment.remove()
+            self._segment = None
+
+    def _spill(self, entry: Entry, payload: bytes) -> bool:
+        """Writes to disk if it is time to; False: keep it in memory."""
+        if self._folder is None or self.memory + len(payload) <= self._memory_limit:
+            return False
+        try:
+            if self._segment is None or self._segment.end >= SEGMENT:
+                path = os.path.join(self._folder, "journal-%d" % self._segments)
+                full, self._segment = self._segment, _Segment(path)
+                self._segments += 1
+                if full is not None and not full.entries:
+                    full.remove()
+            entry.offset = self._segment.append(payload)
+        except OSError as error:
+            self.problem = "the journal cannot be written: %s" % (error.strerror or error)
+            return False
+        self.problem = ""
+        entry.segment = self._segment
+        self._segment.entries += 1
+        return True
+
+    def _forget(self, entry: Entry) -> None:
+        self.bytes -= entry.size
+        if entry.segment is not None:
+            entry.segment.entries -= 1
+            if not entry.segment.entries and entry.segment is not self._segment:
+                entry.segment.remove()
+        elif entry.payload is not None:
+            self.memory -= entry.size
+        entry.payload = entry.segment = None

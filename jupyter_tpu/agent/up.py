@@ -1,0 +1,87 @@
+"""Starting the daemon where it is needed: ``up`` and ``daemon`` of the agent's folder."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+
+from .daemon import IDLE, Daemon
+from .keepers import last_line
+from .places import run_folder
+from .surroundings import without_allocator
+
+#: Seconds for the daemon to answer.
+LIMIT = 10.0
+
+
+def up() -> int:
+    """Makes sure that the daemon runs, and says where, as JSON on stdout; 0 if it does."""
+    run, version = run_folder(), _version()
+    path, log_path = os.path.join(run, version + ".sock"), os.path.join(run, version + ".log")
+    deadline, started = time.monotonic() + LIMIT, False
+    while not _answers(path):
+        if time.monotonic() > deadline:
+            problem = last_line(log_path) or "no answer for %.0f s" % LIMIT
+            print(json.dumps({"reason": "INTERNAL", "message": problem}))
+            return 1
+        if not started:
+            started = True
+            with open(log_path, "wb") as log:
+                subprocess.Popen(
+                    [sys.executable, _sources(), "daemon"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd="/",
+                    env=without_allocator(os.environ),
+                    start_new_session=True,
+                )
+        time.sleep(0.01)
+    print(json.dumps({"socket": path, "run": run, "agent": version}))
+    return 0
+
+
+def serve() -> int:
+    """The daemon's main: one per user and version, by a lock that ends with the process."""
+    run, version = run_folder(), _version()
+    lock = os.open(os.path.join(run, version + ".lock"), os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return 0  # another one is already there
+    path = os.path.join(run, version + ".sock")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+    async def run_daemon() -> None:
+        idle = float(os.environ.get("JUPYTER_TPU_AGENT_IDLE", IDLE))
+        await Daemon(run, version, _sources(), idle).run(path)
+
+    asyncio.run(run_daemon())
+    return 0
+
+
+def _answers(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as caller:
+        try:
+            caller.connect(path)
+        except OSError:
+            return False
+    return True
+
+
+def _sources() -> str:
+    """The folder that Python is told to run to be this agent."""
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def _version() -> str:
+    """Its name is the hash of what is in it."""
+    return os.path.basename(_sources())[:16]

@@ -1,0 +1,20 @@
+"""The process's one registry of supervised links to hosts, and the thread they live on.
+
+Wires addresses and pinned keys (``cloud``) into ``ssh``.
+"""
+
+from .life import LinkState
+from .link import Link
+from .lookup import HostName
+from .registry import Links, default_links
+from .thread import CoreThread, core_thread
+
+__all__ = [
+    "CoreThread",
+    "HostName",
+    "Link",
+    "LinkState",
+    "Links",
+    "core_thread",
+    "default_links",
+]

@@ -1,0 +1,56 @@
+"""Where a host is, found as quickly as can be: for `ssh my-tpu`, each time.
+
+Only what has been done before is repeated: the key is on the node, the host's keys are pinned, the
+node is READY. Anything else is None, and `Lookup` does it, or says what is wrong.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..cloud import Target
+from ..cloud.brief import Brief
+from ..cloud.client import has_ssh_key
+from ..ssh import HostAddress, KnownHosts, user_name
+from ..ssh.keys import key_path
+from .lookup import HostName
+
+
+def whereabouts(target: Target, host: HostName) -> HostAddress | None:
+    """The host's present address, asked from the API; blocks."""
+    brief = Brief(target)
+    node = brief.node(host.node)
+    if node is None or node.state != "READY" or host.worker >= len(node.endpoints):
+        return None
+    identity = key_path()
+    public = _public_key(identity)
+    if public is None or not has_ssh_key(node, user_name(), public):
+        return None
+    alias = f"tpu.{node.id}-{host.worker}"
+    pinned = KnownHosts().keys(alias)
+    endpoint = node.endpoints[host.worker]
+    if not pinned or not endpoint.external:
+        return None
+    port = 22
+    if target.emulator:
+        published = brief.guest_attributes(host.node)
+        if published is None or host.worker >= len(published):
+            return None
+        port = int(published[host.worker].get(("ssh", "port"), "22"))
+    return HostAddress(
+        address=endpoint.external,
+        port=port,
+        user=user_name(),
+        host_keys=pinned,
+        alias=alias,
+        name=str(host),
+        identity_file=identity,
+    )
+
+
+def _public_key(identity: Path) -> str | None:
+    try:
+        kind, blob = identity.with_name(identity.name + ".pub").read_text().split()[:2]
+    except (OSError, ValueError):
+        return None
+    return f"{kind} {blob}"

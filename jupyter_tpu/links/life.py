@@ -1,0 +1,165 @@
+"""A link's life as a sans-IO state machine: events in, actions out, no clock and no socket.
+
+The theory. A link is wanted or not; while it is wanted, one of these is always true: it is up, an
+attempt to connect is under way, a timer will start the next one, or it needs the user and says
+why. So it can't get stuck, whatever is lost. The table below holds every transition; an event
+that a state has no row for changes nothing (a timer that fires late, a second "lost").
+
+A first loss is answered by connecting at once: most cuts are short. What fails, or is lost again
+before the connection has settled, waits longer each time, with jitter, up to a bound, so that
+many links do not hammer a host that has come back.
+
+Whoever drives the machine (`link.py`) does what the actions say and nothing else: one attempt at
+a time, one timer at a time (a new SCHEDULE replaces it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from msgspec import Struct
+
+
+class LinkState(str, Enum):
+    """What the supervised SSH connection to one host is doing."""
+
+    DOWN = "down"  # not asked for
+    CONNECTING = "connecting"
+    UP = "up"
+    SILENT = "silent"  # no answer for longer than the keepalive interval
+    WAITING = "waiting"  # to retry
+    NEEDS_YOU = "needs-you"  # will not heal by itself: the problem says why
+
+
+class Event(Enum):
+    """What happens to a link."""
+
+    WANTED = "wanted"  # somebody wants it up, or asks for it again
+    UNWANTED = "unwanted"  # nobody does any more
+    CONNECTED = "connected"
+    FAILED = "failed"  # the attempt failed; another may succeed
+    REFUSED = "refused"  # the attempt failed; another will too until the user acts
+    LOST = "lost"  # the connection is gone
+    SILENCE = "silence"  # no answer for longer than the keepalive interval
+    HEARD = "heard"  # an answer after silence
+    TIMER = "timer"  # the time that SCHEDULE asked for is over
+    WOKE = "woke"  # this machine slept, or its network changed
+    MOVED = "moved"  # the host has another address, or can be reached again
+
+
+class Do(Enum):
+    """What the driver has to do."""
+
+    CONNECT = "connect"  # start an attempt
+    DISCONNECT = "disconnect"  # drop the connection, or the attempt under way
+    SCHEDULE = "schedule"  # TIMER after `delay` seconds
+    UNSCHEDULE = "unschedule"
+    PROBE = "probe"  # ask the host for an answer now: HEARD or LOST
+    REPORT = "report"  # the state has changed
+
+
+class Action(Struct, frozen=True):
+    do: Do
+    delay: float = 0.0  # seconds; of SCHEDULE
+
+
+#: Seconds a connection has to last before its loss counts as a first one.
+SETTLED = 10.0
+FIRST_DELAY = 0.5
+LONGEST_DELAY = 30.0
+
+_S, _E = LinkState, Event
+
+
+class _Step(Enum):
+    """How the number of failures in a row changes."""
+
+    KEEP = 0
+    MORE = 1
+    NONE = 2
+
+
+# Rows: (state, event) -> (next state, actions, failures). SCHEDULE's delay follows from the state
+# entered: SETTLED for UP, the back-off for WAITING.
+_TABLE: dict[tuple[LinkState, Event], tuple[LinkState, tuple[Do, ...], _Step]] = {
+    (_S.DOWN, _E.WANTED): (_S.CONNECTING, (Do.CONNECT,), _Step.NONE),
+    # An attempt that succeeded in the moment it was given up.
+    (_S.DOWN, _E.CONNECTED): (_S.DOWN, (Do.DISCONNECT,), _Step.KEEP),
+    #
+    (_S.CONNECTING, _E.CONNECTED): (_S.UP, (Do.SCHEDULE,), _Step.KEEP),
+    (_S.CONNECTING, _E.FAILED): (_S.WAITING, (Do.SCHEDULE,), _Step.MORE),
+    (_S.CONNECTING, _E.LOST): (_S.WAITING, (Do.SCHEDULE,), _Step.MORE),
+    (_S.CONNECTING, _E.REFUSED): (_S.NEEDS_YOU, (), _Step.KEEP),
+    (_S.CONNECTING, _E.UNWANTED): (_S.DOWN, (Do.DISCONNECT,), _Step.NONE),
+    (_S.CONNECTING, _E.MOVED): (_S.CONNECTING, (Do.DISCONNECT, Do.CONNECT), _Step.NONE),
+    (_S.CONNECTING, _E.WOKE): (_S.CONNECTING, (Do.DISCONNECT, Do.CONNECT), _Step.NONE),
+    #
+    (_S.UP, _E.LOST): (_S.CONNECTING, (Do.UNSCHEDULE, Do.DISCONNECT, Do.CONNECT), _Step.MORE),
+    (_S.UP, _E.SILENCE): (_S.SILENT, (), _Step.KEEP),
+    (_S.UP, _E.TIMER): (_S.UP, (), _Step.NONE),  # it has settled
+    (_S.UP, _E.WOKE): (_S.SILENT, (Do.PROBE,), _Step.KEEP),
+    (_S.UP, _E.MOVED): (_S.CONNECTING, (Do.UNSCHEDULE, Do.DISCONNECT, Do.CONNECT), _Step.NONE),
+    (_S.UP, _E.UNWANTED): (_S.DOWN, (Do.UNSCHEDULE, Do.DISCONNECT), _Step.NONE),
+    #
+    (_S.SILENT, _E.HEARD): (_S.UP, (Do.SCHEDULE,), _Step.KEEP),
+    (_S.SILENT, _E.LOST): (_S.CONNECTING, (Do.UNSCHEDULE, Do.DISCONNECT, Do.CONNECT), _Step.MORE),
+    (_S.SILENT, _E.WOKE): (_S.SILENT, (Do.PROBE,), _Step.KEEP),
+    (_S.SILENT, _E.MOVED): (_S.CONNECTING, (Do.UNSCHEDULE, Do.DISCONNECT, Do.CONNECT), _Step.NONE),
+    (_S.SILENT, _E.UNWANTED): (_S.DOWN, (Do.UNSCHEDULE, Do.DISCONNECT), _Step.NONE),
+    #
+    (_S.WAITING, _E.TIMER): (_S.CONNECTING, (Do.CONNECT,), _Step.KEEP),
+    (_S.WAITING, _E.WOKE): (_S.CONNECTING, (Do.UNSCHEDULE, Do.CONNECT), _Step.NONE),
+    (_S.WAITING, _E.MOVED): (_S.CONNECTING, (Do.UNSCHEDULE, Do.CONNECT), _Step.NONE),
+    (_S.WAITING, _E.UNWANTED): (_S.DOWN, (Do.UNSCHEDULE,), _Step.NONE),
+    (_S.WAITING, _E.CONNECTED): (_S.WAITING, (Do.DISCONNECT,), _Step.KEEP),
+    #
+    (_S.NEEDS_YOU, _E.WANTED): (_S.CONNECTING, (Do.CONNECT,), _Step.NONE),
+    (_S.NEEDS_YOU, _E.MOVED): (_S.CONNECTING, (Do.CONNECT,), _Step.NONE),
+    (_S.NEEDS_YOU, _E.UNWANTED): (_S.DOWN, (), _Step.NONE),
+    (_S.NEEDS_YOU, _E.CONNECTED): (_S.NEEDS_YOU, (Do.DISCONNECT,), _Step.KEEP),
+}
+
+# Rows that hold instead while there are failures: lost again before it had settled.
+_AGAIN: dict[tuple[LinkState, Event], tuple[LinkState, tuple[Do, ...], _Step]] = {
+    (_S.UP, _E.LOST): (_S.WAITING, (Do.DISCONNECT, Do.SCHEDULE), _Step.MORE),
+    (_S.SILENT, _E.LOST): (_S.WAITING, (Do.DISCONNECT, Do.SCHEDULE), _Step.MORE),
+}
+
+
+class LinkLife:
+    """One link's life.
+
+    Parameters
+    ----------
+    jitter: gives a number in [0, 1); how much of the back-off's spread to use.
+    """
+
+    def __init__(self, jitter: Callable[[], float]) -> None:
+        self.state = LinkState.DOWN
+        self.failures = 0  # in a row
+        self._jitter = jitter
+
+    def on(self, event: Event) -> list[Action]:
+        """What to do about *event*, in order."""
+        key = (self.state, event)
+        row = (_AGAIN.get(key) if self.failures else None) or _TABLE.get(key)
+        if row is None:
+            return []
+        state, doing, step = row
+        if step is _Step.MORE:
+            self.failures += 1
+        elif step is _Step.NONE:
+            self.failures = 0
+        changed = state is not self.state
+        self.state = state
+        actions = [Action(do, self._delay() if do is Do.SCHEDULE else 0.0) for do in doing]
+        if changed:
+            actions.append(Action(Do.REPORT))
+        return actions
+
+    def _delay(self) -> float:
+        if self.state is LinkState.UP:
+            return SETTLED
+        longest = min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(self.failures - 1, 10))
+        return longest * (0.5 + 0.5 * self._jitter())

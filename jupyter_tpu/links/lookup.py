@@ -1,0 +1,279 @@
+"""Where a host is now: its address by name, its pinned keys, our key on it.
+
+The only place where `cloud` and `ssh` meet. The hosts of one TPU connect at the same moment, so
+what concerns their node is asked once for all of them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from msgspec import Struct
+
+from ..cloud import Cloud, GuestAttributes, Node, NodeName
+from ..cloud.client import has_ssh_key
+from ..errors import Reason, TPUError
+from ..ssh import HostAddress, KnownHosts, ensure_key, public_key, user_name
+from ..ssh.known_hosts import KINDS
+from .shared import Shared
+
+#: Answers about a node serve all its hosts, as long as nobody would notice their age.
+_FRESH = 1.0  # seconds
+
+#: A host's agent takes this long to let in a key that was just put on the node.
+_PATIENCE_NEW = 30.0  # seconds
+_PATIENCE = 5.0
+
+#: When Google can't be asked, the address it gave last is tried: the host's key is pinned.
+_ASK_LATER = (Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.NO_CREDENTIALS)
+
+_GONE = {"PREEMPTED", "TERMINATED"}
+_STOPPED = {"STOPPED", "HIDDEN"}
+_GOING = {"STOPPING", "HIDING", "DELETING"}  # to what needs the user; looked at again by itself
+_COMING = {"CREATING", "STARTING", "RESTARTING", "REIMAGING", "UNHIDING"}
+
+
+class HostName(Struct, frozen=True, order=True):
+    """One host of a TPU."""
+
+    node: NodeName
+    worker: int
+
+    def __str__(self) -> str:
+        """ "my-tpu", and "my-tpu host 3" for the others."""
+        return self.node.node + (f" host {self.worker}" if self.worker else "")
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """A host, ready to be connected to."""
+
+    address: HostAddress
+    #: Seconds for which a refusal of our key may pass by itself.
+    patience: float
+    #: Why our key could not be put on the node, if it could not; it may be there all the same.
+    key_problem: TPUError | None = None
+
+
+class Lookup:
+    """Finds hosts; raises TPUError. CONFLICT, NOT_FOUND, KEY_FILE and such need the user."""
+
+    def __init__(self, cloud: Cloud, known_hosts: KnownHosts | None = None) -> None:
+        self.cloud = cloud
+        self._known_hosts = known_hosts or KnownHosts()
+        self._nodes: Shared[NodeName, Node] = Shared(cloud.get_node, _FRESH)
+        self._attributes: Shared[NodeName, list[GuestAttributes]] = Shared(
+            cloud.guest_attributes, _FRESH
+        )
+        self._keys: Shared[tuple[NodeName, str, str], bool] = Shared(self._add_key)
+        self._last: dict[NodeName, Node] = {}
+        self._attributes_last: dict[str, list[GuestAttributes]] = {}  # by node id
+        self._reached: set[str] = set()  # node ids that let us in
+
+    async def find(self, host: HostName) -> Found:
+        """Where *host* is now, with what is needed to connect to it."""
+        node = await self._node(host.node)
+        _check_state(node, host)
+        identity = ensure_key()
+        user, key = user_name(), public_key(identity)
+        key_problem = await self._authorize(node, user, key)
+        alias = f"tpu.{node.id}-{host.worker}"
+        published = await self._published(node, alias)
+        pinned = self._pinned(node, host, alias, published)
+        mine = published[host.worker] if host.worker < len(published) else {}
+        endpoint = node.endpoints[host.worker]
+        proxy: tuple[str, ...] = ()
+        if not endpoint.external and not self.cloud.emulated:
+            proxy = iap_command(node.name, mine)
+        return Found(
+            address=HostAddress(
+                address=endpoint.external or endpoint.internal,
+                port=int(mine.get(("ssh", "port"), "22")),
+                user=user,
+                host_keys=pinned,
+                alias=alias,
+                name=str(host),
+                identity_file=identity,
+                proxy_command=proxy,
+                loopbacks=_loopbacks(endpoint.internal, self.cloud.emulated),
+            ),
+            patience=_PATIENCE if node.id in self._reached else _PATIENCE_NEW,
+            key_problem=key_problem,
+        )
+
+    def reached(self, found: Found) -> None:
+        """Told when *found* was connected to: its key is there to stay."""
+        self._reached.add(found.address.alias.partition(".")[2].rpartition("-")[0])
+
+    def note(self, node: Node) -> None:
+        """Told of a node as somebody else just saw it."""
+        self._nodes.note(node.name, node)
+        self._last[node.name] = node
+
+    def forget(self, name: NodeName) -> None:
+        """The next look at the node is a fresh one: something was done about it."""
+        self._nodes.forget(name)
+
+    async def close(self) -> None:
+        for shared in (self._nodes, self._attributes, self._keys):
+            await shared.close()
+
+    # ---- the node --------------------------------------------------------------------------
+
+    async def _node(self, name: NodeName) -> Node:
+        try:
+            node = await self._nodes.get(name)
+        except TPUError as error:
+            if error.reason is Reason.NOT_FOUND:
+                self._last.pop(name, None)
+                raise TPUError(
+                    f"There is no TPU {name.node} in {name.zone}.",
+                    Reason.NOT_FOUND,
+                    "It may have been deleted; look at the list of TPUs.",
+                ) from error
+            if error.reason not in _ASK_LATER or name not in self._last:
+                raise
+            return self._last[name]
+        self._last[name] = node
+        return node
+
+    async def _authorize(self, node: Node, user: str, key: str) -> TPUError | None:
+        if has_ssh_key(node, user, key):
+            return None
+        try:
+            await self._keys.get((node.name, user, key))
+        except TPUError as error:
+            # The key may be there all the same: in the project's metadata where we may not change
+            # the node, or from the last time.
+            known = node.id in self._reached and error.reason in _ASK_LATER
+            if error.reason is not Reason.PERMISSION and not known:
+                raise
+            return error
+        return None
+
+    async def _add_key(self, key: tuple[NodeName, str, str]) -> bool:
+        added = await self.cloud.add_ssh_key(*key)
+        self._nodes.forget(key[0])
+        return added
+
+    async def _published(self, node: Node, alias: str) -> list[GuestAttributes]:
+        """What the hosts published; asked for only where something of it is needed."""
+        direct = all(endpoint.external for endpoint in node.endpoints)
+        if direct and not self.cloud.emulated and self._known_hosts.keys(alias):
+            return []
+        try:
+            published = await self._attributes.get(node.name)
+        except TPUError as error:
+            if error.reason not in _ASK_LATER or node.id not in self._attributes_last:
+                raise
+            return self._attributes_last[node.id]
+        self._attributes_last[node.id] = published
+        return published
+
+    # ---- pinned keys -----------------------------------------------------------------------
+
+    def _pinned(
+        self, node: Node, host: HostName, alias: str, published: list[GuestAttributes]
+    ) -> tuple[str, ...]:
+        """The host's pinned keys; pinned now, for all hosts of the node, if they are not yet."""
+        pinned = self._known_hosts.keys(alias)
+        if pinned:
+            return pinned
+        new: dict[str, tuple[str, ...]] = {}
+        names: dict[str, str] = {}
+        for worker, attributes in enumerate(published):
+            other = f"tpu.{node.id}-{worker}"
+            keys = host_keys(attributes)
+            if keys and (other == alias or not self._known_hosts.keys(other)):
+                new[other] = keys
+                names[other] = f"{node.name.project}/{node.name.zone}/{node.name.node}/{worker}"
+        if alias not in new:
+            raise TPUError(
+                f"{host} has not published its host key yet, so it can't be told from another "
+                "machine.",
+                Reason.UNREACHABLE,
+                "This takes a minute after the start. If it stays so, set its metadata "
+                "enable-guest-attributes=TRUE.",
+            )
+        self._known_hosts.pin(new, names)
+        return new[alias]
+
+
+def host_keys(attributes: GuestAttributes) -> tuple[str, ...]:
+    """The host keys that one host published, "TYPE BASE64" each, the preferred kind first."""
+    found = []
+    for kind in KINDS:
+        words = attributes.get(("hostkeys", kind), "").split()
+        if words:
+            found.append(f"{kind} {words[1] if words[0] == kind and words[1:] else words[0]}")
+    return tuple(found)
+
+
+def iap_command(node: NodeName, attributes: GuestAttributes) -> tuple[str, ...]:
+    """The command that leads to the SSH port of a host without an external address.
+
+    Empty where the internal address is to be tried instead: on a machine at Google, which may be
+    in the same network, without gcloud, and where the host did not publish its instance's name
+    (any namespace, key ``hostname``: what gcloud reads too).
+    """
+    gcloud = shutil.which("gcloud")
+    instance = next((value for (_, key), value in attributes.items() if key == "hostname"), "")
+    if not gcloud or not instance or _at_google():
+        return ()
+    return (
+        gcloud,
+        "compute",
+        "start-iap-tunnel",
+        instance,
+        "22",
+        "--listen-on-stdin",
+        f"--project={node.project}",
+        f"--zone={node.zone}",
+        "--verbosity=warning",
+    )
+
+
+def _loopbacks(internal: str, emulated: bool) -> tuple[str, ...]:
+    """How a host calls itself. Emulated ones share this machine's network: `localhost` is not
+    theirs alone, and their own address comes first.
+    """
+    return tuple(filter(None, (internal, "localhost") if emulated else ("localhost", internal)))
+
+
+def _at_google() -> bool:
+    if sys.platform != "linux":
+        return False
+    try:
+        return Path("/sys/class/dmi/id/product_name").read_text().startswith("Google")
+    except OSError:
+        return False
+
+
+def _check_state(node: Node, host: HostName) -> None:
+    """Raises for a node that has no hosts to connect to now."""
+    name = node.name.node
+    if node.state in _GONE:
+        why = "was preempted" if node.state == "PREEMPTED" else "was ended by Google"
+        raise TPUError(
+            f"{name} {why}.",
+            Reason.CONFLICT,
+            "It can't be used any more: delete it, create another.",
+        )
+    if node.state in _STOPPED:
+        raise TPUError(f"{name} is {node.state.lower()}.", Reason.CONFLICT, "Start it first.")
+    if node.state in _GOING:
+        raise TPUError(f"{name} is {node.state.lower()}.", Reason.UNREACHABLE)
+    if node.state in _COMING and host.worker >= len(node.endpoints):
+        raise TPUError(
+            f"{name} is {node.state.lower()} and has no address yet.",
+            Reason.UNREACHABLE,
+            "It is tried again by itself.",
+        )
+    if not 0 <= host.worker < len(node.endpoints):
+        count = len(node.endpoints)
+        raise TPUError(
+            f"{name} has {count} host{'' if count == 1 else 's'}; there is no host {host.worker}.",
+            Reason.INVALID,
+            f"Hosts are numbered from 0 to {count - 1}." if count else "",
+        )

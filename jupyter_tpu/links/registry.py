@@ -1,0 +1,142 @@
+"""`Links`: the process's one registry of links."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+
+from ..cloud import Cloud, Node, Target
+from ..errors import Reason, TPUError
+from ..ssh import Keepalive, KnownHosts, ensure_key, public_key, user_name
+from .life import LinkState
+from .link import Link
+from .lookup import HostName, Lookup
+
+#: How often the clock is looked at, and the jump that means that this machine slept; seconds.
+_LOOK = 5.0
+_SLEPT = 10.0
+
+#: Goes on while this machine sleeps, which a monotonic clock need not do.
+_clock = time.time
+
+
+class _Pool:
+    """What registries for several targets of one cloud share: the links themselves."""
+
+    def __init__(self, cloud: Cloud, keepalive: Keepalive, known_hosts: KnownHosts | None) -> None:
+        self.keepalive = keepalive
+        self.lookup = Lookup(cloud, known_hosts)
+        self.links: dict[HostName, Link] = {}
+        self.seen: dict[HostName, tuple[str, str, str]] = {}  # id, state, address
+        self.sleep_watch: asyncio.Task[None] | None = None
+
+
+class Links:
+    """One link per host: one connection per host and process.
+
+    Parameters
+    ----------
+    cloud: asked for addresses, host keys and metadata.
+    keepalive: how soon a silent host is noticed.
+    known_hosts: where host keys are pinned; our file in the data folder by default.
+    beside: another registry whose links these are too.
+    """
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        *,
+        keepalive: Keepalive | None = None,
+        known_hosts: KnownHosts | None = None,
+        beside: Links | None = None,
+    ) -> None:
+        self.cloud = cloud
+        self._pool: _Pool = (
+            beside._pool if beside else _Pool(cloud, keepalive or Keepalive(), known_hosts)
+        )
+
+    def get(self, host: HostName) -> Link:
+        """The link to *host*; the same object each time. It is down until somebody wants it."""
+        pool = self._pool
+        link = pool.links.get(host)
+        if link is None:
+            link = pool.links[host] = Link(host, pool.lookup, pool.keepalive)
+        if pool.sleep_watch is None:
+            pool.sleep_watch = asyncio.get_running_loop().create_task(
+                self._watch_sleep(), name="watch for sleep"
+            )
+        return link
+
+    def observe(self, node: Node) -> None:
+        """Told of a node as a poll saw it, so that its links learn of a new address or of a start
+        at once. Costs nothing; calling it is optional.
+        """
+        if any(host.node == node.name for host in self._pool.links):
+            self._pool.lookup.note(node)
+        for worker, endpoint in enumerate(node.endpoints):
+            host = HostName(node.name, worker)
+            link = self._pool.links.get(host)
+            if link is None:
+                continue
+            now = (node.id, node.state, endpoint.external or endpoint.internal)
+            before = self._pool.seen.get(host)
+            self._pool.seen[host] = now
+            if node.state != "READY":
+                continue
+            if link.problem and link.state is LinkState.NEEDS_YOU and _is_over(link.problem):
+                link.moved()
+            elif now != before:
+                elsewhere = link.address not in ("", now[2]) or (before or now)[0] != now[0]
+                if elsewhere or link.state in (LinkState.NEEDS_YOU, LinkState.WAITING):
+                    link.moved()
+
+    def key_metadata(self) -> dict[str, str]:
+        """Metadata for a new node that lets our key in from its start. Raises KEY_FILE."""
+        user, key = user_name(), public_key(ensure_key())
+        return {"ssh-keys": f"{user}:{key} {user}"}
+
+    async def close(self) -> None:
+        """Ends all links; the registry can be used again."""
+        pool = self._pool
+        watch, pool.sleep_watch = pool.sleep_watch, None
+        if watch is not None:
+            watch.cancel()
+        links = list(pool.links.values())
+        pool.links.clear()
+        pool.seen.clear()
+        await asyncio.gather(*(link.close() for link in links))
+        await pool.lookup.close()
+
+    async def _watch_sleep(self) -> None:
+        """After a sleep connections are dead, and keepalives, whose clock slept too, late."""
+        while True:
+            before = _clock()
+            await asyncio.sleep(_LOOK)
+            if _clock() - before > _LOOK + _SLEPT:
+                for link in list(self._pool.links.values()):
+                    if link.state is not LinkState.NEEDS_YOU:
+                        link.retry()
+
+
+def _is_over(problem: TPUError) -> bool:
+    """Whether Google's showing the node as READY means that *problem* is gone."""
+    return problem.reason in (Reason.NO_CREDENTIALS, Reason.CONFLICT, Reason.NOT_FOUND)
+
+
+_registries: dict[str, dict[Target, Links]] = {}
+
+
+def default_links(target: Target | None = None) -> Links:
+    """The process's one registry for Google, and one per emulator (by its state file).
+
+    Its ``cloud`` has the project and default zone of *target*; the links are the same for every
+    target of one cloud. Call it on the core loop.
+    """
+    target = target if target is not None else Target.from_environment()
+    key = os.path.realpath(target.emulator) if target.emulator else "google"
+    known = _registries.setdefault(key, {})
+    if target not in known:
+        beside = next(iter(known.values()), None)
+        known[target] = Links(Cloud(target), beside=beside)
+    return known[target]

@@ -1,0 +1,26 @@
+"""How one machine is reached: connection, host keys, keys, files, and the agent over it."""
+
+from .address import HostAddress, HostResolver
+from .command import CommandFailed, Completed, NotListening
+from .connection import Connection, Keepalive, connect
+from .forwarding import Forwarder, PortTaken
+from .keys import ensure_key, fingerprint, public_key, user_name
+from .known_hosts import KnownHosts
+
+__all__ = [
+    "CommandFailed",
+    "Completed",
+    "Connection",
+    "Forwarder",
+    "HostAddress",
+    "HostResolver",
+    "Keepalive",
+    "KnownHosts",
+    "NotListening",
+    "PortTaken",
+    "connect",
+    "ensure_key",
+    "fingerprint",
+    "public_key",
+    "user_name",
+]

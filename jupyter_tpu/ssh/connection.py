@@ -1,0 +1,488 @@
+"""One SSH connection to one host: the only place that opens them.
+
+asyncssh with the options that measured best (no compression, AES-GCM, curve25519), keys pinned
+by the caller, and a keepalive, without which a silent peer is never noticed. Whatever goes wrong
+is a TPUError: UNREACHABLE within the keepalive's bound, never a hang.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
+
+from ..errors import Reason, TPUError
+from .address import HostAddress
+from .command import Completed, NotListening, command_line, failure, from_home
+from .forwarding import WINDOW, port_refused
+from .keys import fingerprint, load_key
+from .proxies import Way, open_jumps, way_to
+
+if TYPE_CHECKING:
+    from asyncssh import (
+        SSHClientConnection,
+        SSHClientProcess,
+        SSHReader,
+        SSHTCPChannel,
+        SSHWriter,
+    )
+
+T = TypeVar("T")
+
+#: sshd allows 10 sessions per connection (MaxSessions); forwarded channels don't count.
+_SESSIONS = 8
+
+#: Opening a channel takes a round trip; more than this and something is wrong.
+_CHANNEL_LIMIT = 20.0  # seconds
+
+#: How long a command that is ended may take to obey SIGTERM.
+_GRACE = 2.0  # seconds
+
+
+class Keepalive(Struct, frozen=True):
+    """How soon a silent host is noticed: after ``interval * (count + 1)`` seconds."""
+
+    interval: float = 5.0
+    count: int = 2
+
+    @property
+    def bound(self) -> float:
+        """Seconds of silence after which the connection counts as lost."""
+        return self.interval * (self.count + 1)
+
+
+class Connection:
+    """An open connection. Made by :func:`connect`; closed with :meth:`close`."""
+
+    def __init__(
+        self,
+        ssh: SSHClientConnection,
+        host: HostAddress,
+        stack: AsyncExitStack,
+        lost: asyncio.Future[None],
+    ) -> None:
+        self.host = host
+        self._ssh = ssh
+        self._stack = stack
+        self._lost = lost
+        self._sessions = asyncio.Semaphore(_SESSIONS)
+
+    # ---- its life ------------------------------------------------------------------------
+
+    @property
+    def silent(self) -> bool:
+        """Whether a keepalive has gone unanswered for a whole interval."""
+        # asyncssh counts the keepalives sent since the last answer and does not show the count.
+        return getattr(self._ssh, "_keepalive_count", 0) >= 2
+
+    @property
+    def closed(self) -> bool:
+        return self._lost.done()
+
+    async def wait_lost(self) -> None:
+        """Returns when the connection is gone, for whatever reason."""
+        await asyncio.shield(self._lost)
+
+    async def alive(self, limit: float) -> bool:
+        """Whether the host answers within *limit* seconds; asked now, not by the keepalive."""
+        import asyncssh
+
+        try:
+            # Nothing can listen there: the refusal is the answer, one round trip away.
+            _, writer = await asyncio.wait_for(
+                self._ssh.open_unix_connection("/dev/null/nothing", encoding=None), limit
+            )
+        except asyncssh.ChannelOpenError:
+            return not self.closed
+        except (asyncio.TimeoutError, asyncssh.Error, OSError):
+            return False
+        writer.close()
+        return True
+
+    async def close(self) -> None:
+        """Closes the connection and the ways to it; commands that run over it fail."""
+        self._ssh.close()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._ssh.wait_closed(), 2.0)
+        self._ssh.abort()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._stack.aclose(), 2.0)
+
+    # ---- what can be done over it ------------------------------------------------------------
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        input: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float | None = None,
+        on_line: Callable[[str], None] | None = None,
+        check: bool = True,
+    ) -> Completed:
+        """Runs a command on the host and waits for its end.
+
+        Parameters
+        ----------
+        argv: the command and its arguments; quoted on the way, so no shell sees them.
+        input: its standard input; the place for secrets.
+        env: variables added to the host's; visible in its process list.
+        cwd: the folder it runs in, "~/…" for the home; the home if None.
+        timeout: seconds; the command is ended after that (TIMEOUT).
+        on_line: called with each line of its output and errors as they come, without line end.
+        check: whether another status than 0 raises
+            :class:`~jupyter_tpu.ssh.command.CommandFailed` (DISK_FULL where that was the cause).
+
+        Raises UNREACHABLE when the connection is lost meanwhile; whether the command went on is
+        then unknown.
+        """
+        line = command_line(argv, env, cwd)
+        try:
+            completed = await asyncio.wait_for(self._session(line, input, on_line), timeout)
+        except asyncio.TimeoutError:
+            raise TPUError(
+                f"{argv[0].rpartition('/')[2]} did not end within {timeout:g} s on "
+                f"{self.host.label}, and was stopped.",
+                Reason.TIMEOUT,
+            ) from None
+        if check and completed.returncode != 0:
+            raise failure(argv, completed, self.host.label)
+        return completed
+
+    async def open_unix(self, path: str) -> tuple[SSHReader[bytes], SSHWriter[bytes]]:
+        """A stream to the unix socket at *path* (absolute) on the host.
+
+        Raises NOT_FOUND (`NotListening`, also a ConnectionRefusedError) where nothing listens,
+        PERMISSION where the host's sshd forbids it.
+        """
+        import asyncssh
+
+        try:
+            return await asyncio.wait_for(
+                self._ssh.open_unix_connection(path, encoding=None), _CHANNEL_LIMIT
+            )
+        except asyncssh.ChannelOpenError as error:
+            if self.closed:
+                raise self._lost_error() from error
+            if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
+                raise TPUError(
+                    f"{self.host.label} does not forward unix sockets.",
+                    Reason.PERMISSION,
+                    "Set `AllowStreamLocalForwarding yes` in its sshd_config.",
+                ) from error
+            raise NotListening(
+                f"Nothing listens at {path} on {self.host.label}.", Reason.NOT_FOUND
+            ) from error
+        except (asyncio.TimeoutError, asyncssh.Error, OSError) as error:
+            raise self._lost_error() from error
+
+    async def open_port(
+        self, factory: Callable[[], Any], port: int, *, window: int = WINDOW
+    ) -> SSHTCPChannel[bytes]:
+        """A channel to a TCP port on the host; *factory* makes its asyncssh session.
+
+        window: bytes that may be under way to us.
+
+        Raises `NotListening` (NOT_FOUND), PERMISSION where the host's sshd forbids forwarding,
+        UNREACHABLE when the connection is lost.
+        """
+
+        async def to(address: str) -> SSHTCPChannel[bytes]:
+            channel, _ = await self._ssh.create_connection(
+                factory, address, port, "127.0.0.1", 0, window=window
+            )
+            return channel
+
+        return await self._to_port(to, port)
+
+    async def open_tcp(
+        self, port: int, *, window: int = WINDOW
+    ) -> tuple[SSHReader[bytes], SSHWriter[bytes]]:
+        """Streams to a TCP port on the host; raises what :meth:`open_port` does.
+
+        For exchanges that are read as fast as they come: asyncssh's streams keep what a slow
+        reader leaves (see `forwarding`), without a bound.
+        """
+
+        async def to(address: str) -> tuple[SSHReader[bytes], SSHWriter[bytes]]:
+            return await self._ssh.open_connection(
+                address, port, "127.0.0.1", 0, encoding=None, window=window
+            )
+
+        return await self._to_port(to, port)
+
+    async def _to_port(self, to: Callable[[str], Coroutine[Any, Any, T]], port: int) -> T:
+        """Tries the addresses by which the host may call itself, one after the other."""
+        import asyncssh
+
+        refusal: asyncssh.ChannelOpenError | None = None
+        try:
+            for address in self.host.loopbacks:
+                try:
+                    return await asyncio.wait_for(to(address), _CHANNEL_LIMIT)
+                except asyncssh.ChannelOpenError as error:
+                    if self.closed:
+                        raise self._lost_error() from error
+                    refusal = refusal or error
+                    if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
+                        break
+        except (asyncio.TimeoutError, asyncssh.Error, OSError) as error:
+            raise self._lost_error() from error
+        assert refusal is not None
+        raise port_refused(refusal, port, self.host.label) from refusal
+
+    async def put(self, data: bytes, path: str, mode: int = 0o600) -> None:
+        """Writes a file on the host: whole or not at all, its folder (0700) made if missing.
+
+        Raises DISK_FULL, CommandFailed for a path that can't be written, UNREACHABLE.
+        """
+        # One session and no SFTP server needed. The size is checked because a connection that is
+        # cut looks like the end of the data to `cat`.
+        script = (
+            'umask 077; mkdir -p "$(dirname "$1")" && t="$1.$$.part" || exit 1\n'
+            'cat >"$t" && [ "$(wc -c <"$t")" -eq "$3" ] && chmod "$2" "$t" && mv -f "$t" "$1" '
+            '|| { rm -f "$t"; exit 1; }\n'
+        )
+        await self.run(
+            ["sh", "-c", script, "put", from_home(path), f"{mode:o}", str(len(data))],
+            input=data,
+            timeout=60.0 + len(data) / 50_000,
+        )
+
+    # ---- a session -------------------------------------------------------------------------
+
+    async def _session(
+        self, line: str, input: bytes, on_line: Callable[[str], None] | None
+    ) -> Completed:
+        import asyncssh
+
+        async with self._sessions:
+            try:
+                process: SSHClientProcess[bytes] = await asyncio.wait_for(
+                    self._ssh.create_process(line, encoding=None), _CHANNEL_LIMIT
+                )
+            except (asyncio.TimeoutError, asyncssh.Error, OSError) as error:
+                raise self._lost_error() from error
+            try:
+                out, err, _ = await asyncio.gather(
+                    _read(process.stdout, on_line),
+                    _read(process.stderr, on_line),
+                    _feed(process.stdin, input),
+                )
+                await process.wait_closed()
+            except (asyncssh.Error, OSError) as error:
+                raise self._lost_error() from error
+            except BaseException:
+                await asyncio.shield(self._end(process))
+                raise
+        if process.returncode is None:
+            raise self._lost_error()
+        return Completed(returncode=process.returncode, stdout=_text(out), stderr=_text(err))
+
+    async def _end(self, process: SSHClientProcess[bytes]) -> None:
+        """Ends the command on the host too: closing its session alone would let it run on."""
+        import asyncssh
+
+        with contextlib.suppress(asyncssh.Error, OSError):
+            process.terminate()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(process.wait_closed(), _GRACE)
+            if process.returncode is None and not self.closed:
+                process.kill()
+        process.close()
+
+    def _lost_error(self) -> TPUError:
+        return TPUError(
+            f"The connection to {self.host.label} was lost."
+            if self.closed
+            else f"{self.host.label} did not answer.",
+            Reason.UNREACHABLE,
+            "It is made again as soon as the host can be reached.",
+        )
+
+
+async def connect(
+    host: HostAddress, *, keepalive: Keepalive | None = None, limit: float = 20.0
+) -> Connection:
+    """Opens a connection.
+
+    Parameters
+    ----------
+    host: where, as whom, and which keys the host may show.
+    keepalive: how soon silence counts as lost.
+    limit: seconds for all of it, proxies included.
+
+    Raises HOST_KEY for a host with another key than the pinned ones (both fingerprints are in
+    the message), PERMISSION where it refuses our key, KEY_FILE, and UNREACHABLE.
+    """
+    import asyncssh
+
+    stack = AsyncExitStack()
+    shown: list[str] = []
+    try:
+        way = await way_to(host)
+        ssh, lost = await asyncio.wait_for(
+            _open(host, way, keepalive or Keepalive(), stack, shown), limit
+        )
+    except BaseException as error:
+        await stack.aclose()
+        if isinstance(error, asyncssh.HostKeyNotVerifiable) and shown:
+            raise _host_key_error(host, shown[-1]) from error
+        if isinstance(error, asyncssh.PermissionDenied):
+            raise TPUError(
+                f"{host.label} refused the key {host.identity_file} for user {host.user}.",
+                Reason.PERMISSION,
+                "If the project uses OS Login, switch it off for this TPU "
+                "(metadata enable-oslogin=FALSE), or set JUPYTER_TPU_SSH_USER.",
+            ) from error
+        if isinstance(error, (asyncssh.Error, OSError, asyncio.TimeoutError)):
+            raise _unreachable(host, error, limit) from error
+        raise
+    return Connection(ssh, host, stack, lost)
+
+
+async def _open(
+    host: HostAddress,
+    way: Way,
+    keepalive: Keepalive,
+    stack: AsyncExitStack,
+    shown: list[str],
+) -> tuple[SSHClientConnection, asyncio.Future[None]]:
+    import asyncssh
+
+    lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    class Client(asyncssh.SSHClient):
+        def validate_host_public_key(self, _host, _addr, _port, key) -> bool:
+            # Asked only about keys that are not pinned.
+            shown.append(key.export_public_key("openssh").decode())
+            return False
+
+        def connection_lost(self, _exc: Exception | None) -> None:
+            if not lost.done():
+                lost.set_result(None)
+
+    pinned = [asyncssh.import_public_key(key) for key in host.host_keys]
+    tunnel = await open_jumps(way.jumps, stack)
+    ssh = await asyncssh.connect(
+        host.address,
+        host.port,
+        config=None,
+        client_factory=Client,
+        tunnel=tunnel or (),
+        proxy_command=list(way.command) or None,
+        known_hosts=(pinned, [], []),
+        server_host_key_algs=_host_key_algorithms(host.host_keys),
+        x509_trusted_certs=None,
+        username=host.user,
+        client_keys=[load_key(host.identity_file)],
+        agent_path=None,
+        preferred_auth="publickey",
+        gss_kex=False,
+        gss_auth=False,
+        kex_algs="^curve25519-sha256,curve25519-sha256@libssh.org",
+        encryption_algs="^aes128-gcm@openssh.com",
+        compression_algs=["none"],
+        keepalive_interval=keepalive.interval,
+        keepalive_count_max=keepalive.count,
+    )
+    if str(ssh.get_extra_info("send_cipher")).endswith("-gcm@openssh.com"):
+        _without_ignored_packets(ssh)
+    return ssh, lost
+
+
+def _without_ignored_packets(ssh: SSHClientConnection) -> None:
+    """Spares the empty packet that asyncssh sends before each other one.
+
+    It hides the last block of CBC ciphers from who chooses the next text. AES-GCM chains no
+    blocks, and there it doubles the number of packets. (asyncssh has no option for it; where a
+    later version sends none, or in another way, this changes nothing.)
+    """
+    from asyncssh.constants import MSG_IGNORE
+
+    send = ssh.send_packet
+
+    def send_packet(kind: int, *parts: bytes, handler: Any = None) -> None:
+        if kind != MSG_IGNORE:
+            send(kind, *parts, handler=handler)
+
+    ssh.send_packet = send_packet  # type: ignore[assignment,method-assign]
+
+
+def _host_key_algorithms(keys: Sequence[str]) -> list[str]:
+    """The pinned kinds first; the others too, so that a host without them can be told off with
+    the fingerprint of the key that it has.
+    """
+    kinds = [key.split()[0] for key in keys]
+    order = ["ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256"]
+    return sorted(
+        order, key=lambda name: ("ssh-rsa" if name.startswith("rsa") else name) not in kinds
+    )
+
+
+def _host_key_error(host: HostAddress, shown: str) -> TPUError:
+    from .known_hosts import KnownHosts
+
+    kind = shown.split()[0]
+    same_kind = [key for key in host.host_keys if key.split()[0] == kind] or host.host_keys
+    pinned = ", ".join(map(fingerprint, same_kind))
+    return TPUError(
+        f"{host.label} at {host.address} shows the host key {fingerprint(shown)}, "
+        f"but {pinned} is pinned; it was not connected to.",
+        Reason.HOST_KEY,
+        "Somebody may be listening in. If you know that the host was set up anew, forget its key "
+        f"with `ssh-keygen -R {host.alias} -f {shlex.quote(str(KnownHosts().path))}`.",
+    )
+
+
+def _unreachable(host: HostAddress, error: BaseException, limit: float) -> TPUError:
+    if isinstance(error, asyncio.TimeoutError):
+        problem = f"no answer within {limit:g} s"
+    elif isinstance(error, OSError) and error.errno:
+        problem = os.strerror(error.errno).lower()
+    else:
+        problem = getattr(error, "reason", "") or str(error)
+    return TPUError(
+        f"{host.label} at {host.address} port {host.port} can't be reached: "
+        f"{problem.strip().rstrip('.') or error.__class__.__name__}.",
+        Reason.UNREACHABLE,
+        "Check the network and the TPU's firewall rules (SSH must be let in).",
+    )
+
+
+async def _read(stream: SSHReader[bytes], on_line: Callable[[str], None] | None) -> bytes:
+    """All of *stream*; each line is shown when it is complete."""
+    parts: list[bytes] = []
+    rest = b""
+    while True:
+        data = await stream.read(65536)
+        if not data:
+            break
+        parts.append(data)
+        if on_line is not None:
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                on_line(_text(line).rstrip("\r"))
+    if on_line is not None and rest:
+        on_line(_text(rest).rstrip("\r"))
+    return b"".join(parts)
+
+
+async def _feed(stream: SSHWriter[bytes], data: bytes) -> None:
+    # A command that does not read its input is not an error; a lost connection shows elsewhere.
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        for start in range(0, len(data), 262144):
+            stream.write(data[start : start + 262144])
+            await stream.drain()
+        stream.write_eof()
+
+
+def _text(data: Any) -> str:
+    return bytes(data).decode("utf-8", "replace")

@@ -1,0 +1,160 @@
+"""Our own SSH key, the login name, and fingerprints of keys.
+
+The key is one file for all TPUs: ed25519, made when first needed, readable by its owner only. A
+file that others can read is refused, as OpenSSH does, and never "repaired" silently.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import getpass
+import hashlib
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import Reason, TPUError
+from ..paths import data_dir, private_dir
+
+if TYPE_CHECKING:
+    from asyncssh import SSHKey
+
+KEY_VARIABLE = "JUPYTER_TPU_SSH_KEY"
+USER_VARIABLE = "JUPYTER_TPU_SSH_USER"
+
+#: A login name without one of its own: root may not log in to TPU VMs.
+_PLAIN_USER = "tpu"
+
+
+def key_path(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where the private key is: ``JUPYTER_TPU_SSH_KEY``, else in our data folder."""
+    chosen = environ.get(KEY_VARIABLE)
+    return Path(chosen).expanduser() if chosen else data_dir() / "ssh" / "id_ed25519"
+
+
+def ensure_key(path: Path | None = None) -> Path:
+    """The private key's path; the key is made if there is none, its ``.pub`` too.
+
+    Raises KEY_FILE for a file that others can read, that is no private key, that needs a
+    passphrase, or that can't be made.
+    """
+    path = path if path is not None else key_path()
+    try:
+        if not path.exists():
+            _make(path)
+        key = load_key(path)
+        public = path.with_name(path.name + ".pub")
+        if not public.exists():
+            _write_new(public, _public_line(key).encode() + b"\n", 0o644)
+    except OSError as error:
+        raise TPUError(
+            f"The SSH key {path} can't be used: {error.strerror or error}.",
+            Reason.KEY_FILE,
+            "Make the file and its folder readable and writable for you.",
+        ) from error
+    return path
+
+
+def load_key(path: Path) -> SSHKey:
+    """Reads the private key at *path*; raises KEY_FILE, or OSError where it can't be read."""
+    import asyncssh
+
+    if os.name == "posix":
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & 0o077:
+            raise TPUError(
+                f"The SSH key {path} is open to other users (mode {mode:04o}), so it is not used.",
+                Reason.KEY_FILE,
+                f"Type `chmod 600 {path}`.",
+            )
+    try:
+        return asyncssh.read_private_key(path)
+    except asyncssh.KeyEncryptionError as error:
+        problem = "needs a passphrase, which can't be asked for here"
+        cause: Exception = error
+    except asyncssh.KeyImportError as error:
+        # asyncssh says it this way when no passphrase was given.
+        if "passphrase" in str(error).lower():
+            problem = "needs a passphrase, which can't be asked for here"
+        else:
+            problem = "is not a private key"
+        cause = error
+    raise TPUError(
+        f"The SSH key {path} {problem}.",
+        Reason.KEY_FILE,
+        f"Move it away to have a new one made, or set {KEY_VARIABLE} to another key.",
+    ) from cause
+
+
+def public_key(path: Path) -> str:
+    """The public half, "ssh-ed25519 AAAA…", of the private key at *path*; raises KEY_FILE."""
+    return _public_line(load_key(path))
+
+
+def _public_line(key: SSHKey) -> str:
+    kind, blob = key.export_public_key("openssh").decode().split()[:2]
+    return f"{kind} {blob}"
+
+
+def _make(path: Path) -> None:
+    import asyncssh
+
+    private_dir(path.parent)
+    key = asyncssh.generate_private_key("ssh-ed25519", comment="jupyter-tpu")
+    _write_new(path, key.export_private_key("openssh"), 0o600)
+
+
+def _write_new(path: Path, content: bytes, mode: int) -> None:
+    """Writes a file whole or not at all; another process that was first wins."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.chmod(temporary, mode)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without hard links
+            if not path.exists():
+                os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+
+
+def user_name(environ: Mapping[str, str] = os.environ) -> str:
+    """The login name on hosts: ``JUPYTER_TPU_SSH_USER``, else the local one made fit for Linux."""
+    chosen = environ.get(USER_VARIABLE)
+    if chosen:
+        return chosen
+    try:
+        local = getpass.getuser()
+    except (KeyError, ImportError, OSError):  # a user id without a name
+        local = ""
+    return fit_user_name(local)
+
+
+def fit_user_name(local: str) -> str:
+    """*local* as ``useradd`` accepts it: lower case, at most 32 characters, not root.
+
+    >>> fit_user_name("Ann.Lee")
+    'ann_lee'
+    """
+    name = re.sub(r"[^a-z0-9_-]", "_", local.lower())[:32]
+    name = re.sub(r"^[^a-z_]", "_", name)
+    return _PLAIN_USER if name.strip("_-") in ("", "root") else name
+
+
+def fingerprint(key: str) -> str:
+    """OpenSSH's SHA-256 fingerprint of "TYPE BASE64 …", as ``ssh-keygen -l`` prints it."""
+    try:
+        blob = base64.b64decode(key.split()[1], validate=True)
+    except (IndexError, binascii.Error):
+        return "(unreadable key)"
+    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")

@@ -1,0 +1,87 @@
+"""Pinned host keys, in an OpenSSH known_hosts file of our own.
+
+An entry stands under the host's alias, "tpu.NODE_ID-WORKER", so that a changed address does not
+matter and another node of the same name, which has another id, is another host. What a host
+was called is kept as the entry's comment; pinning its successor removes it. Keys get here from
+Google's authenticated API only: there is no trust on first use.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ..paths import data_dir, private_dir
+
+#: Kinds of host keys we ask for, the preferred one first.
+KINDS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa")
+
+
+class KnownHosts:
+    """The file; read afresh at each use, since other processes pin too.
+
+    Two processes that write at the same moment may lose one's entry; it is then asked for again.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+
+    @property
+    def path(self) -> Path:
+        return self._path if self._path is not None else data_dir() / "known_hosts"
+
+    def keys(self, alias: str) -> tuple[str, ...]:
+        """The pinned keys of *alias*, "TYPE BASE64" each; empty where none is pinned."""
+        found = [line.split() for line in self._lines()]
+        return tuple(" ".join(parts[1:3]) for parts in found if _is_entry(parts, alias))
+
+    def pin(self, hosts: Mapping[str, Iterable[str]], names: Mapping[str, str]) -> None:
+        """Replaces the entries of several hosts in one step.
+
+        Parameters
+        ----------
+        hosts: alias -> keys ("TYPE BASE64").
+        names: alias -> what the host is called ("project/zone/node/0", no blanks). Entries of
+            other aliases with the same name belong to hosts that are gone, and go too.
+        """
+        taken = set(names.values())
+        kept = []
+        for line in self._lines():
+            parts = line.split()
+            if parts and parts[0] in hosts:
+                continue
+            if len(parts) > 3 and parts[3] in taken:
+                continue
+            kept.append(line)
+        for alias, keys in hosts.items():
+            name = names.get(alias, "")
+            kept += (f"{alias} {' '.join(key.split()[:2])} {name}".rstrip() for key in keys)
+        self._write("".join(f"{line}\n" for line in kept))
+
+    def forget(self, alias: str) -> None:
+        """Removes the pinned keys of *alias*."""
+        kept = [line for line in self._lines() if line.split()[:1] != [alias]]
+        self._write("".join(f"{line}\n" for line in kept))
+
+    def _lines(self) -> list[str]:
+        try:
+            return self.path.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return []
+
+    def _write(self, text: str) -> None:
+        folder = private_dir(self.path.parent)
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".known_hosts.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(temporary, self.path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+def _is_entry(parts: list[str], alias: str) -> bool:
+    return len(parts) >= 3 and parts[0] == alias

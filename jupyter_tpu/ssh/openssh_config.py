@@ -1,0 +1,257 @@
+"""What the user's own OpenSSH (ssh, scp, rsync, git, VS Code) is told about hosts.
+
+Entries stand in a file of ours, which is written whole each time; the user's own file gets one
+Include line at its top, when they ask for it, and nothing else of it is ever touched. An entry
+says nothing of where a host is: its ProxyCommand asks at each connection, and writes down which
+keys the host may show.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from ..errors import Reason, TPUError
+from ..paths import data_dir, private_dir
+
+_HEAD = "# Made by jupyter-tpu, and made anew as TPUs come and go: changes here are lost.\n"
+_SECTION = re.compile(rb"^[ \t]*(?:host|match)(?:[ \t=]|$)", re.IGNORECASE)
+_INCLUDE = re.compile(rb"^[ \t]*include(?:[ \t]+|[ \t]*=[ \t]*)(.*)$", re.IGNORECASE)
+
+
+class HostEntry(Struct, frozen=True, kw_only=True):
+    """One host, for `ssh NAME`."""
+
+    names: tuple[str, ...]
+    user: str
+    #: Under which its keys stand in *known_hosts*, a file of its own.
+    alias: str
+    known_hosts: Path
+    identity_file: Path
+    #: The command whose standard input and output lead to its SSH port.
+    proxy: tuple[str, ...]
+
+    def options(self) -> list[tuple[str, str]]:
+        """Options of ssh_config, in order: what the entry consists of, and what `ssh -o` takes."""
+        return [
+            ("User", self.user),
+            ("HostKeyAlias", self.alias),
+            ("UserKnownHostsFile", _path(self.known_hosts)),
+            ("GlobalKnownHostsFile", "/dev/null"),
+            ("StrictHostKeyChecking", "yes"),
+            ("UpdateHostKeys", "no"),
+            ("CheckHostIP", "no"),
+            ("IdentityFile", _path(self.identity_file)),
+            ("IdentitiesOnly", "yes"),
+            ("ProxyCommand", _command(self.proxy)),
+            ("ProxyUseFdpass", "no"),
+            # Two minutes without an answer: by then the host is gone, not only slow.
+            ("ServerAliveInterval", "20"),
+            ("ServerAliveCountMax", "6"),
+            ("Ciphers", "^aes128-gcm@openssh.com"),
+            ("Compression", "no"),
+        ]
+
+
+def render(entries: Iterable[HostEntry]) -> str:
+    """Entries as text of ssh_config."""
+    parts = []
+    for entry in entries:
+        lines = [f"Host {' '.join(entry.names)}"]
+        lines += (f"    {name} {value}" for name, value in entry.options())
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+# ---- our file ----------------------------------------------------------------------------------
+
+
+def config_path() -> Path:
+    """Our file; it need not exist."""
+    return data_dir() / "ssh" / "config"
+
+
+def write_section(name: str, entries: Sequence[HostEntry], state_file: str | None = None) -> bool:
+    """Replaces the entries of one cloud; False where they were there already.
+
+    name: "google", or an emulator's. state_file: the emulator's; its entries go when it is gone.
+    """
+    folder = private_dir(config_path().parent)
+    sections = private_dir(folder / "sections")
+    text = (f"# state file: {state_file}\n" if state_file else "") + render(entries)
+    changed = _write(sections / name, text)
+    for path in sections.iterdir():
+        if _is_stale(path):
+            path.unlink(missing_ok=True)
+    # Real TPUs first: the first entry of a name counts.
+    found = sorted(sections.glob("[!.]*"), key=lambda path: (path.name != "google", path.name))
+    parts = []
+    for path in found:
+        with contextlib.suppress(FileNotFoundError):
+            parts.append(path.read_text(encoding="utf-8"))
+    return _write(config_path(), "\n".join([_HEAD, *parts])) or changed
+
+
+def _is_stale(section: Path) -> bool:
+    try:
+        first = section.read_text(encoding="utf-8").partition("\n")[0]
+    except FileNotFoundError:
+        return False
+    _, mark, state_file = first.partition("# state file: ")
+    return bool(mark) and not Path(state_file).exists()
+
+
+def remember_keys(path: Path, keys: Iterable[str]) -> None:
+    """Writes which *keys* ("TYPE BASE64") a host may show; its alias is the file's name."""
+    lines = (f"{path.name} {' '.join(key.split()[:2])}\n" for key in keys)
+    _write(path, "".join(lines))
+
+
+# ---- the user's file ---------------------------------------------------------------------------
+
+
+def include_line(target: Path) -> str:
+    """The line that includes *target*; INVALID for a name that Include does not take as it is."""
+    if any(sign in str(target) for sign in "%*?["):  # tokens since OpenSSH 9.9, and wildcards
+        raise _unspeakable(str(target))
+    return f"Include {_path(target)}"
+
+
+def includes(text: bytes, target: Path) -> bool:
+    """Whether a configuration includes *target* for all hosts."""
+    return any(_includes(line, target) for line in _top(text))
+
+
+def with_include(text: bytes, target: Path) -> bytes:
+    """The configuration *text* with one line more, its first, unless it is there; the rest stays
+    as it is, byte for byte.
+    """
+    if includes(text, target):
+        return text
+    end = b"\r\n" if text.partition(b"\n")[0].endswith(b"\r") else b"\n"
+    return include_line(target).encode() + end + text
+
+
+def without_include(text: bytes, target: Path) -> bytes:
+    """*text* without the line that :func:`with_include` added."""
+    ours = include_line(target).encode()
+    lines = text.splitlines(keepends=True)
+    return b"".join(line for line in lines if line.rstrip(b"\r\n") != ours)
+
+
+def entries_named(text: bytes, names: Iterable[str]) -> list[str]:
+    """Those *names* for which a configuration has entries of its own, which ours overrule."""
+    wanted, found = set(names), []
+    for line in text.splitlines():
+        if _SECTION.match(line) and line.split()[0].lower() == b"host":
+            found += [
+                name for name in line.decode("utf-8", "replace").split()[1:] if name in wanted
+            ]
+    return found
+
+
+def change_user_config(path: Path, target: Path, *, add: bool) -> bool:
+    """Adds our Include line to the user's configuration, or takes it out; False where that was so.
+
+    The file is replaced in one step, where it really is if *path* is a link, with its own mode.
+    Raises CONFLICT when somebody else wrote it at the same moment, PERMISSION where it can't be
+    written; it is then as it was.
+    """
+    try:
+        real = path.resolve()
+        before = _read(real)
+        after = (with_include if add else without_include)(before, target)
+        if after == before:
+            return False
+        private_dir(real.parent)
+        mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
+        handle, temporary = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(after)
+            os.chmod(temporary, mode)
+            if _read(real) != before:
+                raise TPUError(
+                    f"{path} is being written by another program.", Reason.CONFLICT, "Try again."
+                )
+            os.replace(temporary, real)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise TPUError(
+            f"{path} can't be changed: {error.strerror or error}.",
+            Reason.PERMISSION,
+            f"Put this line at its top yourself: {include_line(target)}",
+        ) from error
+    return True
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def _top(text: bytes) -> list[bytes]:
+    """The lines that hold for all hosts: those before the first Host or Match."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if _SECTION.match(line):
+            return lines[:number]
+    return lines
+
+
+def _includes(line: bytes, target: Path) -> bool:
+    found = _INCLUDE.match(line)
+    if not found:
+        return False
+    try:
+        words = shlex.split(found[1].decode("utf-8", "surrogateescape"), comments=True, posix=True)
+    except ValueError:
+        return False
+    return any(Path(word).expanduser() == target for word in words)
+
+
+def _write(path: Path, text: str) -> bool:
+    """Writes a file of ours (0600) in one step; False where it says that already."""
+    data = text.encode()
+    if path.exists() and path.read_bytes() == data:
+        return False
+    handle, temporary = tempfile.mkstemp(dir=private_dir(path.parent), prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return True
+
+
+def _path(path: Path) -> str:
+    """A file name as ssh_config takes it: in quotes, with the sign of its tokens doubled."""
+    text = str(path)
+    if '"' in text or "\n" in text or "${" in text:
+        raise _unspeakable(text)
+    return '"' + text.replace("%", "%%") + '"'
+
+
+def _unspeakable(path: str) -> TPUError:
+    return TPUError(
+        f"OpenSSH can't be told of a file called {path!r}.",
+        Reason.INVALID,
+        "Choose another folder with JUPYTER_TPU_DATA_DIR.",
+    )
+
+
+def _command(words: Sequence[str]) -> str:
+    return shlex.join(words).replace("%", "%%")
