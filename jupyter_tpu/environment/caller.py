@@ -1,0 +1,112 @@
+"""Calls the functions of ``on_host`` on a host."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from ..errors import Reason, TPUError
+from .spec import Host
+
+_NO_PYTHON = 86  # a status of ours: the shell found no Python that will do
+
+#: Finds a Python and becomes it. The script is on standard input: nothing is left on the host,
+#: and nothing of it is seen in the list of processes.
+_SHELL = f"""
+for name in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 \
+/usr/bin/python3 /usr/local/bin/python3 /opt/conda/bin/python3 python; do
+  path=$(command -v "$name") || continue
+  "$path" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 8))' </dev/null >/dev/null 2>&1 ||
+    continue
+  exec "$path" -I -c "$1"
+done
+exit {_NO_PYTHON}
+"""
+#: Makes the modules of ``on_host`` from what is sent, in the order in which they need each other.
+_MODULES = ("speech", "places", "processes", "uv", "look", "make", "main")
+_BOOT = """
+import json, sys, types
+package = sys.modules["on_host"] = types.ModuleType("on_host")
+package.__path__ = []
+for name, source in json.loads(sys.stdin.buffer.readline()):
+    module = sys.modules["on_host." + name] = types.ModuleType("on_host." + name)
+    module.__package__ = "on_host"
+    exec(compile(source, name + ".py", "exec"), module.__dict__)
+module.main()
+"""
+
+
+@cache
+def _script() -> bytes:
+    folder = files(__package__).joinpath("on_host")
+    sources = [(n, folder.joinpath(f"{n}.py").read_text(encoding="utf-8")) for n in _MODULES]
+    return json.dumps(sources).encode() + b"\n"
+
+
+class NoSuchPython(Exception):
+    """uv can't fetch the Python that is wanted; who asked knows what is there."""
+
+
+async def call(
+    host: Host,
+    function: str,
+    *,
+    log: Callable[[str], None],
+    part: Callable[[float], None] = lambda part: None,
+    timeout: float,
+    **arguments: Any,
+) -> Any:
+    """The function's result.
+
+    log, part: told of its lines and progress; timeout: seconds.
+
+    Raises TPUError: NO_PYTHON, DISK_FULL, ENVIRONMENT, TIMEOUT, UNREACHABLE; `NoSuchPython`.
+    """
+    where = f"host {host.host.worker}"
+    answer: dict[str, Any] = {}
+
+    def line(text: str) -> None:
+        try:
+            told = json.loads(text)
+        except ValueError:
+            told = None
+        if not isinstance(told, dict):
+            log(f"{where}: {text}")
+        elif "log" in told:
+            log(f"{where}: {told['log']}")
+        elif "part" in told:
+            part(float(told["part"]))
+        else:
+            answer.update(told)
+
+    request = json.dumps({"call": function, **arguments}).encode()
+    completed = await host.run(
+        ["sh", "-c", _SHELL, "sh", _BOOT],
+        input=_script() + request,
+        timeout=timeout,
+        on_line=line,
+        check=False,
+    )
+    if completed.returncode == _NO_PYTHON:
+        raise TPUError(
+            f"There is no Python 3.8 or newer on {where}.",
+            Reason.NO_PYTHON,
+            "Install one there (`sudo apt-get install python3`), or use a runtime version that "
+            "has it.",
+        )
+    if "error" in answer:
+        reason, message, hint = answer["error"]
+        if reason == "NO_SUCH_PYTHON":
+            raise NoSuchPython
+        raise TPUError(f"On {where}: {message}", Reason(reason), hint)
+    if "result" not in answer:
+        last = completed.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+        raise TPUError(
+            f"On {where}, {function} ended with status {completed.returncode}: {last[0]}",
+            Reason.ENVIRONMENT,
+            "Connect again: it goes on where it was.",
+        )
+    return answer["result"]

@@ -1,0 +1,124 @@
+"""What a host is and has."""
+
+import contextlib
+import json
+import os
+import platform
+import subprocess
+
+from .places import HOME, environment
+from .uv import find_uv
+
+MARKER = "jupyter-tpu.json"  # in the environment; there once it is verified
+PCI = "/sys/bus/pci/devices"
+GOOGLE = "0x1ae0"  # the PCI vendor of TPU chips
+
+
+def python_version(path):
+    """ "3.12.4" of an interpreter that is not in a virtual environment, or ""."""
+    code = "import sys;print(sys.prefix==sys.base_prefix,*sys.version_info[:3],sep=chr(32))"
+    try:
+        out = subprocess.run(
+            [path, "-I", "-S", "-c", code],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=20,
+        ).stdout.split()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return b".".join(out[1:]).decode() if len(out) == 4 and out[0] == b"True" else ""
+
+
+def pythons():
+    """{version: path} of the interpreters that are here, one each."""
+    import glob
+    from concurrent.futures import ThreadPoolExecutor
+
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    folders += ["/usr/bin", "/usr/local/bin", "/opt/conda/bin"]
+    found = []
+    for folder in dict.fromkeys(folders):
+        found += glob.glob(os.path.join(glob.escape(folder), "python3"))
+        found += glob.glob(os.path.join(glob.escape(folder), "python3.[0-9]*"))
+    for pattern in (
+        "~/.local/share/uv/python/cpython-*/bin/python3",
+        "~/.pyenv/versions/3*/bin/python3",
+        "~/mini*3/bin/python3",
+        "~/anaconda3/bin/python3",
+    ):
+        found += glob.glob(os.path.expanduser(pattern))
+    real = {}  # type: ignore[var-annotated]
+    for path in found:
+        if os.access(path, os.X_OK) and not path.endswith("-config"):
+            real.setdefault(os.path.realpath(path), path)
+    paths = list(real.values())
+    with ThreadPoolExecutor(8) as pool:
+        versions = list(pool.map(python_version, paths))
+    chosen = {}  # type: ignore[var-annotated]
+    for version, path in zip(versions, paths):  # noqa: B905 – Python 3.8
+        if version:
+            chosen.setdefault(version, path)
+    return chosen
+
+
+def chips():
+    """How many TPU chips are plugged in."""
+    count = 0
+    try:
+        devices = os.listdir(PCI)
+    except OSError:
+        return 0
+    for device in devices:
+        with contextlib.suppress(OSError), open(os.path.join(PCI, device, "vendor")) as file:
+            count += file.read().strip() == GOOGLE
+    return count
+
+
+def free_space():
+    """Bytes for this user on the disk with the home."""
+    stat = os.statvfs(HOME)
+    return stat.f_bavail * stat.f_frsize
+
+
+def environment_python(path):
+    """ "3.12.4" of an environment that works, else ""."""
+    python = os.path.join(path, "bin", "python")
+    if not os.access(python, os.X_OK):
+        return ""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        return (
+            subprocess.run(
+                [python, "-I", "-S", "-c", "import sys;print('%d.%d.%d' % sys.version_info[:3])"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=20,
+            )
+            .stdout.decode()
+            .strip()
+        )
+    return ""
+
+
+def marker(path):
+    try:
+        with open(os.path.join(path, MARKER)) as file:
+            return json.load(file)
+    except (OSError, ValueError):
+        return {}
+
+
+def probe(name):
+    path = environment(name)
+    return {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "home": HOME,
+        "free": free_space(),
+        "chips": chips(),
+        "uv": find_uv(),
+        "path": path,
+        "environment": environment_python(path),
+        "marker": marker(path),
+        "pythons": pythons(),
+    }

@@ -1,0 +1,161 @@
+"""The environment: made, filled, verified, marked."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+
+from .look import MARKER, chips, environment_python
+from .places import environment, locked
+from .processes import clean_environment, run
+from .speech import Problem, full_disk, say
+from .uv import index_url
+
+
+def uv_environment():
+    """uv's variables, from pip's where uv has none of its own."""
+    env = clean_environment()
+    if not any(env.get(name) for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL")):
+        index = index_url()
+        if index != "https://pypi.org/simple":
+            env["UV_DEFAULT_INDEX"] = index
+    for name in ("PIP_CERT", "REQUESTS_CA_BUNDLE"):
+        if os.path.isfile(env.get(name, "")):
+            env.setdefault("SSL_CERT_FILE", env[name])
+    return env
+
+
+def venv(uv, name, python):
+    """Makes the environment if it is not there; *python* is a path or a version to fetch."""
+    path = environment(name)
+    with locked(name):
+        there = environment_python(path)
+        if there:
+            say(log="The environment is there, with Python %s" % there)
+            return {"python": there, "path": path}
+        if os.path.lexists(path):
+            say(log="What is at %s is not complete; it is made anew" % path)
+            shutil.rmtree(path)
+        status, lines = run(
+            [uv, "venv", "--no-project", "--python", python, path],
+            env=uv_environment(),
+            timeout=900,
+            on_line=lambda line: say(log=line),
+        )
+        if status:
+            raise uv_problem("Making the environment", lines)
+        return {"python": environment_python(path), "path": path}
+
+
+def install(uv, name, requirements):
+    path = environment(name)
+    with locked(name):
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(path, MARKER))  # not verified as it will be
+        counter = Counter()
+        status, lines = run(
+            [uv, "pip", "install", "--python", os.path.join(path, "bin", "python"), "-r", "-"],
+            input=requirements,
+            env=uv_environment(),
+            timeout=7200,
+            on_line=counter.line,
+        )
+        if status:
+            raise uv_problem("Installing packages", lines)
+    return {}
+
+
+class Counter:
+    """uv's lines as log and as a part of the whole: resolve, download, unpack, install."""
+
+    def __init__(self):
+        self.begun = self.got = 0
+
+    def line(self, line):
+        say(log=line)
+        text = line.strip()
+        if text.startswith("Resolved "):
+            say(part=0.1)
+        elif text.startswith(("Downloading ", "Building ")):
+            self.begun += 1
+        elif text.startswith(("Downloaded ", "Built ")):
+            self.got += 1
+            say(part=round(0.1 + 0.7 * self.got / max(self.begun, self.got + 1), 2))
+        elif text.startswith("Prepared "):
+            say(part=0.85)
+        elif text.startswith(("Installed ", "Audited ", "Checked ")):
+            say(part=1)
+
+
+def uv_problem(what, lines):
+    text = "\n".join(lines)
+    if re.search(r"[Nn]o space left on device|os error 28|[Dd]isk quota exceeded", text):
+        return full_disk("%s needs more" % what.lower())
+    if re.search(
+        r"No interpreter found|No download found|python.*(could not|failed).*download", text
+    ):
+        return Problem("NO_SUCH_PYTHON", "")
+    wanted = [line.strip(" ×╰─▶│") for line in lines if line.strip()]
+    wanted = [line for line in wanted if not line.startswith(("hint:", "warning:", "Using "))]
+    said = " ".join(wanted[-6:]) if wanted else "uv gave no reason"
+    said = re.sub(r"\s+", " ", said)
+    said = re.sub(r"^error: ", "", said).replace(" cause: ", ": ")
+    if "No solution found" in said:  # connecting again as it was would fail again
+        hint = "Connect again and name the packages you want, or only jax: they replace these."
+    else:
+        hint = "Connect again when it is mended: it goes on where it was."
+    return Problem(
+        "ENVIRONMENT",
+        "%s failed: %s" % (what, said if len(said) < 600 else said[:600] + "…"),
+        "The log has all that uv said. " + hint,
+    )
+
+
+VERIFY = r"""
+import json, sys
+told = {"python": "%d.%d.%d" % sys.version_info[:3]}
+try:
+    from importlib.metadata import distributions
+    told["packages"] = {d.metadata["Name"].lower(): d.version for d in distributions()}
+    import ipykernel, zmq, jax
+    told["jax"] = jax.__version__
+    try:
+        told["platform"] = jax.default_backend()
+        told["devices"] = jax.local_device_count()
+    except RuntimeError as error:
+        told["backend_error"] = str(error)
+except Exception as error:
+    told["error"] = "%s: %s" % (type(error).__name__, error)
+print("verified " + json.dumps(told))
+"""
+
+
+def verify(name, variables):
+    """What JAX sees, from the environment's Python; *variables* for that process."""
+    path = environment(name)
+    env = dict(clean_environment(), **variables)
+    status, lines = run(
+        [os.path.join(path, "bin", "python"), "-I", "-c", VERIFY],
+        env=env,
+        timeout=300,
+        on_line=lambda line: None if line.startswith("verified ") else say(log=line),
+    )
+    for line in lines:
+        if line.startswith("verified "):
+            return dict(json.loads(line[len("verified ") :]), chips=chips())
+    last = next((line for line in reversed(lines) if line.strip()), "no output")
+    raise Problem(
+        "ENVIRONMENT",
+        "The environment's Python ended with status %d while it was checked: %s" % (status, last),
+        "The log says more.",
+    )
+
+
+def mark(name, content):
+    """Says that the environment is verified."""
+    path = os.path.join(environment(name), MARKER)
+    with open(path + ".new", "w") as file:
+        json.dump(content, file)
+    os.replace(path + ".new", path)
+    return {}

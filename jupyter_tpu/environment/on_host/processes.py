@@ -1,0 +1,79 @@
+"""Processes that end with this one."""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+
+from .places import HOME
+
+_children = set()  # type: ignore[var-annotated]
+
+
+def stop(*_):
+    """Ends everything that was started here, and this."""
+    for child in list(_children):
+        with contextlib.suppress(OSError):
+            os.killpg(child.pid, signal.SIGKILL)
+    os._exit(143)
+
+
+def watch_reader():
+    """Ends all when the other side of standard output is gone: the link was cut, or cancelled."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)  # errors are always reported
+    while not poll.poll(60000):
+        pass
+    stop()
+
+
+def run(argv, input="", env=None, timeout=3600, on_line=None):
+    """(status, lines of output and errors); *timeout* in seconds."""
+    child = subprocess.Popen(
+        argv,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=env,
+        cwd=HOME,
+        start_new_session=True,
+    )
+    _children.add(child)
+
+    def out_of_time():
+        with contextlib.suppress(OSError):
+            os.killpg(child.pid, signal.SIGKILL)
+
+    assert child.stdin is not None
+    assert child.stdout is not None
+    timer = threading.Timer(timeout, out_of_time)
+    timer.start()
+    lines = []
+    try:
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.write(input.encode())
+            child.stdin.close()
+        for raw in child.stdout:
+            for line in raw.decode("utf-8", "replace").replace("\r", "\n").splitlines():
+                lines.append(line.rstrip())
+                if on_line and line.strip():
+                    on_line(line.rstrip())
+        return child.wait(), lines
+    finally:
+        timer.cancel()
+        _children.discard(child)
+
+
+def clean_environment():
+    """Without what belongs to other Pythons; TCMalloc's LD_PRELOAD breaks some wheels."""
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("LD_PRELOAD", "VIRTUAL_ENV", "CONDA_PREFIX")
+        and not name.startswith("PYTHON")
+    }
+    env["NO_COLOR"] = "1"
+    return env

@@ -1,0 +1,231 @@
+"""uv: found on the host, or downloaded from the package index that the host is set to use."""
+
+import contextlib
+import errno
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+
+from .places import HOME, ROOT, folder, locked
+from .speech import Problem, say
+
+OLDEST_UV = (0, 4, 0)
+
+
+def find_uv():
+    """Where a uv that is new enough is, or ""."""
+    places = [os.path.join(ROOT, "bin", "uv"), shutil.which("uv") or ""]
+    places += [os.path.join(HOME, folder, "bin", "uv") for folder in (".local", ".cargo")]
+    for place in places:
+        if place and os.access(place, os.X_OK):
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                out = subprocess.run(
+                    [place, "--version"],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    timeout=20,
+                ).stdout.decode()
+                said = re.match(r"uv (\d+)\.(\d+)\.(\d+)", out)
+                if said and tuple(map(int, said.groups())) >= OLDEST_UV:
+                    return place
+    return ""
+
+
+def index_url():
+    """The package index this host is set to use."""
+    for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"):
+        if os.environ.get(name):
+            value = os.environ[name].strip()
+            # uv allows NAME=URL
+            return re.sub(r"^[\w.-]+=(?=https?:|file:)", "", value)
+    import configparser
+
+    for path in (
+        os.environ.get("PIP_CONFIG_FILE", ""),
+        "~/.config/pip/pip.conf",
+        "~/.pip/pip.conf",
+        "/etc/pip.conf",
+    ):
+        config = configparser.RawConfigParser()
+        with contextlib.suppress(configparser.Error, UnicodeDecodeError):
+            config.read(os.path.expanduser(path))
+            for section in ("install", "global"):
+                if config.has_option(section, "index-url"):
+                    return config.get(section, "index-url").strip()
+    return "https://pypi.org/simple"
+
+
+def certificates():
+    import ssl
+
+    context = ssl.create_default_context()
+    for name in ("PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"):
+        path = os.environ.get(name, "")
+        with contextlib.suppress(OSError, ssl.SSLError):
+            if os.path.isdir(path):
+                context.load_verify_locations(capath=path)
+            elif path:
+                context.load_verify_locations(cafile=path)
+    return context
+
+
+def fetch(url, accept="*/*"):
+    """An open answer, and its final address. Name and password in *url* become a header."""
+    import base64
+    import urllib.parse
+    import urllib.request
+
+    parts = urllib.parse.urlsplit(url)
+    headers = {"Accept": accept, "User-Agent": "jupyter-tpu"}
+    if parts.username:
+        login = "%s:%s" % (
+            urllib.parse.unquote(parts.username),
+            urllib.parse.unquote(parts.password or ""),
+        )
+        headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
+        url = urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    request = urllib.request.Request(url, headers=headers)
+    handlers = [urllib.request.HTTPSHandler(context=certificates())]
+    return urllib.request.build_opener(*handlers).open(request, timeout=60)
+
+
+def wheels(index):
+    """[(name, address, sha256)] of uv's files in a simple index (PEP 503 or 691)."""
+    import urllib.parse
+    from html.parser import HTMLParser
+
+    page = index.rstrip("/") + "/uv/"
+    with fetch(page, "application/vnd.pypi.simple.v1+json, text/html;q=0.5") as answer:
+        kind, body = answer.headers.get("Content-Type", ""), answer.read().decode()
+    found = []
+    if "json" in kind:
+        for file in json.loads(body)["files"]:
+            if not file.get("yanked"):
+                found.append((file["filename"], file["url"], file["hashes"].get("sha256", "")))
+    else:
+
+        class Links(HTMLParser):
+            def handle_starttag(self, tag, attrs):
+                said = dict(attrs)
+                if tag == "a" and said.get("href") and "data-yanked" not in said:
+                    url, _, fragment = said["href"].partition("#")
+                    name = urllib.parse.unquote(url.rpartition("/")[2])
+                    sha = fragment[7:] if fragment.startswith("sha256=") else ""
+                    found.append((name, url, sha))
+
+        Links().feed(body)
+    base = re.sub(r"//[^/@]*@", "//", page)
+    login = re.match(r"\w+://([^/@]*)@([^/]*)", page)
+    complete = []
+    for name, url, sha in found:
+        url = urllib.parse.urljoin(base, url)
+        if login and urllib.parse.urlsplit(url).netloc == login.group(2):
+            url = url.replace("//", "//%s@" % login.group(1), 1)
+        complete.append((name, url, sha))
+    return complete
+
+
+def fits(name):
+    """Whether a wheel's platform is this host's; the better the higher, 0: no."""
+    machine = platform.machine()
+    tags = name[: -len(".whl")].split("-")[-1].split(".")
+    if sys.platform == "darwin":
+        return int(any(t.startswith("macosx") and t.endswith((machine, "2")) for t in tags))
+    libc = platform.libc_ver()
+    for tag in tags:
+        said = re.match(r"(manylinux|musllinux)_(\d+)_(\d+)_(\w+)$", tag)
+        if said and said.group(4) == machine:
+            if said.group(1) == "musllinux":
+                return 1  # uv's are static
+            if libc[0] == "glibc" and tuple(map(int, said.group(2, 3))) <= tuple(
+                map(int, libc[1].split(".")[:2])
+            ):
+                return 2
+    return 0
+
+
+def choose(files):
+    """The newest released wheel of uv for this host."""
+    fitting = []
+    for name, url, sha in files:
+        said = re.match(r"uv-(\d+)\.(\d+)\.(\d+)-py3-none-.*\.whl$", name)
+        if said and fits(name):
+            fitting.append((tuple(map(int, said.groups())), fits(name), name, url, sha))
+    return max(fitting)[2:] if fitting else None
+
+
+def get_uv():
+    """The path of uv; downloaded if there is none that will do."""
+    found = find_uv()
+    if found:
+        say(log="uv is there: %s" % found)
+        return {"uv": found}
+    with locked("uv"):
+        found = find_uv()
+        if not found:
+            found = download_uv()
+    return {"uv": found}
+
+
+def download_uv():
+    import hashlib
+    import http.client
+    import tempfile
+    import urllib.error
+    import zipfile
+
+    index = index_url()
+    shown = re.sub(r"//[^/@]*@", "//", index)
+    try:
+        chosen = choose(wheels(index))
+        if chosen is None:
+            raise Problem(
+                "ENVIRONMENT",
+                "The package index %s has no uv for this host (%s)." % (shown, platform.platform()),
+                "Install uv there: https://docs.astral.sh/uv/getting-started/installation",
+            )
+        name, url, sha = chosen
+        say(log="Downloading %s" % name)
+        with tempfile.TemporaryFile(dir=folder("bin")) as file, fetch(url) as answer:
+            size = int(answer.headers.get("Content-Length") or 0)
+            digest, got = hashlib.sha256(), 0
+            while True:
+                chunk = answer.read(1 << 18)
+                if not chunk:
+                    break
+                digest.update(chunk)
+                file.write(chunk)
+                got += len(chunk)
+                if size:
+                    say(part=round(0.95 * got / size, 2))
+            if not sha or digest.hexdigest() != sha:
+                raise Problem(
+                    "ENVIRONMENT",
+                    "The uv that %s sent is not the one its index promises." % shown,
+                    "Try again; if it stays so, the index or a proxy is not to be trusted.",
+                )
+            with zipfile.ZipFile(file) as wheel:
+                member = next(n for n in wheel.namelist() if n.endswith(".data/scripts/uv"))
+                target = os.path.join(folder("bin"), "uv")
+                part = "%s.%d" % (target, os.getpid())
+                try:
+                    with wheel.open(member) as source, open(part, "wb") as out:
+                        shutil.copyfileobj(source, out)
+                    os.chmod(part, 0o755)
+                    os.replace(part, target)
+                finally:
+                    with contextlib.suppress(OSError):
+                        os.unlink(part)
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+        if getattr(error, "errno", 0) in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise Problem(
+            "ENVIRONMENT",
+            "uv could not be downloaded from %s: %s." % (shown, getattr(error, "reason", error)),
+            "Check the host's way to its package index, or install uv there.",
+        ) from None
+    return target

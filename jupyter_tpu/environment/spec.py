@@ -1,0 +1,55 @@
+"""What an environment should be, and what was made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from ..links import HostName
+from ..ssh import Completed
+
+
+class Spec(Struct, frozen=True, kw_only=True):
+    """What the user wants in it, beside JAX and ipykernel."""
+
+    name: str
+    python: str | None = None  # "3.12"; None: the newest that all hosts have and JAX supports
+    packages: tuple[str, ...] = ()  # PEP 508
+    requirements: str = ""  # the text of a requirements file
+
+
+class Expected(Struct, frozen=True, kw_only=True):
+    """What the catalog says that JAX must see."""
+
+    emulated: bool
+    devices_per_host: int | None = None  # None: not known
+
+
+class Made(Struct, frozen=True, kw_only=True):
+    """A verified environment; the same on all hosts."""
+
+    path: str  # of the environment, absolute, on every host
+    python: str  # "3.12.4"
+    jax: str  # its version
+    platform: str  # "tpu"; "cpu" if emulated
+    devices: int  # on one host
+
+
+class Host(Protocol):
+    """Where it is made; ``links.Link`` is one."""
+
+    host: HostName
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        input: bytes = ...,
+        env: Mapping[str, str] | None = ...,
+        cwd: str | None = ...,
+        timeout: float | None = ...,
+        on_line: Callable[[str], None] | None = ...,
+        check: bool = ...,
+    ) -> Completed: ...

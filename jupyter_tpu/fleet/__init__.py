@@ -1,0 +1,20 @@
+"""Desired state, and the loop that makes it so; operations and events."""
+
+from typing import TYPE_CHECKING, Any
+
+from .api import FleetAPI
+from .registrar import Registrar
+
+if TYPE_CHECKING:
+    from .fleet import Fleet
+
+__all__ = ["Fleet", "FleetAPI", "Registrar"]
+
+
+def __getattr__(name: str) -> Any:
+    # Jupyter Server loads the models and the protocol at its start; the fleet when first asked.
+    if name == "Fleet":
+        from .fleet import Fleet
+
+        return Fleet
+    raise AttributeError(name)

@@ -1,0 +1,358 @@
+"""The fleet of a running Jupyter server, over REST: for processes beside it.
+
+:class:`FleetClient` has the methods of :class:`~jupyter_tpu.fleet.api.FleetAPI`;
+:func:`follow` and :func:`ended` watch an operation, on either. Which server it is, and whether it
+may have the token, is decided by whoever makes the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from ..errors import Reason, TPUError
+from .api import FleetAPI
+from .models import (
+    TPU,
+    Catalog,
+    Change,
+    ConnectTPU,
+    CreateTPU,
+    DeleteTPU,
+    DisconnectTPU,
+    Environment,
+    Kernel,
+    OpenTunnel,
+    Operation,
+    Problem,
+    StopTPU,
+    TPUList,
+    Tunnel,
+)
+
+if TYPE_CHECKING:
+    import aiohttp
+
+T = TypeVar("T")
+
+#: Where the REST interface is, under the server's base URL.
+PREFIX = "jupyter-tpu/v1/"
+EVENTS = "api/events/subscribe"
+CHANGE_SCHEMA = "https://events.jupyter-tpu.org/change/v1"
+
+#: Seconds: to connect, and for one answer. A delete or cancel waits for its cleaning up.
+CONNECT_LIMIT = 5.0
+ANSWER_LIMIT = 300.0
+#: Seconds between two tries to listen to events again.
+EVENTS_AGAIN = 1.0
+
+_REASONS = {
+    400: Reason.INVALID,
+    401: Reason.PERMISSION,
+    403: Reason.PERMISSION,
+    404: Reason.NOT_FOUND,
+    409: Reason.CONFLICT,
+    429: Reason.QUOTA,
+    504: Reason.TIMEOUT,
+}
+
+
+class Answer(NamedTuple):
+    """One HTTP answer, as it came."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+class FleetClient:
+    """The fleet behind *url*, a Jupyter server's base URL that ends in "/".
+
+    Parameters
+    ----------
+    token: the server's; "" where it asks for none.
+    socket: the path of its unix socket, if it listens on one.
+
+    All coroutines run on one loop, that of the first call. Besides what the fleet raises, each
+    raises UNREACHABLE when the server does not answer.
+    """
+
+    def __init__(self, url: str, token: str, *, socket: str = "") -> None:
+        self.url = url
+        self._token = token
+        self._socket = socket
+        self._session: aiohttp.ClientSession | None = None
+        self._subscribers: list[Callable[[Change], None]] = []
+        self._listener: asyncio.Task[None] | None = None
+
+    # ---- the fleet's methods -------------------------------------------------------------------
+
+    async def catalog(self, zone: str | None = None) -> Catalog:
+        return await self._ask(Catalog, "GET", "catalog" + (f"?zone={_part(zone)}" if zone else ""))
+
+    async def tpus(self) -> TPUList:
+        return await self._ask(TPUList, "GET", "tpus")
+
+    async def tpu(self, ref: str) -> TPU:
+        return await self._ask(TPU, "GET", _tpu(ref))
+
+    async def create(self, wanted: CreateTPU) -> Operation:
+        return await self._ask(Operation, "POST", "tpus", wanted)
+
+    async def start(self, ref: str) -> Operation:
+        return await self._ask(Operation, "POST", _tpu(ref, "start"))
+
+    async def stop(self, ref: str, how: StopTPU | None = None) -> Operation:
+        return await self._ask(Operation, "POST", _tpu(ref, "stop"), how or StopTPU())
+
+    async def delete(self, ref: str, how: DeleteTPU | None = None) -> Operation:
+        return await self._ask(Operation, "DELETE", _tpu(ref), how or DeleteTPU())
+
+    async def connect(self, ref: str, wanted: ConnectTPU | None = None) -> Operation:
+        return await self._ask(Operation, "POST", _tpu(ref, "connect"), wanted or ConnectTPU())
+
+    async def disconnect(self, ref: str, how: DisconnectTPU | None = None) -> Operation:
+        how = how or DisconnectTPU()
+        return await self._ask(Operation, "POST", _tpu(ref, "disconnect"), how)
+
+    async def environments(self, ref: str) -> list[Environment]:
+        return await self._ask(list[Environment], "GET", _tpu(ref, "environments"))
+
+    async def kernels(self, ref: str) -> list[Kernel]:
+        return await self._ask(list[Kernel], "GET", _tpu(ref, "kernels"))
+
+    async def end_kernel(self, ref: str, id: str) -> None:
+        await self._call("DELETE", _tpu(ref, f"kernels/{_part(id)}"))
+
+    async def tunnels(self, ref: str) -> list[Tunnel]:
+        return await self._ask(list[Tunnel], "GET", _tpu(ref, "tunnels"))
+
+    async def all_tunnels(self) -> list[Tunnel]:
+        return await self._ask(list[Tunnel], "GET", "tunnels")
+
+    async def open_tunnel(self, ref: str, wanted: OpenTunnel) -> Tunnel:
+        return await self._ask(Tunnel, "POST", _tpu(ref, "tunnels"), wanted)
+
+    async def close_tunnel(self, ref: str, id: str) -> None:
+        await self._call("DELETE", _tpu(ref, f"tunnels/{_part(id)}"))
+
+    async def operations(self) -> list[Operation]:
+        return await self._ask(list[Operation], "GET", "operations")
+
+    async def operation(self, id: str) -> Operation:
+        return await self._ask(Operation, "GET", f"operations/{_part(id)}")
+
+    async def cancel(self, id: str) -> Operation:
+        return await self._ask(Operation, "DELETE", f"operations/{_part(id)}")
+
+    def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
+        """As the fleet's; on the loop. Changes made while the connection to the server is away
+        are not told: ask for the state, too.
+        """
+        self._subscribers.append(callback)
+        if self._listener is None:
+            self._listener = asyncio.get_running_loop().create_task(self._listen())
+
+        def unsubscribe() -> None:
+            if callback in self._subscribers:
+                self._subscribers.remove(callback)
+            if not self._subscribers and self._listener is not None:
+                self._listener.cancel()
+                self._listener = None
+
+        return unsubscribe
+
+    async def close(self) -> None:
+        """Ends the connection; the server and what it does go on."""
+        self._subscribers.clear()
+        if self._listener is not None:
+            self._listener.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._listener
+            self._listener = None
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    # ---- HTTP ----------------------------------------------------------------------------------
+
+    async def fetch(self, method: str, path: str, body: bytes | None = None) -> Answer:
+        """One request to *path* under the server's base URL, whatever the answer's status.
+
+        Raises UNREACHABLE when there is no answer, TIMEOUT when it takes too long.
+        """
+        import aiohttp
+
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        try:
+            async with self._opened().request(
+                method, self._where(path), data=body, headers=headers, allow_redirects=False
+            ) as answer:
+                return Answer(answer.status, answer.content_type, await answer.read())
+        except asyncio.TimeoutError:
+            raise TPUError(
+                f"The Jupyter server at {self.url} did not answer in time.",
+                Reason.TIMEOUT,
+                "Look at its log, or restart it.",
+            ) from None
+        except aiohttp.ClientError as error:
+            raise TPUError(
+                f"The Jupyter server at {self.url} can't be reached ({_words(error)}).",
+                Reason.UNREACHABLE,
+                "What it had begun goes on where it was when it is started again.",
+            ) from None
+
+    async def _ask(
+        self, expected: type[T], method: str, path: str, body: msgspec.Struct | None = None
+    ) -> T:
+        answer = await self._call(method, path, body)
+        try:
+            return msgspec.json.decode(answer.body, type=expected)
+        except msgspec.DecodeError as error:
+            raise TPUError(
+                f"The Jupyter server at {self.url} gave an answer of another kind: {error}.",
+                Reason.INTERNAL,
+                "Its jupyter-tpu may be of another version; restart it.",
+            ) from None
+
+    async def _call(self, method: str, path: str, body: msgspec.Struct | None = None) -> Answer:
+        content = None if body is None else msgspec.json.encode(body)
+        answer = await self.fetch(method, PREFIX + path, content)
+        if answer.status >= 300:
+            raise problem_of(answer, self.url)
+        return answer
+
+    def _where(self, path: str) -> str:
+        # Through a unix socket the host's name is only a header.
+        return ("http://localhost/" if self._socket else self.url) + path
+
+    def _opened(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            connector = aiohttp.UnixConnector(self._socket) if self._socket else None
+            # Only a request with a token is excused from the XSRF check, which compares a cookie
+            # with a header: a server without a token gets both.
+            xsrf = "" if self._token else secrets.token_hex(16)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                headers={"Authorization": f"token {self._token}"}
+                if self._token
+                else {"X-XSRFToken": xsrf, "Cookie": f"_xsrf={xsrf}"},
+                timeout=aiohttp.ClientTimeout(total=ANSWER_LIMIT, sock_connect=CONNECT_LIMIT),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+    async def _listen(self) -> None:
+        """Hands the server's events out, connecting again when the connection breaks."""
+        import aiohttp
+
+        while True:
+            with contextlib.suppress(aiohttp.ClientError, asyncio.TimeoutError):
+                async with self._opened().ws_connect(self._where(EVENTS), heartbeat=10) as events:
+                    async for message in events:
+                        if message.type is aiohttp.WSMsgType.TEXT:
+                            self._hand_out(message.data)
+            await asyncio.sleep(EVENTS_AGAIN)
+
+    def _hand_out(self, text: str) -> None:
+        event = msgspec.json.decode(text)
+        if event.get("schema_id") != CHANGE_SCHEMA:
+            return
+        change = msgspec.convert(event, Change)
+        for subscriber in tuple(self._subscribers):
+            subscriber(change)
+
+
+def problem_of(answer: Answer, url: str) -> TPUError:
+    """An answer that is no success, as the error that the server meant."""
+    try:
+        problem = msgspec.json.decode(answer.body, type=Problem)
+    except msgspec.DecodeError:
+        reason = _REASONS.get(answer.status, Reason.INTERNAL)
+        return TPUError(
+            f"The Jupyter server at {url} answered {answer.status}{_said(answer)}.",
+            reason,
+            "Is it running with the token it was started with?"
+            if reason is Reason.PERMISSION
+            else "Is that a path of its interface, and does it have the jupyter-tpu extension "
+            "(`jupyter server extension list`)?"
+            if reason is Reason.NOT_FOUND
+            else "Look at its log.",
+        )
+    return TPUError(problem.message, problem.reason, problem.hint)
+
+
+def _said(answer: Answer) -> str:
+    """What Jupyter Server's own error bodies say: {"message": …, "reason": …}."""
+    try:
+        said: Any = msgspec.json.decode(answer.body)
+    except msgspec.DecodeError:
+        return ""
+    message = said.get("message") if isinstance(said, dict) else None
+    return f": {message.rstrip('.')}" if isinstance(message, str) and message else ""
+
+
+def _words(error: Exception) -> str:
+    cause = getattr(error, "os_error", None)
+    return (cause.strerror if cause is not None else None) or str(error) or type(error).__name__
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="~")
+
+
+def _tpu(ref: str, then: str = "") -> str:
+    """The path of a TPU: ``zone/name`` is spelled ``zone~name`` in a path."""
+    path = f"tpus/{_part(ref.replace('/', '~', 1))}"
+    return f"{path}/{then}" if then else path
+
+
+async def follow(
+    fleet: FleetAPI, operation: Operation, *, every: float = 1.0
+) -> AsyncGenerator[Operation, None]:
+    """Each new state of *operation*, until it has ended; the last one is the end.
+
+    Told by events, and asked for every *every* seconds besides, so that a lost event costs no
+    more than that.
+    """
+    latest = operation
+    news = asyncio.Event()
+
+    def changed(change: Change) -> None:
+        nonlocal latest
+        if change.operation is not None and change.operation.id == operation.id:
+            latest = change.operation
+            news.set()
+
+    unsubscribe = fleet.subscribe(changed)
+    try:
+        yield latest
+        while latest.state == "running":
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(news.wait(), every)
+            if not news.is_set():
+                latest = await fleet.operation(operation.id)
+            news.clear()
+            yield latest
+    finally:
+        unsubscribe()
+
+
+async def ended(
+    fleet: FleetAPI, operation: Operation, show: Callable[[Operation], None] | None = None
+) -> Operation:
+    """Waits until *operation* has ended and returns its end; *show* is told each new state."""
+    last = operation
+    async with contextlib.aclosing(follow(fleet, operation)) as states:
+        async for last in states:
+            if show is not None:
+                show(last)
+    return last

@@ -1,0 +1,163 @@
+"""The links that this fleet wants up, and what runs at their other ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from ..cloud.models import NodeName
+from ..environment import together
+from ..errors import TPUError
+from ..links import HostName, Link, Links, LinkState
+from .models import Kernel
+
+#: Between two looks at the kernels of a connected TPU, over its link; seconds.
+KERNELS_EVERY = 10.0
+#: How long an agent may take to answer; seconds.
+ANSWER = 15.0
+
+
+class Holds:
+    """Links held up by TPU, from connecting to disconnecting.
+
+    changed(name) is called when the state of one of a TPU's links changes.
+    """
+
+    def __init__(self, links: Links, changed: Callable[[NodeName], None]) -> None:
+        self._links = links
+        self._changed = changed
+        self._held: dict[NodeName, list[Link]] = {}
+        self._unsubscribe: dict[NodeName, list[Callable[[], None]]] = {}
+
+    def __contains__(self, name: NodeName) -> bool:
+        return name in self._held
+
+    def names(self) -> list[NodeName]:
+        return list(self._held)
+
+    def links(self, name: NodeName) -> list[Link]:
+        """The held links of a TPU, host by host; [] if none are."""
+        return self._held.get(name, [])
+
+    def hold(self, name: NodeName, hosts: int) -> list[Link]:
+        """Wishes that the links to all hosts are up. Holding twice is the same as once."""
+        held = self._held.setdefault(name, [])
+        unsubscribe = self._unsubscribe.setdefault(name, [])
+        for worker in range(len(held), hosts):
+            link = self._links.get(HostName(name, worker))
+            unsubscribe.append(link.subscribe(lambda *_: self._changed(name)))
+            link.hold()
+            held.append(link)
+        self._changed(name)
+        return held
+
+    def release(self, name: NodeName) -> None:
+        for unsubscribe in self._unsubscribe.pop(name, []):
+            unsubscribe()
+        for link in self._held.pop(name, []):
+            link.release()
+        self._changed(name)
+
+    def close(self) -> None:
+        for name in self.names():
+            self.release(name)
+
+
+class KernelWatch:
+    """The kernels on the TPUs whose links are held, as the agents last told.
+
+    changed(name, kernel ids) is called with the ids of those that came, went or changed.
+    """
+
+    def __init__(
+        self, links: Links, holds: Holds, changed: Callable[[NodeName, set[str]], None]
+    ) -> None:
+        self._links = links
+        self._holds = holds
+        self._changed = changed
+        self._known: dict[NodeName, dict[str, Kernel]] = {}
+        self._wake = asyncio.Event()
+
+    def known(self, name: NodeName) -> list[Kernel]:
+        """As last told; [] where nothing is known."""
+        return list(self._known.get(name, {}).values())
+
+    def find(self, id: str) -> Kernel | None:
+        for kernels in self._known.values():
+            if id in kernels:
+                return kernels[id]
+        return None
+
+    async def ask(self, name: NodeName, patience: float = ANSWER) -> list[Kernel]:
+        """Asks the agent of host 0; raises TPUError if it can't be reached within *patience*."""
+        link = self._links.get(HostName(name, 0))
+        link.hold()
+        try:
+            await link.up(timeout=patience)
+            agent = await link.agent()
+            answer = await asyncio.wait_for(agent.request("kernels"), patience)
+        finally:
+            link.release()
+        self._learn(name, [_kernel(name, told) for told in answer["kernels"]])
+        return self.known(name)
+
+    async def end(self, name: NodeName, id: str, patience: float = ANSWER) -> None:
+        link = self._links.get(HostName(name, 0))
+        link.hold()
+        try:
+            await link.up(timeout=patience)
+            agent = await link.agent()
+            await asyncio.wait_for(agent.request("end_kernel", id=id), patience)
+        finally:
+            link.release()
+
+    def forget(self, name: NodeName) -> None:
+        self._learn(name, [])
+        self._known.pop(name, None)
+
+    def poke(self) -> None:
+        """Something was started or ended: look soon."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Looks now and then until it is cancelled."""
+        while True:
+            self._wake.clear()
+            up = [name for name in self._holds.names() if self._is_up(name)]
+            await together([self._look(name) for name in up])
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), KERNELS_EVERY)
+                await asyncio.sleep(0.3)  # what was started is there by then
+
+    def _is_up(self, name: NodeName) -> bool:
+        links = self._holds.links(name)
+        return bool(links) and links[0].state is LinkState.UP
+
+    async def _look(self, name: NodeName) -> None:
+        # A host that does not answer keeps what was known: its link says what is wrong.
+        with contextlib.suppress(TPUError, asyncio.TimeoutError):
+            await self.ask(name)
+
+    def _learn(self, name: NodeName, kernels: list[Kernel]) -> None:
+        before = self._known.get(name, {})
+        after = {kernel.id: kernel for kernel in kernels}
+        self._known[name] = after
+        changed = {id for id in before.keys() | after.keys() if before.get(id) != after.get(id)}
+        if changed:
+            self._changed(name, changed)
+
+
+def _kernel(name: NodeName, told: dict) -> Kernel:
+    return Kernel(
+        id=told["id"],
+        tpu=name.node,
+        zone=name.zone,
+        environment=told.get("environment") or "",
+        state=told.get("state") or "",
+        pid=told.get("pid") or 0,
+        started=told.get("started") or "",
+        last_activity=told.get("last_activity") or "",
+        attached=bool(told.get("attached")),
+        notebook=told.get("notebook") or "",
+    )
