@@ -1,0 +1,215 @@
+"""The client's end of a kernel's journal, kept attached to its keeper over a link that may break.
+
+While the link heals nothing is lost and nothing is decided: the keeper keeps what the kernel says,
+the journal here keeps what its clients say. Only the host itself can report the kernel gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import json
+import logging
+import os
+import socket
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ..agent.journal import KEEPER, Event, Failed, Gap, Heard, Journal, Message, Opened, Refused
+from ..agent.pump import Broken, Pump
+from ..errors import Reason, TPUError
+
+log = logging.getLogger(__name__)
+
+#: Seconds between attempts while the link itself is up: the first, and the longest.
+RETRY = 0.05, 1.0
+#: Protocol errors in a row after which it is clear that trying again does not help.
+HOPELESS = 3
+
+
+class Host(Protocol):
+    """As much of a link as kernels need."""
+
+    def hold(self) -> None: ...
+    def release(self) -> None: ...
+    async def agent(self) -> Any: ...
+
+
+class Attachment:
+    """Holds the lease of one kernel and carries its journal; lives on the core loop.
+
+    Parameters
+    ----------
+    host: the link to the kernel's host; it is held by whoever made this.
+    kernel_id: which kernel.
+    secret: of its lease; the same again after a reconnect or a restart of this process.
+    on_event: called with each message, and with ``Opened`` when the keeper greets.
+    on_gone: called once, when the host says that there is no such kernel any more.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        kernel_id: str,
+        secret: str,
+        on_event: Callable[[Event], None],
+        on_gone: Callable[[TPUError], None],
+    ) -> None:
+        self.kernel_id = kernel_id
+        self.problem: TPUError | None = None  # why it is not attached just now
+        self.attached = asyncio.Event()
+        self.final = False  # the kernel's last words are here: the next end of stream is the end
+        self._host = host
+        self._secret = secret
+        self._on_event = on_event
+        self._on_gone = on_gone
+        self._journal = Journal()
+        self._pump: Pump | None = None
+        self._failures = 0
+        self._pause = RETRY[0]
+        self._task = asyncio.get_running_loop().create_task(
+            self._keep(), name=f"kernel {kernel_id}"
+        )
+        self._task.add_done_callback(self._finished)
+
+    # ---- to the kernel
+
+    @property
+    def waiting(self) -> int:
+        """Bytes for the kernel that its host has not acknowledged."""
+        return self._journal.waiting
+
+    def send(self, channel: int, parts: list[bytes], *, urgent: bool = False) -> None:
+        """Hands a client's message on, now or when the link is back."""
+        self._journal.send(channel, parts, urgent=urgent)
+        self._wake()
+
+    def ask(self, **words: Any) -> None:
+        """Asks the keeper itself to do something: before everything else that waits."""
+        self.send(KEEPER, [json.dumps(words).encode()], urgent=True)
+
+    def consumed(self, message: Message | Gap) -> None:
+        """The message was delivered: its host may forget it."""
+        self._journal.consumed(message)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._pump is not None:
+            self._pump.wake()
+
+    # ---- its life
+
+    async def ended(self, timeout: float | None = None) -> None:
+        """Returns when there is nothing more to come, or after *timeout* seconds."""
+        await asyncio.wait([self._task], timeout=timeout)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        # Whatever else happens is a fault of ours; nobody must wait for this kernel for ever.
+        if not task.cancelled() and task.exception() is not None:
+            log.error("Kernel %s was lost", self.kernel_id, exc_info=task.exception())
+            self._on_gone(TPUError(f"The kernel was lost: {task.exception()!r}.", Reason.INTERNAL))
+
+    async def close(self, leave: bool = False) -> None:
+        """Lets go of the kernel, which lives on; *leave*: the next client need not wait."""
+        if leave and self._pump is not None:
+            self._journal.say({"leave": True})
+            self._pump.flush()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _keep(self) -> None:
+        while True:
+            try:
+                await self._connection()
+            except Broken as broken:
+                log.debug("Kernel %s: %s", self.kernel_id, broken)
+                if self.final:
+                    return
+                self.problem = self.problem or _lost(str(broken))
+            except TPUError as error:
+                if await self._is_gone(error):
+                    return
+                self.problem = error
+            if self._failures >= HOPELESS:
+                self._on_gone(self.problem or _gone(self.kernel_id))
+                return
+            await asyncio.sleep(self._pause)
+            self._pause = min(2 * self._pause, RETRY[1])
+
+    async def _connection(self) -> None:
+        """One connection, from finding the agent to the stream's end."""
+        agent = await self._host.agent()
+        reader, writer = await agent.open_keeper(self.kernel_id)
+        self._journal.connect({"lease": {"secret": self._secret, "holder": _holder()}})
+        self._pump = Pump(self._journal, reader, writer, self._event)
+        try:
+            await self._pump.run()
+        finally:
+            self._pump = None
+            self.attached.clear()
+            self._journal.broken()
+
+    def _event(self, event: Event) -> None:
+        if isinstance(event, Failed):
+            self._failures += 1
+            self.problem = TPUError(
+                f"The connection to the kernel went wrong: {event.problem}.",
+                Reason.INTERNAL,
+                "Restart the kernel.",
+            )
+        elif isinstance(event, Refused):
+            # Another client holds the lease. It may let go of it, so this is tried again.
+            raise TPUError(
+                str(event.words.get("message") or "The kernel is in use by another client."),
+                Reason.CONFLICT,
+                "Shut it down there, or wait until that client is gone.",
+            )
+        elif isinstance(event, Opened):
+            self.problem, self._pause = None, RETRY[0]
+            self.attached.set()
+            self._on_event(event)
+        else:
+            if isinstance(event, Message):
+                self._failures = 0
+            if not isinstance(event, Heard):
+                self._on_event(event)
+
+    async def _is_gone(self, error: TPUError) -> bool:
+        """Nothing listens where the keeper was: asks the host whether it knows the kernel."""
+        if error.reason is not Reason.NOT_FOUND:
+            return False
+        if self.final:
+            return True
+        with contextlib.suppress(TPUError):
+            agent = await self._host.agent()
+            known = (await agent.request("kernels"))["kernels"]
+            if all(kernel["id"] != self.kernel_id for kernel in known):
+                self._on_gone(_gone(self.kernel_id))
+                return True
+        return False
+
+
+def _gone(kernel_id: str) -> TPUError:
+    return TPUError(
+        "The kernel is no longer on its host, which was restarted, or somebody ended it there.",
+        Reason.NOT_FOUND,
+        "Restart the kernel; what it computed is lost.",
+    )
+
+
+def _lost(why: str) -> TPUError:
+    return TPUError(
+        f"The connection to the kernel was lost: {why}.",
+        Reason.UNREACHABLE,
+        "It is made again by itself; the kernel goes on meanwhile.",
+    )
+
+
+def _holder() -> str:
+    """Who holds a lease, for others to read."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user without a name
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}, process {os.getpid()}"

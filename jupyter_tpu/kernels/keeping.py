@@ -1,0 +1,72 @@
+"""What a server that outlives itself keeps of its kernels: the seam between relay and server.
+
+A server sets :data:`current`; a provisioner whose kernel belongs to that server asks it for a
+:class:`Kept` before the kernel starts. Where no server does (nbclient, papermill, a console)
+nothing is kept, and a kernel ends with who started it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from ..agent.journal import Message
+
+
+class Kept(Protocol):
+    """One kernel's part that stays on this machine's disk. Methods may be called on any thread."""
+
+    @property
+    def adopting(self) -> bool:
+        """The kernel runs already: an earlier process left it."""
+
+    @property
+    def key(self) -> str:
+        """Signs messages; it stays while the kernel runs."""
+
+    @property
+    def secret(self) -> str:
+        """Of the lease."""
+
+    @property
+    def info(self) -> bytes | None:
+        """The content of the kernel's kernel_info_reply, once it is known."""
+
+    @property
+    def running(self) -> Mapping[str, bytes]:
+        """Requests that keep the kernel busy: their ids and headers."""
+
+    def launching(self, key: str) -> None:
+        """A new kernel is about to start under the id: what was said before is forgotten."""
+
+    def adopted(self) -> None:
+        """The kernel was taken up: from now on a start is a start."""
+
+    def take(self, message: Message) -> bool:
+        """Writes down what the kernel said; False: it is known already, from an earlier process."""
+
+    def full(self, when_not: Callable[[], None]) -> bool:
+        """Whether too much is unread; *when_not* is called once, on any thread, when it is not."""
+
+    def learned(self, info: bytes) -> None:
+        """The kernel is ready, and says this about itself."""
+
+    def reported(self, status: Mapping[str, Any]) -> None:
+        """The link to the kernel is there, and this is what its keeper says about it."""
+
+    def leave(self) -> None:
+        """This process lets go of the kernel, for the next one to take up."""
+
+    def discard(self) -> None:
+        """The kernel was ended: nothing of it is to be found again."""
+
+
+class Keeping(Protocol):
+    """A server that keeps its kernels."""
+
+    def keep(self, provisioner: Any) -> Kept | None:
+        """What is kept of a provisioner's kernel; None: it is not a kernel of this server."""
+
+
+#: This process's server, if it keeps its kernels.
+current: Keeping | None = None

@@ -1,0 +1,113 @@
+"""``python -m jupyter_tpu.kernels.launch -f FILE …``: a TPU kernel for whoever starts commands.
+
+VS Code knows no provisioners; it runs a kernelspec's ``argv`` and treats the process as the kernel.
+So this process behaves like one: it binds the ports of the connection file, SIGINT interrupts,
+SIGTERM ends, and it ends when the kernel does, or when whoever started it is gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import concurrent.futures
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ..cloud import NodeName, Target
+from ..errors import TPUError
+from ..links import HostName, core_thread, default_links
+from .relay import Relay
+
+#: Seconds for which a kernel outlives this process if that is killed: nobody can come back to it.
+GRACE = 60.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(argv)
+    with open(options.connection_file, encoding="utf-8") as file:
+        connection = json.load(file)
+    relay = core_thread().wait(_relay(options))
+    running = core_thread().submit(_run(relay, connection, options))
+    parent = os.getppid()
+
+    def interrupt(*_: Any) -> None:
+        core_thread().loop.call_soon_threadsafe(relay.signal, signal.SIGINT)
+
+    def stop(*_: Any) -> None:
+        running.cancel()
+
+    signal.signal(signal.SIGINT, interrupt)
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), stop)
+    code = 1
+    try:
+        code = _wait(running, parent)
+    except concurrent.futures.CancelledError:
+        code = 0
+    except TPUError as error:
+        print(error, file=sys.stderr)
+    finally:
+        core_thread().wait(relay.cleanup())
+    return code
+
+
+def _wait(running: concurrent.futures.Future[int], parent: int) -> int:
+    """The kernel's exit code; raises CancelledError when this process's parent is gone first."""
+    while True:
+        try:
+            return running.result(timeout=1.0)
+        except concurrent.futures.TimeoutError:
+            if os.getppid() != parent:
+                running.cancel()
+
+
+async def _relay(options: argparse.Namespace) -> Relay:
+    target = Target(emulator=options.emulator, project=options.project, zone=options.zone)
+    node = NodeName(options.project, options.zone, options.tpu)
+    host = default_links(target).get(HostName(node, options.worker))
+    name = os.path.basename(options.connection_file)
+    return Relay(host, os.path.splitext(name)[0].removeprefix("kernel-"))
+
+
+async def _run(relay: Relay, connection: dict[str, Any], options: argparse.Namespace) -> int:
+    order = {
+        "python": options.host_python,
+        "environment": options.environment,
+        "cwd": "~",
+        "env": dict(variable.split("=", 1) for variable in options.variable),
+        "notebook": os.environ.get("JPY_SESSION_NAME", ""),
+        "grace": GRACE,
+    }
+    await relay.launch(connection, order)
+    code = await relay.ended()
+    if relay.problem is not None:
+        print(relay.problem, file=sys.stderr)
+    # A last turn for what the kernel said last.
+    await asyncio.sleep(0.1)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m jupyter_tpu.kernels.launch", description=__doc__.splitlines()[0]
+    )
+    add = parser.add_argument
+    add("-f", dest="connection_file", required=True, help="the connection file, written already")
+    add("--project", required=True)
+    add("--zone", required=True)
+    add("--tpu", required=True, help="the TPU's node name")
+    add("--worker", type=int, default=0, help="which of its hosts")
+    add("--environment", default="default")
+    add("--host-python", required=True, help="the environment's Python on the host")
+    add("--variable", action="append", default=[], metavar="NAME=VALUE", help="for the kernel")
+    add("--emulator", help="the state file of the emulator that has the TPU")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

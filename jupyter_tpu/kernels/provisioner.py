@@ -1,0 +1,192 @@
+"""What jupyter_client calls to start, watch and end a kernel that runs on a TPU's host."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Any
+
+from jupyter_client.connect import KernelConnectionInfo
+from jupyter_client.provisioning import LocalProvisioner
+from traitlets import Float, Integer, Unicode
+
+from ..cloud import NodeName, Target
+from ..links import HostName, core_thread, default_links
+from . import keeping
+from .attachment import Host
+from .keeping import Kept
+from .relay import Relay
+
+
+class TPUProvisioner(LocalProvisioner):
+    """Runs the kernel of a kernelspec on a host of a TPU.
+
+    From LocalProvisioner it keeps how ports are chosen and given back and how the connection file
+    is written; there is no local process. Everything else is a word to the :class:`Relay`, on the
+    core thread. The traits come from the kernelspec's ``metadata.kernel_provisioner.config``.
+    """
+
+    project = Unicode("", help="The Google Cloud project of the TPU.").tag(config=True)
+    zone = Unicode("", help="The zone of the TPU.").tag(config=True)
+    tpu = Unicode("", help="The node name of the TPU.").tag(config=True)
+    worker = Integer(0, help="Which host of the TPU, from 0.").tag(config=True)
+    environment = Unicode("default", help="The environment's name.").tag(config=True)
+    host_python = Unicode("", help="The environment's Python on the host.").tag(config=True)
+    emulator = Unicode(None, allow_none=True, help="The emulator's state file.").tag(config=True)
+    folder = Unicode("~", help="The folder on the host in which the kernel starts.").tag(
+        config=True
+    )
+    start_timeout = Float(
+        60.0, help="Seconds for the host to be reached when a kernel starts."
+    ).tag(config=True)
+
+    _relay: Relay | None = None
+    _kept: Kept | None = None
+    _restart_limit: int | None = None  # of Jupyter's restarter, while it is kept from restarting
+    _running = False  # between launch_kernel and the end of wait or cleanup
+
+    # ---- start
+
+    async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
+        """Chooses ports; a kernel that is taken up keeps the key that signs its messages."""
+        if self._kept is None and keeping.current is not None:
+            self._kept = keeping.current.keep(self)
+            if self._kept is not None and self._kept.adopting and self.parent is not None:
+                self.parent.session.key = self._kept.key.encode()
+        return await super().pre_launch(**kwargs)
+
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
+        """Starts the kernel on the host. *cmd* is for clients that know no provisioners."""
+        if self._relay is None:
+            self._relay = await core_thread().call(self._make_relay())
+        if self._kept is not None and self._kept.adopting:
+            await core_thread().call(self._relay.adopt(self.connection_info))
+            self._kept.adopted()
+        else:
+            await self._launch(kwargs.get("env", {}))
+        self._running = True
+        restarter = getattr(self.parent, "_restarter", None)
+        if restarter is not None and self._restart_limit is not None:
+            restarter.restart_limit, self._restart_limit = self._restart_limit, None
+        return self.connection_info
+
+    async def _launch(self, environment: dict[str, str]) -> None:
+        assert self._relay is not None
+        order = self._order(environment)
+        try:
+            await core_thread().call(
+                self._relay.launch(self.connection_info, order, self.start_timeout)
+            )
+        except BaseException:
+            if self._kept is not None:
+                self._kept.discard()  # there is nothing to come back to
+                self._kept = None
+            raise
+
+    async def _make_relay(self) -> Relay:
+        return Relay(self._host(), str(self.kernel_id), self._kept)
+
+    def _host(self) -> Host:
+        """The link to the host; on the core loop."""
+        target = Target(emulator=self.emulator, project=self.project or None, zone=self.zone)
+        node = NodeName(self.project, self.zone, self.tpu)
+        return default_links(target).get(HostName(node, self.worker))
+
+    def _order(self, environment: dict[str, str]) -> dict[str, Any]:
+        # This machine's variables mean nothing over there; only what was asked for goes along.
+        wanted = [*getattr(self.kernel_spec, "env", {}), "JPY_SESSION_NAME"]
+        return {
+            "python": self.host_python,
+            "environment": self.environment,
+            "cwd": self.folder,
+            "notebook": environment.get("JPY_SESSION_NAME", ""),
+            "env": {name: environment[name] for name in wanted if name in environment},
+        }
+
+    # ---- watch
+
+    @property
+    def has_process(self) -> bool:
+        return self._running
+
+    async def poll(self) -> int | None:
+        """None while the kernel is alive, or while its link heals and nobody can know."""
+        if self._relay is None or not self._running:
+            return 0
+        if self._relay.final:
+            self._leave_it_dead()
+        return self._relay.code
+
+    def _leave_it_dead(self) -> None:
+        """Tells Jupyter's restarter, which is about to learn of the kernel's end, to do nothing.
+
+        It then reports the kernel dead, once, instead of starting others on a TPU that may be gone.
+        """
+        restarter = getattr(self.parent, "_restarter", None)
+        if restarter is not None and restarter.restart_limit:
+            self._restart_limit = restarter.restart_limit
+            restarter.restart_limit = 0
+
+    async def wait(self) -> int | None:
+        """Waits for the kernel's end; returns its exit code."""
+        code: int | None = 0
+        if self._relay is not None and self._running:
+            code = await core_thread().call(self._relay.ended())
+            self._running = False
+        return code
+
+    async def send_signal(self, signum: int) -> None:
+        """Sends a signal to the kernel's process group on the host; SIGINT interrupts."""
+        if self._relay is not None:
+            core_thread().loop.call_soon_threadsafe(self._relay.signal, int(signum))
+
+    # ---- end
+
+    async def terminate(self, restart: bool = False) -> None:
+        await self.send_signal(signal.SIGTERM)
+
+    async def kill(self, restart: bool = False) -> None:
+        """Ends the kernel and everything it started, at once."""
+        if self._relay is not None:
+            core_thread().loop.call_soon_threadsafe(self._relay.end)
+
+    async def cleanup(self, restart: bool = False) -> None:
+        """Returns when nothing of the kernel is left on its host; frees the ports."""
+        if self._relay is not None:
+            await asyncio.shield(core_thread().call(self._relay.cleanup(restart=restart)))
+            if not restart:
+                self._relay = None
+        if self._kept is not None and not restart:
+            self._kept.discard()
+            self._kept = None
+        self._running = False
+        await super().cleanup(restart=restart)
+
+    async def leave(self) -> None:
+        """Lets go of the kernel, which lives on for the next server to take up.
+
+        To jupyter_client it is over: what it does after this to end the kernel reaches nobody.
+        One that is just being started is not left.
+        """
+        if not self._running:
+            return
+        relay, self._relay, self._running = self._relay, None, False
+        kept, self._kept = self._kept, None
+        if relay is not None:
+            await core_thread().call(relay.leave())
+        if kept is not None:
+            kept.leave()
+
+    def get_shutdown_wait_time(self, recommended: float = 5.0) -> float:
+        """A host far away takes a few round trips more than a local kernel."""
+        return recommended + 2.0
+
+    def resolve_path(self, path: str) -> str | None:
+        """Paths of this machine are not the host's."""
+        return None
+
+    async def get_provisioner_info(self) -> dict[str, Any]:
+        """What a later process needs to find the kernel again; the secret makes it master."""
+        info = await super().get_provisioner_info()
+        info["secret"] = self._relay.secret if self._relay is not None else ""
+        return info

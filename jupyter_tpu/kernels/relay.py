@@ -1,0 +1,432 @@
+"""The relay: stands on this machine where a local kernel would, for one kernel on a host.
+
+It lives on the core loop, so it works while its owner's loop stands still (jupyter_client's
+blocking API) and leaves the server's loop alone. It owns the ports, which stay, and one
+:class:`~.attachment.Attachment` per launch of the kernel, which comes and goes with restarts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from ..agent import messages
+from ..agent.journal import (
+    CONTROL,
+    IOPUB,
+    KEEPER,
+    SHELL,
+    Acknowledged,
+    Event,
+    Gap,
+    Message,
+    Opened,
+)
+from ..errors import Reason, TPUError
+from ..links import core_thread
+from .attachment import Attachment, Host
+from .keeping import Kept
+from .ports import Ports, endpoints
+
+log = logging.getLogger(__name__)
+
+#: Bytes from clients that may wait for the host; beyond it shell and stdin are not read.
+ROOM = 64 << 20
+#: Seconds for a host to clear away a kernel, before that is left to the background.
+CLEANUP = 8.0
+#: Seconds between attempts to end a kernel whose host cannot be reached, and for how long.
+END_RETRY, END_LIMIT = 5.0, 3600.0
+
+#: Kernels that are to be ended as soon as their hosts can be reached again.
+_ending: set[asyncio.Task[None]] = set()
+
+
+class Relay:
+    """One kernel id: its ports here, and the kernel over there, through all its restarts.
+
+    Parameters
+    ----------
+    host: the link to the host.
+    kernel_id: its id, here and there.
+    kept: what outlives this process of the kernel; None: nothing does.
+    """
+
+    def __init__(self, host: Host, kernel_id: str, kept: Kept | None = None) -> None:
+        self.kernel_id = kernel_id
+        #: What `poll` says: None while the kernel is, or may be, alive; else its exit code.
+        self.code: int | None = None
+        #: Its end was meant (somebody ended it elsewhere), or its host is gone: starting another
+        #: one in its place, as for a kernel that crashed, would be wrong.
+        self.final = False
+        #: Why the kernel is not what it should be: why it died, or why the host is out of reach.
+        self.problem: TPUError | None = None
+        self.secret = kept.secret if kept is not None else os.urandom(24).hex()
+        self._kept = kept
+        self._unconsumed: Message | None = None  # the newest that waits for a reader
+        self._host = host
+        self._held = False
+        self._ports: Ports | None = None
+        self._attachment: Attachment | None = None
+        self._author = messages.Author("", "")
+        self._info: bytes | None = None  # the content of the kernel's kernel_info_reply
+        self._asked: list[tuple[int, list[bytes]]] = []  # kernel_info requests before it is known
+        self._running: dict[str, bytes] = {}  # headers of the requests that keep the kernel busy
+        self._stopping = False  # it was asked to end, so its end needs no more waiting for output
+
+    # ---- its life
+
+    async def launch(
+        self, connection: Mapping[str, Any], order: Mapping[str, Any], timeout: float = 60.0
+    ) -> dict[str, Any]:
+        """Starts a kernel on the host; returns once its keeper has it.
+
+        Parameters
+        ----------
+        connection: the connection file's content; its ports are bound unless they are already.
+        order: ``python``, ``environment``, ``cwd``, ``env``, ``notebook``, ``grace``: see the
+            daemon's ``start_kernel``.
+        timeout: seconds for the host to be reached.
+
+        Raises TPUError: what keeps the link from being up, ENVIRONMENT for a host without the
+        environment, EXISTS; CONFLICT where a port is taken.
+        """
+        if not self._held:
+            self._held = True
+            self._host.hold()
+        self.code, self.problem, self.final = None, None, False
+        self._info, self._stopping = None, False
+        self._running.clear()
+        self._author = messages.Author(_text(connection.get("key", "")), "kernel")
+        if self._kept is not None:
+            self._kept.launching(self._author.key)
+        self._unconsumed = None
+        await self._bind(connection)
+        launch = {**order, "launch": uuid.uuid4().hex}
+        started = await asyncio.wait_for(self._start(launch), timeout)
+        self._attachment = Attachment(
+            self._host, self.kernel_id, self.secret, self._event, self._gone
+        )
+        return started
+
+    async def adopt(self, connection: Mapping[str, Any]) -> None:
+        """Takes up a kernel that runs already, which an earlier process left.
+
+        Waits for no network: whether the kernel is still there shows when its host is reached.
+        Raises CONFLICT where a port is taken.
+        """
+        assert self._kept is not None
+        if not self._held:
+            self._held = True
+            self._host.hold()
+        self._author = messages.Author(_text(connection.get("key", "")), "kernel")
+        self._info = self._kept.info
+        self._running.update(self._kept.running)
+        await self._bind(connection)
+        self._attachment = Attachment(
+            self._host, self.kernel_id, self.secret, self._event, self._gone
+        )
+
+    async def _start(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Asks until there is an answer: repeated requests of one launch start one kernel."""
+        order |= {"id": self.kernel_id, "key": self._author.key, "secret": self.secret}
+        while True:
+            agent = await self._host.agent()
+            try:
+                return await agent.request("start_kernel", **order)
+            except TPUError as error:
+                if error.reason is not Reason.UNREACHABLE:
+                    raise
+                log.info("Starting kernel %s: %s", self.kernel_id, error.message)
+                await asyncio.sleep(0.2)
+
+    async def _bind(self, connection: Mapping[str, Any]) -> None:
+        if self._ports is not None and (
+            self._ports.endpoints != endpoints(connection)
+            # jupyter_client deletes the files of ipc sockets at each restart.
+            or connection.get("transport") == "ipc"
+        ):
+            await self._ports.close()
+            self._ports = None
+        if self._ports is None:
+            import zmq
+
+            try:
+                self._ports = Ports(connection, self._from_client, self._subscribed)
+            except zmq.ZMQError as error:
+                raise TPUError(
+                    f"A port of the kernel cannot be used on this machine: {error}.",
+                    Reason.CONFLICT,
+                    "Start the kernel again; it gets other ports.",
+                ) from error
+        self._ports.beat()
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the kernel and what it started, ahead of everything that waits."""
+        if self._attachment is not None and self.code is None:
+            self._attachment.ask(do="signal", signal=int(number))
+
+    async def ended(self) -> int:
+        """Waits until the kernel is dead; returns its exit code."""
+        if self._attachment is not None and self.code is None:
+            await self._attachment.ended()
+        return self.code if self.code is not None else 1
+
+    def end(self) -> None:
+        """Ends the kernel at once, and everything that it started."""
+        self._stopping = True
+        if self._attachment is not None and self.code is None:
+            self._attachment.ask(do="end", now=True)
+
+    async def cleanup(self, *, restart: bool = False) -> None:
+        """Leaves nothing of the kernel on its host; *restart*: the ports stay for the next one.
+
+        Takes CLEANUP seconds at most; a host that cannot be reached is cleared later.
+        """
+        attachment = self._attachment
+        if attachment is not None:
+            if attachment.final:
+                # The keeper closes the connection when everything else is gone.
+                await attachment.ended(timeout=2.0)
+            else:
+                self._host.hold()
+                clearing = asyncio.get_running_loop().create_task(self._clear())
+                _ending.add(clearing)
+                clearing.add_done_callback(_ending.discard)
+                await asyncio.wait([clearing], timeout=CLEANUP)
+            await attachment.close()
+            self._attachment = None
+        if self.code is None:
+            self.code = 0
+        if self._ports is not None:
+            self._ports.forget_held()
+            if not restart:
+                await self._ports.close()
+                self._ports = None
+        if self._held and not restart:
+            self._held = False
+            self._host.release()
+
+    async def _clear(self) -> None:
+        """Ends the kernel over there, however long it takes to reach its host."""
+        loop = asyncio.get_running_loop()
+        limit = loop.time() + END_LIMIT
+        try:
+            while loop.time() < limit:
+                try:
+                    agent = await self._host.agent()
+                    await agent.request("end_kernel", id=self.kernel_id, now=True)
+                    return
+                except TPUError as error:
+                    log.info("Kernel %s is not ended yet: %s", self.kernel_id, error.message)
+                    await asyncio.sleep(END_RETRY)
+        finally:
+            self._host.release()
+
+    async def leave(self) -> None:
+        """Lets go of the kernel, which lives on with its output, and of the ports."""
+        attachment, self._attachment = self._attachment, None
+        if attachment is not None:
+            await attachment.close(leave=True)
+        if self._ports is not None:
+            await self._ports.close()
+            self._ports = None
+        if self._held:
+            self._held = False
+            self._host.release()
+
+    # ---- from the kernel
+
+    def _event(self, event: Event) -> None:
+        assert self._attachment is not None
+        if isinstance(event, Message):
+            if event.channel == KEEPER:
+                self._keeper_said(event.parts)
+            elif self._kept is None or self._kept.take(event):
+                self._deliver(event.channel, event.parts)
+            self._consumed(event)
+        elif isinstance(event, Gap):
+            self._show(
+                f"[{event.messages} messages ({event.size} bytes) were not kept: the output was "
+                "more than its host had room for]\n"
+            )
+            self._attachment.consumed(event)
+        elif isinstance(event, Opened):
+            info = event.words.get("info")
+            if info:
+                self._learn(info.encode())
+            if self._kept is not None:
+                self._kept.reported(event.words.get("status") or {})
+        elif isinstance(event, Acknowledged):
+            self._check_room()
+
+    def _consumed(self, message: Message) -> None:
+        """Lets the host forget the message, unless too much is unread on this side already."""
+        assert self._attachment is not None
+        if self._kept is not None and self._kept.full(self._room_again):
+            self._unconsumed = message
+        else:
+            self._unconsumed = None
+            self._attachment.consumed(message)
+
+    def _room_again(self) -> None:
+        """From any thread."""
+        core_thread().loop.call_soon_threadsafe(self._consume_waiting)
+
+    def _consume_waiting(self) -> None:
+        if self._unconsumed is not None and self._attachment is not None:
+            self._consumed(self._unconsumed)
+
+    def _deliver(self, channel: int, parts: list[bytes]) -> None:
+        if channel == IOPUB:
+            self._watch_status(parts)
+        if self._ports is not None:
+            self._ports.send(channel, parts)
+
+    def _watch_status(self, parts: list[bytes]) -> None:
+        """Remembers what the kernel works on: who asks for kernel_info is told so."""
+        at = messages.delimiter_of(parts)
+        if b'"status"' not in parts[at + messages.HEADER]:
+            return
+        parent = parts[at + messages.PARENT]
+        # JupyterLab drops what it still has to handle when another session's message comes.
+        self._author.session = str(messages.part(parts, messages.HEADER).get("session"))
+        state = messages.part(parts, messages.CONTENT).get("execution_state")
+        request = messages.part(parts, messages.PARENT).get("msg_id")
+        if request and state == "busy":
+            self._running[request] = parent
+        elif request and state == "idle":
+            self._running.pop(request, None)
+
+    def _keeper_said(self, parts: list[bytes]) -> None:
+        said = json.loads(parts[0])
+        what = said.get("event")
+        if what == "ready":
+            self._learn(parts[1])
+        elif what == "exited" and self._stopping:
+            self._dead(said["code"])
+        elif what == "ended":
+            assert self._attachment is not None
+            self._attachment.final = True
+            if not self._stopping:
+                self.final = bool(said.get("asked"))
+                self._explain(said)
+            self._dead(said["code"])
+        elif what == "paused":
+            self._show(f"[the kernel is paused: {said['why']}]\n")
+
+    def _dead(self, code: int | None) -> None:
+        self.code = code if code is not None else 1
+        if self._ports is not None:
+            self._ports.still()
+
+    def _explain(self, said: Mapping[str, Any]) -> None:
+        lines = str(said.get("output", "")).strip().splitlines()
+        reason = f": {lines[-1]}" if lines else ""
+        if self.final:
+            self.problem = TPUError(
+                "The kernel was ended by somebody else: in the TPU panel, from another program, or "
+                "because its TPU was stopped or deleted.",
+                Reason.CANCELLED,
+                "Start it again if its TPU is ready.",
+            )
+            log.info("Kernel %s was ended elsewhere", self.kernel_id)
+            return
+        self.problem = TPUError(
+            f"The kernel ended by itself (exit code {said['code']}){reason}",
+            Reason.ENVIRONMENT if self._info is None else Reason.INTERNAL,
+        )
+        log.warning("Kernel %s ended:\n%s", self.kernel_id, "\n".join(lines[-20:]))
+
+    def _gone(self, problem: TPUError) -> None:
+        """The host has no such kernel any more."""
+        if not self._stopping:
+            log.warning("Kernel %s: %s", self.kernel_id, problem.message)
+            self.problem = problem
+            self.final = True
+        self._dead(1)
+
+    def _show(self, text: str) -> None:
+        """A line of our own among the output of what runs now."""
+        parent = next(reversed(self._running.values()), b"{}")
+        content = {"name": "stderr", "text": text}
+        self._publish("stream", content, parent)
+
+    # ---- from clients
+
+    def _from_client(self, channel: int, parts: list[bytes]) -> None:
+        try:
+            header = parts[messages.delimiter_of(parts) + messages.HEADER]
+        except ValueError:
+            log.debug("Something that is no Jupyter message came for kernel %s", self.kernel_id)
+            return
+        if b'"kernel_info_request"' in header and b'"subshell_id"' not in header:
+            if self._info is None:
+                self._asked.append((channel, parts))
+            else:
+                self._introduce(channel, parts)
+        elif self._attachment is not None:
+            if b'"shutdown_request"' in header:
+                self._stopping = True
+            # Control overtakes: an interrupt or a shutdown must not wait for a large upload.
+            self._attachment.send(channel, parts, urgent=channel == CONTROL)
+            self._check_room()
+
+    def _check_room(self) -> None:
+        if self._ports is None or self._attachment is None:
+            return
+        if self._attachment.waiting > ROOM:
+            self._ports.pause()
+        else:
+            self._ports.resume()
+
+    def _learn(self, info: bytes) -> None:
+        """The kernel is ready, and this is what it says about itself."""
+        self._info = info
+        if self._kept is not None:
+            self._kept.learned(info)
+        asked, self._asked = self._asked, []
+        for channel, parts in asked:
+            self._introduce(channel, parts)
+
+    def _introduce(self, channel: int, parts: list[bytes]) -> None:
+        """Answers a kernel_info request from memory.
+
+        A busy kernel would answer when its cell ends, and JupyterLab shows nothing until then. As
+        it also waits for the statuses around the answer, these are given too, and then the truth
+        about the running request again.
+        """
+        at = messages.delimiter_of(parts)
+        if not self._author.signed(parts):
+            log.warning("A request with a wrong signature came for kernel %s", self.kernel_id)
+            return
+        assert self._info is not None
+        assert self._ports is not None
+        header = parts[at + messages.HEADER]
+        self._publish("status", {"execution_state": "busy"}, header)
+        reply = self._author.message(
+            "kernel_info_reply", self._info, parent=header, idents=parts[:at]
+        )
+        self._ports.send(channel, reply)
+        self._publish("status", {"execution_state": "idle"}, header)
+        if channel == SHELL and self._running:
+            running = next(reversed(self._running.values()))
+            self._publish("status", {"execution_state": "busy"}, running)
+
+    def _subscribed(self) -> None:
+        """The first client listens: it is welcomed as ipykernel does."""
+        self._publish("iopub_welcome", {"subscription": ""}, b"{}")
+
+    def _publish(self, kind: str, content: dict[str, Any], parent: bytes) -> None:
+        if self._ports is not None:
+            topic = f"kernel.{self.kernel_id}.{kind}".encode()
+            message = self._author.message(kind, content, parent=parent, idents=[topic])
+            self._ports.send(IOPUB, message)
+
+
+def _text(key: str | bytes) -> str:
+    return key.decode() if isinstance(key, bytes) else key

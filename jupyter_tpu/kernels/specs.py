@@ -1,0 +1,180 @@
+"""Kernelspecs: one folder per environment of a connected TPU, in the user's Jupyter data folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+LOGOS = Path(__file__).parent / "logos"
+PROVISIONER = "jupyter-tpu"
+
+
+class KernelSpec(Struct, frozen=True, kw_only=True):
+    """One kernelspec of ours."""
+
+    name: str  # of its folder, and in Jupyter's REST
+    display_name: str
+    config: dict[str, Any]  # what the provisioner is told
+
+
+class KernelSpecs:
+    """Registers and unregisters them.
+
+    Parameters
+    ----------
+    folder: where kernelspecs are; None: ``kernels`` in the user's Jupyter data folder.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+
+    @property
+    def folder(self) -> Path:
+        if self._folder is not None:
+            return self._folder
+        from jupyter_core.paths import jupyter_data_dir
+
+        return Path(jupyter_data_dir()) / "kernels"
+
+    def register(
+        self,
+        *,
+        project: str,
+        zone: str,
+        tpu: str,
+        worker: int,
+        environment: str,
+        python_version: str,
+        host_python: str,
+        emulator: str | None,
+        emulated: bool,
+        variables: Mapping[str, str],
+    ) -> tuple[str, str]:
+        """Makes, or renews, the kernelspec of one environment; returns its name and display name.
+
+        Its kernels are started with *variables*. Whoever looks sees the old one or the new one
+        whole.
+        """
+        config = {
+            "project": project,
+            "zone": zone,
+            "tpu": tpu,
+            "worker": worker,
+            "environment": environment,
+            "host_python": host_python,
+            "emulator": emulator,
+        }
+        name = self._name(config)
+        display_name = _display_name(config, python_version, emulated)
+        kernel_json = {
+            "argv": _launcher(config, variables),
+            "display_name": display_name,
+            "language": "python",
+            "interrupt_mode": "signal",
+            "env": dict(variables),
+            "metadata": {
+                "debugger": True,
+                "kernel_provisioner": {"provisioner_name": PROVISIONER, "config": config},
+                "jupyter-tpu": {"emulated": emulated},
+            },
+        }
+        self.folder.mkdir(parents=True, exist_ok=True)
+        # Beside the folder, not in it: Jupyter would take a half-written one for a kernelspec.
+        made = Path(tempfile.mkdtemp(prefix=".jupyter-tpu-", dir=self.folder.parent))
+        try:
+            for logo in LOGOS.iterdir():
+                shutil.copyfile(logo, made / logo.name)
+            (made / "kernel.json").write_text(json.dumps(kernel_json, indent=1), encoding="utf-8")
+            made.chmod(0o755)
+            goal = self.folder / name
+            if goal.is_dir():
+                for file in made.iterdir():
+                    os.replace(file, goal / file.name)
+            else:
+                made.rename(goal)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+        return name, display_name
+
+    def unregister(
+        self, *, project: str, zone: str, tpu: str, environment: str | None = None
+    ) -> None:
+        """Removes the kernelspecs of a TPU, or of one environment of it; none is fine too."""
+        for spec in self.list():
+            where = spec.config
+            if (where["project"], where["zone"], where["tpu"]) == (project, zone, tpu) and (
+                environment is None or where["environment"] == environment
+            ):
+                gone = Path(tempfile.mkdtemp(prefix=".jupyter-tpu-", dir=self.folder.parent))
+                os.rename(self.folder / spec.name, gone / spec.name)
+                shutil.rmtree(gone, ignore_errors=True)
+
+    def list(self) -> list[KernelSpec]:
+        """All kernelspecs of ours, by name."""
+        return sorted(self._read(), key=lambda spec: spec.name)
+
+    def _read(self) -> Iterator[KernelSpec]:
+        for path in self.folder.glob("*/kernel.json"):
+            try:
+                found = json.loads(path.read_text(encoding="utf-8"))
+                provisioner = found["metadata"]["kernel_provisioner"]
+                if provisioner["provisioner_name"] == PROVISIONER:
+                    yield KernelSpec(
+                        name=path.parent.name,
+                        display_name=found["display_name"],
+                        config=provisioner["config"],
+                    )
+            except (OSError, ValueError, KeyError, TypeError):
+                continue  # somebody else's, or broken: not for us to judge
+
+    def _name(self, config: dict[str, Any]) -> str:
+        """A name for Jupyter: letters, digits, dots, hyphens and underscores."""
+        parts = ["tpu", config["zone"], config["tpu"], config["environment"]]
+        if config["worker"]:
+            parts.append(f"w{config['worker']}")
+        name = re.sub(r"[^a-z0-9._-]", "-", "-".join(parts).lower())
+        taken = {spec.name: _identity(spec.config) for spec in self._read()}
+        if taken.get(name, _identity(config)) != _identity(config):
+            # Another project, or an emulator, has a TPU of the same name.
+            digest = hashlib.sha256(repr(_identity(config)).encode()).hexdigest()
+            name = f"{name}-{digest[:6]}"
+        return name
+
+
+def _identity(config: dict[str, Any]) -> tuple[Any, ...]:
+    names = ("project", "zone", "tpu", "worker", "environment", "emulator")
+    return tuple(config.get(name) for name in names)
+
+
+def _display_name(config: dict[str, Any], python_version: str, emulated: bool) -> str:
+    """ "Python 3.12 · my-tpu"; the environment and the host where they are not the usual ones."""
+    parts = ["Python " + ".".join(python_version.split(".")[:2]), config["tpu"]]
+    if config["worker"]:
+        parts.append(f"host {config['worker']}")
+    if config["environment"] != "default":
+        parts.append(config["environment"])
+    return " · ".join(parts) + (" (emulated)" if emulated else "")
+
+
+def _launcher(config: dict[str, Any], variables: Mapping[str, str]) -> list[str]:
+    """The command for clients that know no provisioners, VS Code above all."""
+    options = [
+        part
+        for name, value in config.items()
+        if value is not None
+        for part in (f"--{name.replace('_', '-')}", str(value))
+    ]
+    for name, value in variables.items():
+        options += ["--variable", f"{name}={value}"]
+    command = [sys.executable, "-m", "jupyter_tpu.kernels.launch", "-f", "{connection_file}"]
+    return command + options

@@ -1,0 +1,5 @@
+"""A face: the Jupyter Server extension, whose handlers only translate."""
+
+from .app import TPUExtension
+
+__all__ = ["TPUExtension"]

@@ -1,0 +1,230 @@
+"""Wires the server to what is kept of its kernels: at its start, while it runs, when it stops.
+
+jupyter_server is changed at four seams, all of them before the first request: the websocket class
+in the settings, TEMP triggers on its table of sessions, a rule in front of its routes that answers
+503 while lists would be incomplete, and provisioners that ask ``kernels.keeping.current``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from ...errors import TPUError
+from ...kernels import keeping
+from ...paths import data_dir
+
+if TYPE_CHECKING:
+    from .kept import KeptKernel
+    from .records import Place, Record
+
+#: Seconds for the kernels' links to be closed when the server stops.
+LEAVING = 5.0
+#: Seconds between looks at a kernel that was taken up and whose state is not known.
+LOOK = 0.5
+UNSURE = "unknown", "starting"
+
+
+class Adoption:
+    """The kernels of one server that outlive it; implements ``kernels.keeping.Keeping``."""
+
+    def __init__(self, serverapp: Any) -> None:
+        self._app = serverapp
+        self._log = serverapp.log
+        self._root = os.path.realpath(serverapp.root_dir)
+        self._kernels = serverapp.kernel_manager
+        self._kept: dict[str, KeptKernel] = {}
+        self._found: dict[str, tuple[Place, Record]] = {}  # to be taken up
+        self._watches: dict[str, asyncio.Task[None]] = {}
+        self._loop: asyncio.AbstractEventLoop = serverapp.io_loop.asyncio_loop
+        self._adopting: asyncio.Task[None] | None = None
+        self.closed = False  # the lists of kernels are not, or no more, what they should be
+
+    # ---- the server's start
+
+    def start(self) -> None:
+        """Takes up what earlier servers left, before the server listens. Waits for no network."""
+        from .rule import refuse_while_closed
+        from .sessions import follow_sessions
+        from .websocket import kept_websocket
+
+        keeping.current = self
+        settings = self._app.web_app.settings
+        name = "kernel_websocket_connection_class"
+        settings[name] = kept_websocket(settings[name], self._kept_of)
+        follow_sessions(self._app.session_manager, self._set_session, self._drop_session)
+        refuse_while_closed(self._app.web_app, lambda: self.closed)
+        if not self._anything():
+            return
+        if self._loop.is_running():
+            # A server that is started from a running loop: its lists wait.
+            self.closed = True
+            self._adopting = self._loop.create_task(self._adopt(), name="adoption of kernels")
+        else:
+            self._loop.run_until_complete(self._adopt())
+
+    def _anything(self) -> bool:
+        folder = data_dir() / "kernels"
+        return folder.is_dir() and any(folder.iterdir())
+
+    async def _adopt(self) -> None:
+        from .records import Place
+
+        try:
+            for place, record in Place.find():
+                if record.root_dir != self._root:
+                    place.release()  # for a server whose documents these are
+                    continue
+                await self._adopt_one(place, record)
+        finally:
+            self.closed = False
+
+    async def _adopt_one(self, place: Place, record: Record) -> None:
+        from jupyter_client.kernelspec import NoSuchKernel
+
+        environment = dict(os.environ)
+        if record.sessions and record.sessions[0].path:
+            environment["JPY_SESSION_NAME"] = os.path.join(
+                self._app.root_dir, record.sessions[0].path
+            )
+        self._found[record.id] = place, record
+        sessions = record.sessions
+        try:
+            await self._kernels.start_kernel(
+                kernel_id=record.id,
+                kernel_name=record.kernel_name,
+                env=environment,
+                cwd=record.cwd or self._app.root_dir,
+            )
+        except NoSuchKernel:
+            self._log.warning(
+                "Kernel %s is not taken up: its TPU is no longer connected", record.id
+            )
+            place.remove()
+            return
+        except (TPUError, OSError) as error:
+            self._log.warning("Kernel %s is not taken up: %s", record.id, error)
+            place.release()
+            return
+        finally:
+            self._found.pop(record.id, None)
+        kernel = self._kernels.get_kernel(record.id)
+        kept = self._kept[record.id]
+        kernel.execution_state = kept.state or "unknown"  # until its link is there
+        kernel.last_activity = _time(kept.last_activity) or kernel.last_activity
+        for row in sessions:
+            await self._app.session_manager.save_session(
+                row.id, path=row.path, name=row.name, type=row.type, kernel_id=record.id
+            )
+        self._watches[record.id] = self._loop.create_task(self._watch(record.id))
+        self._log.info("Kernel %s is taken up again", record.id)
+
+    async def _watch(self, kernel_id: str) -> None:
+        """Until the server knows the state of a kernel that was taken up.
+
+        A kernel that was busy, and perhaps still is, is not to be culled as idle meanwhile. What
+        its host kept for this server may begin with a status of long ago.
+        """
+        kept = self._kept[kernel_id]
+        while True:
+            await asyncio.sleep(LOOK)
+            if kernel_id not in self._kernels:
+                return
+            kernel = self._kernels.get_kernel(kernel_id)
+            if kernel.execution_state not in UNSURE:
+                if not kept.running:  # the relay's welcome is no activity of the kernel's
+                    kernel.last_activity = _time(kept.last_activity) or kernel.last_activity
+                return
+            if kept.running and not kept.state:
+                kernel.last_activity = datetime.now(kernel.last_activity.tzinfo)
+            self._set_state(kernel_id, kept.state, "")
+
+    # ---- while it runs
+
+    def keep(self, provisioner: Any) -> KeptKernel | None:
+        from .kept import KeptKernel
+        from .records import Place, Record
+
+        manager = provisioner.parent
+        kernel_id = str(provisioner.kernel_id)
+        if (self.closed and self._adopting is None) or manager.parent is not self._kernels:
+            return None
+        found = self._found.get(kernel_id)
+        if found is not None:
+            place, record = found
+        else:
+            place = Place.make(kernel_id)
+            record = Record(
+                id=kernel_id,
+                kernel_name=manager.kernel_name,
+                root_dir=self._root,
+                key="",
+                secret=os.urandom(24).hex(),
+            )
+        kept = self._kept[kernel_id] = KeptKernel(
+            place,
+            record,
+            adopting=found is not None,
+            on_state=lambda state, activity: self._reported(kernel_id, state, activity),
+            on_gone=self._gone,
+        )
+        return kept
+
+    def _kept_of(self, manager: Any) -> KeptKernel | None:
+        return self._kept.get(getattr(manager, "kernel_id", None) or "")
+
+    def _gone(self, kernel_id: str) -> None:
+        self._kept.pop(kernel_id, None)
+
+    def _reported(self, kernel_id: str, state: str, activity: str) -> None:
+        """On the core thread."""
+        self._loop.call_soon_threadsafe(self._set_state, kernel_id, state, activity)
+
+    def _set_state(self, kernel_id: str, state: str, activity: str) -> None:
+        if kernel_id in self._kernels and kernel_id in self._watches:
+            kernel = self._kernels.get_kernel(kernel_id)
+            if kernel.execution_state in UNSURE and state:
+                kernel.execution_state = state
+                kernel.last_activity = _time(activity) or kernel.last_activity
+
+    def _set_session(self, kernel_id: str, *row: str | None) -> None:
+        from .records import SessionRow
+
+        session = SessionRow(str(row[0]), *row[1:])
+        for other, kept in self._kept.items():
+            if other != kernel_id:
+                kept.drop_session(session.id)
+        if kernel_id in self._kept:
+            self._kept[kernel_id].set_session(session)
+
+    def _drop_session(self, session_id: str) -> None:
+        for kept in list(self._kept.values()):
+            kept.drop_session(session_id)
+
+    # ---- its stop
+
+    async def stop(self) -> None:
+        """Lets go of the kernels. What the server does after this to end them reaches nobody."""
+        self.closed = True
+        if keeping.current is self:
+            keeping.current = None
+        for task in (self._adopting, *self._watches.values()):
+            if task is not None:
+                task.cancel()
+        leaving = []
+        for kernel_id in list(self._kept):
+            if kernel_id in self._kernels:
+                kernel = self._kernels.get_kernel(kernel_id)
+                kernel.stop_restarter()  # to it, the kernel will be dead
+                leaving.append(asyncio.ensure_future(kernel.provisioner.leave()))
+        if leaving:
+            await asyncio.wait(leaving, timeout=LEAVING)
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return None

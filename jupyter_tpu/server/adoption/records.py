@@ -1,0 +1,118 @@
+"""Where a running kernel is written down, so that the next server finds it.
+
+A folder (0700) per kernel: ``record.json``, the journal's files, what each client has read, and a
+lock that its server holds. The system drops the lock when that server ends, however it ends; so a
+kernel whose lock is free has no server, and no two servers ever take the same one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from ...locks import try_lock
+from ...paths import data_dir, private_dir
+
+
+class SessionRow(Struct):
+    """A row of Jupyter's sessions: a document and its kernel."""
+
+    id: str
+    path: str | None
+    name: str | None
+    type: str | None
+
+
+class Record(Struct):
+    """What it takes to find a kernel again. Has secrets: it is readable by its owner only."""
+
+    id: str
+    kernel_name: str  # the kernelspec, whose provisioner's config says on which host it runs
+    root_dir: str  # of the server: the paths of sessions are relative to it
+    key: str  # signs the kernel's messages
+    secret: str  # of its lease
+    cwd: str | None = None
+    last_activity: str = ""  # RFC 3339
+    info: str | None = None  # the content of its kernel_info_reply
+    sessions: list[SessionRow] = []
+
+
+def folder() -> Path:
+    """The folder of all running kernels' folders."""
+    return private_dir(data_dir() / "kernels")
+
+
+class Place:
+    """One kernel's folder, locked by this process; made by :meth:`make` or :meth:`find`."""
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path = path
+        self._lock = lock
+
+    @classmethod
+    def make(cls, kernel_id: str) -> Place:
+        """A new, empty one. Raises FileExistsError where another process has the kernel."""
+        path = private_dir(folder() / kernel_id)
+        place = cls._take(path)
+        if place is None:
+            raise FileExistsError(f"another process has kernel {kernel_id}")
+        for left in path.iterdir():
+            if left.name != "lock":
+                left.unlink()
+        return place
+
+    @classmethod
+    def _take(cls, path: Path) -> Place | None:
+        lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        if try_lock(lock):
+            return cls(path, lock)
+        os.close(lock)
+        return None
+
+    @classmethod
+    def find(cls) -> list[tuple[Place, Record]]:
+        """The kernels that no living process has, now locked by this one.
+
+        A folder without a whole record is cleared away: its kernel never started, or nobody could
+        find it anyway.
+        """
+        found = []
+        parent = data_dir() / "kernels"
+        for path in sorted(parent.iterdir()) if parent.is_dir() else ():
+            place = cls._take(path) if path.is_dir() else None
+            if place is None:
+                continue
+            record = place.read()
+            if record is None or record.id != path.name or not record.key:
+                place.remove()
+            else:
+                found.append((place, record))
+        return found
+
+    def read(self) -> Record | None:
+        try:
+            return msgspec.json.decode((self.path / "record.json").read_bytes(), type=Record)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def write(self, record: Record) -> None:
+        """Whoever reads sees the old record or the new one whole."""
+        new = self.path / "record.new"
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(msgspec.json.encode(record))
+        os.replace(new, self.path / "record.json")
+
+    def release(self) -> None:
+        """Lets the next server have it."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def remove(self) -> None:
+        """The kernel is gone."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.release()

@@ -1,0 +1,322 @@
+"""The websocket of a kernel that is kept: what the kernel says comes from the journal's copy.
+
+One journal for all channels and all clients, each of which has its own place in it, so what comes
+to a client is what it has not got yet: after its own absence, or the server's. The kernel's ports
+are used as ever for what clients say, and for what the relay says itself.
+
+A page with our extension says in the address that it counts (``jupyter_tpu_seen``, its place, or
+nothing if it is new), finds the number of each message in the message's metadata, drops what it
+has and acknowledges what it got, so it gets each message once whatever breaks. The words between
+page and server are text frames ``{"jupyter_tpu": …}``:
+
+========================  =====================================================================
+to the page ``at``        its place: messages after it will come
+``requests``              with ``at``, to a new page: cells that run or ran lately, as the id of
+                          the request, the cell's, and the execution count (null: it runs)
+``replayed``              all there is of this request was sent
+from the page ``seen``    it has everything up to this number
+========================  =====================================================================
+
+Any other client acknowledges with its websocket's pong, which it gives after what came before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import zmq
+from jupyter_server.services.kernels.connection.base import (
+    deserialize_binary_message,
+    deserialize_msg_from_ws_v1,
+)
+
+from ...agent import messages
+from ...agent.journal import CONTROL, IOPUB, SHELL, STDIN
+from .journal_file import SAID, Entry, Reader
+from .kept import KeptKernel, Request
+
+#: Bytes sent that the client has not acknowledged; more waits in the journal.
+WINDOW = 4 << 20
+#: Bytes read from the journal at a time.
+BATCH = 64 << 10
+
+V1 = "v1.kernel.websocket.jupyter.org"
+_NAMES = {SHELL: "shell", CONTROL: "control", STDIN: "stdin", IOPUB: "iopub"}
+
+
+def kept_websocket(base: type, kept_of: Callable[[Any], KeptKernel | None]) -> type:
+    """A subclass of the server's websocket class; kernels that are not kept get *base* itself."""
+
+    class KeptWebsocketConnection(base):
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+            if kept_of(kwargs.get("parent")) is None:
+                return base(*args, **kwargs)
+            return super().__new__(cls, *args, **kwargs)
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            kept = kept_of(kwargs.get("parent"))
+            assert kept is not None
+            # The journal's window paces it; the server's limits would drop what exceeds them.
+            self.limit_rate = False
+            self._feed = _Feed(self, kept, super().handle_outgoing_message)
+
+        def connect(self) -> Any:
+            connected = super().connect()
+            if connected is not None:
+                connected.add_done_callback(lambda _: self._feed.start())
+            return connected
+
+        def disconnect(self) -> None:
+            self._feed.stop()
+            super().disconnect()
+            kernels = self.multi_kernel_manager
+            if self.kernel_id in kernels and self.kernel_id in kernels._kernel_buffers:
+                # The journal has it all; the server's buffer would grow without bound.
+                kernels.stop_buffering(self.kernel_id)
+
+        def handle_incoming_message(self, incoming_msg: Any) -> None:
+            if not self._feed.takes(incoming_msg):
+                super().handle_incoming_message(incoming_msg)
+
+        def handle_outgoing_message(self, stream: Any, outgoing_msg: list[Any]) -> None:
+            """From the ports: the relay's own words; the kernel's come from the journal."""
+            if getattr(stream, "channel", stream) == "iopub":
+                # What came before the subscription was narrowed may be the kernel's.
+                own = bytes(outgoing_msg[0]).startswith(_topic(self.kernel_id))
+            else:
+                own = any(b'"kernel_info_reply"' in bytes(part) for part in outgoing_msg)
+            if own:
+                super().handle_outgoing_message(stream, outgoing_msg)
+
+    return KeptWebsocketConnection
+
+
+class _Feed:
+    """Brings one client what it has not got yet."""
+
+    def __init__(
+        self, connection: Any, kept: KeptKernel, send: Callable[[Any, list[Any]], None]
+    ) -> None:
+        self._connection = connection
+        self._kept = kept
+        self._send_message = send
+        self._loop = asyncio.get_running_loop()
+        self._woken = asyncio.Event()
+        self._wake_due = False
+        self._reader: Reader | None = None
+        self._client = ""
+        self._place: int | None = None  # what the page says it has
+        self._counts = False  # it is a page that counts
+        self._under_way: deque[tuple[int, int]] = deque()  # number and bytes, not acknowledged
+        self._bytes = 0
+        self._replays: deque[Request] = deque()
+        self._follows: set[str] = set()  # requests of other clients that this one asked for
+        self._task: asyncio.Task[None] | None = None
+
+    # ---- its life
+
+    def start(self) -> None:
+        """The websocket is open and the ports are connected."""
+        connection, handler = self._connection, self._connection.websocket_handler
+        iopub = connection.channels.get("iopub")
+        if iopub is None or iopub.closed() or handler.ws_connection is None:
+            return
+        # Of iopub only what the relay says itself.
+        iopub.setsockopt(zmq.SUBSCRIBE, _topic(connection.kernel_id))
+        iopub.setsockopt(zmq.UNSUBSCRIBE, b"")
+        seen = handler.get_argument("jupyter_tpu_seen", None)
+        self._counts = seen is not None
+        self._place = int(seen) if seen and seen.isdigit() else None
+        self._client = connection.session.session
+        self._reader = self._kept.connect(self._client, self._place, self._wake)
+        if self._counts:
+            self._greet()
+        else:
+            self._listen_to_pongs(handler)
+        self._task = self._loop.create_task(self._pump(), name=f"feed of {self._client}")
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        if self._reader is not None:
+            self._reader = None
+            self._kept.disconnect(self._client, self._wake)
+
+    def _greet(self) -> None:
+        assert self._reader is not None
+        words: dict[str, Any] = {"at": self._reader.number - 1}
+        if self._place is None:
+            words["requests"] = [
+                {"id": request.id, "cell": request.cell, "count": request.count}
+                for request in self._kept.offers(self._client)
+            ]
+        self._say(words)
+
+    def _listen_to_pongs(self, handler: Any) -> None:
+        usual = handler.on_pong
+
+        def on_pong(data: bytes) -> None:
+            usual(data)
+            if data.isdigit():
+                self._acknowledged(int(data))
+
+        handler.on_pong = on_pong
+
+    # ---- to the client
+
+    def _wake(self) -> None:
+        """From any thread."""
+        if not self._wake_due:
+            self._wake_due = True
+            self._loop.call_soon_threadsafe(self._wake_here)
+
+    def _wake_here(self) -> None:
+        self._wake_due = False
+        self._woken.set()
+
+    async def _pump(self) -> None:
+        while True:
+            while self._replays:
+                await self._replay(self._replays.popleft())
+            entries = await self._read(self._reader)
+            if not entries:
+                await self._woken.wait()
+                self._woken.clear()
+                continue
+            for entry in entries:
+                if entry.kind == SAID and self._is_for_client(entry):
+                    self._bring(entry)
+            self._ask_for_pong(entries[-1].number)
+            await asyncio.sleep(0)  # others have their turn
+
+    async def _read(self, reader: Reader | None) -> list[Entry]:
+        """The next records once there is room in the window; [] at the end."""
+        while self._bytes > WINDOW:
+            await self._woken.wait()
+            self._woken.clear()
+        return self._kept.journal.read(reader, BATCH) if reader is not None else []
+
+    async def _replay(self, request: Request) -> None:
+        """All there is of one request, up to where the client is in the journal."""
+        assert self._reader is not None
+        mark = request.id.encode()
+        reader, end = self._kept.journal.reader(request.first), self._reader.number
+        while reader.number < end and (entries := await self._read(reader)):
+            for entry in entries:
+                if entry.number < end and entry.kind == SAID:
+                    at = messages.delimiter_of(entry.parts)
+                    if mark in entry.parts[at + messages.PARENT]:
+                        self._bring(entry, replayed=True)
+            await asyncio.sleep(0)
+        self._say({"replayed": request.id})
+
+    def _is_for_client(self, entry: Entry) -> bool:
+        if entry.channel == IOPUB:
+            return True
+        if entry.parts[0] == self._client.encode():
+            return True
+        try:
+            parent = messages.part(entry.parts, messages.PARENT)
+        except ValueError:
+            return False
+        return parent.get("msg_id") in self._follows
+
+    def _bring(self, entry: Entry, *, replayed: bool = False) -> None:
+        at = messages.delimiter_of(entry.parts)
+        parts = entry.parts[at:]
+        if self._counts:
+            mark = {"number": entry.number, "replayed": replayed}
+            parts[messages.METADATA] = _marked(parts[messages.METADATA], mark)
+        if not replayed:
+            self._under_way.append((entry.number, entry.size))
+            self._bytes += entry.size
+        self._send(entry.channel, parts)
+
+    def _send(self, channel: int, parts: list[bytes]) -> None:
+        stream = self._connection.channels.get(_NAMES[channel])
+        if stream is not None:
+            self._send_message(stream, parts)
+
+    def _say(self, words: dict[str, Any]) -> None:
+        if self._counts and self._connection.websocket_handler.ws_connection is not None:
+            self._connection.write_message(json.dumps({"jupyter_tpu": words}))
+
+    def _ask_for_pong(self, number: int) -> None:
+        handler = self._connection.websocket_handler
+        if not self._counts and handler.ws_connection is not None:
+            handler.ping(str(number).encode())
+
+    # ---- from the client
+
+    def _acknowledged(self, number: int) -> None:
+        while self._under_way and self._under_way[0][0] <= number:
+            self._bytes -= self._under_way.popleft()[1]
+        if self._reader is not None:
+            self._kept.acknowledge(self._client, min(number, self._reader.number - 1))
+        self._woken.set()
+
+    def takes(self, said: Any) -> bool:
+        """Whether a message from the client is for the feed, which then has dealt with it."""
+        if self._counts and isinstance(said, str) and said.startswith('{"jupyter_tpu"'):
+            seen = json.loads(said)["jupyter_tpu"].get("seen")
+            if isinstance(seen, int):
+                self._acknowledged(seen)
+            return True
+        channel, header, metadata = self._read_request(said)
+        if channel != "shell":
+            return False
+        if b'"execute_request"' in header:
+            known = self._kept.asked(header, metadata)
+            if known is None:
+                return False
+            # It runs, or has run, already: nothing is run again, what it said is said again.
+            known.readers.add(self._client)
+            self._follows.add(known.id)
+            self._replays.append(known)
+            self._woken.set()
+            return True
+        if b'"kernel_info_request"' in header and b'"subshell_id"' not in header:
+            return self._introduce(header)
+        return False
+
+    def _read_request(self, said: Any) -> tuple[str | None, bytes, bytes]:
+        """Channel, header and metadata of what a client sent; it is read by the base class, too."""
+        if self._connection.subprotocol == V1:
+            channel, parts = deserialize_msg_from_ws_v1(said)
+            return channel, bytes(parts[0]), bytes(parts[2])
+        words = deserialize_binary_message(said) if isinstance(said, bytes) else json.loads(said)
+        # The header as text again; a date in it, if there is one, is of no interest.
+        header = json.dumps(words.get("header") or {}, default=str).encode()
+        metadata = json.dumps(words.get("metadata") or {}, default=str).encode()
+        return words.get("channel"), header, metadata
+
+    def _introduce(self, header: bytes) -> bool:
+        """Answers from memory what the kernel is, however busy it is; False: it is not known."""
+        info = self._kept.info
+        if info is None or self._reader is None:
+            return False
+        author = self._kept.author
+        running = list(self._kept.running.values())[-1:]
+        busy, idle = {"execution_state": "busy"}, {"execution_state": "idle"}
+        self._send(IOPUB, author.message("status", busy, parent=header))
+        self._send(SHELL, author.message("kernel_info_reply", info, parent=header))
+        self._send(IOPUB, author.message("status", idle, parent=header))
+        for request in running:  # and this is the truth
+            self._send(IOPUB, author.message("status", busy, parent=request))
+        return True
+
+
+def _topic(kernel_id: str) -> bytes:
+    """How the topics of what the relay says itself begin."""
+    return f"kernel.{kernel_id}.".encode()
+
+
+def _marked(metadata: bytes, mark: dict[str, Any]) -> bytes:
+    found = {} if metadata == b"{}" else json.loads(metadata)
+    return json.dumps({**found, "jupyter_tpu": mark}).encode()

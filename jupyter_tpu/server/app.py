@@ -1,0 +1,139 @@
+"""The server extension: its options, and what is wired to what."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from jupyter_server.extension.application import ExtensionApp
+from traitlets import Bool, Unicode, Union
+
+from ..errors import TPUError
+from .events import CHANGE, SCHEMA
+from .gate import Gate
+from .handlers import handlers
+from .jax import JaxGate, jax_handlers
+
+if TYPE_CHECKING:
+    from ..cloud import Target
+    from ..fleet.models import Change
+    from .adoption import Adoption
+    from .local_emulator import LocalEmulator
+
+_KERNEL_ACTIONS = "https://events.jupyter.org/jupyter_server/kernel_actions/v1"
+
+
+class JupyterTPU(ExtensionApp):
+    """Google Cloud TPUs as part of the notebook. Options: ``c.JupyterTPU.…``"""
+
+    name = "jupyter_tpu"
+    load_other_extensions = True
+
+    emulator = Union(
+        [Bool(), Unicode()],
+        default_value=False,
+        help="True: start an emulator of Cloud TPU with the server. A path: the state file of one "
+        "that runs (as JUPYTER_TPU_EMULATOR says it).",
+    ).tag(config=True)
+    project = Unicode(help="The Google Cloud project; gcloud's own if empty.").tag(config=True)
+    zone = Unicode(help="The default zone; gcloud's own if empty.").tag(config=True)
+    ssh_key = Unicode(
+        help="The private SSH key to use; one is made in Jupyter's data folder if empty."
+    ).tag(config=True)
+
+    keep_kernels = Bool(
+        True,
+        help="Kernels on TPUs go on when the server stops, and the next server of the same folder "
+        "takes them up. False: they end with the server, as local kernels do.",
+    ).tag(config=True)
+
+    def initialize(self) -> None:  # type: ignore[override]
+        super().initialize()
+        self._adoption: Adoption | None = None
+        if self.keep_kernels:
+            from .adoption import Adoption
+
+            self._adoption = Adoption(self.serverapp)
+            self._adoption.start()
+
+    def initialize_handlers(self) -> None:
+        from ..links import core_thread
+
+        assert self.serverapp is not None
+        self._loop = self.serverapp.io_loop
+        self._local: LocalEmulator | None = None
+        if self.ssh_key:
+            # Kernels are started by processes of their own, which must find the same key.
+            os.environ["JUPYTER_TPU_SSH_KEY"] = self.ssh_key
+        self.gate = Gate(self._target, self._changed)
+        self.handlers.extend(handlers(self.gate))
+        self.jax = JaxGate()
+        self.handlers.extend(jax_handlers(self.jax))
+        logger = self.serverapp.event_logger
+        assert logger is not None
+        logger.register_event_schema(SCHEMA)
+        logger.add_listener(schema_id=_KERNEL_ACTIONS, listener=self._kernel_action)
+        self._core = core_thread()
+
+    async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
+        """Goes on with what earlier servers left; nothing waits for it."""
+        if self._something_to_do():
+            self._loop.add_callback(self._open)
+
+    async def stop_extension(self) -> None:
+        if self._adoption is not None:
+            await self._adoption.stop()
+        try:
+            await self.gate.close()
+        finally:
+            await self.jax.close()
+
+    # ---- inside ----
+
+    def _something_to_do(self) -> bool:
+        from ..paths import data_dir
+
+        return bool(self.emulator) or (data_dir() / "fleet.sqlite").exists()
+
+    async def _open(self) -> None:
+        try:
+            await self.gate.open()
+        except TPUError as error:
+            # The panel shows it too, when it asks: the next question tries again.
+            self.log.warning("TPUs: %s", error)
+
+    async def _target(self) -> Target:
+        """On the core thread."""
+        from ..cloud import Target
+
+        state_file: str | None = None
+        if self.emulator is True:
+            if self._local is None:
+                from .local_emulator import LocalEmulator
+
+                self._local = LocalEmulator()
+            state_file = await self._local.state_file()
+            # Terminals and kernels that the server starts use the same one.
+            os.environ["JUPYTER_TPU_EMULATOR"] = state_file
+        elif self.emulator:
+            state_file = str(self.emulator)
+        return Target.from_environment(
+            emulator=state_file, project=self.project or None, zone=self.zone or None
+        )
+
+    def _changed(self, change: Change) -> None:
+        """On the core thread, where the change may not be touched after this."""
+        data = msgspec.to_builtins(change)
+        self._loop.add_callback(self._emit, data)
+
+    def _emit(self, data: dict[str, Any]) -> None:
+        assert self.serverapp is not None
+        assert self.serverapp.event_logger is not None
+        self.serverapp.event_logger.emit(schema_id=CHANGE, data=data)
+
+    async def _kernel_action(self, logger: Any, schema_id: str, data: dict[str, Any]) -> None:
+        self.gate.look_at_kernels()
+
+
+TPUExtension = JupyterTPU

@@ -1,0 +1,35 @@
+"""Changes as Jupyter events, on ``/api/events/subscribe``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: The schema's id; listeners know our events by it.
+CHANGE = "https://events.jupyter-tpu.org/change/v1"
+
+#: Loose about what the things look like: the OpenAPI document describes them, and validating a
+#: long log at each of its lines would cost more than making it.
+SCHEMA: dict[str, Any] = {
+    "$id": CHANGE,
+    "version": "1",
+    "title": "A change of a TPU, an operation, a kernel on a TPU or a tunnel to one",
+    "personal-data": True,
+    "description": "The new state of one thing, or that it is gone.",
+    "type": "object",
+    "required": ["what", "id"],
+    "properties": {
+        "what": {
+            "enum": ["tpu", "operation", "kernel", "tunnel"],
+            "description": "Which field carries the new state.",
+        },
+        "id": {
+            "type": "string",
+            "description": "zone/name of a TPU, the id of an operation, kernel or tunnel.",
+        },
+        "gone": {"type": "boolean", "description": "It is no longer there."},
+        "tpu": {"type": ["object", "null"], "description": "TPU of the OpenAPI document."},
+        "operation": {"type": ["object", "null"], "description": "Operation of that document."},
+        "kernel": {"type": ["object", "null"], "description": "Kernel of that document."},
+        "tunnel": {"type": ["object", "null"], "description": "Tunnel of that document."},
+    },
+}

@@ -1,0 +1,79 @@
+"""The way from the server's loop to the fleet on the core thread; opened when first needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from ..links import core_thread
+
+if TYPE_CHECKING:
+    from ..cloud import Target
+    from ..fleet import Fleet
+    from ..fleet.models import Change
+
+
+class Gate:
+    """target: says (on the core thread) which cloud; changed: told of changes, over there too."""
+
+    def __init__(
+        self, target: Callable[[], Awaitable[Target]], changed: Callable[[Change], None]
+    ) -> None:
+        self._target = target
+        self._changed = changed
+        self._fleet: Fleet | None = None
+        self._opening: asyncio.Lock | None = None
+        self._closed = False
+
+    async def call(self, method: str, *arguments: Any) -> Any:
+        """The fleet's answer; raises what it raises, or why there is no fleet (TPUError)."""
+        return await core_thread().call(self._call(method, arguments))
+
+    async def open(self) -> None:
+        """Opens the fleet without asking it anything; raises TPUError."""
+        await core_thread().call(self._open())
+
+    def look_at_kernels(self) -> None:
+        """A kernel of this server was started or ended."""
+        if self._fleet is not None:
+            core_thread().loop.call_soon_threadsafe(self._fleet.look_at_kernels)
+
+    async def close(self) -> None:
+        self._closed = True
+        await core_thread().call(self._close())
+
+    # ---- on the core thread ----
+
+    async def _call(self, method: str, arguments: tuple[Any, ...]) -> Any:
+        fleet = await self._open()
+        return await getattr(fleet, method)(*arguments)
+
+    async def _open(self) -> Fleet:
+        if self._opening is None:
+            self._opening = asyncio.Lock()
+        async with self._opening:
+            if self._fleet is None and not self._closed:
+                self._fleet = await self._make()
+        if self._fleet is None:
+            raise asyncio.CancelledError("the server is stopping")
+        return self._fleet
+
+    async def _make(self) -> Fleet:
+        # Imported here: a server that never uses a TPU does not wait for them at its start.
+        from ..fleet import Fleet
+        from ..kernels import KernelSpecs
+        from ..links import default_links
+
+        links = default_links(await self._target())
+        fleet = await Fleet.open(links, KernelSpecs())
+        fleet.subscribe(self._changed)
+        return fleet
+
+    async def _close(self) -> None:
+        if self._opening is None:
+            return
+        async with self._opening:
+            fleet, self._fleet = self._fleet, None
+        if fleet is not None:
+            await fleet.close()

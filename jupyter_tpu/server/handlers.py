@@ -1,0 +1,161 @@
+"""Between HTTP and the fleet: parse, call, answer. Nothing is decided here."""
+
+from __future__ import annotations
+
+import http
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+from jupyter_server.auth.decorator import authorized
+from jupyter_server.base.handlers import APIHandler
+from tornado import web
+
+from ..errors import Reason, TPUError
+from ..fleet import checks
+from ..fleet.models import Problem
+from .gate import Gate
+from .openapi import document
+from .routes import ROOT, Route, paths
+
+#: Only failures that need another status than 500. 401 is left out on purpose, and so is 403 for
+#: Google's credentials: Jupyter's clients take them as the server's own login.
+STATUS = {
+    Reason.INVALID: 400,
+    Reason.PERMISSION: 403,
+    Reason.NOT_FOUND: 404,
+    Reason.EXISTS: 409,
+    Reason.CONFLICT: 409,
+    Reason.KERNELS_RUNNING: 409,
+    Reason.CANCELLED: 409,
+    Reason.INTERRUPTED: 409,
+    Reason.NO_CREDENTIALS: 424,
+    Reason.NO_PROJECT: 424,
+    Reason.KEY_FILE: 424,
+    Reason.QUOTA: 429,
+    Reason.HOST_KEY: 502,
+    Reason.UNREACHABLE: 502,
+    Reason.NO_CAPACITY: 503,
+    Reason.UNAVAILABLE: 503,
+    Reason.TIMEOUT: 504,
+}
+#: What Jupyter's own refusals mean in our words.
+_REASONS = {
+    401: Reason.PERMISSION,
+    403: Reason.PERMISSION,
+    404: Reason.NOT_FOUND,
+    405: Reason.INVALID,
+    400: Reason.INVALID,
+    413: Reason.INVALID,
+}
+
+
+class Handler(APIHandler):
+    """What all handlers share: whose resource it is, and how errors are said."""
+
+    auth_resource = "jupyter_tpu"
+
+    def write_problem(self, error: TPUError) -> None:
+        """Ends the request with the error's status and Problem."""
+        self.set_status(STATUS.get(error.reason, 500))
+        self.finish(msgspec.json.encode(_problem(error)))
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Every error is a Problem; the traceback goes to the server's log (tornado's work)."""
+        error = kwargs.get("exc_info", (None, None, None))[1]
+        if isinstance(error, TPUError):
+            problem = _problem(error)
+        elif isinstance(error, web.HTTPError):
+            phrase = http.HTTPStatus(status_code).phrase
+            problem = Problem(
+                message=error.log_message or f"{phrase}.",
+                reason=_REASONS.get(status_code, Reason.INTERNAL),
+            )
+        else:
+            problem = Problem(
+                message="An error in jupyter-tpu itself.",
+                reason=Reason.INTERNAL,
+                hint="The server's log has the details.",
+            )
+        self.finish(msgspec.json.encode(problem))
+
+
+class RouteHandler(Handler):
+    """All methods of one path of the route table."""
+
+    def initialize(self, routes: dict[str, Route], gate: Gate) -> None:
+        self._routes = routes
+        self._gate = gate
+
+    @web.authenticated
+    @authorized
+    async def get(self, *parts: str) -> None:
+        await self._answer(parts)
+
+    @web.authenticated
+    @authorized
+    async def post(self, *parts: str) -> None:
+        await self._answer(parts)
+
+    @web.authenticated
+    @authorized
+    async def delete(self, *parts: str) -> None:
+        await self._answer(parts)
+
+    async def _answer(self, parts: tuple[str, ...]) -> None:
+        route = self._routes.get(self.request.method or "")
+        if route is None:
+            self.set_header("Allow", ", ".join(self._routes))
+            raise web.HTTPError(405)
+        arguments: list[Any] = [unquote(part) for part in parts]
+        try:
+            arguments += self._request(route)
+            answer = await self._gate.call(route.call, *arguments)
+        except TPUError as error:
+            self.write_problem(error)
+            return
+        if route.answer is None:
+            self.set_status(204)
+            self.finish()
+            return
+        self.set_status(route.status)
+        self.finish(msgspec.json.encode(answer))
+
+    def _request(self, route: Route) -> list[Any]:
+        """The body, or the query where there is none."""
+        query = {name: self.get_query_argument(name, None) for name in route.query}
+        if route.body is None:
+            return list(query.values())
+        body = checks.parse(route.body, self.request.body)
+        for name, value in query.items():
+            if value is not None:
+                body = checks.checked(msgspec.structs.replace(body, **{name: _boolean(value)}))
+        return [body]
+
+
+class DocumentHandler(Handler):
+    """The OpenAPI document."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        self.finish(msgspec.json.encode(document(self.base_url)))
+
+
+def _problem(error: TPUError) -> Problem:
+    return Problem(message=error.message, reason=error.reason, hint=error.hint)
+
+
+def _boolean(value: str) -> Any:
+    return {"true": True, "1": True, "false": False, "0": False}.get(value.lower(), value)
+
+
+def handlers(gate: Gate) -> list[tuple[str, type[APIHandler], dict[str, Any]]]:
+    """For the web application; the base URL is put in front by Jupyter."""
+    found: list[tuple[str, type[APIHandler], dict[str, Any]]] = [
+        (f"/{ROOT}/openapi.json", DocumentHandler, {})
+    ]
+    for path, routes in paths().items():
+        pattern = "/".join("([^/]+)" if part.startswith("{") else part for part in path.split("/"))
+        found.append((f"/{ROOT}/{pattern}", RouteHandler, {"routes": routes, "gate": gate}))
+    return found

@@ -1,0 +1,96 @@
+"""The OpenAPI 3.1 document, made from the route table and the models that validate."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from .. import __version__
+from ..fleet.models import Problem
+from .routes import JAX_ROUTES, ROOT, ROUTES, Route
+
+_PARTS = {
+    "tpu": "Its name, or zone~name where two zones have the same one",
+    "kernel": "The kernel's id, as the list of kernels says it",
+    "operation": "The operation's id",
+    "tunnel": "The tunnel's id, as the list of tunnels says it",
+}
+
+
+@cache
+def document(base_url: str = "/") -> dict[str, Any]:
+    routes = (*ROUTES, *JAX_ROUTES)
+    types = [t for route in routes for t in (route.answer, route.body) if t is not None]
+    unique = list({str(t): t for t in [*types, Problem]}.values())
+    schemas, components = msgspec.json.schema_components(
+        unique, ref_template="#/components/schemas/{name}"
+    )
+    by_type = dict(zip(map(str, unique), schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(f"/{route.path}", {})[route.method.lower()] = _operation(route, by_type)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "jupyter-tpu",
+            "version": __version__,
+            "description": "Google Cloud TPUs as part of the notebook. What takes longer than a "
+            "second answers 202 and an operation. Changes are Jupyter events. What stands under "
+            "jax/ is computed beside the server while you wait, and ended when that takes long.",
+        },
+        "servers": [{"url": f"{base_url}{ROOT}"}],
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "token": {
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": "Authorization",
+                    "description": "`token TOKEN`, the Jupyter server's",
+                }
+            },
+        },
+    }
+
+
+def _operation(route: Route, by_type: dict[str, Any]) -> dict[str, Any]:
+    parameters = [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": _PARTS[name],
+            "schema": {"type": "string"},
+        }
+        for name in re.findall(r"{(\w+)}", route.path)
+    ] + [
+        {"name": name, "in": "query", "description": about, "schema": {"type": "string"}}
+        for name, about in route.query.items()
+    ]
+    success: dict[str, Any] = {"description": route.about}
+    if route.answer is not None:
+        success["content"] = _json(by_type[str(route.answer)]) | {
+            kind: {"schema": {"description": when}} for kind, when in route.media.items()
+        }
+    operation: dict[str, Any] = {
+        "operationId": route.call.replace("/", "_"),
+        "summary": route.about,
+        "responses": {
+            str(route.status if route.answer is not None else 204): success,
+            "default": {"description": "What went wrong", "content": _json(by_type[str(Problem)])},
+        },
+    }
+    if parameters:
+        operation["parameters"] = parameters
+    if route.body is not None:
+        operation["requestBody"] = {"content": _json(by_type[str(route.body)])}
+    return operation
+
+
+def _json(schema: Any) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}

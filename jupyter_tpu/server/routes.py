@@ -1,0 +1,114 @@
+"""All routes, on one screen: handlers, the OpenAPI document and the tests are made from it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, cast
+
+from msgspec import Struct
+
+from ..fleet.models import (
+    TPU,
+    Catalog,
+    ConnectTPU,
+    CreateTPU,
+    DeleteTPU,
+    DisconnectTPU,
+    Environment,
+    Kernel,
+    OpenTunnel,
+    Operation,
+    StopTPU,
+    TPUList,
+    Tunnel,
+)
+from ..jaxkit.models import (
+    FoldRequest,
+    KeyDescription,
+    Placement,
+    PlacementRequest,
+    SampleAnswer,
+    SampleRequest,
+    SplitAnswer,
+    SplitRequest,
+    TilingRequest,
+    TilingTable,
+)
+
+ROOT = "jupyter-tpu/v1"
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """One method on one path.
+
+    call: the fleet's method. It gets the path's parts, then the body (or *query*) if there is one.
+    Of the JAX routes: the name of jaxkit's request, which reads the body itself.
+    """
+
+    method: Literal["GET", "POST", "DELETE"]
+    path: str
+    call: str
+    about: str
+    answer: Any = None  # None: 204, no content
+    body: type[Struct] | None = None
+    query: dict[str, str] = {}  # names and what they mean
+    status: int = 200
+    media: dict[str, str] = {}  # other types of content the answer may have, and when
+
+
+def _route(line: str, call: str, about: str, answer: Any = None, **more: Any) -> Route:
+    method, path = line.split()
+    if answer is Operation and method != "GET" and "status" not in more:
+        more["status"] = 202
+    return Route(method=cast(Any, method), path=path, call=call, about=about, answer=answer, **more)
+
+
+_ENDS = {"end_kernels": "true: kernels that run there may be ended"}
+
+ROUTES = (
+    _route("GET catalog", "catalog", "Types, zones and versions", Catalog,
+           query={"zone": "only what this zone offers"}),
+    _route("GET tpus", "tpus", "All TPUs", TPUList),
+    _route("POST tpus", "create", "Create a TPU", Operation, body=CreateTPU),
+    _route("GET tpus/{tpu}", "tpu", "One TPU", TPU),
+    _route("DELETE tpus/{tpu}", "delete", "Delete a TPU", Operation, body=DeleteTPU, query=_ENDS),
+    _route("POST tpus/{tpu}/start", "start", "Start a stopped TPU", Operation),
+    _route("POST tpus/{tpu}/stop", "stop", "Stop a TPU", Operation, body=StopTPU),
+    _route("POST tpus/{tpu}/connect", "connect", "Make an environment and its kernel", Operation,
+           body=ConnectTPU),
+    _route("POST tpus/{tpu}/disconnect", "disconnect", "Remove its kernels from Jupyter",
+           Operation, body=DisconnectTPU),
+    _route("GET tpus/{tpu}/environments", "environments", "Its environments", list[Environment]),
+    _route("GET tpus/{tpu}/kernels", "kernels", "The kernels that run there", list[Kernel]),
+    _route("DELETE tpus/{tpu}/kernels/{kernel}", "end_kernel", "End a kernel"),
+    _route("GET tpus/{tpu}/tunnels", "tunnels", "The tunnels to it", list[Tunnel]),
+    _route("POST tpus/{tpu}/tunnels", "open_tunnel", "Open a tunnel", Tunnel, body=OpenTunnel,
+           status=201),
+    _route("DELETE tpus/{tpu}/tunnels/{tunnel}", "close_tunnel", "Close a tunnel"),
+    _route("GET tunnels", "all_tunnels", "All tunnels", list[Tunnel]),
+    _route("GET operations", "operations", "Running and lately ended ones", list[Operation]),
+    _route("GET operations/{operation}", "operation", "One operation, with its log", Operation),
+    _route("DELETE operations/{operation}", "cancel", "Cancel an operation", Operation),
+)  # fmt: skip
+
+
+def _jax(call: str, about: str, answer: Any, body: type[Struct], **more: Any) -> Route:
+    return _route(f"POST jax/{call}", call, about, answer, body=body, **more)
+
+
+_NPY = {"application/x-npy": "many numbers, or where asked for; Jax-Dtype and Jax-Key say the rest"}
+
+JAX_ROUTES = (
+    _jax("prng/split", "Split a key", SplitAnswer, SplitRequest),
+    _jax("prng/fold", "Fold numbers into a key", KeyDescription, FoldRequest),
+    _jax("prng/sample", "Sample a distribution", SampleAnswer, SampleRequest, media=_NPY),
+    _jax("placement", "What each device holds of arrays", Placement, PlacementRequest),
+    _jax("tiling", "What the tiles of a TPU waste", TilingTable, TilingRequest),
+)
+
+
+def paths() -> dict[str, dict[str, Route]]:
+    """The routes by path and method."""
+    found: dict[str, dict[str, Route]] = {}
+    for route in ROUTES:
+        found.setdefault(route.path, {})[route.method] = route
+    return found
