@@ -1,0 +1,95 @@
+"""``jupyter tpu kernel``: what Jupyter's kernel pickers show of TPUs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from ..errors import Reason, TPUError
+from .console import print_json, table
+from .session import open_session
+from .waiting import finish
+
+if TYPE_CHECKING:
+    from ..kernels.specs import KernelSpec
+
+
+def list_(chosen: argparse.Namespace) -> None:
+    """Reads this user's kernelspecs; asks no cloud."""
+    from ..kernels import KernelSpecs
+
+    specs = KernelSpecs().list()
+    if chosen.json:
+        print_json(specs)
+    elif not specs:
+        print("No TPU has a kernel here. Make one: jupyter tpu connect NAME")
+    else:
+        rows = [
+            (
+                spec.display_name,
+                spec.config["tpu"],
+                spec.config["zone"],
+                spec.config["environment"],
+                spec.name,
+            )
+            for spec in specs
+        ]
+        print(table(("KERNEL", "TPU", "ZONE", "ENVIRONMENT", "KERNELSPEC"), rows))
+
+
+def add(chosen: argparse.Namespace) -> None:
+    """Registers the kernel of an environment that is on the TPU; makes none."""
+    from ..fleet.models import ConnectTPU
+
+    with open_session() as session:
+        there = session.call(session.fleet.environments(chosen.name))
+        found = [each for each in there if each.name == chosen.env and each.state == "ready"]
+        if not found:
+            names = ", ".join(each.name for each in there if each.state == "ready") or "none"
+            raise TPUError(
+                f"{chosen.name} has no environment {chosen.env}; it has {names}.",
+                Reason.NOT_FOUND,
+                f"Make it: jupyter tpu connect {chosen.name} --env {chosen.env}",
+            )
+        # Connecting again checks what is there and registers it; with the packages that it has.
+        wanted = ConnectTPU(environment=chosen.env, packages=found[0].packages)
+        finish(session, session.call(session.fleet.connect(chosen.name, wanted)), sys.stdout)
+        for each in session.call(session.fleet.environments(chosen.name)):
+            if each.name == chosen.env:
+                print(f'The kernel "{each.display_name}" is in every kernel picker.')
+
+
+def remove(chosen: argparse.Namespace) -> None:
+    from ..kernels import KernelSpecs
+
+    specs = KernelSpecs()
+    found = [spec for spec in specs.list() if _is_of(spec, chosen.name, chosen.env)]
+    if not found:
+        raise TPUError(
+            f"{chosen.name} has no kernel of an environment {chosen.env} here.",
+            Reason.NOT_FOUND,
+            "`jupyter tpu kernel list` shows those there are.",
+        )
+    if len(found) > 1:
+        where = ", ".join(f"{spec.config['zone']}/{spec.config['tpu']}" for spec in found)
+        raise TPUError(
+            f"Several TPUs have that name: {where}.", Reason.CONFLICT, "Give the zone, too."
+        )
+    config = found[0].config
+    specs.unregister(
+        project=config["project"],
+        zone=config["zone"],
+        tpu=config["tpu"],
+        environment=config["environment"],
+    )
+    print(
+        f'The kernel "{found[0].display_name}" is in no kernel picker any more; its environment '
+        f"stays on {config['tpu']}, and connecting brings it back."
+    )
+
+
+def _is_of(spec: KernelSpec, ref: str, environment: str) -> bool:
+    config = spec.config
+    names = (config["tpu"], f"{config['zone']}~{config['tpu']}")
+    return ref.replace("/", "~", 1) in names and config["environment"] == environment

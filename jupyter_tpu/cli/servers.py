@@ -1,0 +1,152 @@
+"""Finds the running Jupyter servers of this user, and the one that has the extension.
+
+A server's token opens a shell, so it is only ever sent to a live server of this user: the info
+file is ours, its process lives and is ours, and whoever listens on its port is us. A stale file
+whose port somebody else has taken since must not hand them the token.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from ..errors import Reason, TPUError
+
+#: Addresses a server may listen on that are reached through loopback.
+_ANY = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "*": "127.0.0.1", "::": "[::1]"}
+_UIDS = re.compile(r"^Uid:\s+(.+)$", re.MULTILINE)
+_LISTENING = "0A"  # the state's number in /proc/net/tcp
+
+
+class Server(Struct, frozen=True, kw_only=True):
+    """A running Jupyter server."""
+
+    url: str  # base URL, ends in "/"
+    token: str  # "" where it asks for none
+    pid: int
+    root_dir: str = ""
+    socket: str = ""  # the path of its unix socket, if it has one
+    password: bool = False  # asks for a password: there is no token to send
+    started: float = 0.0  # seconds since the epoch
+
+    def __repr__(self) -> str:
+        return f"Server({self.url}, pid {self.pid})"  # never the token
+
+
+def running_servers(folder: Path | None = None) -> list[Server]:
+    """This user's live servers, the newest first.
+
+    *folder*: Jupyter's runtime folder if None. Files of dead servers are left alone: tidying them
+    is Jupyter Server's work.
+    """
+    if folder is None:
+        from jupyter_core.paths import jupyter_runtime_dir
+
+        folder = Path(jupyter_runtime_dir())
+    found = [server for path in folder.glob("jpserver-*.json") for server in _read(path)]
+    return sorted(found, key=lambda server: server.started, reverse=True)
+
+
+def server_at(url: str, folder: Path | None = None) -> Server:
+    """The running server of this user with that URL; raises NOT_FOUND, naming those there are."""
+    wanted = urlsplit(url if "//" in url else f"http://{url}")
+    servers = running_servers(folder)
+    for server in servers:
+        here = urlsplit(server.url)
+        if here.port == wanted.port and here.path.rstrip("/") in (
+            wanted.path.rstrip("/"),
+            wanted.path.rstrip("/").removesuffix("/lab"),
+        ):
+            return server
+    there = ", ".join(server.url for server in servers) or "none"
+    raise TPUError(
+        f"No running Jupyter server of yours is at {wanted.scheme}://{wanted.netloc}{wanted.path}.",
+        Reason.NOT_FOUND,
+        f"Running: {there}.",
+    )
+
+
+def _read(path: Path) -> Iterator[Server]:
+    try:
+        if not _mine(path.stat().st_uid):
+            return
+        started = path.stat().st_mtime
+        info = json.loads(path.read_text(encoding="utf-8"))
+        pid, port, secure = int(info["pid"]), int(info["port"]), bool(info["secure"])
+        base, token, socket = str(info["base_url"]), str(info["token"]), str(info.get("sock") or "")
+        host = str(info["hostname"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # being written, gone, or not a server's
+    if not _process_is_mine(pid):
+        return
+    if socket:
+        if not _socket_is_mine(Path(socket)):
+            return
+    elif not _port_is_mine(port):
+        return
+    host = _ANY.get(host) or (f"[{host}]" if ":" in host else host)
+    yield Server(
+        url=f"http{'s' if secure else ''}://{host}:{port}{base.rstrip('/')}/",
+        token=token,
+        pid=pid,
+        root_dir=str(info.get("root_dir", "")),
+        socket=socket,
+        password=bool(info.get("password")) and not token,
+        started=started,
+    )
+
+
+def _mine(uid: int) -> bool:
+    return sys.platform == "win32" or uid == os.geteuid()
+
+
+def _process_is_mine(pid: int) -> bool:
+    """Whether the process lives and is this user's."""
+    if pid <= 0:
+        return False
+    if sys.platform == "win32":
+        from jupyter_server.utils import check_pid
+
+        return check_pid(pid)
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError, OverflowError):
+        return False
+    try:
+        # Not the owner of /proc/PID, which is root for a process that changed its user.
+        status = Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        # No /proc here: the signal was allowed, which says nothing if we are root.
+        return os.geteuid() != 0 or not Path("/proc/self").exists()
+    return all(_mine(int(uid)) for uid in _UIDS.findall(status)[0].split())
+
+
+def _socket_is_mine(path: Path) -> bool:
+    try:
+        return _mine(path.stat().st_uid)
+    except OSError:
+        return False
+
+
+def _port_is_mine(port: int) -> bool:
+    """Whether all who listen on *port* are this user; where the system does not tell, True."""
+    owners = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            lines = Path(table).read_text().splitlines()[1:]
+        except OSError:
+            if table.endswith("tcp"):
+                return True  # not Linux
+            continue  # no IPv6
+        for line in lines:
+            _, local, _, state, _, _, _, uid, *_ = line.split()
+            if state == _LISTENING and int(local.rpartition(":")[2], 16) == port:
+                owners.add(int(uid))
+    return bool(owners) and all(map(_mine, owners))

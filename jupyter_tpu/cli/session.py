@@ -1,0 +1,121 @@
+"""The fleet that a command uses: a running server's, or one in this process.
+
+A running server of this user is used if it has the extension and works on the same cloud; it
+keeps the one list of what is wished for, and goes on when the command has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..errors import Reason, TPUError
+from .servers import Server, running_servers
+
+if TYPE_CHECKING:
+    from ..cloud import Target
+    from ..fleet.api import FleetAPI
+    from ..fleet.client import FleetClient
+    from ..fleet.models import Catalog
+
+T = TypeVar("T")
+
+#: Seconds in which a server must say what cloud it works on; a busy one is not waited for.
+LOOK_LIMIT = 5.0
+
+
+class Session:
+    """A fleet, and how to call it from this thread."""
+
+    def __init__(self, fleet: FleetAPI, server: Server | None) -> None:
+        self.fleet = fleet
+        #: The server whose fleet it is; None: it is in this process.
+        self.server = server
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Runs *coroutine* on the core's thread and waits for it here."""
+        from ..links import core_thread
+
+        return core_thread().wait(coroutine)
+
+
+def client_of(server: Server) -> FleetClient:
+    """Raises PERMISSION for a server that can only be entered with a password."""
+    from ..fleet.client import FleetClient
+
+    if server.password:
+        raise TPUError(
+            f"The Jupyter server at {server.url} asks for a password, so there is no token for it.",
+            Reason.PERMISSION,
+            "Start it with a token (the default) to use it from here.",
+        )
+    return FleetClient(server.url, server.token, socket=server.socket)
+
+
+@contextmanager
+def open_session() -> Iterator[Session]:
+    """The fleet to use, closed at the end."""
+    from ..cloud import Target
+    from ..links import core_thread
+
+    target = Target.from_environment()
+    core = core_thread()
+    found = core.wait(_serving(target))
+    if found is not None:
+        server, fleet = found
+        session = Session(fleet, server)
+    else:
+        session = Session(core.wait(_own_fleet(target)), None)
+    try:
+        yield session
+    finally:
+        core.wait(session.fleet.close())
+
+
+async def _own_fleet(target: Target) -> FleetAPI:
+    from ..fleet import Fleet
+    from ..kernels import KernelSpecs
+    from ..links import default_links
+
+    return await Fleet.open(default_links(target), KernelSpecs(), supervise=False)
+
+
+async def _serving(target: Target) -> tuple[Server, FleetClient] | None:
+    """The newest server that works on *target*, with its client."""
+    for server in running_servers():
+        if server.password:
+            continue
+        client = client_of(server)
+        catalog = await catalog_of(client)
+        if catalog is not None and same_cloud(target, catalog):
+            return server, client
+        await client.close()
+    return None
+
+
+async def catalog_of(client: FleetClient) -> Catalog | None:
+    """What the server offers; None if it has no extension, or does not answer in time."""
+    import asyncio
+
+    try:
+        return await asyncio.wait_for(client.catalog(), LOOK_LIMIT)
+    except (TPUError, asyncio.TimeoutError):
+        return None
+
+
+def same_cloud(target: Target, catalog: Catalog) -> bool:
+    """Whether a server with that catalog works on what this process's environment names.
+
+    An environment that names nothing, neither emulator nor project, takes what the server has.
+    """
+    if target.emulator:
+        from ..cloud.target import read_emulator
+
+        try:
+            return catalog.cloud == f"emulator:{read_emulator(target.emulator).id}"
+        except TPUError:
+            return False  # said by the fleet in this process, which needs it
+    if not target.project:
+        return True
+    return not catalog.emulated and catalog.project == target.project

@@ -1,0 +1,274 @@
+"""``jupyter tpu vscode``: tasks in .vscode/tasks.json that create and connect a TPU.
+
+The tasks call ``jupyter tpu api``, which finds the running server and its token: no secret and no
+port stands in the file. What else is in it, comments too, is the user's and stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ..errors import Reason, TPUError
+from .jsonc import Part, insertion, parse
+
+_UNIT = "    "
+_INPUTS = ("tpuName", "tpuType", "tpuZone")
+
+
+def vscode(chosen: argparse.Namespace) -> None:
+    if chosen.remote:
+        from .ssh import open_remotely
+
+        open_remotely(chosen.remote, chosen.worker, "" if chosen.dir == "." else chosen.dir)
+        return
+    folder = Path(chosen.dir).expanduser()
+    if not folder.is_dir():
+        raise TPUError(f"There is no folder {folder}.", Reason.NOT_FOUND)
+    path = (folder / ".vscode" / "tasks.json").resolve()
+    shown = os.path.relpath(path) if not chosen.dir.startswith(("/", "~")) else str(path)
+    old = _read(path)
+    wanted = tasks(_jupyter(folder.resolve())), inputs()
+    try:
+        new = merge(old, *wanted)
+    except ValueError as error:
+        raise TPUError(
+            f"{shown} can't be merged: {error}.",
+            Reason.CONFLICT,
+            "Mend it or move it away, and run this again; it was not changed.",
+        ) from None
+    if new == old:
+        print(f"{shown} has these tasks already.")
+        return
+    _write(path, new)
+    print(f"{shown}: wrote the tasks " + ", ".join(task["label"] for task in wanted[0]) + ".")
+    print('In VS Code: "Tasks: Run Task". Create and connect need a running Jupyter server.')
+
+
+def tasks(jupyter: str) -> list[dict[str, Any]]:
+    """The tasks; *jupyter* is the command that runs ``jupyter``."""
+    created = {
+        "name": "${input:tpuName}",
+        "type": "${input:tpuType}",
+        "zone": "${input:tpuZone}",
+        "connect": {},
+    }
+    one = "tpus/${input:tpuName}"
+    return [
+        _background(
+            "TPU: start Jupyter server",
+            "JupyterLab with the TPU panel, in the background; the other tasks work through it",
+            [jupyter, "lab", "--no-browser"],
+            begins="jupyter_tpu|Serving|extension",
+            ends="is running at",
+        ),
+        _operation(
+            "TPU: create and connect",
+            "Creates a TPU, makes a Python environment with JAX on it and registers its kernel",
+            [jupyter, "tpu", "api", "POST", "tpus", "--data", json.dumps(created)],
+        ),
+        _operation(
+            "TPU: connect",
+            "Makes an environment on a TPU that is there, and registers its kernel",
+            [jupyter, "tpu", "api", "POST", f"{one}/connect", "--data", "{}"],
+        ),
+        _operation(
+            "TPU: start", "Starts a stopped TPU", [jupyter, "tpu", "api", "POST", f"{one}/start"]
+        ),
+        _operation(
+            "TPU: stop",
+            "Stops a TPU; refused while kernels run on it",
+            [jupyter, "tpu", "api", "POST", f"{one}/stop", "--data", "{}"],
+        ),
+        {
+            "label": "TPU: list",
+            "detail": "Lists TPUs, their state and what their types mean",
+            "type": "process",
+            "command": jupyter,
+            "args": ["tpu", "list"],
+            "problemMatcher": [],
+            "presentation": {"reveal": "always", "clear": True},
+        },
+    ]
+
+
+def _operation(label: str, detail: str, command: list[str]) -> dict[str, Any]:
+    """A call that starts an operation, and its wait: "began" and "is done" are what api prints."""
+    command = [*command, "--follow"]
+    return _background(label, detail, command, begins=" began", ends=" is done|jupyter tpu: ")
+
+
+def _background(
+    label: str, detail: str, command: list[str], *, begins: str, ends: str
+) -> dict[str, Any]:
+    return {
+        "label": label,
+        "detail": detail,
+        "type": "process",
+        "command": command[0],
+        "args": command[1:],
+        "isBackground": True,
+        "problemMatcher": {
+            "owner": "jupyter-tpu",
+            # VS Code asks for a pattern; no line that we print has this form.
+            "pattern": {
+                "regexp": "^(.+):(\\d+): problem: (.+)$",
+                "file": 1,
+                "line": 2,
+                "message": 3,
+            },
+            "background": {"activeOnStart": True, "beginsPattern": begins, "endsPattern": ends},
+        },
+        "presentation": {"reveal": "always", "panel": "dedicated", "clear": True},
+    }
+
+
+def inputs() -> list[dict[str, Any]]:
+    """The pickers: name, type with what it means, zone."""
+    from .. import catalog
+    from ..cloud import Target
+
+    types, zones = catalog.types(), sorted(catalog.zones())
+    own = Target.from_environment().zone
+    name, type_, zone = _INPUTS
+    return [
+        {"id": name, "type": "promptString", "description": "Name of the TPU", "default": "my-tpu"},
+        {
+            "id": type_,
+            "type": "pickString",
+            "description": "Type of the TPU",
+            "options": [
+                {"label": f"{each.name} = {each.meaning}", "value": each.name} for each in types
+            ],
+            "default": "v5litepod-8"
+            if any(t.name == "v5litepod-8" for t in types)
+            else types[0].name,
+        },
+        {
+            "id": zone,
+            "type": "pickString",
+            "description": "Zone of the TPU",
+            "options": zones,
+            "default": own if own in zones else zones[0],
+        },
+    ]
+
+
+def merge(old: str, tasks: list[dict[str, Any]], inputs: list[dict[str, Any]]) -> str:
+    """The text of tasks.json with these tasks and inputs in place of those of the same label or
+    id; everything else as it was. Raises ValueError for a text that can't be merged into.
+    """
+    if not old.strip("\ufeff \t\r\n"):
+        return (
+            json.dumps(
+                {"version": "2.0.0", "tasks": tasks, "inputs": inputs},
+                indent=_UNIT,
+                ensure_ascii=False,
+            )
+            + "\n"
+        )
+    bom = "\ufeff" if old.startswith("\ufeff") else ""
+    text = old[len(bom) :]
+    root = parse(text)
+    if not isinstance(root.value, dict):
+        raise ValueError("it is not an object")
+    for member in ("tasks", "inputs"):
+        if not isinstance(root.value.get(member, []), list):
+            raise ValueError(f'its "{member}" is not a list')
+    if "version" not in root.members:
+        text = _add(text, root, ['"version": "2.0.0"'])
+    for member, key, wanted in (("tasks", "label", tasks), ("inputs", "id", inputs)):
+        root = parse(text)
+        if member not in root.members:
+            text = _add(text, root, [f'"{member}": []'])
+        for each in wanted:
+            text = _put(text, parse(text).members[member], key, each)
+    return bom + text
+
+
+def _put(text: str, array: Part, key: str, wanted: dict[str, Any]) -> str:
+    """Replaces the item with the same *key*, or adds it."""
+    for item in array.items:
+        if isinstance(item.value, dict) and item.value.get(key) == wanted[key]:
+            if item.value == wanted:
+                return text
+            indent = _line_indent(text, item.start)
+            lines = _dumps(text, wanted).splitlines()
+            changed = (_newline(text) + indent).join(lines)
+            return text[: item.start] + changed + text[item.end :]
+    return _add(text, array, [_dumps(text, wanted)])
+
+
+def _add(text: str, part: Part, added: list[str]) -> str:
+    indent = _line_indent(text, part.start) + _unit(text)
+    return insertion(text, part, added, indent, _newline(text))
+
+
+def _dumps(text: str, value: Any) -> str:
+    return json.dumps(value, indent=_unit(text), ensure_ascii=False)
+
+
+def _line_indent(text: str, at: int) -> str:
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _unit(text: str) -> str:
+    """One level of the file's own indentation."""
+    match = re.search(r'^([ \t]+)"', text, re.MULTILINE)
+    return match.group(1) if match else _UNIT
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _jupyter(folder: Path) -> str:
+    """How the tasks call ``jupyter``: the one beside this Python, which VS Code may not have on
+    its PATH; relative to the folder if it is inside, so that the file can be shared.
+    """
+    name = "jupyter.exe" if sys.platform == "win32" else "jupyter"
+    beside = Path(sys.executable).with_name(name)
+    if not beside.exists():
+        return "jupyter"
+    try:
+        return "${workspaceFolder}/" + beside.relative_to(folder).as_posix()
+    except ValueError:
+        return str(beside)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return ""
+    except UnicodeDecodeError:
+        raise TPUError(
+            f"{path} is not UTF-8 text.", Reason.CONFLICT, "It was not changed."
+        ) from None
+    except OSError as error:
+        raise TPUError(f"{path} can't be read: {error.strerror}.", Reason.INVALID) from None
+
+
+def _write(path: Path, text: str) -> None:
+    """In one step, so that a full disk or a kill leaves the old file."""
+    try:
+        path.parent.mkdir(exist_ok=True)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as new:
+            try:
+                new.write(text.encode("utf-8"))
+                new.close()
+                os.chmod(new.name, mode)
+                os.replace(new.name, path)
+            except OSError:
+                os.unlink(new.name)
+                raise
+    except OSError as error:
+        raise TPUError(f"{path} can't be written: {error.strerror}.", Reason.INVALID) from None

@@ -1,0 +1,226 @@
+"""REST's requests to jaxkit, answered: names to functions of bytes. Runs in the worker process."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ..errors import Reason, TPUError
+from .models import (
+    Answer,
+    FoldRequest,
+    KeyDescription,
+    KeyRequest,
+    PlacementRequest,
+    SampleAnswer,
+    SampleRequest,
+    SplitAnswer,
+    SplitRequest,
+    TilingRequest,
+)
+
+#: Of any array made on the way to an answer: 16 MiB of float32.
+MAX_ELEMENTS = 1 << 22
+MAX_KEYS = 1 << 18
+#: More numbers than this go out as .npy unless JSON was asked for.
+JSON_ELEMENTS = 10_000
+_MOST_JSON = 100_000
+_JSON = "application/json"
+
+
+def answer(name: str, body: bytes) -> Answer:
+    """The answer to the request *name* ("prng/split"); `TPUError` for what is wrong with it."""
+    if name not in _REQUESTS:
+        raise TPUError(f"There is no request {name!r}.", Reason.NOT_FOUND)
+    kind, respond = _REQUESTS[name]
+    try:
+        request = msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise TPUError(f"The request is not as it should be: {error}.", Reason.INVALID) from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise TPUError(
+            f"The request is not JSON: {error}.",
+            Reason.INVALID,
+            "NaN and Infinity are not numbers in JSON." if b"N" in body or b"I" in body else "",
+        ) from None
+    return respond(request)
+
+
+def split(request: SplitRequest) -> Answer:
+    """POST jax/prng/split."""
+    from .keys import split_key
+
+    key, note = make_key(request.key)
+    if request.num > MAX_KEYS:
+        raise TPUError(
+            f"{request.num:,} keys are too many for one answer; {MAX_KEYS:,} are allowed.",
+            Reason.INVALID,
+            "Split one key, and split that again where it is used.",
+        )
+    first, rest = split_key(key, request.num)
+    found = SplitAnswer(key=_described(first, note), subkeys=_data(rest))
+    return Answer(content_type=_JSON, body=msgspec.json.encode(found))
+
+
+def fold(request: FoldRequest) -> Answer:
+    """POST jax/prng/fold."""
+    import jax
+
+    from .keys import fold_data, fold_key
+
+    key, note = make_key(request.key)
+    if request.domain is not None:
+        folded = fold_key(key, request.domain, *request.data)
+    else:
+        folded = key
+        for number in request.data:
+            folded = jax.random.fold_in(folded, fold_data(number))
+    return Answer(content_type=_JSON, body=msgspec.json.encode(_described(folded, note)))
+
+
+def draw(request: SampleRequest) -> Answer:
+    """POST jax/prng/sample."""
+    from .sampling import sample_on_cpu
+
+    key, note = make_key(request.key)
+    shape = None if request.shape is msgspec.UNSET else request.shape
+    drawn = np.asarray(
+        sample_on_cpu(
+            request.distribution,
+            key,
+            shape,
+            request.dtype,
+            _parameters(request.parameters),
+            MAX_ELEMENTS,
+        )
+    )
+    about = _described(key, note)
+    as_json = request.format == "json" or (request.format == "auto" and drawn.size <= JSON_ELEMENTS)
+    if not as_json:
+        return _npy(drawn, about)
+    if drawn.size > _MOST_JSON:
+        raise TPUError(
+            f"{drawn.size:,} numbers are too many for JSON; {_MOST_JSON:,} are allowed.",
+            Reason.INVALID,
+            "Leave out the format, or ask for npy.",
+        )
+    found = SampleAnswer(
+        distribution=request.distribution,
+        shape=list(drawn.shape),
+        dtype=str(drawn.dtype),
+        values=_finite(_plain(drawn).tolist()),
+        key=about,
+    )
+    return Answer(content_type=_JSON, body=msgspec.json.encode(found))
+
+
+def place(request: PlacementRequest) -> Answer:
+    """POST jax/placement."""
+    from . import placing
+
+    return Answer(content_type=_JSON, body=msgspec.json.encode(placing.place(request)))
+
+
+def tile(request: TilingRequest) -> Answer:
+    """POST jax/tiling."""
+    from .tiles import tiling_table
+
+    arrays = {name: (tuple(row.shape), row.dtype) for name, row in request.arrays.items()}
+    table = tiling_table(arrays, request.generation)
+    return Answer(content_type=_JSON, body=msgspec.json.encode(table))
+
+
+def make_key(request: KeyRequest) -> tuple[Any, str]:
+    """The key, and a note where the seed is not all used."""
+    import jax
+
+    if (request.seed is None) == (request.data is None):
+        raise TPUError("A key is given by its seed or by its data: one of them.", Reason.INVALID)
+    if request.data is not None:
+        words = 2 if request.implementation == "threefry2x32" else 4
+        if len(request.data) != words:
+            raise TPUError(
+                f"The data of a {request.implementation} key are {words} numbers, not "
+                f"{len(request.data)}.",
+                Reason.INVALID,
+            )
+        data = np.array(request.data, dtype=np.uint32)
+        return jax.random.wrap_key_data(jax.numpy.asarray(data), impl=request.implementation), ""
+    seed = request.seed
+    assert seed is not None
+    low = seed % (1 << 32)
+    if not -(1 << 63) <= seed < 1 << 63:
+        raise TPUError(
+            "jax takes seeds of 64 bits, from -2**63 to 2**63 - 1.",
+            Reason.INVALID,
+            f"Of them it keeps the low 32 bits, here {low}: give that as the seed.",
+        )
+    note = "" if seed == low else f"jax keeps the low 32 bits of a seed: this is seed {low}'s key."
+    return jax.random.key(seed, impl=request.implementation), note
+
+
+_REQUESTS: dict[str, tuple[Any, Callable[[Any], Answer]]] = {
+    "prng/split": (SplitRequest, split),
+    "prng/fold": (FoldRequest, fold),
+    "prng/sample": (SampleRequest, draw),
+    "placement": (PlacementRequest, place),
+    "tiling": (TilingRequest, tile),
+}
+REQUESTS = tuple(_REQUESTS)
+
+
+def _described(key: Any, note: str) -> KeyDescription:
+    from .keys import describe_key
+
+    description = describe_key(key)
+    description.note = note
+    return description
+
+
+def _data(keys: Any) -> list[list[int]]:
+    import jax
+
+    return np.asarray(jax.random.key_data(keys)).tolist()
+
+
+def _parameters(given: dict[str, Any]) -> dict[str, Any]:
+    for name in ("shape", "dtype"):
+        if name in given:
+            raise TPUError(f"{name} stands beside the parameters, not among them.", Reason.INVALID)
+    return given
+
+
+def _npy(drawn: np.ndarray, about: KeyDescription) -> Answer:
+    """A .npy file; types numpy does not know go as integers of their size, named in a header."""
+    stored = drawn
+    if drawn.dtype.kind == "V" or drawn.dtype.name not in np.sctypeDict:
+        stored = drawn.view(np.dtype(f"u{drawn.dtype.itemsize}"))
+    buffer = io.BytesIO()
+    np.save(buffer, stored, allow_pickle=False)
+    return Answer(
+        content_type="application/x-npy",
+        body=buffer.getvalue(),
+        headers={"Jax-Dtype": drawn.dtype.name, "Jax-Key": msgspec.json.encode(about).decode()},
+    )
+
+
+def _plain(drawn: np.ndarray) -> np.ndarray:
+    """Numbers that JSON has: small floats as float32, small integers as int32, without loss."""
+    if drawn.dtype.name in np.sctypeDict and drawn.dtype.kind in "biuf":
+        return drawn
+    if drawn.dtype.kind == "c":
+        return np.stack([drawn.real, drawn.imag], axis=-1)
+    return drawn.astype(np.int32 if "int" in drawn.dtype.name else np.float32)
+
+
+def _finite(values: Any) -> Any:
+    if isinstance(values, list):
+        return [_finite(value) for value in values]
+    if isinstance(values, float) and not math.isfinite(values):
+        return "NaN" if math.isnan(values) else "Infinity" if values > 0 else "-Infinity"
+    return values

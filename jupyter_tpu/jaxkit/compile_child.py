@@ -1,0 +1,302 @@
+"""The process that compiles for a TPU: ``python -m jupyter_tpu.jaxkit.compile_child``.
+
+One request on stdin, one answer on the stdout it was started with (prints of the user's code go to
+stderr). It may be killed at any time; the caller watches its time and memory. libtpu's compiler
+ends the process where other libraries would raise, one more reason for a process of its own.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..errors import Reason, TPUError
+from .frames import read_frame, write_frame
+from .models import ArgumentRequest, CompileReport, CompileRequest
+from .topology import Topology
+
+
+class CompileJob(msgspec.Struct, kw_only=True):
+    """The head of the request; an exported program follows it as the body."""
+
+    topology: Topology
+    mesh: dict[str, int] = {}
+    names: list[str] = []
+    donated: list[int] = []
+    #: Instead of an exported program: the code that defines the function.
+    code: CompileRequest | None = None
+    dump: str  # a folder for the compiler's own notes
+    buffers: int = 12
+
+
+class CompileAnswer(msgspec.Struct, kw_only=True):
+    report: CompileReport | None = None
+    message: str = ""
+    reason: Reason = Reason.INVALID
+    hint: str = ""
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    requests = sys.stdin.buffer
+    sys.stdin = open(os.devnull)  # noqa: SIM115 (the user's code must not read the request)
+    head, body = read_frame(requests, 1 << 31)
+    job = msgspec.json.decode(head, type=CompileJob)
+    try:
+        answer = CompileAnswer(report=compile_job(job, body))
+    except TPUError as error:
+        answer = CompileAnswer(message=error.message, reason=error.reason, hint=error.hint)
+    write_frame(answers, msgspec.json.encode(answer), b"")
+    answers.flush()
+    # libtpu's own threads make an orderly end slow, and there is nothing to put in order.
+    os._exit(0)
+
+
+def compile_job(job: CompileJob, blob: bytes) -> CompileReport:
+    """The report on the job's program; `TPUError` for code that fails and what cannot compile."""
+    started = time.perf_counter()
+    if job.code is not None:
+        exported = _from_code(job.code, job.topology.devices)
+        job.mesh, job.names, job.donated = exported.mesh, exported.names, exported.donated
+        blob = exported.blob
+    import jax
+
+    program = jax.export.deserialize(bytearray(blob))
+    used = program.nr_devices
+    report = CompileReport(
+        type=job.topology.type,
+        topology=job.topology.name,
+        devices=job.topology.devices,
+        devices_used=used,
+        hosts=job.topology.hosts,
+        fits=True,
+        hbm_bytes=job.topology.hbm_bytes,
+        jax_version=jax.__version__,
+        libtpu_version=libtpu_version(),
+    )
+    if used < job.topology.devices:
+        report.notes.append(
+            f"The program uses {used} of {job.topology.devices} devices; give a mesh to use more."
+        )
+    lowered = _lower(job, program)
+    try:
+        compiled = lowered.compile()
+    except jax.errors.JaxRuntimeError as error:
+        text = str(error)
+        if "RESOURCE_EXHAUSTED" not in text:
+            raise TPUError(
+                f"The TPU's compiler refuses the program: {text.splitlines()[0][:400]}",
+                Reason.INVALID,
+            ) from error
+        _does_not_fit(report, text, job)
+    else:
+        _measure(report, compiled, job)
+    report.seconds = round(time.perf_counter() - started, 3)
+    return report
+
+
+def _lower(job: CompileJob, program: Any) -> Any:
+    import jax
+    from jax.sharding import AxisType
+
+    mesh = _mesh(job, program.nr_devices, AxisType.Auto)
+    shardings = program.in_shardings_jax(mesh)
+    whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    flat = [
+        jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding or whole)
+        for aval, sharding in zip(program.in_avals, shardings, strict=True)
+    ]
+    jitted = jax.jit(program.call, donate_argnums=tuple(job.donated), keep_unused=True)
+    return jitted.lower(*flat)
+
+
+def _mesh(job: CompileJob, used: int, kind: Any) -> Any:
+    import jax
+    import numpy as np
+    from jax.experimental import topologies
+
+    try:
+        found = topologies.get_topology_desc(
+            topology_name=job.topology.name, platform="tpu", **job.topology.options
+        )
+    except (RuntimeError, NotImplementedError, ValueError) as error:
+        raise TPUError(
+            f"This libtpu ({libtpu_version()}) does not know {job.topology.name}: "
+            f"{str(error).splitlines()[0][:300]}",
+            Reason.ENVIRONMENT,
+            "Update it: pip install --upgrade 'jupyter-tpu[compile]'.",
+        ) from error
+    devices = list(found.devices)
+    kinds = (kind,) * len(job.mesh)
+    shape = tuple(job.mesh.values())
+    if used == len(devices):
+        # In the order in which neighbours of the mesh are neighbours on the TPU.
+        return jax.make_mesh(shape, tuple(job.mesh), devices=devices, axis_types=kinds)
+    chosen: Any = np.array(devices[:used]).reshape(shape)
+    return jax.sharding.Mesh(chosen, tuple(job.mesh), axis_types=kinds)
+
+
+def _measure(report: CompileReport, compiled: Any, job: CompileJob) -> None:
+    from . import hlo
+
+    stats = compiled.memory_analysis()
+    allocations = hlo.read_allocations(_dumped(job, "after_optimizations-buffer-assignment.txt"))
+    temporary = sum(item.bytes for item in allocations if item.kind == "temporary")
+    report.argument_bytes = stats.argument_size_in_bytes
+    report.output_bytes = stats.output_size_in_bytes
+    report.aliased_bytes = stats.alias_size_in_bytes
+    report.temporary_bytes = max(temporary, stats.temp_size_in_bytes)
+    report.code_bytes = stats.generated_code_size_in_bytes
+    report.needed_bytes = (
+        report.argument_bytes
+        + report.output_bytes
+        - report.aliased_bytes
+        + report.temporary_bytes
+        + report.code_bytes
+    )
+    if report.needed_bytes > report.hbm_bytes:
+        report.fits = False
+        report.message = "It compiles, but its code and data together are too large."
+    program = hlo.Program(compiled.as_text(), _is_own)
+    _describe(report, allocations, program, job)
+    report.collectives, uncertain = program.collectives()
+    if uncertain:
+        report.notes.append("Collectives in a loop of unknown length are counted once.")
+    costs = compiled.cost_analysis() or {}
+    report.flops = costs.get("flops")
+    report.bytes_accessed = costs.get("bytes accessed")
+    report.flops_caveat = (
+        "FLOPs are of one device; the compiler counts the body of a loop (scan, fori_loop) once, "
+        "and custom kernels not at all."
+    )
+
+
+def _does_not_fit(report: CompileReport, text: str, job: CompileJob) -> None:
+    from . import hlo
+
+    report.fits = False
+    report.message = text.split("\n")[0].removeprefix("RESOURCE_EXHAUSTED: ")[:400]
+    allocations = hlo.read_allocations(_dumped(job, "after_optimizations-buffer-assignment.txt"))
+    if allocations:
+        report.needed_bytes = sum(item.bytes for item in allocations)
+        report.argument_bytes = _total(allocations, "argument")
+        report.output_bytes = _total(allocations, "output")
+        report.temporary_bytes = _total(allocations, "temporary")
+    stated = re.search(
+        r"\(([\d.]+[KMGT]?)\) exceeds available HBM|[Uu]sed ([\d.]+[KMGT]?) of", text
+    )
+    if stated:
+        needed = _bytes(stated[1] or stated[2])
+        if not report.needed_bytes or report.needed_bytes <= report.hbm_bytes:
+            report.needed_bytes = needed
+    before = _dumped(job, "after_optimizations_before_buffer_assignment.txt")
+    program = hlo.Program(before, _is_own) if before else None
+    _describe(report, allocations, program, job)
+
+
+def _describe(report: CompileReport, allocations: Any, program: Any, job: CompileJob) -> None:
+    from . import hlo
+
+    everything = hlo.largest_buffers(allocations, program, job.names, 1 << 20)
+    report.buffers = everything[: job.buffers]
+    report.padding_bytes = sum(
+        buffer.bytes - buffer.unpadded_bytes
+        for buffer in everything
+        if buffer.kind in ("argument", "output")
+    )
+
+
+def _dumped(job: CompileJob, name: str) -> str:
+    """What the compiler wrote to its folder; "" if it did not, as other versions may."""
+    found = sorted(glob.glob(os.path.join(glob.escape(job.dump), f"*.{name}")), key=os.path.getsize)
+    return Path(found[-1]).read_text(errors="replace") if found else ""
+
+
+def _total(allocations: Any, kind: str) -> int:
+    return sum(item.bytes for item in allocations if item.kind == kind)
+
+
+def _bytes(text: str) -> int:
+    unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}.get(text[-1], 1)
+    return int(float(text.rstrip("KMGT")) * unit)
+
+
+def _is_own(file: str) -> bool:
+    return file.startswith(str(Path(__file__).parent))
+
+
+def libtpu_version() -> str:
+    """The version of the installed libtpu; "" if there is none."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("libtpu")
+    except PackageNotFoundError:
+        return ""
+
+
+def _from_code(request: CompileRequest, devices: int) -> Any:
+    names: dict[str, Any] = {"__name__": "__program__"}
+    try:
+        exec(compile(request.code, "<program>", "exec"), names)
+    except SystemExit as error:
+        raise TPUError("The code ends the process.", Reason.INVALID) from error
+    except BaseException as error:
+        line = _line_of(error)
+        raise TPUError(
+            f"The code fails{line}: {type(error).__name__}: {error}"[:600], Reason.INVALID
+        ) from error
+    function = names.get(request.function)
+    if not callable(function):
+        raise TPUError(f"The code defines no function {request.function!r}.", Reason.INVALID)
+    from .exporting import export_program
+
+    return export_program(
+        function,
+        [_argument(argument) for argument in request.arguments],
+        devices=devices,
+        mesh=request.mesh,
+        in_shardings=tuple(_argument_specs(argument) for argument in request.arguments),
+        donate_argnums=request.donate or None,
+    )
+
+
+def _line_of(error: BaseException) -> str:
+    if isinstance(error, SyntaxError):
+        return f" in line {error.lineno}"
+    line, frame = "", error.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_code.co_filename == "<program>":
+            line = f" in line {frame.tb_lineno}"
+        frame = frame.tb_next
+    return line
+
+
+def _argument(argument: ArgumentRequest) -> Any:
+    if argument.tree is not None:
+        return {name: _argument(branch) for name, branch in argument.tree.items()}
+    if argument.shape is None:
+        raise TPUError("An argument needs a shape or a tree.", Reason.INVALID)
+    return (tuple(argument.shape), argument.dtype)
+
+
+def _argument_specs(argument: ArgumentRequest) -> Any:
+    from jax.sharding import PartitionSpec
+
+    if argument.tree is not None:
+        return {name: _argument_specs(branch) for name, branch in argument.tree.items()}
+    return PartitionSpec(
+        *(tuple(part) if isinstance(part, list) else part for part in argument.spec)
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,283 @@
+"""From a Python function and shapes to a program that another process can compile.
+
+The function is traced and lowered here, for a TPU, without one: the mesh is abstract. What is sent
+is StableHLO as ``jax.export`` writes it, so the function may close over anything in the notebook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
+from msgspec import Struct
+
+from ..errors import Reason, TPUError
+from .meshes import DoesNotDivide, axis_sizes
+from .models import ArrayRequest
+from .placing import place_array, written_spec
+from .programs import operations
+from .shapes import checked_shape, dtype_name, is_leaf
+from .trees import path_name
+
+
+class Exported(Struct, kw_only=True):
+    """A program ready to be compiled."""
+
+    blob: bytes
+    mesh: dict[str, int]
+    names: list[str]  # of the flat arguments
+    donated: list[int]  # their positions
+
+
+def export_program(
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    *,
+    devices: int,
+    mesh: Any = None,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    donate_argnums: int | Sequence[int] | None = None,
+) -> Exported:
+    """Traces *function* with shapes and lowers it for TPUs; see `compile_for` for the arguments.
+
+    Raises `TPUError` (INVALID) where the function does not trace, the mesh does not divide the
+    devices or the arguments, or the program cannot be sent (callbacks into Python).
+    """
+    if not hasattr(jax.sharding, "use_abstract_mesh"):
+        raise TPUError(
+            f"Compiling for a TPU needs jax 0.8 or newer; this is {jax.__version__}.",
+            Reason.ENVIRONMENT,
+            "Install it, on Python 3.11 or newer: pip install --upgrade 'jupyter-tpu[compile]'.",
+        )
+    axes = _axes(mesh, devices)
+    where = mesh if isinstance(mesh, Mesh) else _abstract(axes)
+    specs = tuple(shape_specs(argument) for argument in arguments)
+    leaves, structure = jax.tree.flatten(specs)
+    names = [
+        f"argument {path_name(path)}" for path, _ in jax.tree_util.tree_leaves_with_path(specs)
+    ]
+    shardings = _shardings(specs, leaves, in_shardings, where, axes, names)
+    with jax.sharding.use_abstract_mesh(_abstract(axes)):
+        donated = _donated(function, specs, donate_argnums)
+    flat = [
+        jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=getattr(leaf, "weak_type", False))
+        for leaf in leaves
+    ]
+
+    def program(*values: Any) -> Any:
+        return jax.tree.leaves(function(*jax.tree.unflatten(structure, values)))
+
+    options: dict[str, Any] = {}
+    if out_shardings is not None:
+        options["out_shardings"] = _out_shardings(out_shardings, function, specs, where, axes)
+    with jax.sharding.use_abstract_mesh(_abstract(axes)):
+        jitted = jax.jit(program, in_shardings=tuple(shardings), **options)
+        try:
+            _refuse_callbacks(jitted.trace(*flat).jaxpr.jaxpr)
+            exported = jax.export.export(jitted, platforms=["tpu"])(*flat)
+        except Exception as error:
+            raise _does_not_trace(function, error) from error
+    try:
+        blob = bytes(exported.serialize())
+    except (NotImplementedError, KeyError, ValueError) as error:
+        raise TPUError(
+            f"jax cannot write this program down to be compiled elsewhere: {_first_line(error)}",
+            Reason.INVALID,
+        ) from error
+    return Exported(blob=blob, mesh=axes, names=names, donated=donated)
+
+
+def _refuse_callbacks(jaxpr: Any) -> None:
+    for step in operations(jaxpr):
+        if "callback" in step.primitive.name or step.primitive.name == "debug_print":
+            raise TPUError(
+                "The program calls back into Python, which cannot be compiled elsewhere.",
+                Reason.INVALID,
+                "Leave out jax.debug.print, pure_callback and io_callback.",
+            )
+
+
+def _axes(mesh: Any, devices: int) -> dict[str, int]:
+    if mesh is None:
+        return {"device": 1}
+    if isinstance(mesh, (Mesh, AbstractMesh)):
+        mesh = dict(mesh.shape)
+    if isinstance(mesh, Mapping) and -1 not in mesh.values():
+        axes = axis_sizes(mesh, None)
+        count = 1
+        for size in axes.values():
+            count *= size
+        if count > devices:
+            raise DoesNotDivide(f"The mesh has {count} devices, the TPU {devices}.")
+        return axes
+    return axis_sizes(mesh, devices)
+
+
+def _abstract(axes: Mapping[str, int]) -> AbstractMesh:
+    return AbstractMesh(tuple(axes.values()), tuple(axes), axis_types=(AxisType.Auto,) * len(axes))
+
+
+def shape_specs(tree: Any) -> Any:
+    """*tree* with a ``ShapeDtypeStruct`` for every array, number and written shape."""
+    return jax.tree.map(_spec, tree, is_leaf=is_leaf)
+
+
+def _spec(leaf: Any) -> Any:
+    if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
+        sharding = getattr(leaf, "sharding", None)
+        if not isinstance(sharding, NamedSharding):
+            sharding = None
+        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+        dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
+        return jax.ShapeDtypeStruct(checked_shape(leaf.shape), dtype, sharding=sharding)
+    if isinstance(leaf, (bool, int, float, complex)):
+        value = jax.numpy.asarray(leaf)
+        return jax.ShapeDtypeStruct((), value.dtype, weak_type=not isinstance(leaf, bool))
+    if is_leaf(leaf):
+        shape, kind = (leaf, "float32") if _all_numbers(leaf) else leaf
+        return jax.ShapeDtypeStruct(
+            checked_shape(shape), getattr(jax.numpy, _jax_name(dtype_name(kind)))
+        )
+    raise TPUError(
+        f"An argument is {type(leaf).__name__}; arrays, shapes and numbers can be compiled for.",
+        Reason.INVALID,
+        "Bind other arguments first: functools.partial(fn, option=…).",
+    )
+
+
+def _all_numbers(leaf: Any) -> bool:
+    return all(isinstance(size, int) for size in leaf)
+
+
+def _jax_name(name: str) -> str:
+    return "bool_" if name == "bool" else name
+
+
+def _shardings(
+    specs: Any,
+    leaves: Sequence[Any],
+    given: Any,
+    where: Any,
+    axes: dict[str, int],
+    names: Sequence[str],
+) -> list[NamedSharding]:
+    if given is None:
+        found = [getattr(leaf.sharding, "spec", None) for leaf in leaves]
+    else:
+        found = _spread(given, specs, "in_shardings")
+    shardings = []
+    for leaf, spec, name in zip(leaves, found, names, strict=True):
+        written = written_spec(getattr(spec, "spec", spec))
+        random = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        kind: Any = "uint32" if random else leaf.dtype
+        request = ArrayRequest(shape=list(leaf.shape), dtype=dtype_name(kind), spec=written)
+        place_array(name, request, axes, "v5e")  # says which argument does not divide
+        parts = (tuple(part) if isinstance(part, list) else part for part in written)
+        shardings.append(NamedSharding(where, PartitionSpec(*parts)))
+    return shardings
+
+
+def _out_shardings(
+    given: Any, function: Callable[..., Any], specs: Any, where: Any, axes: dict[str, int]
+) -> list[NamedSharding | None]:
+    with jax.sharding.use_abstract_mesh(_abstract(axes)):
+        try:
+            outputs = jax.eval_shape(function, *specs)
+        except Exception as error:
+            raise _does_not_trace(function, error) from error
+    shardings: list[NamedSharding | None] = []
+    for spec in _spread(given, outputs, "out_shardings"):
+        parts = (
+            tuple(part) if isinstance(part, list) else part
+            for part in written_spec(getattr(spec, "spec", spec))
+        )
+        shardings.append(None if spec is None else NamedSharding(where, PartitionSpec(*parts)))
+    return shardings
+
+
+def _spread(prefix: Any, tree: Any, what: str) -> list[Any]:
+    """One entry of *prefix* per leaf of *tree*."""
+    found: list[Any] = []
+
+    def give(entry: Any, branch: Any) -> None:
+        found.extend([entry] * len(jax.tree.leaves(branch)))
+
+    def is_entry(entry: Any) -> bool:
+        return entry is None or isinstance(entry, (PartitionSpec, NamedSharding, str))
+
+    if is_entry(prefix):
+        give(prefix, tree)
+        return found
+    if isinstance(prefix, list) and isinstance(tree, tuple):
+        prefix = tuple(prefix)
+    try:
+        jax.tree.map(give, prefix, tree, is_leaf=is_entry)
+    except (ValueError, TypeError) as error:
+        raise TPUError(
+            f"{what} is not a tree that begins like what it is for: {_first_line(error)}",
+            Reason.INVALID,
+            "Give one spec for all, or one per argument.",
+        ) from error
+    return found
+
+
+def _donated(function: Any, specs: tuple[Any, ...], given: int | Sequence[int] | None) -> list[int]:
+    if given is None:
+        return _donated_by_jit(function, specs)
+    numbers = {given} if isinstance(given, int) else set(given)
+    wrong = [number for number in numbers if not 0 <= number < len(specs)]
+    if wrong:
+        raise TPUError(
+            f"There is no argument {wrong[0]} to donate; there are {len(specs)}.", Reason.INVALID
+        )
+    found: list[int] = []
+    position = 0
+    for number, spec in enumerate(specs):
+        count = len(jax.tree.leaves(spec))
+        if number in numbers:
+            found.extend(range(position, position + count))
+        position += count
+    return found
+
+
+def _donated_by_jit(function: Any, specs: tuple[Any, ...]) -> list[int]:
+    """What a function that is jitted already gives away."""
+    if not hasattr(function, "trace"):
+        return []
+    try:
+        info = function.trace(*specs).args_info
+    except Exception as error:
+        raise _does_not_trace(function, error) from error
+    flags = [leaf.donated for leaf in jax.tree.leaves(info[0])]
+    return [position for position, given in enumerate(flags) if given]
+
+
+def _does_not_trace(function: Any, error: Exception) -> TPUError:
+    if isinstance(error, TPUError):
+        return error
+    name = getattr(function, "__name__", "The function")
+    line = _users_line(error)
+    return TPUError(
+        f"{name} does not trace: {type(error).__name__}{line}: {_first_line(error)}",
+        Reason.INVALID,
+        "It fails the same way under jax.eval_shape, without any TPU.",
+    )
+
+
+def _users_line(error: Exception) -> str:
+    place, frame = "", error.__traceback__
+    while frame is not None:
+        file = frame.tb_frame.f_code.co_filename
+        if "site-packages" not in file and "jaxkit" not in file and not file.startswith("<frozen"):
+            place = f" in line {frame.tb_lineno} of {file}"
+        frame = frame.tb_next
+    return place
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines or [type(error).__name__])[0][:400]

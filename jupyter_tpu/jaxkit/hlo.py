@@ -1,0 +1,356 @@
+"""Reading what the TPU's compiler wrote: its program as text, and its buffer assignment.
+
+Both are texts for people, without a promise; what cannot be read is left out of a report rather
+than guessed. Nothing here needs jax.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from math import prod
+from typing import NamedTuple
+
+from .models import Buffer, Collective
+
+#: HLO's dtypes -> (ours, bits an element in memory).
+_DTYPES = {
+    "pred": ("bool", 8),
+    "s2": ("int2", 2),
+    "s4": ("int4", 4),
+    "s8": ("int8", 8),
+    "s16": ("int16", 16),
+    "s32": ("int32", 32),
+    "s64": ("int64", 64),
+    "u2": ("uint2", 2),
+    "u4": ("uint4", 4),
+    "u8": ("uint8", 8),
+    "u16": ("uint16", 16),
+    "u32": ("uint32", 32),
+    "u64": ("uint64", 64),
+    "bf16": ("bfloat16", 16),
+    "f16": ("float16", 16),
+    "f32": ("float32", 32),
+    "f64": ("float64", 64),
+    "c64": ("complex64", 64),
+    "c128": ("complex128", 128),
+}
+_COLLECTIVES = (
+    "all-gather",
+    "all-reduce",
+    "all-to-all",
+    "collective-broadcast",
+    "collective-permute",
+    "ragged-all-to-all",
+    "reduce-scatter",
+)
+_ARRAY = re.compile(r"\b([a-z]+[0-9]*[a-z0-9]*)\[([0-9,]*)\](\{[^{}]*\})?")
+_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*)$")
+_COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{\s*$")
+_OPERATION = re.compile(r"(?:^|[\s)}\]])([a-z][a-z0-9\-]*)\(")
+_CALLED = re.compile(r"\b(?:calls|to_apply|body|condition|branch_computations)=\{?([^,{}]*)")
+_ALLOCATION = re.compile(r"^allocation \d+: size (\d+)(.*)$")
+_VALUE = re.compile(r"^ value: <\d+ (\S+) @\d+> \(size=(\d+),offset=(\d+)\): (.*)$")
+
+
+class ArrayText(NamedTuple):
+    """An array as HLO writes it: f32[8,128]{1,0:T(8,128)}."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    layout: str
+    bytes: int  # without padding
+
+
+class Instruction(NamedTuple):
+    name: str
+    shape: str  # of the result, as text
+    operation: str
+    rest: str
+
+
+class Program:
+    """A compiled program's text, read once."""
+
+    def __init__(self, text: str, own: Callable[[str], bool] = lambda file: False) -> None:
+        """*own*: which files are the library's rather than the user's."""
+        self.entry = ""
+        self.computations: dict[str, list[Instruction]] = {}
+        self._own = own
+        tables: dict[str, dict[int, str]] = {}
+        table: dict[int, str] | None = None
+        body: list[Instruction] = []
+        for line in text.splitlines():
+            if line in ("FileNames", "FunctionNames", "FileLocations", "StackFrames"):
+                table = tables.setdefault(line, {})
+            elif table is not None and line[:1].isdigit():
+                number, _, content = line.partition(" ")
+                table[int(number)] = content
+            elif found := _COMPUTATION.match(line):
+                table = None
+                body = self.computations.setdefault(found[2], [])
+                if found[1]:
+                    self.entry = found[2]
+            elif instruction := read_instruction(line):
+                body.append(instruction)
+        self._files = {
+            number: text.strip('"') for number, text in tables.get("FileNames", {}).items()
+        }
+        self._places = tables.get("FileLocations", {})
+        self._frames = tables.get("StackFrames", {})
+        self._by_name = {
+            instruction.name: instruction
+            for instructions in self.computations.values()
+            for instruction in instructions
+        }
+
+    def operation_of(self, value: str) -> tuple[str, str]:
+        """(what JAX calls the operation that makes *value*, "file:line"); "" where not known."""
+        instruction = self._by_name.get(value.split("{")[0])
+        if instruction is None:
+            return "", ""
+        metadata = self._metadata(instruction)
+        name = re.search(r'op_name="([^"]*)"', metadata)
+        frame = re.search(r"stack_frame_id=(\d+)", metadata)
+        shown = name[1] if name else instruction.operation
+        return _short(shown), self._source(int(frame[1])) if frame else ""
+
+    def _metadata(self, instruction: Instruction) -> str:
+        found = re.search(r"metadata=\{[^}]*\}", instruction.rest)
+        if found:
+            return found[0]
+        called = re.search(r"\bcalls=%?([\w.\-]+)", instruction.rest)
+        inner = self.computations.get(called[1], []) if called else []
+        for candidate in reversed(inner):  # a fusion without a name has its root's
+            found = re.search(r"metadata=\{[^}]*\}", candidate.rest)
+            if found:
+                return found[0]
+        return ""
+
+    def _source(self, frame: int) -> str:
+        """The innermost of the user's own lines; else the innermost line of a library."""
+        innermost = ""
+        for _ in range(200):
+            text = self._frames.get(frame, "")
+            place = _number(text, "file_location_id")
+            location = self._places.get(place, "")
+            file = self._files.get(_number(location, "file_name_id"), "")
+            if file:
+                shown = f"{file}:{_number(location, 'line')}"
+                if not self._own(file) and "site-packages" not in file:
+                    return shown
+                if not innermost and not self._own(file):
+                    innermost = shown
+            parent = _number(text, "parent_frame_id")
+            if parent in (0, frame):
+                break
+            frame = parent
+        return innermost
+
+    def collectives(self) -> tuple[list[Collective], bool]:
+        """By kind, and whether a loop of unknown length was counted once."""
+        counts: dict[str, list[int]] = {}
+        unknown = False
+        for name, times, certain in self._runs():
+            for instruction in self.computations[name]:
+                kind = instruction.operation.removesuffix("-start")
+                if kind not in _COLLECTIVES:
+                    continue
+                unknown = unknown or not certain
+                found = counts.setdefault(kind, [0, 0])
+                found[0] += times
+                found[1] += times * result_bytes(instruction)
+        rows = [
+            Collective(kind=kind, count=count, bytes=size) for kind, (count, size) in counts.items()
+        ]
+        return sorted(rows, key=lambda row: -row.bytes), unknown
+
+    def _runs(self) -> Iterator[tuple[str, int, bool]]:
+        """(computation, how often one run of the program executes it, whether that is certain)."""
+        waiting = [(self.entry, 1, True)]
+        for _ in range(100_000):  # calls form no circles; a bound all the same
+            if not waiting:
+                return
+            name, times, certain = waiting.pop()
+            if name not in self.computations:
+                continue
+            yield name, times, certain
+            for instruction in self.computations[name]:
+                if instruction.operation in ("async-update", "async-done"):
+                    continue  # the same computation as async-start's
+                repeat: int | None = 1
+                if instruction.operation == "while":
+                    repeat = self._trips(instruction)
+                for called in _CALLED.findall(instruction.rest):
+                    inner = called.strip().lstrip("%")
+                    waiting.append((inner, times * (repeat or 1), certain and repeat is not None))
+
+    def _trips(self, loop: Instruction) -> int | None:
+        """How often a loop runs: known, or its condition compares a counter with a constant."""
+        known = re.search(r'known_trip_count"?:\{"n":"(\d+)"', loop.rest)
+        if known:
+            return int(known[1])
+        condition = re.search(r"condition=%?([\w.\-]+)", loop.rest)
+        body = self.computations.get(condition[1], []) if condition else []
+        if not body or body[-1].operation != "compare" or "direction=LT" not in body[-1].rest:
+            return None
+        constants = {
+            instruction.name: number[1]
+            for instruction in body
+            if (number := re.match(r"constant\((\d+)\)", instruction.rest))
+        }
+        operands = re.findall(r"%?([\w.\-]+)", body[-1].rest[len("compare(") :].split(")")[0])
+        found = [constants[operand] for operand in operands if operand in constants]
+        return int(found[0]) if len(found) == 1 else None
+
+
+def read_instruction(line: str) -> Instruction | None:
+    """One line of HLO; None if it is none."""
+    found = _INSTRUCTION.match(line)
+    if not found:
+        return None
+    text = found[2]
+    end = _shape_end(text)
+    operation = _OPERATION.match(text[end:])
+    if not operation:
+        return None
+    rest = text[end + operation.start(1) :]
+    return Instruction(found[1], text[:end], operation[1], rest)
+
+
+def _shape_end(text: str) -> int:
+    """Where the result's shape ends: a tuple in brackets, or up to the first blank."""
+    if not text.startswith("("):
+        return text.find(" ") if " " in text else len(text)
+    depth = 0
+    for position, character in enumerate(text):
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if depth == 0:
+            return position + 1
+    return len(text)
+
+
+def arrays_of(text: str) -> list[ArrayText]:
+    """The arrays of a shape: one, or those of a tuple."""
+    found = []
+    for dtype, sizes, layout in _ARRAY.findall(text):
+        name, bits = _dtype(dtype)
+        if not name:
+            continue
+        shape = tuple(int(size) for size in sizes.split(",") if size)
+        found.append(ArrayText(name, shape, layout, -(-prod(shape) * bits // 8)))
+    return found
+
+
+def _dtype(text: str) -> tuple[str, int]:
+    if text in _DTYPES:
+        return _DTYPES[text]
+    small = re.fullmatch(r"f([48])(e\w+)", text)
+    return (f"float{small[1]}_{small[2]}", int(small[1])) if small else ("", 0)
+
+
+def result_bytes(instruction: Instruction) -> int:
+    """Bytes of what a collective gives; of a started one, without the operands beside it."""
+    arrays = arrays_of(re.sub(r"/\*.*?\*/", "", instruction.shape))
+    if instruction.operation in ("all-gather-start", "collective-permute-start"):
+        data = [array for array in arrays if array.shape or len(arrays) < 3]
+        arrays = data[len(data) // 2 :]
+    return sum(array.bytes for array in arrays)
+
+
+class Allocation(NamedTuple):
+    """A piece of memory the compiler set aside, and the values that live in it, in turn."""
+
+    bytes: int
+    kind: str  # "argument", "output", "temporary", "constant"
+    parameter: int | None
+    values: tuple[tuple[str, int, int, str], ...]  # (name, bytes, offset, shape)
+
+
+def read_allocations(text: str) -> list[Allocation]:
+    """The allocations in HBM of a buffer assignment."""
+    found: list[Allocation] = []
+    values: list[tuple[str, int, int, str]] = []
+    head: tuple[int, str] | None = None
+
+    def close() -> None:
+        if head is None or ", color " in head[1] or ", thread-local" in head[1]:
+            return  # other memories, and scalars inside of operations
+        parameter = re.search(r"parameter (\d+)", head[1])
+        kind = (
+            "argument"
+            if parameter
+            else "constant"
+            if ", constant" in head[1]
+            else "output"
+            if "maybe-live-out" in head[1]
+            else "temporary"
+        )
+        number = int(parameter[1]) if parameter else None
+        found.append(Allocation(head[0], kind, number, tuple(values)))
+
+    for line in text.splitlines():
+        if allocation := _ALLOCATION.match(line):
+            close()
+            head, values = (int(allocation[1]), allocation[2]), []
+        elif value := _VALUE.match(line):
+            values.append((value[1], int(value[2]), int(value[3]), value[4]))
+        elif not line.startswith(" "):
+            close()
+            head, values = None, []
+    close()
+    return found
+
+
+def largest_buffers(
+    allocations: Iterable[Allocation], program: Program | None, names: list[str], most: int
+) -> list[Buffer]:
+    """The largest values in HBM; one of those that take turns in the same place."""
+    found: list[Buffer] = []
+    for allocation in allocations:
+        if allocation.kind == "constant":
+            continue
+        places: set[int] = set()
+        for name, size, offset, shape in sorted(allocation.values, key=lambda value: -value[1]):
+            arrays = arrays_of(shape)
+            if offset in places or len(arrays) != 1 or shape.startswith("("):
+                continue
+            places.add(offset)
+            operation, source = program.operation_of(name) if program else ("", "")
+            if allocation.parameter is not None:
+                if allocation.parameter < len(names):
+                    operation = names[allocation.parameter]
+                source = ""
+            array = arrays[0]
+            found.append(
+                Buffer(
+                    bytes=size,
+                    kind="argument"
+                    if allocation.kind == "argument"
+                    else "output"
+                    if allocation.kind == "output"
+                    else "temporary",
+                    dtype=array.dtype,
+                    shape=list(array.shape),
+                    layout=array.layout,
+                    unpadded_bytes=array.bytes,
+                    name=operation or name,
+                    source=source,
+                )
+            )
+            if allocation.kind == "argument":
+                break
+    found.sort(key=lambda buffer: -buffer.bytes)
+    return found[:most]
+
+
+def _number(text: str, field: str) -> int:
+    found = re.search(rf"\b{field}=(\d+)", text)
+    return int(found[1]) if found else 0
+
+
+def _short(name: str) -> str:
+    """The operation without the wrappers that exporting added."""
+    for wrapper in ("jit(call)/", "call_exported/", "jit(program)/"):
+        name = name.replace(wrapper, "")
+    return name

@@ -1,0 +1,202 @@
+"""Random keys that cannot collide by accident.
+
+In JAX ``fold_in(key, i)`` *is* ``split(key, n)[i]``: a key folded with a process's number is some
+other process's split key. Here everything that is folded goes through a domain first, a number of
+32 bits with the highest set, which ``split`` would reach only for more than two thousand million
+keys at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from ..errors import Reason, TPUError
+from .models import KeyDescription
+
+#: Split keys beyond this could meet a folded domain; no machine holds so many.
+_DOMAIN_BIT = 1 << 31
+_WORD = 1 << 32
+
+
+def split_key(key: jax.Array, num: int = 1) -> tuple[jax.Array, jax.Array]:
+    """``(key, subkeys)``: the key to go on with, and *num* keys to use, as one array.
+
+    The keys are ``jax.random.split(key, num + 1)``'s, bit for bit; *subkeys* has shape ``(num,)``
+    (``(num, 2)`` for old keys), so that it can be given to ``vmap`` or spread over devices.
+    """
+    key = one_key(key)
+    count = whole_number(num, "num")
+    if not 1 <= count < _DOMAIN_BIT - 1:
+        raise TPUError(
+            f"num is the number of keys to use, from 1 to {_DOMAIN_BIT - 2}; it is {num}.",
+            Reason.INVALID,
+        )
+    keys = jax.random.split(key, count + 1)
+    return keys[0], keys[1:]
+
+
+def fold_key(key: jax.Array, domain: str, *data: Any) -> jax.Array:
+    """The key of *domain* (a word: "dropout") and *data* (whole numbers: the step, the layer).
+
+    Different domains, different data and any key split from *key* give different keys. A number
+    is from 0 to 2**32 - 1; it may be traced (the step inside ``jit``).
+    """
+    if not isinstance(domain, str) or not domain:
+        raise TPUError("The domain of a key is a word, such as 'dropout'.", Reason.INVALID)
+    return _fold(one_key(key), f"user:{len(data)}:{domain}", *data)
+
+
+def process_key(key: jax.Array, index: Any = None) -> jax.Array:
+    """A key of this process's own (of process *index*): never one that `split_key` gives."""
+    return _fold(one_key(key), "process", jax.process_index() if index is None else index)
+
+
+def device_keys(key: jax.Array, where: Mesh | int | None = None) -> jax.Array:
+    """One key per device as an array of shape ``(devices,)``; never one that `split_key` gives.
+
+    *where*: a mesh (each device then holds its own key, for ``shard_map`` or a ``vmap`` under
+    ``jit``), a number of devices, or None for all devices of all processes, not placed.
+    """
+    key = one_key(key)
+    if isinstance(where, Mesh):
+        count = where.size
+    else:
+        count = jax.device_count() if where is None else whole_number(where, "where")
+    if not 1 <= count <= 1 << 20:
+        raise TPUError(f"There can be 1 to {1 << 20} devices, not {count}.", Reason.INVALID)
+    numbers = np.arange(count, dtype=np.uint32)
+    keys = jax.vmap(lambda number: _fold(key, "device", number))(numbers)
+    if not isinstance(where, Mesh):
+        return keys
+    return _place(keys, where)
+
+
+def _place(keys: jax.Array, mesh: Mesh) -> jax.Array:
+    """*keys*, one on each device of *mesh*; every process calls it with the same."""
+    if isinstance(keys, jax.core.Tracer):
+        sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
+        return jax.lax.with_sharding_constraint(keys, sharding)
+    # By their data: keys themselves can't be put on devices of other processes.
+    data = np.asarray(jax.random.key_data(keys))
+    sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names, None))
+    placed = jax.make_array_from_callback(data.shape, sharding, lambda index: data[index])
+    if not typed(keys):
+        return placed
+    return jax.random.wrap_key_data(placed, impl=jax.random.key_impl(keys))
+
+
+def describe_key(key: jax.Array) -> KeyDescription:
+    """What decides the numbers that *key* gives: implementation, flags, jax's version, data.
+
+    The same data gives other numbers under another implementation or with the flag
+    ``jax_threefry_partitionable`` the other way.
+    """
+    if not is_key(key):
+        raise _not_a_key(key)
+    return KeyDescription(
+        implementation=implementation(key),
+        threefry_partitionable=bool(_setting("jax_threefry_partitionable")),
+        x64=bool(_setting("jax_enable_x64")),
+        jax_version=jax.__version__,
+        typed=typed(key),
+        data=np.asarray(jax.random.key_data(key)).tolist(),
+    )
+
+
+def typed(key: Any) -> bool:
+    """Whether *key* is a key of ``jax.random.key``, rather than an old one of uint32."""
+    return isinstance(key, jax.Array) and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
+
+
+def implementation(key: Any) -> str:
+    """The name of the key's generator: "threefry2x32", "rbg" or "unsafe_rbg"."""
+    if typed(key):
+        return str(jax.random.key_impl(key))
+    return str(_setting("jax_default_prng_impl"))
+
+
+def is_key(key: Any) -> bool:
+    """Whether *key* is a key or an array of keys, typed or old."""
+    if typed(key):
+        return True
+    if not isinstance(key, (jax.Array, np.ndarray)) or key.dtype != np.uint32 or key.ndim < 1:
+        return False
+    return key.shape[-1] == (2 if implementation(key) == "threefry2x32" else 4)
+
+
+def one_key(key: Any) -> jax.Array:
+    """*key* itself, if it is one key; else a `TPUError` that says what it is."""
+    if not is_key(key):
+        raise _not_a_key(key)
+    shape = key.shape if typed(key) else key.shape[:-1]
+    if shape:
+        raise TPUError(
+            f"This is an array of keys of shape {shape}; one key is needed here.",
+            Reason.INVALID,
+            "Take one of them (keys[0]) or go over them with jax.vmap.",
+        )
+    return key
+
+
+def whole_number(value: Any, what: str) -> int:
+    """*value* as an int; booleans, fractions and arrays of several are refused."""
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise TPUError(f"{what} has to be a whole number, not {value!r}.", Reason.INVALID) from None
+
+
+def domain_number(domain: str) -> int:
+    """32 bits for *domain*, the highest set."""
+    digest = hashlib.sha256(f"jupyter-tpu jaxkit {domain}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") | _DOMAIN_BIT
+
+
+def _fold(key: jax.Array, domain: str, *data: Any) -> jax.Array:
+    key = jax.random.fold_in(key, np.uint32(domain_number(domain)))
+    for number in data:
+        key = jax.random.fold_in(key, fold_data(number))
+    return key
+
+
+def fold_data(number: Any) -> Any:
+    """*number* as what ``fold_in`` takes: 32 bits, checked, or traced."""
+    if isinstance(number, jax.Array):
+        if jax.numpy.issubdtype(number.dtype, jax.numpy.integer) and number.ndim == 0:
+            # A tracer has no value to check; jax takes its low 32 bits.
+            return number
+        raise TPUError(
+            f"A key is folded with whole numbers, not with {number.dtype} of shape {number.shape}.",
+            Reason.INVALID,
+        )
+    value = whole_number(number, "What a key is folded with")
+    if not 0 <= value < _WORD:
+        raise TPUError(
+            f"A key is folded with numbers from 0 to 2**32 - 1, not with {value}.",
+            Reason.INVALID,
+            "Fold larger numbers in pieces: fold_key(key, domain, high, low).",
+        )
+    return np.uint32(value)
+
+
+def _setting(name: str) -> Any:
+    return getattr(jax.config, name)  # made when jax starts: unknown to type checkers
+
+
+def _not_a_key(key: Any) -> TPUError:
+    what = getattr(key, "dtype", type(key).__name__)
+    shape = getattr(key, "shape", None)
+    described = f"{what} of shape {shape}" if shape is not None else f"{what}"
+    return TPUError(
+        f"This is not a random key ({described}).",
+        Reason.INVALID,
+        "Make one with jax.random.key(seed).",
+    )

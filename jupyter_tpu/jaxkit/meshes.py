@@ -1,0 +1,82 @@
+"""The sizes of a mesh's axes, checked; nothing here needs jax."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+from ..errors import Reason, TPUError
+
+_MOST_AXES = 16
+
+
+class DoesNotDivide(TPUError):
+    """Sizes that are fine each, but not together: on another mesh they may be."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message, Reason.INVALID, hint)
+
+    def __reduce__(self):
+        return (type(self), (self.message, self.hint))
+
+
+def nearest_sizes(size: int, parts: int) -> str:
+    """The multiples of *parts* on both sides of *size*, as a sentence."""
+    lower = size // parts * parts
+    if not lower:
+        return f"The nearest size is {parts}."
+    return f"The nearest sizes are {lower} and {lower + parts}."
+
+
+def axis_sizes(axes: Any, devices: int | None) -> dict[str, int]:
+    """Axis -> size, with -1 replaced; *devices*: how many there are, None if any number will do.
+
+    *axes*: axis -> size, or one name. Raises `TPUError` (INVALID) if the sizes don't divide the
+    devices, with what would.
+    """
+    if isinstance(axes, str):
+        axes = {axes: -1}
+    elif not isinstance(axes, Mapping) and len(axes) == 1:
+        axes = dict.fromkeys(axes, -1)
+    named = isinstance(axes, Mapping) and 0 < len(axes) <= _MOST_AXES
+    if not named or not all(isinstance(name, str) and name for name in axes):
+        raise TPUError(
+            "The axes of a mesh are names with sizes, such as {'data': 4, 'model': 2}.",
+            Reason.INVALID,
+        )
+    sizes = {name: _size(name, size) for name, size in axes.items()}
+    free = [name for name, size in sizes.items() if size == -1]
+    if len(free) > 1:
+        raise TPUError("Only one size of a mesh can be -1.", Reason.INVALID)
+    if devices is None:
+        if free:
+            raise TPUError(
+                f"The size of axis {free[0]!r} has to be a number here, not -1.", Reason.INVALID
+            )
+        return sizes
+    known = prod(size for size in sizes.values() if size != -1)
+    if (devices % known) if free else (known != devices):
+        shown = " × ".join(f"{name}={size}" for name, size in sizes.items())
+        divisors = [str(number) for number in range(1, devices + 1) if devices % number == 0]
+        raise DoesNotDivide(
+            f"A mesh of {shown} does not divide {devices} devices.",
+            f"The sizes have to multiply to {devices}; its divisors are {', '.join(divisors)}.",
+        )
+    return {name: devices // known if size == -1 else size for name, size in sizes.items()}
+
+
+def _size(name: str, size: Any) -> int:
+    try:
+        if isinstance(size, bool):
+            raise TypeError
+        number = operator.index(size)
+    except TypeError:
+        number = 0
+    if number < 1 and number != -1:
+        raise TPUError(
+            f"The size of axis {name!r} has to be a positive whole number, not {size!r}.",
+            Reason.INVALID,
+        )
+    return number

@@ -1,0 +1,265 @@
+"""Worker processes for REST: a few, started when needed, ended when idle, killed when they hang.
+
+Plain asyncio. All of it belongs to the loop on which it is first used, which has to be able to
+start processes (the core thread's is; Jupyter's own on Windows is not).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections import OrderedDict, deque
+
+import msgspec
+
+from ..errors import Reason, TPUError
+from .frames import LENGTHS, lengths, pack
+from .models import Answer
+from .running import clean_environment
+from .worker import MAX_ANSWER, MAX_BODY, AnswerHead
+
+#: Starting Python on a busy machine.
+_START_SECONDS = 60.0
+
+
+class JaxWorker:
+    """Answers requests in worker processes of its own, as many at once as it has processes.
+
+    Parameters
+    ----------
+    processes: at most so many, each with about 200 MB.
+    seconds: the longest a request may compute; its process is killed then.
+    memory_bytes: what a request may need beyond an idle process.
+    waiting: requests that may wait; further ones are refused at once.
+    idle_seconds: a process without work ends after so long.
+    """
+
+    def __init__(
+        self,
+        *,
+        processes: int = 2,
+        seconds: float = 30.0,
+        memory_bytes: int = 1 << 30,
+        waiting: int = 1000,
+        idle_seconds: float = 300.0,
+    ) -> None:
+        self._most = processes
+        self._seconds = seconds
+        self._memory = memory_bytes
+        self._may_wait = waiting
+        self._idle_seconds = idle_seconds
+        self._idle: list[_Worker] = []
+        self._working: set[_Worker] = set()
+        self._busy = 0  # processes at work or being started
+        self._quiet = asyncio.Event()  # none is
+        self._quiet.set()
+        self._queues: OrderedDict[str, deque[asyncio.Future[_Worker | None]]] = OrderedDict()
+        self._ending: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def request(self, name: str, body: bytes, *, client: str = "") -> Answer:
+        """The answer to the request *name* ("prng/sample", "placement", …) with that JSON body.
+
+        Clients take turns: one that asks a hundred times delays another by one request, not a
+        hundred. Cancelling gives up the place in the queue, or kills the process at work.
+
+        Raises `TPUError`: INVALID and NOT_FOUND for what is wrong with the request, TIMEOUT,
+        UNAVAILABLE if too many wait, INTERNAL if the process dies.
+        """
+        if len(body) > MAX_BODY:
+            raise TPUError(
+                f"The request has {len(body):,} bytes; {MAX_BODY:,} are allowed.", Reason.INVALID
+            )
+        worker = await self._turn(client)
+        healthy = False
+        try:
+            if worker is None:
+                worker = await _Worker.start(self._memory)
+            self._working.add(worker)
+            try:
+                if self._closed:
+                    raise _closing()
+                head, content = await asyncio.wait_for(worker.ask(name, body), self._seconds)
+            except asyncio.TimeoutError:
+                raise TPUError(
+                    f"The request took longer than {self._seconds:g} s and was ended.",
+                    Reason.TIMEOUT,
+                    "Ask for less, or compute it in a notebook with jaxkit.",
+                ) from None
+            except (EOFError, ConnectionError, ValueError) as error:
+                if self._closed:
+                    raise _closing() from None
+                raise TPUError(
+                    "The process that worked on the request died.",
+                    Reason.INTERNAL,
+                    "It may have run out of memory: ask for less.",
+                ) from error
+            healthy = not head.last
+        finally:
+            self._give_back(worker, healthy)
+        if head.reason is not None:
+            raise TPUError(head.message, head.reason, head.hint)
+        return Answer(content_type=head.content_type, body=content, headers=head.headers)
+
+    async def close(self) -> None:
+        """Ends all processes; requests that wait fail, running ones too."""
+        self._closed = True
+        for queue in self._queues.values():
+            for place in queue:
+                if not place.done():
+                    place.set_exception(_closing())
+        self._queues.clear()
+        for worker in self._idle:
+            self._end(worker)
+        self._idle.clear()
+        for worker in self._working:
+            worker.kill()  # whoever waits for it gives it back
+        await asyncio.wait_for(self._quiet.wait(), _START_SECONDS)
+        while self._ending:
+            await asyncio.wait(set(self._ending), timeout=10)
+
+    async def _turn(self, client: str) -> _Worker | None:
+        """Waits for a process: an idle one, or None for the right to start one."""
+        if self._closed:
+            raise _closing()
+        if sum(len(queue) for queue in self._queues.values()) >= self._may_wait:
+            raise TPUError(
+                "Too many requests are waiting.", Reason.UNAVAILABLE, "Try again in a moment."
+            )
+        place: asyncio.Future[_Worker | None] = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(client, deque()).append(place)
+        self._serve()
+        try:
+            return await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled() and place.exception() is None:
+                # The turn came in the same moment: hand it on.
+                self._give_back(place.result(), True)
+            raise
+
+    def _serve(self) -> None:
+        while self._queues and (self._idle or self._busy + len(self._idle) < self._most):
+            client, queue = next(iter(self._queues.items()))
+            place = queue.popleft()
+            # To the end of the line: the other clients come first.
+            del self._queues[client]
+            if queue:
+                self._queues[client] = queue
+            if place.done():
+                continue
+            self._busy += 1
+            self._quiet.clear()
+            worker = self._idle.pop() if self._idle else None
+            if worker is not None:
+                worker.rest(None)
+            place.set_result(worker)
+
+    def _give_back(self, worker: _Worker | None, healthy: bool) -> None:
+        self._busy -= 1
+        if worker is not None:
+            self._working.discard(worker)
+            if healthy and not self._closed:
+                self._idle.append(worker)
+                loop = asyncio.get_running_loop()
+                worker.rest(loop.call_later(self._idle_seconds, self._retire, worker))
+            else:
+                self._end(worker)
+        if not self._closed:
+            self._serve()
+        if not self._busy:
+            self._quiet.set()
+
+    def _retire(self, worker: _Worker) -> None:
+        if worker in self._idle:
+            self._idle.remove(worker)
+            self._end(worker)
+
+    def _end(self, worker: _Worker) -> None:
+        worker.kill()
+        task = asyncio.get_running_loop().create_task(worker.gone())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+
+class _Worker:
+    """One process; one request at a time."""
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process = process
+        self._stdin = process.stdin
+        self._stdout = process.stdout
+        self._timer: asyncio.TimerHandle | None = None
+
+    @classmethod
+    async def start(cls, memory_bytes: int) -> _Worker:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "jupyter_tpu.jaxkit.worker",
+            str(memory_bytes),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            env={
+                **clean_environment(),
+                "JAX_PLATFORMS": "cpu",
+                "JAX_ENABLE_COMPILATION_CACHE": "false",
+                # Few, small requests: threads would cost more than they bring.
+                "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+                "OMP_NUM_THREADS": "1",
+                "OPENBLAS_NUM_THREADS": "1",
+            },
+        )
+        worker = cls(process)
+        try:
+            head, _ = await asyncio.wait_for(worker._answer(), _START_SECONDS)
+            if not head.ready:
+                raise EOFError
+        except (EOFError, asyncio.TimeoutError) as error:
+            worker.kill()
+            await worker.gone()
+            raise TPUError(
+                "The worker process for JAX does not start.",
+                Reason.ENVIRONMENT,
+                "Is JAX installed beside the server? pip install 'jupyter-tpu[jax]'.",
+            ) from error
+        except BaseException:
+            worker.kill()
+            await worker.gone()
+            raise
+        return worker
+
+    async def ask(self, name: str, body: bytes) -> tuple[AnswerHead, bytes]:
+        self._stdin.write(pack(name.encode(), body))
+        await self._stdin.drain()
+        return await self._answer()
+
+    async def _answer(self) -> tuple[AnswerHead, bytes]:
+        head, body = lengths(await self._stdout.readexactly(LENGTHS), MAX_ANSWER)
+        text = await self._stdout.readexactly(head)
+        content = await self._stdout.readexactly(body) if body else b""
+        return msgspec.json.decode(text, type=AnswerHead), content
+
+    def rest(self, timer: asyncio.TimerHandle | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = timer
+
+    def kill(self) -> None:
+        self.rest(None)
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):  # it may just have ended
+                self._process.kill()
+
+    async def gone(self) -> None:
+        """Waits until the process has ended and its pipes are closed."""
+        self._stdin.close()
+        await self._process.wait()
+
+
+def _closing() -> TPUError:
+    return TPUError("The server is stopping.", Reason.INTERRUPTED)

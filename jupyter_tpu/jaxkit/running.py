@@ -1,0 +1,181 @@
+"""One process of ours, one request, one answer; watched from outside: time, memory, stop.
+
+A limit inside the process would not hold: compilers allocate in native code and end the process
+where Python would raise. Blocking: coroutines run it in a thread and set *stop*.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ..errors import Reason, TPUError
+from .frames import FrameTooLarge, read_frame, write_frame
+
+_TAIL = 64 << 10  # of stderr
+_ANSWER = 64 << 20
+_LOOK = 0.05  # seconds between looks at the process
+
+
+def run_watched(
+    module: str,
+    request: Callable[[Path], tuple[bytes, bytes]],
+    *,
+    what: str,
+    seconds: float,
+    memory_bytes: int,
+    environment: Callable[[Path], Mapping[str, str]],
+    stop: threading.Event | None = None,
+) -> bytes:
+    """Runs ``python -m module`` and returns the head of its answer.
+
+    *request*: head and body of the request, given a folder that lives as long as the process.
+    *what*: begins the messages ("Compiling for v6e-8"). Raises `TPUError`: TIMEOUT after *seconds*,
+    INVALID beyond *memory_bytes* of resident memory, CANCELLED when *stop* is set, INTERNAL if the
+    process ends without an answer. The process and all it started are gone on return.
+    """
+    with tempfile.TemporaryDirectory(
+        prefix="jupyter-tpu-", ignore_cleanup_errors=True
+    ) as temporary:
+        folder = Path(temporary)
+        head, body = request(folder)
+        process = subprocess.Popen(
+            [sys.executable, "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**clean_environment(), **environment(folder)},
+            start_new_session=True,
+        )
+        talk = _Talk(process, head, body)
+        try:
+            _watch(process, talk, what, seconds, memory_bytes, stop)
+        finally:
+            end(process)
+            talk.join()
+    if talk.answer is None:
+        raise _died(what, process.returncode, talk.tail())
+    return talk.answer[0]
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's variables without those that steer jax, libtpu or the loader."""
+    dropped = ("JAX_", "TPU_", "XLA_", "LIBTPU_LOG", "MEGASCALE_", "CLOUD_TPU", "LD_PRELOAD")
+    return {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process; 0 where that cannot be read (not Linux, or it is gone)."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kills the process's whole session and waits for it."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError, AttributeError):
+        process.kill()
+    process.wait(timeout=30)
+
+
+def _watch(
+    process: subprocess.Popen[bytes],
+    talk: _Talk,
+    what: str,
+    seconds: float,
+    memory_bytes: int,
+    stop: threading.Event | None,
+) -> None:
+    deadline = time.monotonic() + seconds
+    while not talk.done.wait(_LOOK):
+        if stop is not None and stop.is_set():
+            raise TPUError(f"{what} was cancelled.", Reason.CANCELLED)
+        if time.monotonic() > deadline:
+            raise TPUError(
+                f"{what} took longer than {seconds:g} s and was ended.",
+                Reason.TIMEOUT,
+                "Raise limits.seconds, or make the program smaller.",
+            )
+        if resident_bytes(process.pid) > memory_bytes:
+            raise TPUError(
+                f"{what} took more than {memory_bytes / 2**30:.1f} GiB of this machine's memory "
+                "and was ended.",
+                Reason.INVALID,
+                "Raise limits.memory_bytes if the machine has more.",
+            )
+
+
+class _Talk:
+    """The pipes of a process, each on a thread: none can fill up and stop the others."""
+
+    def __init__(self, process: subprocess.Popen[bytes], head: bytes, body: bytes) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self.answer: tuple[bytes, bytes] | None = None
+        self.done = threading.Event()
+        self._tail = bytearray()
+        jobs: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
+            (self._write, (process.stdin, head, body)),
+            (self._read, (process.stdout,)),
+            (self._drain, (process.stderr,)),
+        ]
+        self._threads = [
+            threading.Thread(target=job, args=arguments, daemon=True) for job, arguments in jobs
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def tail(self) -> str:
+        """The last lines of stderr."""
+        return self._tail.decode(errors="replace")
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join(timeout=10)
+
+    def _write(self, stream: BinaryIO, head: bytes, body: bytes) -> None:
+        try:
+            with stream:
+                write_frame(stream, head, body)
+        except OSError:
+            pass  # it ended before it had read all; its exit tells
+
+    def _read(self, stream: BinaryIO) -> None:
+        try:
+            with stream:
+                self.answer = read_frame(stream, _ANSWER)
+        except (EOFError, FrameTooLarge, OSError):
+            pass  # no answer; its exit tells
+        finally:
+            self.done.set()
+
+    def _drain(self, stream: BinaryIO) -> None:
+        with stream:
+            while chunk := stream.read1(1 << 16):  # type: ignore[attr-defined]
+                self._tail += chunk
+                del self._tail[:-_TAIL]
+
+
+def _died(what: str, status: int, tail: str) -> TPUError:
+    lines = [line.strip() for line in tail.splitlines() if line.strip()]
+    # Native code says why in a line of severity F; Python in its last line.
+    told = [line for line in lines if line[:1] == "F" and line[1:5].isdigit()] or lines[-1:]
+    how = f"signal {-status}" if status < 0 else f"status {status}"
+    return TPUError(
+        f"{what} failed: the process ended with {how}.",
+        Reason.INTERNAL,
+        f"It said: {told[0][:300]}" if told else "",
+    )

@@ -1,0 +1,201 @@
+"""Sampling on the CPU, from every distribution of ``jax.random``; placed afterwards.
+
+A TPU is slow at branching samplers (poisson, gamma), and small draws from Python cost a dispatch
+each: data, initial values and shuffles are better drawn on the host. The numbers are those that
+jax gives for the key, bit for bit.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from math import prod
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..errors import Reason, TPUError
+from .cpu import on_cpu
+from .keys import one_key
+from .programs import operations
+from .shapes import bits_of, checked_shape, dtype_name
+
+_NAMES = """
+ball bernoulli beta binomial bits categorical cauchy chisquare choice dirichlet
+double_sided_maxwell exponential f gamma generalized_normal geometric gumbel laplace loggamma
+logistic lognormal maxwell multinomial multivariate_normal normal orthogonal pareto permutation
+poisson rademacher randint rayleigh t triangular truncated_normal uniform wald weibull_min
+"""
+#: The distributions of jax.random; what the installed version lacks is left out.
+DISTRIBUTIONS = tuple(name for name in _NAMES.split() if hasattr(jax.random, name))
+
+#: Parameters that shape the program rather than being numbers in it.
+_STATIC = {"axis", "d", "dtype", "independent", "m", "method", "mode", "replace", "shape", "unroll"}
+#: Whole numbers that are static in these distributions (an array elsewhere).
+_STATIC_IN = {"orthogonal": {"n"}, "choice": {"a"}, "permutation": {"x"}}
+
+
+def sample(
+    distribution: str,
+    key: jax.Array,
+    shape: Sequence[int] | int | None = None,
+    *,
+    dtype: Any = None,
+    sharding: Any = None,
+    max_elements: int | None = None,
+    **parameters: Any,
+) -> jax.Array:
+    """Draws from ``jax.random.<distribution>`` on the CPU; bit for bit what jax gives there.
+
+    *shape*: None for what the parameters give. *parameters*: the distribution's own, by name
+    (``minval``, ``lam``, ``p``). *sharding*: a device or a sharding to put the result on; None
+    leaves it on the CPU. *max_elements*: refuses, before anything is computed, draws for which an
+    array of more elements would be made on the way.
+
+    Raises `TPUError` (INVALID) for unknown distributions and parameters, bad shapes and dtypes,
+    and values that jax refuses.
+    """
+    drawn = sample_on_cpu(distribution, key, shape, dtype, parameters, max_elements)
+    return drawn if sharding is None else jax.device_put(drawn, sharding)
+
+
+def sample_on_cpu(
+    distribution: str,
+    key: jax.Array,
+    shape: Any,
+    dtype: Any,
+    parameters: Mapping[str, Any],
+    max_elements: int | None = None,
+) -> jax.Array:
+    """`sample` with the parameters as a mapping, whose names are all the distribution's."""
+    with on_cpu() as cpu:
+        key = jax.device_put(one_key(key), cpu)
+        call, arrays = prepare(distribution, shape, dtype, parameters)
+        try:
+            if max_elements is not None:
+                _bound(largest_array(call, key, arrays), max_elements)
+            return call(key, **arrays)
+        except (TypeError, ValueError, OverflowError, MemoryError) as error:
+            raise _refused(distribution, error) from error
+        except jax.errors.JaxRuntimeError as error:
+            raise _refused(distribution, error) from error
+
+
+def prepare(
+    distribution: str, shape: Any, dtype: Any, parameters: Mapping[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """The function of a key and arrays that draws, and the arrays; everything checked by name."""
+    accepted = accepted_parameters(distribution)
+    unknown = sorted(set(parameters) - set(accepted))
+    if unknown:
+        own = ", ".join(name for name in accepted if name not in ("shape", "dtype"))
+        raise TPUError(
+            f"{distribution} has no parameter {unknown[0]!r}.",
+            Reason.INVALID,
+            f"Its parameters are: {own or 'none'}.",
+        )
+    static: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
+    if shape is not None:
+        if "shape" not in accepted:
+            raise TPUError(f"{distribution} takes no shape.", Reason.INVALID)
+        static["shape"] = checked_shape(shape)
+    if dtype is not None:
+        if "dtype" not in accepted:
+            raise TPUError(f"{distribution} takes no dtype.", Reason.INVALID)
+        if bits_of(dtype) == 64 and not jax.config.read("jax_enable_x64"):
+            raise TPUError(
+                f"{dtype_name(dtype)} needs jax_enable_x64; without it jax would give 32 bits.",
+                Reason.INVALID,
+            )
+        static["dtype"] = np.dtype(getattr(jax.numpy, dtype_name(dtype)))
+    for name, value in parameters.items():
+        if name in _STATIC or (name in _STATIC_IN.get(distribution, ()) and _whole(value)):
+            static[name] = value
+        else:
+            arrays[name] = _array(name, value)
+    missing = sorted(
+        name
+        for name, parameter in accepted.items()
+        if parameter.default is inspect.Parameter.empty and name not in {**static, **arrays}
+    )
+    if missing:
+        raise TPUError(f"{distribution} needs {' and '.join(missing)}.", Reason.INVALID)
+    return partial(getattr(jax.random, distribution), **static), arrays
+
+
+@cache
+def accepted_parameters(distribution: str) -> dict[str, inspect.Parameter]:
+    """The parameters of a distribution by name, without the key; `TPUError` where there is none."""
+    if distribution not in DISTRIBUTIONS:
+        raise TPUError(
+            f"There is no distribution {str(distribution)[:60]!r}.",
+            Reason.INVALID,
+            f"The distributions are {', '.join(DISTRIBUTIONS)}.",
+        )
+    found = inspect.signature(getattr(jax.random, distribution)).parameters
+    return {name: found[name] for name in found if name not in ("key", "out_sharding")}
+
+
+def largest_array(call: Any, key: jax.Array, arrays: Mapping[str, Any]) -> int:
+    """Elements of the largest array made while drawing, found without drawing.
+
+    The result alone says too little: one number chosen without replacement out of 10**9 shuffles
+    them all.
+    """
+    signature = (
+        call.func.__name__,
+        tuple(sorted((name, str(value)) for name, value in call.keywords.items())),
+        str(jax.typeof(key)),
+        tuple((name, str(jax.typeof(value))) for name, value in sorted(arrays.items())),
+    )
+    if signature not in _LARGEST:
+        if len(_LARGEST) > 1000:
+            _LARGEST.clear()
+        _LARGEST[signature] = _measure(call, key, arrays)
+    return _LARGEST[signature]
+
+
+#: What `largest_array` found, by all that it depends on: tracing takes longer than a small draw.
+_LARGEST: dict[Any, int] = {}
+
+
+def _measure(call: Any, key: jax.Array, arrays: Mapping[str, Any]) -> int:
+    jaxpr = jax.make_jaxpr(call)(key, **arrays)
+    made = [variable.aval for step in operations(jaxpr.jaxpr) for variable in step.outvars]
+    return max((prod(getattr(aval, "shape", ())) for aval in [*made, *jaxpr.out_avals]), default=0)
+
+
+def _bound(elements: int, most: int) -> None:
+    if elements > most:
+        raise TPUError(
+            f"This draw makes an array of {elements:,} elements; {most:,} are allowed here.",
+            Reason.INVALID,
+            "Draw it in parts, or in a notebook with jaxkit.sample.",
+        )
+
+
+def _array(name: str, value: Any) -> Any:
+    if isinstance(value, (jax.Array, np.ndarray, bool, int, float)):
+        return value
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, OverflowError):
+        array = None
+    if array is None or array.dtype.kind not in "biuf":
+        raise TPUError(
+            f"{name} has to be a number or a list of numbers of equal lengths.", Reason.INVALID
+        )
+    # What jax makes of a Python list: 32 bits unless x64 is on.
+    return jax.numpy.asarray(array)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _refused(distribution: str, error: Exception) -> TPUError:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return TPUError(f"jax refuses this {distribution}: {lines[0][:300]}", Reason.INVALID)

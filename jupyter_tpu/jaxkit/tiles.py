@@ -1,0 +1,168 @@
+"""How arrays lie in the HBM of a TPU: tiles, and what they waste.
+
+A TPU stores an array in tiles of rows of 128 elements. The dimension that varies fastest is padded
+to a multiple of 128, the next one to the tile's rows: as many as the dimension has, rounded up to
+a power of two, at most 8, and at least what makes a tile the smallest the memory knows (1024
+bytes on v2 and v3, 512 later). From v4 on, tiles of 8-bit elements have 32 rows where that divides
+the dimension, those of 4-bit ones 64. Which two dimensions are the fast ones is the compiler's
+choice: the pair with the least padding. Vectors of arrays take tiles of up to 1024 elements.
+
+Read from the layouts that the compiler of libtpu 0.0.42 gives the arguments of programs; the tests
+compare with what it said. Inside a program the compiler may choose otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+from ..errors import Reason, TPUError
+from .models import Tiling, TilingTable
+from .shapes import bits_of, checked_shape, dtype_name, flat_shapes
+
+#: Generation -> bytes of the smallest tile.
+_GRANULE = {"v2": 1024, "v3": 1024, "v4": 512, "v5e": 512, "v5p": 512, "v6e": 512, "tpu7x": 512}
+GENERATIONS = tuple(_GRANULE)
+_LANES = 128
+
+
+class Layout(NamedTuple):
+    """Dimensions from the fastest on, the tile (rows, lanes or lanes alone), bits an element."""
+
+    order: tuple[int, ...]
+    tile: tuple[int, ...]
+    bits: int
+    #: Elements that share 32 bits, as the compiler writes it after the tile; 1: none.
+    packing: int
+    padded: int  # elements
+
+
+def padded_bytes(shape: Sequence[int], dtype: Any = "float32", generation: str = "v5e") -> int:
+    """Bytes that an array of *shape* and *dtype* takes in the HBM of a TPU of *generation*.
+
+    Raises `TPUError` (INVALID) for shapes that are not whole, non-negative numbers, for unknown
+    dtypes and for unknown generations.
+    """
+    sizes = checked_shape(shape)
+    return _bytes(layout(sizes, dtype, generation), dtype)
+
+
+def tiling(
+    shape: Sequence[int], dtype: Any = "float32", generation: str = "v5e", *, name: str = ""
+) -> Tiling:
+    """Layout, bytes, padding, and the shape that would fill the same tiles."""
+    sizes = checked_shape(shape)
+    where = layout(sizes, dtype, generation)
+    unpadded = -(-prod(sizes) * bits_of(dtype) // 8)
+    padded = _bytes(where, dtype)
+    return Tiling(
+        name=name,
+        shape=list(sizes),
+        dtype=dtype_name(dtype),
+        generation=generation,
+        layout=_written(where, bits_of(dtype)),
+        bytes=unpadded,
+        padded_bytes=padded,
+        waste=padded - unpadded,
+        full_shape=list(_full(sizes, where)),
+    )
+
+
+def tiling_table(tree: Any, generation: str = "v5e") -> TilingTable:
+    """`tiling` of every array of *tree* (arrays, shapes or (shape, dtype) pairs), worst first."""
+    rows = [tiling(shape, dtype, generation, name=name) for name, shape, dtype in flat_shapes(tree)]
+    rows.sort(key=lambda row: -row.waste)
+    return TilingTable(
+        generation=generation,
+        arrays=rows,
+        bytes=sum(row.bytes for row in rows),
+        padded_bytes=sum(row.padded_bytes for row in rows),
+    )
+
+
+def layout(sizes: tuple[int, ...], dtype: Any, generation: str) -> Layout:
+    """The compiler's layout of an argument of that shape."""
+    granule = _GRANULE.get(generation)
+    if granule is None:
+        raise TPUError(
+            f"There is no TPU generation {generation!r}.",
+            Reason.INVALID,
+            f"The generations are {', '.join(GENERATIONS)}.",
+        )
+    bits = bits_of(dtype)
+    bits = min(bits, 32)  # complex64 and the 64-bit types are planes of 32 bits
+    old = granule == 1024
+    if bits < 8 and old:
+        bits = 8  # v2 and v3 do not pack
+    packing = granule * 8 // (_LANES * bits)  # rows of the smallest tile
+    if 0 in sizes:
+        return Layout(tuple(reversed(range(len(sizes)))), (), bits, 1, 0)
+    shared = max(1, 32 // bits)
+    if not sizes:
+        return Layout((), (_LANES * packing,), bits, 1, _LANES * packing)
+    if len(sizes) == 1:
+        lanes = min(1024, max(_LANES * packing, _LANES * _power(-(-sizes[0] // _LANES))))
+        return Layout((0,), (lanes,), bits, shared, _up(sizes[0], lanes))
+    tall = 0 if old else {8: 32, 4: 64}.get(bits, 0)
+
+    def rows(size: int) -> int:
+        if tall and size % tall == 0:
+            return tall
+        return max(packing, min(8, _power(size)))
+
+    padded, _, lane, row = min(_candidates(sizes, rows))
+    rest = (axis for axis in reversed(range(len(sizes))) if axis not in (lane, row))
+    return Layout((lane, row, *rest), (rows(sizes[row]), _LANES), bits, shared, padded)
+
+
+def _candidates(sizes: tuple[int, ...], rows: Any) -> Iterator[tuple[int, int, int, int]]:
+    """(padded elements, preference, lane axis, row axis): row-major first, then later axes."""
+    total, last = prod(sizes), len(sizes) - 1
+    usual = (last, last - 1)
+    pairs = [(a, b) for a in range(last, -1, -1) for b in range(last, -1, -1) if a != b]
+    pairs.sort(key=lambda pair: (pair != usual, -pair[0], -pair[1]))
+    # The compiler's own order of preference among equals; only few axes can matter.
+    for preference, (lane, row) in enumerate(pairs):
+        padded = (
+            total
+            // sizes[lane]
+            // sizes[row]
+            * _up(sizes[lane], _LANES)
+            * _up(sizes[row], rows(sizes[row]))
+        )
+        yield padded, preference, lane, row
+
+
+def _bytes(where: Layout, dtype: Any) -> int:
+    planes = max(1, bits_of(dtype) // 32)
+    return where.padded * where.bits * planes // 8
+
+
+def _full(sizes: tuple[int, ...], where: Layout) -> tuple[int, ...]:
+    full = list(sizes)
+    for axis, multiple in zip(where.order, reversed(where.tile), strict=False):
+        full[axis] = _up(sizes[axis], multiple)
+    return tuple(full)
+
+
+def _written(where: Layout, bits: int) -> str:
+    order = ",".join(str(axis) for axis in where.order)
+    if not where.tile:
+        return f"{{{order}}}"
+    text = f"T({','.join(str(size) for size in where.tile)})"
+    if where.packing > 1:
+        if len(where.tile) == 1:
+            text += f"({_LANES})"
+        text += f"({where.packing},1)"
+    if bits < where.bits or bits >= 8:
+        return f"{{{order}:{text}}}"
+    return f"{{{order}:{text}E({bits})}}"
+
+
+def _up(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple
+
+
+def _power(size: int) -> int:
+    return 1 << (size - 1).bit_length() if size > 1 else 1

@@ -1,0 +1,109 @@
+"""What the catalog's types are to the TPU's compiler, and what a program may use of their memory.
+
+The compiler is asked for a topology by generation, shape and chips per host: "v5litepod-8" is
+``v5e:2x4`` with all eight chips on one host, where ``v5e:2x4`` alone would mean two. The usable
+memory is what libtpu 0.0.42 itself states when a program does not fit.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from msgspec import Struct
+
+from ..catalog import AcceleratorType, UnknownType, accelerator_type
+from ..errors import Reason, TPUError
+
+#: GiB of HBM a program may use on one device (v4: a megacore of two; tpu7x: a core).
+_USABLE_GIB = {
+    "v2": 7.48,
+    "v3": 15.48,
+    "v4": 30.75,
+    "v5e": 15.75,
+    "v5p": 95.73,
+    "v6e": 31.24,
+    "tpu7x": 94.74,
+}
+
+#: List prices in USD per chip and hour, on demand, in the cheapest zone noted; read 2024-12-23 from
+#: public price lists. Good for an order of types by cost, not for a bill.
+LIST_PRICES = {"v2": 1.24, "v3": 2.20, "v4": 3.22, "v5e": 1.20, "v5p": 4.20, "v6e": 2.70}
+PRICES_READ = "2024-12-23"
+
+
+class Topology(Struct, kw_only=True, frozen=True):
+    """A TPU as its compiler knows it."""
+
+    type: str
+    generation: str
+    name: str  # "v5e:2x4"
+    options: dict[str, Any]  # for jax.experimental.topologies.get_topology_desc
+    devices: int
+    hosts: int
+    hbm_bytes: int  # usable, per device
+
+
+def topology(name: str) -> Topology:
+    """The topology of the catalog's type *name*, or of "tpu7x-<chips' bounds>" such as tpu7x-2x2x1.
+
+    TPU7x is not rented through the Cloud TPU API and so not in the catalog, but the compiler knows
+    it. Raises `TPUError` (INVALID) with near names.
+    """
+    if isinstance(name, str) and name.startswith("tpu7x-"):
+        return _tpu7x(name)
+    kind = known_type(name)
+    options: dict[str, Any] = {}
+    if kind.generation in ("v5e", "v6e"):
+        options["chips_per_host_bounds"] = _host_bounds(kind.chips_per_host)
+    elif kind.generation == "v4":
+        options["chip_config_name"] = "megacore"
+    return Topology(
+        type=kind.name,
+        generation=kind.generation,
+        name=f"{kind.generation}:{kind.topology}",
+        options=options,
+        devices=kind.devices,
+        hosts=kind.hosts,
+        hbm_bytes=usable_hbm(kind.generation),
+    )
+
+
+def known_type(name: str) -> AcceleratorType:
+    """The catalog's type, or a `TPUError` (INVALID) that suggests near names."""
+    try:
+        return accelerator_type(name)
+    except UnknownType as error:
+        raise TPUError(str(error), Reason.INVALID) from None
+
+
+def usable_hbm(generation: str) -> int:
+    """Bytes of HBM that a program may use on one device of *generation*."""
+    return int(_USABLE_GIB[generation] * 2**30)
+
+
+def price(kind: AcceleratorType) -> float:
+    """USD per hour for all chips, from `LIST_PRICES`."""
+    return LIST_PRICES.get(kind.generation, float("inf")) * kind.chips
+
+
+def _host_bounds(chips: int) -> tuple[int, int, int]:
+    return {1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 4, 1)}[chips]
+
+
+def _tpu7x(name: str) -> Topology:
+    sides = name.removeprefix("tpu7x-").split("x")
+    if not all(side.isdigit() and 0 < int(side) <= 24 for side in sides) or len(sides) != 3:
+        raise TPUError(
+            f"There is no TPU type {name!r}.", Reason.INVALID, "Write TPU7x as tpu7x-2x2x1."
+        )
+    chips = prod(int(side) for side in sides)
+    return Topology(
+        type=name,
+        generation="tpu7x",
+        name=f"tpu7x:{'x'.join(sides)}",
+        options={},
+        devices=2 * chips,
+        hosts=max(1, chips // 4),
+        hbm_bytes=usable_hbm("tpu7x"),
+    )

@@ -1,0 +1,131 @@
+"""Looking at trees of parameters, and saying which of them learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from math import prod
+from typing import Any
+
+import jax
+from msgspec import Struct
+
+from ..errors import Reason, TPUError
+from .shapes import bits_of
+from .tables import html_table, size_text, text_table
+
+
+def freeze_mask(
+    params: Any,
+    frozen: str | Sequence[str] | Callable[[str, Any], bool],
+    *,
+    frozen_label: Any = "freeze",
+    other_label: Any = "train",
+) -> Any:
+    """A tree like *params* of labels "freeze" and "train", for ``optax.multi_transform``.
+
+    *frozen*: patterns of paths (``"a/x1"``, ``"encoder/*"``; ``*`` crosses slashes, a branch's own
+    path means all of it), or a function of path and array. A pattern that matches nothing is an
+    error: it would train what was meant to stay. ``frozen_label=True, other_label=False`` gives a
+    boolean mask.
+    """
+    patterns = [frozen] if isinstance(frozen, str) else frozen
+    used: set[str] = set()
+
+    def label(path: Any, leaf: Any) -> Any:
+        name = path_name(path)
+        if callable(patterns):
+            hit = bool(patterns(name, leaf))
+        else:
+            hits = [
+                pattern
+                for pattern in patterns
+                if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*")
+            ]
+            used.update(hits)
+            hit = bool(hits)
+        return frozen_label if hit else other_label
+
+    labels = jax.tree_util.tree_map_with_path(label, params)
+    if not callable(patterns):
+        idle = [pattern for pattern in patterns if pattern not in used]
+        if idle:
+            names = [path_name(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+            raise TPUError(
+                f"Nothing in the parameters matches {idle[0]!r}.",
+                Reason.INVALID,
+                f"Their paths are {', '.join(names[:12])}{' …' if len(names) > 12 else ''}.",
+            )
+    return labels
+
+
+def tree_shapes(tree: Any) -> Any:
+    """*tree* with every array replaced by its shape."""
+    return jax.tree.map(lambda leaf: tuple(getattr(leaf, "shape", ())), tree)
+
+
+class TreeSummary(Struct, kw_only=True):
+    """What `tree_summary` returns; prints as a table, in a notebook as one of HTML."""
+
+    #: (path, dtype, shape, elements, bytes, where)
+    rows: list[tuple[str, str, tuple[int, ...], int, int, str]]
+    elements: int
+    bytes: int
+
+    _HEADS = ("", "dtype", "shape", "elements", "size", "where")
+
+    def __str__(self) -> str:
+        return text_table(self._HEADS, self._cells())
+
+    def _repr_html_(self) -> str:
+        return html_table(self._HEADS, self._cells())
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        cells = [
+            (path, dtype, "×".join(map(str, shape)) or "()", f"{count:,}", size_text(size), where)
+            for path, dtype, shape, count, size, where in self.rows
+        ]
+        total = f"{len(self.rows)} arrays"
+        return [*cells, (total, "", "", f"{self.elements:,}", size_text(self.bytes), "")]
+
+
+def tree_summary(tree: Any) -> TreeSummary:
+    """Every array of *tree* by path, with dtype, shape, elements, bytes and where it lives.
+
+    Works for arrays of jax, numpy and torch and for ``jax.eval_shape``'s; bytes are those of the
+    whole array, once, without a TPU's padding (`tiling_table` has that).
+    """
+    rows: list[tuple[str, str, tuple[int, ...], int, int, str]] = []
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        shape = tuple(int(size) for size in getattr(leaf, "shape", ()))
+        if not hasattr(leaf, "dtype"):
+            rows.append((path_name(path), type(leaf).__name__, (), 1, 0, ""))
+            continue
+        size = _bytes(leaf, shape)
+        rows.append((path_name(path), str(leaf.dtype), shape, prod(shape), size, _where(leaf)))
+    return TreeSummary(
+        rows=rows, elements=sum(row[3] for row in rows), bytes=sum(row[4] for row in rows)
+    )
+
+
+def path_name(path: Any) -> str:
+    """A path of ``jax.tree_util`` as "a/b/0"."""
+    return jax.tree_util.keystr(path, simple=True, separator="/")
+
+
+def _bytes(leaf: Any, shape: tuple[int, ...]) -> int:
+    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return prod(shape) * jax.random.key_data(jax.random.key(0)).nbytes
+    dtype = str(leaf.dtype).removeprefix("torch.")
+    return -(-prod(shape) * bits_of(dtype) // 8)
+
+
+def _where(leaf: Any) -> str:
+    if not isinstance(leaf, jax.Array):
+        return type(leaf).__module__.split(".")[0]
+    devices = leaf.sharding.device_set
+    if len(devices) == 1:
+        return str(next(iter(devices)))
+    how = "copies" if leaf.is_fully_replicated else "shards"
+    spec = getattr(leaf.sharding, "spec", None)
+    return f"{len(devices)} devices, {how if spec is None or how == 'copies' else spec}"
