@@ -1,0 +1,135 @@
+import { CommandRegistry } from '@lumino/commands';
+import { beforeEach, expect, it, vi } from 'vitest';
+
+import { Actions } from '../actions';
+import { IKernel } from '../api';
+import { ConnectForm } from '../connectForm';
+import { CreateForm } from '../createForm';
+import { confirmLoss } from '../dialogs';
+import { PanelView } from '../view';
+import {
+  anOperation,
+  Answer,
+  aTPU,
+  connectedTPU,
+  openModel,
+  TestServer,
+  trans
+} from './server';
+
+vi.mock('../dialogs', () => ({ confirmLoss: vi.fn() }));
+
+const ask = vi.mocked(confirmLoss);
+const TPU = 'tpus/us-central1-a~my-tpu';
+const kernel: IKernel = {
+  id: 'k1',
+  tpu: 'my-tpu',
+  zone: 'us-central1-a',
+  environment: 'default',
+  state: 'busy',
+  pid: 1,
+  started: '',
+  last_activity: '',
+  attached: true,
+  notebook: 'work/Untitled.ipynb'
+};
+
+beforeEach(() => {
+  ask.mockReset();
+  ask.mockResolvedValue(true);
+});
+
+async function openActions(answers: { [call: string]: Answer }): Promise<{
+  actions: Actions;
+  server: TestServer;
+  shutDown: string[][];
+}> {
+  const { model, server } = await openModel(answers);
+  const shutDown: string[][] = [];
+  const actions = new Actions(
+    model,
+    new CreateForm(model),
+    new ConnectForm(model),
+    new PanelView(),
+    new CommandRegistry(),
+    async kernels => {
+      shutDown.push(kernels);
+      return kernels;
+    },
+    trans
+  );
+  return { actions, server, shutDown };
+}
+
+it('asks before a delete, even where no kernel runs', async () => {
+  ask.mockResolvedValue(false);
+  const { actions, server } = await openActions({});
+  await actions.act('delete', aTPU());
+  expect(ask).toHaveBeenCalledOnce();
+  expect(server.count(`DELETE ${TPU}`)).toBe(0);
+});
+
+it('names the kernels that end, and shuts them down here first', async () => {
+  const { actions, server, shutDown } = await openActions({
+    [`GET ${TPU}/kernels`]: [200, [kernel]],
+    [`DELETE ${TPU}`]: [202, anOperation({ kind: 'delete' })]
+  });
+  const tpu = connectedTPU({ kernels: 1 });
+  await actions.act('delete', tpu);
+  expect(ask).toHaveBeenCalledWith('delete', tpu, [kernel], trans);
+  expect(shutDown).toEqual([['k1']]);
+  expect(server.calls[server.calls.length - 1].body).toEqual({
+    end_kernels: true
+  });
+});
+
+it('stops without a question where nothing is lost', async () => {
+  const { actions, server } = await openActions({
+    [`GET ${TPU}/kernels`]: [200, []],
+    [`POST ${TPU}/stop`]: [202, anOperation({ kind: 'stop' })]
+  });
+  await actions.act('stop', connectedTPU());
+  expect(ask).not.toHaveBeenCalled();
+  expect(server.calls[server.calls.length - 1].body).toEqual({
+    end_kernels: false
+  });
+});
+
+it('asks again when a kernel was started since the question', async () => {
+  let kernels: IKernel[] = [];
+  const { actions, server } = await openActions({
+    [`GET ${TPU}/kernels`]: () => [200, kernels],
+    [`DELETE ${TPU}`]: ({ body }) => {
+      kernels = [kernel];
+      return (body as { end_kernels: boolean }).end_kernels
+        ? [202, anOperation({ kind: 'delete' })]
+        : [409, { message: 'One runs.', reason: 'KERNELS_RUNNING', hint: '' }];
+    }
+  });
+  const tpu = connectedTPU();
+  await actions.act('delete', tpu);
+  expect(ask.mock.calls.map(call => call[2])).toEqual([[], [kernel]]);
+  expect(server.count(`DELETE ${TPU}`)).toBe(2);
+  expect(actions.model.failure(tpu)).toBeUndefined();
+});
+
+it('does not let the user wait for kernels that cannot be asked for', async () => {
+  ask.mockResolvedValue(false);
+  const { actions, server } = await openActions({});
+  const tpu = connectedTPU({ connection: 'reconnecting', kernels: 3 });
+  await actions.act('stop', tpu);
+  expect(ask).toHaveBeenCalledWith('stop', tpu, null, trans);
+  expect(server.count(`GET ${TPU}/kernels`)).toBe(0);
+});
+
+it('connects again with the environment that was not finished', async () => {
+  const { actions, server } = await openActions({
+    [`POST ${TPU}/connect`]: [202, anOperation()]
+  });
+  const [environment] = connectedTPU().environments;
+  const failed = { ...environment, name: 'mine', state: 'failed' as const };
+  await actions.act('connect', aTPU({ environments: [failed] }));
+  expect(server.calls[server.calls.length - 1].body).toEqual({
+    environment: 'mine'
+  });
+});

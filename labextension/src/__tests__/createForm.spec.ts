@@ -1,0 +1,141 @@
+import { describe, expect, it } from 'vitest';
+
+import { CreateForm } from '../createForm';
+import {
+  anOperation,
+  Answer,
+  aTPU,
+  openModel,
+  TestServer,
+  trans
+} from './server';
+
+async function openForm(
+  answers: { [call: string]: Answer } = {}
+): Promise<{ form: CreateForm; server: TestServer }> {
+  const { model, server } = await openModel(answers);
+  await model.loadCatalog();
+  return { form: new CreateForm(model), server };
+}
+
+const ONE = { 'GET tpus': [200, { tpus: [aTPU()], problem: null }] as Answer };
+
+describe('CreateForm', () => {
+  it('suggests what most want, in the usual zone', async () => {
+    const { form } = await openForm();
+    expect(form.fields).toMatchObject({
+      name: 'my-tpu',
+      type: 'v5litepod-8',
+      zone: 'us-central1-a',
+      version: 'v2-alpha-tpuv5-lite',
+      connect: true
+    });
+  });
+
+  it('suggests a name that is not taken', async () => {
+    const { form } = await openForm(ONE);
+    expect(form.fields.name).toBe('my-tpu-2');
+  });
+
+  it.each([
+    ['', 'Give it a name.'],
+    ['My-tpu', 'Start with a lower-case letter.'],
+    ['9lives', 'Start with a lower-case letter.'],
+    ['my_tpu', 'Use lower-case letters, digits and hyphens only.'],
+    ['my-tpu-', 'End with a letter or a digit.'],
+    ['a'.repeat(41), 'Use at most 40 characters; these are 41.'],
+    ['my-tpu', 'There is a TPU of this name in us-central1-a.'],
+    ['a', ''],
+    ['a'.repeat(40), '']
+  ])('says of the name %j: %j', async (name, problem) => {
+    const { form } = await openForm(ONE);
+    form.set('name', name);
+    expect(form.nameProblem(trans)).toBe(problem);
+  });
+
+  it('allows a name that is taken in another zone', async () => {
+    const { form } = await openForm(ONE);
+    form.set('name', 'my-tpu');
+    form.set('zone', 'us-west4-a');
+    expect(form.nameProblem(trans)).toBe('');
+  });
+
+  it('offers the zones of the type and its image', async () => {
+    const { form } = await openForm();
+    form.set('zone', 'us-west4-a');
+    form.set('version', 'edited');
+    form.set('type', 'v4-32');
+    expect(form.zones).toEqual(['us-central2-b']);
+    expect(form.awayFromHome).toBe(true);
+    expect(form.fields).toMatchObject({
+      zone: 'us-central2-b',
+      version: 'tpu-ubuntu2204-base'
+    });
+    form.set('version', '');
+    expect(form.fields.version).toBe('');
+  });
+
+  it('groups types by generation', async () => {
+    const { form } = await openForm();
+    expect(
+      form.generations.map(([name, types]) => [name, types.length])
+    ).toEqual([
+      ['v4', 1],
+      ['v5e', 1]
+    ]);
+  });
+
+  it('asks for what was filled in and is empty afterwards', async () => {
+    const { form, server } = await openForm({
+      'POST tpus': [202, anOperation({ kind: 'create', tpu: 'mine' })]
+    });
+    form.set('name', 'mine');
+    form.set('tier', 'spot');
+    form.set('packages', 'flax\noptax, \n');
+    expect(await form.submit()).toMatchObject({ id: 'o1' });
+    expect(server.calls.find(call => call.method === 'POST')?.body).toEqual({
+      name: 'mine',
+      type: 'v5litepod-8',
+      zone: 'us-central1-a',
+      version: 'v2-alpha-tpuv5-lite',
+      tier: 'spot',
+      network: null,
+      subnetwork: null,
+      connect: { packages: ['flax', 'optax'] }
+    });
+    expect(form.fields.name).toBe('my-tpu');
+  });
+
+  it('keeps all input when the server refuses, and says why', async () => {
+    const { form } = await openForm({
+      'POST tpus': [
+        400,
+        { message: 'No such image.', reason: 'INVALID', hint: 'Leave it.' }
+      ]
+    });
+    form.set('name', 'mine');
+    form.set('version', 'nope');
+    form.set('connect', false);
+    const before = form.fields;
+    expect(await form.submit()).toBeNull();
+    expect(form.failure?.message).toBe('No such image.');
+    expect(form.fields).toEqual(before);
+    expect(form.submitting).toBe(false);
+  });
+
+  it('is filled from an earlier wish for another try', async () => {
+    const { form } = await openForm();
+    const wanted = {
+      name: 'again',
+      type: 'v4-32',
+      zone: 'us-central2-b',
+      version: 'v',
+      tier: 'spot' as const,
+      network: 'n',
+      subnetwork: null,
+      connect: null
+    };
+    form.fill(wanted);
+    expect(form.wanted).toEqual(wanted);
+  });
+});

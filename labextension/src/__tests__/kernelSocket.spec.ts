@@ -1,0 +1,190 @@
+import { KernelMessage, ServerConnection } from '@jupyterlab/services';
+import { afterEach, expect, it, vi } from 'vitest';
+
+import { Places } from '../kernels/places';
+import { keepingSocket, Presence } from '../kernels/socket';
+
+const URL = 'ws://localhost/api/kernels/k/channels?session_id=me';
+const { serializer } = ServerConnection.makeSettings();
+const V1 = 'v1.kernel.websocket.jupyter.org';
+
+/** Sockets that do what the test says. */
+class TestSocket {
+  static made: TestSocket[] = [];
+  onopen: ((event: Event) => void) | null = null;
+  onclose: ((event: CloseEvent) => void) | null = null;
+  onmessage: ((event: MessageEvent) => void) | null = null;
+  sent: (string | ArrayBuffer)[] = [];
+  protocol = V1;
+
+  constructor(readonly url: string) {
+    TestSocket.made.push(this);
+  }
+
+  send(data: string | ArrayBuffer): void {
+    this.sent.push(data);
+  }
+
+  close(): void {}
+
+  open(at: number, requests: object[] = []): void {
+    this.onopen?.(new Event('open'));
+    this.say({ at, requests });
+  }
+
+  refuse(code = 1006): void {
+    this.onclose?.(new CloseEvent('close', { code }));
+  }
+
+  say(words: object): void {
+    const data = JSON.stringify({ jupyter_tpu: words });
+    this.onmessage?.(new MessageEvent('message', { data }));
+  }
+
+  /** A line of output as our server sends it. */
+  bring(number: number, parent = 'r', replayed = false): void {
+    const msg = KernelMessage.createMessage<KernelMessage.IStreamMsg>({
+      msgType: 'stream',
+      channel: 'iopub',
+      session: 'kernel',
+      msgId: `said-${number}`,
+      content: { name: 'stdout', text: `${number}\n` },
+      parentHeader: { msg_id: parent } as never,
+      metadata: { jupyter_tpu: { number, replayed } }
+    });
+    const data = serializer.serialize(msg, V1);
+    this.onmessage?.(new MessageEvent('message', { data }));
+  }
+}
+
+function page(presence: Presence = 'there') {
+  const places = new Places();
+  const shown: string[] = [];
+  const closes: number[] = [];
+  const Kept = keepingSocket(TestSocket as never, {
+    places,
+    isOurs: kernelId => kernelId === 'k',
+    presence: async () => presence
+  });
+  const connect = (url = URL) => {
+    const socket = new Kept(url, [V1]);
+    socket.onmessage = ({ data }) => {
+      const message = serializer.deserialize(data as ArrayBuffer, V1);
+      shown.push((message.content as { text: string }).text.trim());
+    };
+    socket.onclose = ({ code }) => closes.push(code);
+    return socket;
+  };
+  return { places, shown, closes, connect };
+}
+
+const last = () => TestSocket.made[TestSocket.made.length - 1];
+
+afterEach(() => {
+  TestSocket.made = [];
+  vi.useRealTimers();
+});
+
+it('leaves the sockets of other kernels and services alone', () => {
+  const { connect } = page();
+  for (const url of [
+    URL.replace('kernels/k/', 'kernels/other/'),
+    'ws://localhost/api/events/subscribe'
+  ]) {
+    expect(connect(url)).toBeInstanceOf(TestSocket);
+    expect(last().url).toBe(url);
+  }
+});
+
+it('hands on each message once, whatever the server sends again', () => {
+  const { connect, shown } = page();
+  connect();
+  expect(last().url).toBe(`${URL}&jupyter_tpu_seen=`);
+  last().open(3);
+  [4, 5, 6].forEach(number => last().bring(number));
+  last().refuse();
+  connect();
+  expect(last().url).toBe(`${URL}&jupyter_tpu_seen=6`);
+  last().open(6);
+  [5, 6, 7].forEach(number => last().bring(number));
+  expect(shown).toEqual(['4', '5', '6', '7']);
+});
+
+it('acknowledges what came, in time', () => {
+  vi.useFakeTimers();
+  const { connect } = page();
+  connect();
+  last().open(0);
+  last().bring(1);
+  expect(last().sent).toEqual([]);
+  vi.advanceTimersByTime(200);
+  expect(last().sent).toEqual(['{"jupyter_tpu":{"seen":1}}']);
+  for (let number = 2; number <= 65; number++) {
+    last().bring(number);
+  }
+  expect(last().sent[1]).toBe('{"jupyter_tpu":{"seen":65}}');
+});
+
+it('stays connecting while there is no server, and is there soon after it', async () => {
+  vi.useFakeTimers();
+  const { connect, closes } = page('there');
+  const socket = connect();
+  last().refuse();
+  expect(closes).toEqual([]);
+  expect(socket.readyState).toBe(0);
+  await vi.advanceTimersByTimeAsync(200);
+  expect(TestSocket.made.length).toBe(2);
+  last().open(0);
+  expect(socket.readyState).toBe(1);
+});
+
+it('tells JupyterLab when the server has no such kernel', async () => {
+  vi.useFakeTimers();
+  const { connect, closes } = page('gone');
+  connect();
+  last().refuse();
+  await vi.advanceTimersByTimeAsync(200);
+  expect(closes).toEqual([1006]);
+  expect(TestSocket.made.length).toBe(1);
+});
+
+it('does not take a server that goes away for an end', () => {
+  const { connect, closes } = page();
+  connect();
+  last().open(0);
+  last().refuse(1001);
+  expect(closes).toEqual([1006]);
+});
+
+it('shows a request that it asked for again whole and in order, over breaks too', () => {
+  const { connect, shown, places } = page();
+  const offers: string[] = [];
+  places.offered.connect((_, { clientId, requests }) => {
+    offers.push(clientId, ...requests.map(({ id }) => id));
+  });
+  const first = connect();
+  last().open(10, [{ id: 'r', cell: 'c', count: null }]);
+  expect(offers).toEqual(['me', 'r']);
+  const request = serializer.serialize(
+    KernelMessage.createMessage<KernelMessage.IExecuteRequestMsg>({
+      msgType: 'execute_request',
+      channel: 'shell',
+      session: 'me',
+      msgId: 'r',
+      content: { code: '' }
+    }),
+    V1
+  ) as ArrayBuffer;
+  first.send(request);
+  last().bring(11); // on its way before the server saw the request
+  [8, 9].forEach(number => last().bring(number, 'r', true));
+  last().refuse();
+
+  connect();
+  last().open(11);
+  expect(last().sent).toEqual([request]);
+  [8, 9, 10, 11].forEach(number => last().bring(number, 'r', true));
+  last().say({ replayed: 'r' });
+  [12, 13].forEach(number => last().bring(number));
+  expect(shown).toEqual(['8', '9', '10', '11', '12', '13']);
+});

@@ -1,0 +1,345 @@
+import { CommandRegistry } from '@lumino/commands';
+import { Widget } from '@lumino/widgets';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+
+import { Actions } from '../actions';
+import { IOperation, IProblem } from '../api';
+import { addCommands } from '../commands';
+import { TPUPanel } from '../components/panel';
+import { StatusItem } from '../components/status';
+import { ConnectForm } from '../connectForm';
+import { CreateForm } from '../createForm';
+import { TPUModel } from '../model';
+import { PanelView } from '../view';
+import {
+  anOperation,
+  Answer,
+  aTPU,
+  connectedTPU,
+  openModel,
+  TestChanges,
+  TestServer,
+  trans
+} from './server';
+
+let widgets: Widget[] = [];
+
+afterEach(() => {
+  widgets.forEach(widget => widget.dispose());
+  widgets = [];
+});
+
+interface IOpened {
+  actions: Actions;
+  changes: TestChanges;
+  commands: CommandRegistry;
+  model: TPUModel;
+  node: HTMLElement;
+  server: TestServer;
+}
+
+/** The panel in a document, with a model that has asked its server. */
+async function openPanel(
+  answers: { [call: string]: Answer | 'no network' } = {}
+): Promise<IOpened> {
+  const opened = await openModel(answers);
+  const commands = new CommandRegistry();
+  const actions = new Actions(
+    opened.model,
+    new CreateForm(opened.model),
+    new ConnectForm(opened.model),
+    new PanelView(),
+    commands,
+    async () => [],
+    trans
+  );
+  addCommands(commands, null, actions, () => undefined);
+  const panel = new TPUPanel(actions, commands);
+  widgets.push(panel);
+  Widget.attach(panel, document.body);
+  await vi.waitFor(() => expect(panel.node.querySelector('h2')).toBeTruthy());
+  return { ...opened, actions, commands, node: panel.node };
+}
+
+function listOf(...tpus: object[]): { [call: string]: Answer } {
+  return { 'GET tpus': [200, { tpus, problem: null }] };
+}
+
+function button(node: HTMLElement, name: string): HTMLButtonElement {
+  const found = [...node.querySelectorAll('button')].find(
+    one => (one.getAttribute('aria-label') ?? one.textContent) === name
+  );
+  if (!found) {
+    throw new Error(`no button ${name} in: ${node.textContent}`);
+  }
+  return found;
+}
+
+async function shows(node: HTMLElement, ...texts: string[]): Promise<void> {
+  await vi.waitFor(() => {
+    for (const text of texts) {
+      expect(node.textContent).toContain(text);
+    }
+  });
+}
+
+describe('an empty panel says what to do', () => {
+  const problem = (reason: string): IProblem => ({
+    message: `It is ${reason}.`,
+    reason: reason as never,
+    hint: `Do this about ${reason}.`
+  });
+
+  it('where there are no TPUs: create one', async () => {
+    const { node } = await openPanel();
+    await shows(node, 'No TPUs yet', 'Create one');
+    button(node, 'New TPU').click();
+    await vi.waitFor(() => expect(node.querySelector('form')).toBeTruthy());
+  });
+
+  it.each(['NO_CREDENTIALS', 'NO_PROJECT'])(
+    'where there are %s',
+    async reason => {
+      const { node } = await openPanel({
+        'GET tpus': [200, { tpus: [], problem: problem(reason) }]
+      });
+      await shows(node, `It is ${reason}.`, `Do this about ${reason}.`);
+      expect(button(node, 'Try Again').disabled).toBe(false);
+    }
+  );
+
+  it('where the server has no extension', async () => {
+    const { node, server } = await openPanel({ 'GET tpus': [404, '<html>'] });
+    await shows(node, 'jupyter server extension enable jupyter_tpu');
+    expect(button(node, 'New TPU').disabled).toBe(true);
+    server.answers['GET tpus'] = [200, { tpus: [], problem: null }];
+    button(node, 'Try Again').click();
+    await shows(node, 'No TPUs yet');
+  });
+
+  it('where the server does not answer', async () => {
+    const { node } = await openPanel({ 'GET tpus': 'no network' });
+    await shows(node, 'does not answer', 'Check that it is running');
+  });
+});
+
+describe('a TPU in the list', () => {
+  it('shows in words what it is and how it is', async () => {
+    const { node } = await openPanel(
+      listOf(
+        connectedTPU({ kernels: 2 }),
+        aTPU({ name: 'real', emulated: false })
+      )
+    );
+    const [mine, real] = [...node.querySelectorAll('li.jp-tpu-TPU')];
+    for (const text of [
+      'my-tpu',
+      'emulated',
+      '8 chips · 1 host · 128 GB HBM',
+      'Ready',
+      'Connected',
+      '2 kernels'
+    ]) {
+      expect(mine.textContent).toContain(text);
+    }
+    expect(real.textContent).not.toContain('emulated');
+    expect(real.textContent).toContain('Not connected');
+  });
+
+  it('opens its details with hosts and why a link is down', async () => {
+    const problem = { message: 'It hung up.', reason: 'UNREACHABLE', hint: '' };
+    const link = { state: 'waiting', since: '', problem };
+    const host = { index: 0, internal_address: '10.0.0.2', link };
+    const tpu = connectedTPU({
+      hosts: [{ ...host, external_address: '' } as never]
+    });
+    const { node } = await openPanel(listOf(tpu));
+    const name = button(node, 'my-tpu');
+    expect(name.getAttribute('aria-expanded')).toBe('false');
+    name.click();
+    await shows(
+      node,
+      '10.0.0.2',
+      'waiting to try again',
+      'It hung up.',
+      'Python 3.12.4 · JAX 0.7.2 · 8 cpu devices'
+    );
+    expect(name.getAttribute('aria-expanded')).toBe('true');
+  });
+
+  it('shows what was refused, beside it, until it is dismissed', async () => {
+    const { node } = await openPanel({
+      ...listOf(aTPU({ state: 'STOPPED' })),
+      'POST tpus/us-central1-a~my-tpu/start': [
+        429,
+        { message: 'Too many.', reason: 'QUOTA', hint: 'Ask for more.' }
+      ]
+    });
+    button(node, 'Start').click();
+    await shows(node, 'Too many.', 'Ask for more.');
+    expect(node.querySelector('[role=alert]')).toBeTruthy();
+    button(node, 'Dismiss').click();
+    await vi.waitFor(() => {
+      expect(node.textContent).not.toContain('Too many.');
+    });
+  });
+});
+
+describe('an operation', () => {
+  const running = anOperation({
+    progress: 0.4,
+    steps: [
+      { title: 'Reach the hosts', state: 'done', hosts_done: 4, hosts: 4 },
+      { title: 'Install JAX', state: 'running', hosts_done: 2, hosts: 4 }
+    ],
+    log: ['Collecting jax']
+  });
+
+  it('shows progress, its step, its log, and can be cancelled', async () => {
+    const { node, changes, server } = await openPanel({
+      ...listOf(aTPU({ connection: 'connecting' })),
+      'GET operations/o1': [200, running],
+      'DELETE operations/o1': [
+        200,
+        { ...running, state: 'cancelled' } satisfies IOperation
+      ]
+    });
+    changes.operation({ ...running, log: [] });
+    await shows(node, 'Connecting my-tpu', 'Install JAX · 2 of 4 hosts');
+    const bar = node.querySelector('[role=progressbar]');
+    expect(bar?.getAttribute('aria-valuenow')).toBe('40');
+    button(node, 'Show details').click();
+    await shows(node, 'Collecting jax');
+    button(node, 'Cancel').click();
+    await shows(node, 'Connecting my-tpu was cancelled');
+    expect(server.count('DELETE operations/o1')).toBe(1);
+    button(node, 'Dismiss').click();
+    await vi.waitFor(() => {
+      expect(node.querySelector('.jp-tpu-Operation')).toBeNull();
+    });
+  });
+
+  it('that failed says why and what to do, and can be tried again', async () => {
+    const problem: IProblem = {
+      message: 'The disk is full.',
+      reason: 'DISK_FULL',
+      hint: 'Make room.'
+    };
+    const { node, changes, server } = await openPanel({
+      ...listOf(aTPU()),
+      'POST tpus/us-central1-a~my-tpu/connect': [202, anOperation({ id: 'o2' })]
+    });
+    changes.operation(anOperation({ state: 'failed', problem }));
+    await shows(
+      node,
+      'my-tpu could not be connected',
+      'The disk is full.',
+      'Make room.'
+    );
+    button(node, 'Try Again').click();
+    await shows(node, 'Connecting my-tpu');
+    expect(node.textContent).not.toContain('could not be connected');
+    expect(server.count('POST tpus/us-central1-a~my-tpu/connect')).toBe(1);
+  });
+
+  it('to create what failed opens the form as it was filled in', async () => {
+    const created = anOperation({ kind: 'create', tpu: 'mine' });
+    const { node, actions, changes } = await openPanel({
+      'POST tpus': [202, created]
+    });
+    await actions.model.loadCatalog();
+    actions.createForm.set('name', 'mine');
+    actions.createForm.set('type', 'v4-32');
+    await actions.submit(actions.createForm);
+    const problem: IProblem = {
+      message: 'No capacity.',
+      reason: 'NO_CAPACITY',
+      hint: 'Try another zone.'
+    };
+    changes.operation({ ...created, state: 'failed', problem });
+    await shows(node, 'mine could not be created', 'No capacity.');
+    button(node, 'Try Again').click();
+    await vi.waitFor(() => {
+      expect(node.querySelector('form input')).toHaveProperty('value', 'mine');
+      expect(node.querySelector('form select')).toHaveProperty(
+        'value',
+        'v4-32'
+      );
+    });
+  });
+});
+
+describe('the commands', () => {
+  it('do to a TPU what its state allows', async () => {
+    const { commands, server } = await openPanel({
+      ...listOf(aTPU(), aTPU({ name: 'off', state: 'STOPPED' })),
+      'POST tpus/us-central1-a~off/start': [
+        202,
+        anOperation({ kind: 'start', tpu: 'off' })
+      ]
+    });
+    const ready = { tpu: 'us-central1-a/my-tpu' };
+    expect(commands.isEnabled('tpu:start', ready)).toBe(false);
+    expect(commands.isEnabled('tpu:connect', ready)).toBe(true);
+    // Without arguments: the only one that can be started.
+    await commands.execute('tpu:start');
+    expect(server.count('POST tpus/us-central1-a~off/start')).toBe(1);
+  });
+
+  it('fill the form in', async () => {
+    const { commands, node } = await openPanel();
+    await commands.execute('tpu:create', { name: 'given', type: 'v4-32' });
+    await vi.waitFor(() => {
+      expect(node.querySelector('form input')).toHaveProperty('value', 'given');
+    });
+  });
+
+  it('all describe their arguments', async () => {
+    const { commands } = await openPanel();
+    for (const id of commands.listCommands()) {
+      const { args } = await commands.describedBy(id);
+      expect(args, id).toMatchObject({ type: 'object' });
+    }
+  });
+});
+
+describe('the status bar item', () => {
+  async function says(tpus: object[], operation?: IOperation): Promise<string> {
+    const { model, changes } = await openModel(listOf(...tpus));
+    if (operation) {
+      changes.operation(operation);
+    }
+    const item = new StatusItem(model, trans, () => undefined);
+    widgets.push(item);
+    Widget.attach(item, document.body);
+    await item.renderPromise;
+    return item.node.textContent ?? '';
+  }
+
+  it.each([
+    ['nothing where nothing is connected', [aTPU()], undefined, ''],
+    ['that a TPU is ready', [connectedTPU()], undefined, 'TPU: my-tpu ready'],
+    [
+      'how many are',
+      [connectedTPU(), connectedTPU({ zone: 'elsewhere' })],
+      undefined,
+      'TPU: 2 TPUs ready'
+    ],
+    [
+      'what is going on',
+      [aTPU()],
+      anOperation({ progress: 0.4 }),
+      'TPU: Connecting my-tpu 40 %'
+    ],
+    [
+      'first of all who is needed',
+      [connectedTPU({ connection: 'needs-you' })],
+      anOperation({ progress: 0.4 }),
+      'TPU: my-tpu needs you'
+    ]
+  ])('says %s', async (_, tpus, operation, text) => {
+    await vi.waitFor(async () => {
+      expect(await says(tpus, operation)).toBe(text);
+    });
+  });
+});

@@ -1,0 +1,236 @@
+// A server for the tests: real requests up to the wire, answers from a table.
+
+import { ServerConnection } from '@jupyterlab/services';
+import { nullTranslator } from '@jupyterlab/translation';
+import { Signal } from '@lumino/signaling';
+
+import { ICatalog, IChange, IOperation, ITPU } from '../api';
+import { IChanges } from '../events';
+import { TPUModel } from '../model';
+import { TPUServer } from '../request';
+
+export const trans = nullTranslator.load('jupyter_tpu');
+
+export interface ICall {
+  method: string;
+  path: string;
+  body: unknown;
+}
+
+/** What a call is answered with; a function may look at the call. */
+export type Answer = [number, unknown] | ((call: ICall) => [number, unknown]);
+
+/** Answers by "METHOD path"; what it is asked for is in `calls`. */
+export class TestServer {
+  readonly calls: ICall[] = [];
+  readonly answers: { [call: string]: Answer | 'no network' };
+  readonly settings: ServerConnection.ISettings;
+
+  constructor(answers: { [call: string]: Answer | 'no network' } = {}) {
+    this.answers = {
+      'GET tpus': [200, { tpus: [], problem: null }],
+      'GET operations': [200, []],
+      'GET catalog': [200, catalog],
+      ...answers
+    };
+    this.settings = ServerConnection.makeSettings({
+      baseUrl: 'http://localhost/hub/',
+      fetch: (request: RequestInfo) => this._fetch(request as Request)
+    } as never);
+  }
+
+  /** How often a route was called. */
+  count(call: string): number {
+    return this.calls.filter(one => `${one.method} ${one.path}` === call)
+      .length;
+  }
+
+  private async _fetch(request: Request): Promise<Response> {
+    const path = decodeURIComponent(
+      request.url.replace('http://localhost/hub/jupyter-tpu/v1/', '')
+    ).replace(/\?.*/, '');
+    const text = await request.text();
+    const call = {
+      method: request.method,
+      path,
+      body: text ? JSON.parse(text) : null
+    };
+    this.calls.push(call);
+    const answer = this.answers[`${call.method} ${path}`] ?? [404, '<html>'];
+    if (answer === 'no network') {
+      throw new TypeError('Failed to fetch');
+    }
+    const [status, body] = typeof answer === 'function' ? answer(call) : answer;
+    return new Response(
+      typeof body === 'string' ? body : JSON.stringify(body),
+      { status }
+    );
+  }
+}
+
+/** Changes that the test makes. */
+export class TestChanges implements IChanges {
+  readonly changed = new Signal<this, IChange>(this);
+  readonly flowingChanged = new Signal<this, boolean>(this);
+  flowing = true;
+  isDisposed = false;
+
+  dispose(): void {
+    this.isDisposed = true;
+  }
+
+  flow(flowing: boolean): void {
+    this.flowing = flowing;
+    this.flowingChanged.emit(flowing);
+  }
+
+  tpu(tpu: ITPU): void {
+    this._emit('tpu', `${tpu.zone}/${tpu.name}`, { tpu });
+  }
+
+  operation(operation: IOperation): void {
+    this._emit('operation', operation.id, { operation });
+  }
+
+  gone(what: IChange['what'], id: string): void {
+    this._emit(what, id, { gone: true });
+  }
+
+  private _emit(
+    what: IChange['what'],
+    id: string,
+    more: Partial<IChange>
+  ): void {
+    const none = {
+      gone: false,
+      tpu: null,
+      operation: null,
+      kernel: null,
+      tunnel: null
+    };
+    this.changed.emit({ what, id, ...none, ...more });
+  }
+}
+
+/** A model that has asked its server for everything. */
+export async function openModel(
+  answers: { [call: string]: Answer | 'no network' } = {}
+): Promise<{ model: TPUModel; server: TestServer; changes: TestChanges }> {
+  const server = new TestServer(answers);
+  const changes = new TestChanges();
+  const model = new TPUModel(new TPUServer(server.settings), changes);
+  await model.refresh();
+  return { model, server, changes };
+}
+
+export function aTPU(more: Partial<ITPU> = {}): ITPU {
+  return {
+    name: 'my-tpu',
+    zone: 'us-central1-a',
+    project: 'p',
+    id: '1',
+    type: 'v5litepod-8',
+    meaning: '8 chips · 1 host · 128 GB HBM',
+    state: 'READY',
+    health: '',
+    version: 'v2-alpha-tpuv5-lite',
+    tier: 'on-demand',
+    emulated: true,
+    created: '2026-10-14T10:00:00Z',
+    chips: 8,
+    hosts: [],
+    connection: 'disconnected',
+    environments: [],
+    kernels: 0,
+    problem: null,
+    operations: [],
+    ...more
+  };
+}
+
+export function connectedTPU(more: Partial<ITPU> = {}): ITPU {
+  return aTPU({
+    connection: 'connected',
+    environments: [
+      {
+        name: 'default',
+        tpu: 'my-tpu',
+        zone: 'us-central1-a',
+        state: 'ready',
+        python: '3.12.4',
+        jax: '0.7.2',
+        path: '',
+        packages: [],
+        devices: 8,
+        platform: 'cpu',
+        kernelspec: 'tpu-my-tpu',
+        display_name: 'Python 3.12 · my-tpu',
+        problem: null
+      }
+    ],
+    ...more
+  });
+}
+
+export function anOperation(more: Partial<IOperation> = {}): IOperation {
+  return {
+    id: 'o1',
+    kind: 'connect',
+    tpu: 'my-tpu',
+    zone: 'us-central1-a',
+    state: 'running',
+    message: '',
+    progress: 0,
+    steps: [],
+    log: [],
+    problem: null,
+    created: '2026-10-14T10:00:00Z',
+    ended: '',
+    ...more
+  };
+}
+
+const type = {
+  config_type: '',
+  hosts: 1,
+  topology: '',
+  zones: ['us-central1-a', 'us-west4-a']
+};
+
+export const catalog: ICatalog = {
+  types: [
+    {
+      ...type,
+      name: 'v4-32',
+      generation: 'v4',
+      meaning: '16 chips · 4 hosts · 512 GB HBM',
+      chips: 16,
+      hosts: 4,
+      chips_per_host: 4,
+      devices: 16,
+      devices_per_host: 4,
+      hbm_gib: 512,
+      version: 'tpu-ubuntu2204-base',
+      zones: ['us-central2-b']
+    },
+    {
+      ...type,
+      name: 'v5litepod-8',
+      generation: 'v5e',
+      meaning: '8 chips · 1 host · 128 GB HBM',
+      chips: 8,
+      chips_per_host: 8,
+      devices: 8,
+      devices_per_host: 8,
+      hbm_gib: 128,
+      version: 'v2-alpha-tpuv5-lite'
+    }
+  ],
+  zones: ['us-central1-a', 'us-central2-b', 'us-west4-a'],
+  versions: ['tpu-ubuntu2204-base', 'v2-alpha-tpuv5-lite'],
+  project: 'p',
+  default_zone: 'us-central1-a',
+  emulated: true,
+  cloud: 'emulator:1',
+  problem: null
+};

@@ -1,0 +1,194 @@
+// What the user can ask for, with the questions that come before it.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+
+import { Action, startable } from './abilities';
+import { IEnvironment, IKernel, IOperation, ITPU } from './api';
+import { ConnectForm } from './connectForm';
+import { confirmLoss, Loss } from './dialogs';
+import { CreateForm } from './createForm';
+import { keyOf } from './known';
+import { TPUModel } from './model';
+import { PanelView } from './view';
+
+/**
+ * Shuts down those of the kernels (by id) that this Jupyter server has, the way that tells its
+ * notebooks; gives their ids.
+ */
+export type ShutDown = (kernels: string[]) => Promise<string[]>;
+
+export class Actions {
+  constructor(
+    readonly model: TPUModel,
+    readonly createForm: CreateForm,
+    readonly connectForm: ConnectForm,
+    readonly view: PanelView,
+    private _commands: CommandRegistry,
+    private _shutDown: ShutDown,
+    readonly trans: TranslationBundle,
+    /** A BCP 47 tag, for dates. */
+    readonly language = 'en'
+  ) {}
+
+  /** Whether to tell of the end of operations outside the panel (a setting). */
+  notify = true;
+
+  /** Does *action* to a TPU; what goes wrong becomes the TPU's failure. */
+  async act(action: Action, tpu: ITPU): Promise<void> {
+    switch (action) {
+      case 'connect':
+        await this._connect(tpu);
+        break;
+      case 'console':
+        await this.openConsole(tpu);
+        break;
+      case 'environment':
+        this.connectForm.openFor(tpu);
+        this.view.show('connect');
+        break;
+      case 'notebook':
+        await this.openNotebook(tpu);
+        break;
+      case 'start':
+        await this.model.start(tpu);
+        break;
+      default:
+        await this._lose(action, tpu);
+    }
+  }
+
+  async openNotebook(tpu: ITPU, environment?: IEnvironment): Promise<void> {
+    const kernelName = (environment ?? startable(tpu)[0])?.kernelspec;
+    if (kernelName) {
+      await this._commands.execute('notebook:create-new', { kernelName });
+    }
+  }
+
+  async openConsole(tpu: ITPU, environment?: IEnvironment): Promise<void> {
+    const name = (environment ?? startable(tpu)[0])?.kernelspec;
+    if (name) {
+      const kernelPreference = { name };
+      await this._commands.execute('console:create', { kernelPreference });
+    }
+  }
+
+  /** Opens the form; what was filled in before is still there. */
+  openCreateForm(): void {
+    void this.model.loadCatalog();
+    this.view.show('create');
+  }
+
+  async submit(form: CreateForm | ConnectForm): Promise<void> {
+    if (await form.submit()) {
+      this.view.show('list');
+    }
+  }
+
+  /** Does again what an operation failed to do. */
+  async retry(operation: IOperation): Promise<void> {
+    const { model } = this;
+    const { tpu: name, zone } = operation;
+    const tpu = model.tpu(keyOf({ name, zone }));
+    if (operation.kind === 'create' && !tpu) {
+      this.createForm.fill(model.wanted(operation) ?? { name, zone });
+      this.openCreateForm();
+    } else if (tpu) {
+      switch (operation.kind) {
+        case 'create':
+        case 'environment':
+          await this._connect(tpu);
+          break;
+        default:
+          await this.act(operation.kind, tpu);
+      }
+    }
+    model.dismiss(operation.id);
+  }
+
+  /** Opens the form with what an operation failed to connect. */
+  async change(operation: IOperation): Promise<void> {
+    const { tpu: name, zone } = operation;
+    const tpu = this.model.tpu(keyOf({ name, zone }));
+    if (tpu) {
+      await this.act('environment', tpu);
+    }
+  }
+
+  async endKernel(tpu: ITPU, kernel: IKernel): Promise<void> {
+    if (await confirmLoss('kernel', tpu, [kernel], this.trans)) {
+      const ended = await this._shutDown([kernel.id]);
+      if (ended.length === 0) {
+        await this.model.endKernel(tpu, kernel.id);
+      }
+      await this._kernels(tpu);
+    }
+  }
+
+  /** Shows or hides a TPU's details, which include its kernels. */
+  toggleDetails(tpu: ITPU): void {
+    const key = keyOf(tpu);
+    this.view.toggle(key);
+    if (this.view.isOpen(key) && tpu.kernels > 0) {
+      void this._kernels(tpu);
+    }
+  }
+
+  toggleLog(operation: IOperation): void {
+    this.view.toggle(operation.id);
+    if (this.view.isOpen(operation.id)) {
+      void this.model.loadLog(operation.id);
+    }
+  }
+
+  /** Goes on with the environment that was not finished last time, if there is one. */
+  private async _connect(tpu: ITPU): Promise<void> {
+    const unfinished = tpu.environments.find(one => one.state === 'failed');
+    await this.model.connect(
+      tpu,
+      unfinished ? { environment: unfinished.name } : {}
+    );
+  }
+
+  private async _lose(
+    action: Exclude<Loss, 'kernel'>,
+    tpu: ITPU
+  ): Promise<void> {
+    // Asked for even where none is known of: one may have been started a moment ago. A TPU that
+    // is not linked would let the user wait for the answer.
+    let kernels =
+      tpu.connection === 'connected'
+        ? await this._kernels(tpu)
+        : tpu.kernels > 0
+          ? null
+          : [];
+    do {
+      const running = kernels === null ? tpu.kernels : kernels.length;
+      if (action === 'delete' || running > 0) {
+        if (!(await confirmLoss(action, tpu, kernels, this.trans))) {
+          return;
+        }
+      }
+      // A notebook whose kernel only vanished would try to start it again.
+      await this._shutDown((kernels ?? []).map(kernel => kernel.id));
+      this.model.dismissFailure(tpu);
+      await this.model[action](tpu, running > 0);
+      kernels = await this._startedMeanwhile(tpu);
+    } while (kernels.length > 0);
+  }
+
+  /** The kernels for whose sake the server refused what the user had confirmed without them. */
+  private async _startedMeanwhile(tpu: ITPU): Promise<IKernel[]> {
+    const refused = this.model.failure(tpu)?.reason === 'KERNELS_RUNNING';
+    return refused ? ((await this._kernels(tpu)) ?? []) : [];
+  }
+
+  /** The kernels on a TPU; null if it can't be asked. */
+  private async _kernels(tpu: ITPU): Promise<IKernel[] | null> {
+    try {
+      return await this.model.loadKernels(tpu);
+    } catch {
+      return null;
+    }
+  }
+}

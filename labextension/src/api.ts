@@ -1,0 +1,266 @@
+// Made by scripts/typescript_types.py from the server's models: don't edit, run `make types`.
+
+/** A TPU type and what its name means. */
+export interface IAcceleratorType {
+  name: string;
+  generation: string;
+  meaning: string;
+  chips: number;
+  hosts: number;
+  chips_per_host: number;
+  devices: number;
+  devices_per_host: number;
+  hbm_gib: number;
+  topology: string;
+  config_type: string;
+  version: string;
+  zones: string[];
+}
+
+export interface ICatalog {
+  types: IAcceleratorType[];
+  zones: string[];
+  versions: string[];
+  project: string;
+  default_zone: string;
+  emulated: boolean;
+  cloud: string;
+  problem: IProblem | null;
+}
+
+/** What an event says: the new state of one thing, or that it is gone. */
+export interface IChange {
+  what: 'kernel' | 'operation' | 'tpu' | 'tunnel';
+  id: string;
+  gone: boolean;
+  tpu: ITPU | null;
+  operation: IOperation | null;
+  kernel: IKernel | null;
+  tunnel: ITunnel | null;
+}
+
+/**
+ * How a TPU is made ready for kernels: one environment, the same on all its
+ * hosts.
+ */
+export interface IConnectTPU {
+  /** 1–40 lower-case letters, digits, hyphens, dots and underscores */
+  environment?: string;
+  python?: string | null;
+  packages?: string[];
+  requirements?: string | null;
+}
+
+/** Whether a TPU is connected: what was asked for, and how far it is. */
+export type Connection =
+  'connected' | 'connecting' | 'disconnected' | 'needs-you' | 'reconnecting';
+
+/**
+ * A TPU to create. The zone defaults to gcloud's, the version to the type's
+ * usual image.
+ */
+export interface ICreateTPU {
+  /**
+   * 1–40 lower-case letters, digits and hyphens, starting with a letter and not
+   * ending with a hyphen
+   */
+  name: string;
+  type: string;
+  zone?: string | null;
+  version?: string | null;
+  tier?: 'on-demand' | 'reserved' | 'spot';
+  network?: string | null;
+  subnetwork?: string | null;
+  labels?: { [key: string]: string };
+  connect?: IConnectTPU | null;
+}
+
+/** How a TPU is deleted; `end_kernels` is required while kernels run there. */
+export interface IDeleteTPU {
+  end_kernels?: boolean;
+}
+
+/**
+ * How a TPU is disconnected; `end_kernels` is required while kernels run there.
+ */
+export interface IDisconnectTPU {
+  end_kernels?: boolean;
+}
+
+/**
+ * A Python virtual environment on all hosts of a TPU, from which kernels run.
+ */
+export interface IEnvironment {
+  name: string;
+  tpu: string;
+  zone: string;
+  state: 'failed' | 'making' | 'ready';
+  python: string;
+  jax: string;
+  path: string;
+  packages: string[];
+  devices: number;
+  platform: string;
+  kernelspec: string;
+  display_name: string;
+  problem: IProblem | null;
+}
+
+/** One VM of a TPU, numbered from 0. */
+export interface IHost {
+  index: number;
+  internal_address: string;
+  external_address: string;
+  link: ILink;
+}
+
+/** A kernel that runs on host 0 of a TPU. */
+export interface IKernel {
+  id: string;
+  tpu: string;
+  zone: string;
+  environment: string;
+  state: string;
+  pid: number;
+  started: string;
+  last_activity: string;
+  attached: boolean;
+  notebook: string;
+}
+
+export interface ILink {
+  state: LinkState;
+  since: string;
+  problem: IProblem | null;
+}
+
+/** What the supervised SSH connection to one host is doing. */
+export type LinkState =
+  'connecting' | 'down' | 'needs-you' | 'silent' | 'up' | 'waiting';
+
+/** A tunnel to open: a port of this machine that leads to a port of a host. */
+export interface IOpenTunnel {
+  port: number;
+  local_port?: number | null;
+  host?: number;
+  address?: string;
+}
+
+/**
+ * Anything that takes longer than a second: progress, log lines, an end, can be
+ * cancelled.
+ */
+export interface IOperation {
+  id: string;
+  kind:
+    | 'connect'
+    | 'create'
+    | 'delete'
+    | 'disconnect'
+    | 'environment'
+    | 'start'
+    | 'stop';
+  tpu: string;
+  zone: string;
+  state: 'cancelled' | 'done' | 'failed' | 'running';
+  message: string;
+  progress: number | null;
+  steps: IStep[];
+  log: string[];
+  problem: IProblem | null;
+  created: string;
+  ended: string;
+}
+
+/** The body of every error answer, and why something needs the user. */
+export interface IProblem {
+  message: string;
+  reason: Reason;
+  hint: string;
+}
+
+/** Why something failed; the words of the REST contract. */
+export type Reason =
+  | 'CANCELLED'
+  | 'CONFLICT'
+  | 'CPU_FALLBACK'
+  | 'DISK_FULL'
+  | 'ENVIRONMENT'
+  | 'EXISTS'
+  | 'HOST_KEY'
+  | 'INTERNAL'
+  | 'INTERRUPTED'
+  | 'INVALID'
+  | 'KERNELS_RUNNING'
+  | 'KEY_FILE'
+  | 'NOT_FOUND'
+  | 'NO_CAPACITY'
+  | 'NO_CREDENTIALS'
+  | 'NO_PROJECT'
+  | 'NO_PYTHON'
+  | 'PERMISSION'
+  | 'QUOTA'
+  | 'TIMEOUT'
+  | 'UNAVAILABLE'
+  | 'UNREACHABLE';
+
+/** One part of an operation, in words a user understands. */
+export interface IStep {
+  title: string;
+  state: 'done' | 'failed' | 'running' | 'skipped' | 'waiting';
+  hosts_done: number;
+  hosts: number;
+}
+
+/** How a TPU is stopped; `end_kernels` is required while kernels run there. */
+export interface IStopTPU {
+  end_kernels?: boolean;
+}
+
+/** A Cloud TPU node: one TPU VM, or a pod slice of several. */
+export interface ITPU {
+  name: string;
+  zone: string;
+  project: string;
+  id: string;
+  type: string;
+  meaning: string;
+  state: string;
+  health: string;
+  version: string;
+  tier: 'on-demand' | 'reserved' | 'spot';
+  emulated: boolean;
+  created: string;
+  chips: number;
+  hosts: IHost[];
+  connection: Connection;
+  environments: IEnvironment[];
+  kernels: number;
+  problem: IProblem | null;
+  operations: string[];
+}
+
+export interface ITPUList {
+  tpus: ITPU[];
+  problem: IProblem | null;
+}
+
+/**
+ * A local port that leads to a port on a host; it stays through link breaks and
+ * restarts.
+ */
+export interface ITunnel {
+  id: string;
+  tpu: string;
+  zone: string;
+  host: number;
+  port: number;
+  local_port: number;
+  address: string;
+  state: 'elsewhere' | 'needs-you' | 'open' | 'taken' | 'waiting';
+  since: string;
+  problem: IProblem | null;
+  connections: number;
+  sent: number;
+  received: number;
+}

@@ -1,0 +1,31 @@
+// A field of a form.
+
+import React, { useId } from 'react';
+
+/** A label, the field it names, and a line of help or of what is wrong with it. */
+export function Field(props: {
+  label: string;
+  help?: string;
+  problem?: string;
+  children: (attributes: {
+    id: string;
+    'aria-describedby': string;
+    'aria-invalid': boolean;
+  }) => JSX.Element;
+}): JSX.Element {
+  const { label, help, problem, children } = props;
+  const id = useId();
+  return (
+    <div className={`jp-tpu-Field ${problem ? 'jp-mod-wrong' : ''}`}>
+      <label htmlFor={id}>{label}</label>
+      {children({
+        id,
+        'aria-describedby': `${id}help`,
+        'aria-invalid': !!problem
+      })}
+      <small id={`${id}help`} aria-live="polite">
+        {problem || help}
+      </small>
+    </div>
+  );
+}

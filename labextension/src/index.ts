@@ -1,0 +1,137 @@
+// Wires the model to the server and to JupyterLab; what it shows is in components/.
+
+/* eslint-disable jupyter/prefer-lazy-imports --
+   The list, its events and the status bar item are wanted from the start on. */
+
+import {
+  ILayoutRestorer,
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { ICommandPalette, Notification } from '@jupyterlab/apputils';
+import { ILauncher } from '@jupyterlab/launcher';
+import { IRunningSessionManagers } from '@jupyterlab/running';
+import { Session } from '@jupyterlab/services';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { IStatusBar } from '@jupyterlab/statusbar';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+
+import { Actions } from './actions';
+import { addCommands, CommandIDs } from './commands';
+import { TPUPanel } from './components/panel';
+import { StatusItem, statusOf } from './components/status';
+import { ConnectForm } from './connectForm';
+import { ServerChanges } from './events';
+import { CreateForm } from './createForm';
+import { keepKernels } from './kernels';
+import { TPUModel } from './model';
+import { notifyOfEnds } from './notify';
+import { TPUServer } from './request';
+import { addRunning } from './running';
+import { PanelView } from './view';
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:plugin',
+  description: 'The TPU panel, its launcher item and its status bar item.',
+  autoStart: true,
+  optional: [
+    ITranslator,
+    ILayoutRestorer,
+    ICommandPalette,
+    ILauncher,
+    IStatusBar,
+    IRunningSessionManagers,
+    ISettingRegistry
+  ],
+  activate: (
+    app: JupyterFrontEnd,
+    translator: ITranslator | null,
+    restorer: ILayoutRestorer | null,
+    palette: ICommandPalette | null,
+    launcher: ILauncher | null,
+    statusBar: IStatusBar | null,
+    running: IRunningSessionManagers | null,
+    settings: ISettingRegistry | null
+  ) => {
+    const { commands, serviceManager, shell } = app;
+    keepKernels(app);
+    const { kernelspecs, serverSettings } = serviceManager;
+    const trans = (translator ?? nullTranslator).load('jupyter_tpu');
+    const language = translator?.languageCode.replace('_', '-') ?? 'en';
+
+    const model = new TPUModel(
+      new TPUServer(serverSettings),
+      new ServerChanges(serverSettings)
+    );
+    const actions = new Actions(
+      model,
+      new CreateForm(model),
+      new ConnectForm(model),
+      new PanelView(),
+      commands,
+      kernels => shutDown(serviceManager.sessions, kernels),
+      trans,
+      language === 'default' ? 'en' : language
+    );
+    const panel = new TPUPanel(actions, commands);
+    const open = () => shell.activateById(panel.id);
+
+    shell.add(panel, 'left', { rank: 550, type: 'TPU' });
+    restorer?.add(panel, panel.id);
+    addCommands(commands, palette, actions, open);
+    launcher?.add({
+      command: CommandIDs.open,
+      category: trans.__('Other'),
+      rank: 10
+    });
+    statusBar?.registerStatusItem('jupyter-tpu:status', {
+      align: 'left',
+      rank: 90,
+      item: new StatusItem(model, trans, open),
+      isActive: () => statusOf(model, trans) !== null,
+      activeStateChanged: model.stateChanged
+    });
+    if (running) {
+      addRunning(running, actions, open);
+    }
+    notifyOfEnds(actions, panel, open);
+    // Launcher and pickers show a TPU's kernel as soon as it is there.
+    model.kernelspecsChanged.connect(() => void kernelspecs.refreshSpecs());
+
+    settings
+      ?.load(plugin.id)
+      .then(loaded => {
+        const apply = () => {
+          actions.notify = loaded.get('notify').composite as boolean;
+        };
+        loaded.changed.connect(apply);
+        apply();
+      })
+      .catch(reason => {
+        Notification.error(trans.__('TPU settings did not load: %1', reason));
+      });
+    model.open();
+  }
+};
+
+/** Shuts down the sessions of these kernels; gives the ids of those that had one. */
+async function shutDown(
+  sessions: Session.IManager,
+  kernels: string[]
+): Promise<string[]> {
+  const ended: string[] = [];
+  for (const { id, kernel } of [...sessions.running()]) {
+    if (kernel && kernels.includes(kernel.id)) {
+      try {
+        await sessions.shutdown(id);
+        ended.push(kernel.id);
+      } catch (reason) {
+        // It is ended with the others, at the other end.
+        console.warn(`Session ${id} was not shut down`, reason);
+      }
+    }
+  }
+  return ended;
+}
+
+export default plugin;

@@ -1,0 +1,52 @@
+// What is read of a kernel message on the wire (v1.kernel.websocket.jupyter.org) before JupyterLab
+// reads it: offsets (64 bits, little-endian) of channel, header, parent header, metadata, content.
+
+const decoder = new TextDecoder();
+
+/** The number that our server gave a message in its metadata. */
+export interface IMark {
+  /** Counts what the kernel said and was asked, from 1. */
+  number: number;
+  /** It was asked for again, by the id of its request. */
+  replayed: boolean;
+}
+
+enum Part {
+  header = 1,
+  parent = 2,
+  metadata = 3
+}
+
+/** What the server marked a message with; null if it did not. */
+export function markOf(frame: ArrayBuffer): IMark | null {
+  const text = textOf(frame, Part.metadata);
+  if (!text.includes('"jupyter_tpu"')) {
+    return null;
+  }
+  const mark = (JSON.parse(text) as { jupyter_tpu?: Partial<IMark> })
+    .jupyter_tpu;
+  return typeof mark?.number === 'number'
+    ? { number: mark.number, replayed: !!mark.replayed }
+    : null;
+}
+
+/** The id of the request that a message answers; "" if it answers none. */
+export function parentOf(frame: ArrayBuffer): string {
+  return idIn(textOf(frame, Part.parent));
+}
+
+/** The message's own id. */
+export function idOf(frame: ArrayBuffer): string {
+  return idIn(textOf(frame, Part.header));
+}
+
+function idIn(header: string): string {
+  return (JSON.parse(header) as { msg_id?: string }).msg_id ?? '';
+}
+
+function textOf(frame: ArrayBuffer, part: Part): string {
+  const view = new DataView(frame);
+  const offset = (index: number) =>
+    Number(view.getBigUint64(8 * (index + 1), true));
+  return decoder.decode(frame.slice(offset(part), offset(part + 1)));
+}

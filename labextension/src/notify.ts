@@ -1,0 +1,53 @@
+// Tells of the end of long work when the panel, which shows it, is not in sight.
+
+import { Notification } from '@jupyterlab/apputils';
+import { Widget } from '@lumino/widgets';
+
+import { startable } from './abilities';
+import { Actions } from './actions';
+import { IOperation } from './api';
+import { keyOf } from './known';
+import { TPUModel } from './model';
+import { operationTitle } from './words';
+
+/** Milliseconds for which good news stay on the screen. */
+const GOOD_NEWS = 8000;
+
+/** *open* brings the panel to the front. */
+export function notifyOfEnds(
+  actions: Actions,
+  panel: Widget,
+  open: () => void
+): void {
+  const { model, trans } = actions;
+  const onEnd = (_: TPUModel, operation: IOperation) => {
+    if (!actions.notify || panel.isVisible) {
+      return;
+    }
+    const title = operationTitle(operation, trans);
+    const show = { label: trans.__('Show'), callback: open };
+    if (operation.state === 'failed') {
+      const why = operation.problem?.message ?? operation.message;
+      Notification.error(trans.__('%1: %2', title, why), {
+        autoClose: false,
+        actions: [show]
+      });
+    } else if (operation.state === 'done') {
+      const key = keyOf({ name: operation.tpu, zone: operation.zone });
+      const tpu = model.tpu(key);
+      const notebook = {
+        label: trans.__('New Notebook'),
+        callback: () => {
+          if (tpu) {
+            void actions.openNotebook(model.tpu(key) ?? tpu);
+          }
+        }
+      };
+      Notification.success(title, {
+        autoClose: GOOD_NEWS,
+        actions: tpu && startable(tpu).length > 0 ? [notebook] : [show]
+      });
+    }
+  };
+  model.operationEnded.connect(onEnd);
+}
