@@ -1,0 +1,283 @@
+"""A Jupyter server that is stopped, killed and started again, and a plain client of its kernels."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from websocket import (
+    WebSocket,
+    WebSocketConnectionClosedException,
+    WebSocketException,
+    WebSocketTimeoutException,
+    create_connection,
+)
+
+LIMIT = 240.0  # seconds for an operation; the first environment downloads JAX
+FOLDERS = {
+    "JUPYTER_TPU_DATA_DIR": "tpu",
+    "JUPYTER_DATA_DIR": "jupyter",
+    "JUPYTER_RUNTIME_DIR": "runtime",
+    "JUPYTER_CONFIG_DIR": "config",
+    "IPYTHONDIR": "ipython",
+    "CLOUDSDK_CONFIG": "gcloud",
+}
+
+
+class Server:
+    """One server's folders, port and token; the process comes and goes.
+
+    Parameters
+    ----------
+    folder: for its files; the same folder is the same user.
+    environment: variables that it gets besides.
+    options: of its command line.
+    module: what Python runs.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        environment: dict[str, str],
+        *options: str,
+        module: str = "jupyter_server",
+    ) -> None:
+        self.folder = folder
+        self.root = folder / "root"
+        self.log = folder / "server.log"
+        self.options = options
+        self.module = module
+        self.token = secrets.token_hex(16)
+        self.port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        self._environment = {**os.environ, **environment}
+        for variable, name in FOLDERS.items():
+            (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._environment[variable] = str(folder / name)
+        self.root.mkdir(exist_ok=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def another(self) -> Server:
+        """A second server of the same user in the same folder."""
+        other = copy.copy(self)
+        other.port, other.process = free_port(), None
+        return other
+
+    def start(self, *, wait: bool = True) -> None:
+        """Starts the process; *wait* until it answers."""
+        command = [sys.executable, "-m", self.module, f"--ServerApp.port={self.port}"]
+        command += ["--ServerApp.ip=127.0.0.1", "--ServerApp.port_retries=0", "--allow-root"]
+        command += ["--ServerApp.open_browser=False", f"--ServerApp.root_dir={self.root}"]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, *self.options],
+                env={**self._environment, "JUPYTER_TOKEN": self.token},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        if wait:
+            until(lambda: self.answers(), 60, self.log.read_text)
+
+    def answers(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, self.log.read_text()
+        try:
+            self.request("GET", "/api")
+        except OSError:
+            return False
+        return True
+
+    def stop(self, number: int = signal.SIGTERM, times: int = 1) -> None:
+        """Ends it by a signal, and waits for its end."""
+        process = self.process
+        if process is None:
+            return
+        for _ in range(times):
+            process.send_signal(number)
+            time.sleep(0.1 if times > 1 else 0)  # two at the same time are one
+        process.wait(30)
+        self.process = None
+
+    def kill(self) -> None:
+        self.stop(signal.SIGKILL)
+
+    def request(self, method: str, path: str, body: Any = None) -> Any:
+        request = urllib.request.Request(
+            self.url + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"token {self.token}"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read() or "null")
+
+    def tpu(self, method: str, path: str, body: Any = None) -> Any:
+        return self.request(method, f"/jupyter-tpu/v1/{path}", body)
+
+    def connect_tpu(self, name: str) -> str:
+        """Creates and connects a TPU; returns the name of its kernelspec."""
+        body = {"name": name, "type": "v5litepod-4", "zone": "us-west4-a", "connect": {}}
+        self.finish(self.tpu("POST", "tpus", body))
+        for connecting in self.tpu("GET", f"tpus/{name}")["operations"]:
+            self.finish(self.tpu("GET", f"operations/{connecting}"))
+        [environment] = self.tpu("GET", f"tpus/{name}/environments")
+        return environment["kernelspec"]
+
+    def finish(self, operation: dict[str, Any]) -> dict[str, Any]:
+        """Waits for an operation and gives its last state."""
+
+        def done() -> bool:
+            nonlocal operation
+            operation = self.tpu("GET", f"operations/{operation['id']}")
+            return operation["state"] != "running"
+
+        until(done, LIMIT, lambda: str(operation))
+        assert operation["state"] == "done", operation
+        return operation
+
+    def kernel(self, kernel_id: str) -> dict[str, Any]:
+        return self.request("GET", f"/api/kernels/{kernel_id}")
+
+
+class Client:
+    """A client of one kernel over the server's websocket: legacy protocol, no counting.
+
+    It answers pings, as every websocket does, and keeps its session id when it connects again.
+    """
+
+    def __init__(self, server: Server, kernel_id: str) -> None:
+        self.server = server
+        self.kernel_id = kernel_id
+        self.session = uuid.uuid4().hex
+        self.messages: list[dict[str, Any]] = []
+        self.socket: WebSocket | None = None
+
+    def connect(self, limit: float = 30.0) -> None:
+        url = self.server.url.replace("http", "ws")
+        url += f"/api/kernels/{self.kernel_id}/channels?session_id={self.session}"
+        header = [f"Authorization: token {self.server.token}"]
+
+        def connected() -> bool:
+            try:
+                self.socket = create_connection(url, header=header, timeout=60)
+            except (OSError, WebSocketException):
+                return False
+            return True
+
+        until(connected, limit)
+
+    def close(self) -> None:
+        if self.socket is not None:
+            self.socket.close()
+            self.socket = None
+
+    def send(self, kind: str, content: dict[str, Any], channel: str = "shell", **more: Any) -> str:
+        """Sends a message; returns its id."""
+        header = {
+            "msg_id": more.pop("msg_id", uuid.uuid4().hex),
+            "msg_type": kind,
+            "session": self.session,
+            "username": "test",
+            "date": datetime.now(timezone.utc).isoformat(),
+            "version": "5.3",
+        }
+        message = {
+            "header": header,
+            "parent_header": more.pop("parent", {}),
+            "metadata": more,
+            "content": content,
+            "channel": channel,
+        }
+        assert self.socket is not None
+        self.socket.send(json.dumps(message))
+        return header["msg_id"]
+
+    def execute(self, code: str, **metadata: Any) -> str:
+        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": True}
+        return self.send("execute_request", content, user_expressions={}, **metadata)
+
+    def read(self, limit: float = 30.0) -> dict[str, Any] | None:
+        """The next message; None when the connection ends. TimeoutError after *limit* seconds."""
+        assert self.socket is not None
+        self.socket.settimeout(limit)
+        try:
+            said = self.socket.recv()
+        except WebSocketTimeoutException:
+            raise TimeoutError(f"no message within {limit} s") from None
+        except (OSError, WebSocketConnectionClosedException):
+            return None
+        if not said:
+            return None
+        message = json.loads(said) if isinstance(said, str) else None
+        assert message is not None, "a binary message, which no cell here asks for"
+        self.messages.append(message)
+        return message
+
+    def until(
+        self, what: Callable[[dict[str, Any]], object], limit: float = 60.0
+    ) -> dict[str, Any]:
+        """Reads until a message of which *what* is true."""
+        end = time.monotonic() + limit
+        while True:
+            message = self.read(max(0.01, end - time.monotonic()))
+            assert message is not None, "the connection ended"
+            if what(message):
+                return message
+
+    def until_done(self, request: str, limit: float = 60.0) -> None:
+        """Reads until a request has both its reply and its idle."""
+
+        def mine(kind: str, state: str = "") -> bool:
+            return any(
+                m["parent_header"].get("msg_id") == request
+                and m["msg_type"] == kind
+                and m["content"].get("execution_state", "") == state
+                for m in self.messages
+            )
+
+        end = time.monotonic() + limit
+        while not (mine("execute_reply") and mine("status", "idle")):
+            message = self.read(max(0.01, end - time.monotonic()))
+            assert message is not None, "the connection ended"
+
+    def printed(self, request: str) -> str:
+        """What a request has printed, each message once: a client may get a last one twice."""
+        seen: dict[str, str] = {}
+        for message in self.messages:
+            if message["msg_type"] == "stream" and message["parent_header"]["msg_id"] == request:
+                seen[message["header"]["msg_id"]] = message["content"]["text"]
+        return "".join(seen.values())
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def until(what: Callable[[], object], limit: float, why: Callable[[], str] = lambda: "") -> Any:
+    """Waits for *what* to be true, which it returns; *limit* in seconds."""
+    end = time.monotonic() + limit
+    while not (found := what()):
+        assert time.monotonic() < end, f"not within {limit} s: {why()}"
+        time.sleep(0.02)
+    return found

@@ -1,0 +1,58 @@
+"""JupyterLab with the extension and the emulator, and Debian's Chromium that looks at it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lab_server import SCRIPTABLE, LabPage, LabServer, chromium
+from playwright.sync_api import Browser, sync_playwright
+
+#: Pictures of what the tests saw.
+OUT = Path(__file__).parent / "out"
+
+
+@pytest.fixture(scope="session")
+def lab_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
+    """A JupyterLab whose configuration is one line: `c.JupyterTPU.emulator = True`."""
+    if chromium() is None:
+        pytest.skip("SKIPPED FOR WANT OF chromium: install it, or say where it is: CHROMIUM_PATH")
+    if shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin") is None:
+        pytest.skip("SKIPPED FOR WANT OF sshd: install openssh-server to run these tests")
+    folder = tmp_path_factory.mktemp("lab")
+    server = LabServer(folder, options=["--JupyterTPU.emulator=True", *SCRIPTABLE])
+    yield server
+    server.stop()
+
+
+# Playwright keeps an event loop running in this thread, so other tests must not see it.
+@pytest.fixture(scope="module")
+def browser(lab_server: LabServer) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        # Chromium's sandbox does not work for root, as whom containers run.
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def lab(
+    browser: Browser, lab_server: LabServer, request: pytest.FixtureRequest
+) -> Iterator[LabPage]:
+    """JupyterLab in a fresh browser context, the panel open. A picture is taken at the end."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(error.stack or str(error)))
+    lab = LabPage(page, lab_server)
+    lab.open()
+    yield lab
+    OUT.mkdir(exist_ok=True)
+    name = re.sub(r"\W+", "-", request.node.name).strip("-")
+    page.screenshot(path=OUT / f"{name}.png")
+    context.close()
+    # JupyterLab's own are not ours to judge.
+    assert [error for error in errors if "extensions/jupyter-tpu" in error] == []

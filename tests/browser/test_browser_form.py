@@ -1,0 +1,100 @@
+"""Bad input gets one clear sentence beside the form, and nothing that was typed is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from lab_server import LabPage, LabServer
+from playwright.sync_api import expect
+
+TAKEN = "taken"
+
+
+@pytest.fixture(scope="module")
+def a_tpu(lab_server: LabServer) -> Iterator[str]:
+    """A TPU that is there before the form is opened."""
+    body = {"name": TAKEN, "type": "v5litepod-1", "zone": "us-central1-a"}
+    done = lab_server.finish(lab_server.call("POST", "tpus", body))
+    assert done["state"] == "done", done
+    yield TAKEN
+    lab_server.finish(lab_server.call("DELETE", f"tpus/us-central1-a~{TAKEN}", {}))
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("Big", "Start with a lower-case letter."),
+        ("my_tpu", "Use lower-case letters, digits and hyphens only."),
+        ("my-tpu-", "End with a letter or a digit."),
+        (TAKEN, "There is a TPU of this name in us-central1-a."),
+    ],
+)
+def test_a_name_that_google_would_refuse_is_said_to_be_wrong_while_it_is_typed(
+    lab: LabPage, a_tpu: str, name: str, sentence: str
+) -> None:
+    lab.open_form()
+    field = lab.form.get_by_label("Name")
+    field.fill(name)
+    expect(lab.form).to_contain_text(sentence)
+    expect(field).to_have_attribute("aria-invalid", "true")
+    lab.form.get_by_role("button", name="Create", exact=True).click()
+    # Whether the window has the focus, too, is not ours to say.
+    active = "field => field === field.ownerDocument.activeElement"
+    lab.page.wait_for_function(active, arg=field.element_handle())
+    expect(field).to_have_value(name)
+
+
+def test_what_the_server_refuses_is_shown_beside_the_form_which_keeps_its_input(
+    lab: LabPage,
+) -> None:
+    lab.open_form()
+    lab.form.get_by_label("Name").fill("not-to-be")
+    lab.form.get_by_label("Type").select_option("v5litepod-4")
+    lab.form.get_by_label("Zone").select_option("us-west4-a")
+    lab.form.get_by_label("Spot").check()
+    lab.form.get_by_role("button", name="Advanced").click()
+    lab.form.get_by_label("Image").fill("no-such-image")
+    lab.form.get_by_role("button", name="Create", exact=True).click()
+    alert = lab.form.get_by_role("alert")
+    expect(alert).to_contain_text("no-such-image")
+    expect(lab.form.get_by_label("Name")).to_have_value("not-to-be")
+    expect(lab.form.get_by_label("Type")).to_have_value("v5litepod-4")
+    expect(lab.form.get_by_label("Zone")).to_have_value("us-west4-a")
+    expect(lab.form.get_by_label("Spot")).to_be_checked()
+    expect(lab.form.get_by_label("Image")).to_have_value("no-such-image")
+
+    # Going away and coming back loses nothing either.
+    lab.panel.get_by_role("button", name="Back to the list").click()
+    lab.open_form()
+    expect(lab.form.get_by_label("Name")).to_have_value("not-to-be")
+
+
+def test_a_name_taken_meanwhile_is_refused_by_the_server(lab: LabPage) -> None:
+    name = "race"
+    lab.open_form()
+    lab.form.get_by_label("Name").fill(name)
+    body = {"name": name, "type": "v5litepod-1", "zone": "us-central1-a"}
+    lab.page.route("**/api/events/subscribe*", lambda route: route.abort())
+    # The browser's own request arrives after another one's, whose news it has not heard.
+    lab.page.route(
+        "**/jupyter-tpu/v1/tpus?*",
+        lambda route: (
+            lab.server.finish(lab.server.call("POST", "tpus", body)),
+            route.continue_(),
+        ),
+        times=1,
+    )
+    lab.form.get_by_role("button", name="Create", exact=True).click()
+    expect(lab.form.get_by_role("alert")).to_contain_text(f"There is a TPU called {name}")
+    expect(lab.form.get_by_label("Name")).to_have_value(name)
+    lab.server.finish(lab.server.call("DELETE", f"tpus/us-central1-a~{name}", {}))
+
+
+def test_only_zones_that_offer_the_type_can_be_chosen(lab: LabPage) -> None:
+    lab.open_form()
+    lab.form.get_by_label("Type").select_option("v4-32")
+    zones = lab.form.get_by_label("Zone").locator("option")
+    expect(zones).to_have_text(["us-central2-b"])
+    expect(lab.form).to_contain_text("16 chips · 4 hosts")
+    expect(lab.form).to_contain_text("does not offer this type")

@@ -1,0 +1,87 @@
+"""The main job by clicking: create, connect, run a notebook, delete; as a user sees it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from lab_server import CONNECT, LabPage
+from playwright.sync_api import expect
+
+NAME = "story"
+OUT = Path(__file__).parent / "out"
+KERNEL = re.compile(rf"Python 3\.\d+ · {NAME}\b")
+
+
+@pytest.mark.timeout(420)
+def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPage) -> None:
+    page, panel = lab.page, lab.panel
+    # Created: what the type means is said before and after.
+    lab.open_form()
+    lab.form.get_by_label("Name").fill(NAME)
+    lab.form.get_by_label("Type").select_option("v5litepod-8")
+    expect(lab.form).to_contain_text("8 chips · 1 host · 128 GB HBM. JAX sees 8 devices.")
+    lab.form.get_by_label("Connect when it is ready").uncheck()
+    lab.form.get_by_role("button", name="Create", exact=True).click()
+    tpu = lab.tpu(NAME)
+    lab.state(NAME, "Ready")
+    expect(tpu).to_contain_text("8 chips · 1 host · 128 GB HBM")
+    expect(tpu.get_by_text("emulated")).to_be_visible()
+    lab.state(NAME, "Not connected")
+
+    # Connected: with progress, steps and a log.
+    tpu.get_by_role("button", name="Connect", exact=True).click()
+    operation = tpu.get_by_role("region", name=f"Connecting {NAME}")
+    expect(operation.get_by_role("progressbar")).to_have_attribute(
+        "aria-valuenow", re.compile(r"\d+"), timeout=30_000
+    )
+    operation.get_by_role("button", name="Show details").click()
+    running = operation.get_by_role("list", name="Steps").locator("[aria-current=step]")
+    expect(running).to_contain_text("running", timeout=30_000)
+    expect(operation.get_by_role("log")).to_contain_text(re.compile(r"\w+"), timeout=60_000)
+    expect(page.get_by_role("button", name=re.compile(rf"Connecting {NAME}"))).to_be_visible()
+    OUT.mkdir(exist_ok=True)
+    page.screenshot(path=OUT / "connecting.png")
+    lab.state(NAME, "Connected", timeout=CONNECT)
+    expect(page.get_by_role("button", name=f"TPU: {NAME} ready")).to_be_visible()
+
+    # Its kernel is in the launcher at once, without a reload, and starts a notebook on the TPU.
+    card = page.locator('.jp-LauncherCard[data-category="Notebook"]', has_text=KERNEL)
+    expect(card).to_be_visible(timeout=10_000)
+    card.click()
+    output = lab.run_cell("import jax; jax.devices()", timeout=90)
+    expect(output.last).to_contain_text(re.compile(r"(CpuDevice\(id=\d+\),? ?){8}|id=7"))
+    output = lab.run_cell("len(jax.devices())")
+    expect(output.last).to_have_text("8")
+    expect(tpu).to_contain_text("1 kernel", timeout=15_000)
+    pictures(lab)
+
+    # Deleted: after a question that names what would be lost.
+    lab.act(NAME, "Delete")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text(f"Delete {NAME}?")
+    expect(dialog).to_contain_text("This ends 1 kernel")
+    expect(dialog).to_contain_text("are gone for good")
+    page.screenshot(path=OUT / "delete.png")
+    dialog.get_by_role("button", name="Cancel").click()
+    lab.state(NAME, "Connected")
+    lab.act(NAME, "Delete")
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(tpu).to_have_count(0, timeout=60_000)
+    expect(panel.get_by_role("button", name=f"{NAME} is deleted")).to_be_visible()
+    page.get_by_role("button", name="New Launcher").first.click()
+    expect(page.locator(".jp-LauncherCard").first).to_be_visible()
+    expect(page.locator(".jp-LauncherCard", has_text=KERNEL)).to_have_count(0)
+
+
+def pictures(lab: LabPage) -> None:
+    """The panel with all its details, light and dark, as narrow and as wide as it is made."""
+    lab.tpu(NAME).get_by_role("button", name=NAME, exact=True).click()
+    expect(lab.tpu(NAME)).to_contain_text("Environments")
+    for theme in ("Light", "Dark"):
+        lab.set_theme(f"JupyterLab {theme}")
+        for width in (240, 320, 500):
+            lab.resize(width)
+            lab.page.screenshot(path=OUT / f"notebook-{theme.lower()}-{width}.png")
+    lab.set_theme("JupyterLab Light")

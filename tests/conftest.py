@@ -1,0 +1,239 @@
+"""What all tests share: folders of their own instead of the user's, and a real emulator.
+
+`emulator` is one process per test session; `create_tpu` makes TPUs on it that are gone after the
+test. Faults are switched on by ``emulator.request("POST", "/emulator/v1/faults", {...})`` and are
+cleared after each test that uses `create_tpu` or `faults`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.emulator import EmulatorState
+
+#: Variables that would lead a test to the user's own Google project or emulator.
+POINTING_AWAY = (
+    "JUPYTER_TPU_EMULATOR",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_CLOUD_PROJECT",
+    "GCLOUD_PROJECT",
+)
+# A runner in the background of a shell hands SIGINT on as ignored, to all whom the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+RUN = """
+import asyncio, signal, sys
+from pathlib import Path
+from jupyter_tpu.emulator import serve
+
+async def main():
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+
+    def end():
+        loop.remove_reader(0)
+        task.cancel()
+
+    loop.add_signal_handler(signal.SIGTERM, end)
+    loop.add_reader(0, end)  # the tests' process is gone, however it went
+    await serve(Path(sys.argv[1]), on_ready=lambda state: print(state.path, flush=True))
+
+try:
+    asyncio.run(main())
+except asyncio.CancelledError:
+    pass
+"""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def isolated_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders for Jupyter's, IPython's, gcloud's and our files, in place of the user's own."""
+    root = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith("CLOUDSDK_") or name in POINTING_AWAY:
+                patch.delenv(name)
+        for name, folder in {
+            "JUPYTER_TPU_DATA_DIR": "tpu",
+            "JUPYTER_DATA_DIR": "jupyter/data",
+            "JUPYTER_RUNTIME_DIR": "jupyter/runtime",
+            "JUPYTER_CONFIG_DIR": "jupyter/config",
+            "CLOUDSDK_CONFIG": "gcloud",
+            "IPYTHONDIR": "ipython",
+        }.items():
+            (root / folder).mkdir(mode=0o700, parents=True)
+            patch.setenv(name, str(root / folder))
+        yield root
+
+
+class EmulatorProcess:
+    """A real emulator in a process of its own.
+
+    Attributes
+    ----------
+    state_file: what ``JUPYTER_TPU_EMULATOR`` has to say.
+    state: its content.
+    """
+
+    def __init__(self, state_dir: Path, *, delay: float = 0.0, mode: str = "") -> None:
+        self.state_dir = state_dir
+        self._environment = {
+            **os.environ,
+            "JUPYTER_TPU_EMULATOR_DELAY": str(delay),
+            "JUPYTER_TPU_EMULATOR_MODE": mode,
+        }
+        self.start()
+
+    def start(self) -> None:
+        """Starts it and waits until it is ready."""
+        self.log = self.state_dir.with_name(self.state_dir.name + ".log")
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", RUN, str(self.state_dir)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=self._environment,
+                start_new_session=True,  # Ctrl-C in the tests is for the tests
+            )
+        assert self.process.stdout is not None
+        killer = threading.Timer(60, self.process.kill)
+        killer.start()
+        line = self.process.stdout.readline().decode().strip()
+        killer.cancel()
+        if not line:
+            self.process.wait(10)
+            raise RuntimeError(f"the emulator did not start:\n{self.log.read_text()}")
+        self.state_file = Path(line)
+        self.state = EmulatorState.read(self.state_file)
+
+    def stop(self) -> None:
+        """Ends it as Ctrl-C does."""
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(10)
+            raise
+
+    def kill(self) -> None:
+        """Ends it without a chance to clean up."""
+        self.process.kill()
+        self.process.wait(10)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that point jupyter-tpu at it."""
+        return {"JUPYTER_TPU_EMULATOR": str(self.state_file)}
+
+    def request(self, method: str, path: str, body: Any = None, *, token: str | None = None) -> Any:
+        """The decoded answer of a call over REST; `EmulatorError` for an error status."""
+        if token is None:
+            token = Path(self.state.token_file).read_text()
+        request = urllib.request.Request(
+            self.state.rest + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as response:
+                return json.load(response)
+        except urllib.error.HTTPError as error:
+            raise EmulatorError(error.code, json.loads(error.read())["error"]) from None
+
+    def wait(self, operation: dict[str, Any], limit: float = 120.0) -> dict[str, Any]:
+        """The finished operation; *limit* in seconds."""
+        end = time.monotonic() + limit
+        while not operation.get("done"):
+            assert time.monotonic() < end, f"not done after {limit} s: {operation}"
+            time.sleep(0.02)
+            operation = self.request("GET", f"/v2/{operation['name']}")
+        return operation
+
+    def hosts(self, node: str) -> list[dict[str, Any]]:
+        """The hosts of a node (its id), with what runs in them."""
+        found = self.request("GET", "/emulator/v1/hosts")["hosts"]
+        return [host for host in found if host["node"].endswith(f"/nodes/{node}")]
+
+
+class EmulatorError(Exception):
+    """An error answer of the emulator's REST side."""
+
+    def __init__(self, status: int, error: dict[str, Any]) -> None:
+        super().__init__(f"{status} {error.get('message')}")
+        self.status = status
+        self.error = error
+
+
+@pytest.fixture(scope="session")
+def emulator(
+    isolated_folders: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EmulatorProcess]:
+    """A running emulator whose operations take no longer than they must."""
+    if shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:" + os.environ["PATH"]) is None:
+        pytest.skip("SKIPPED FOR WANT OF sshd: install openssh-server to run these tests")
+    process = EmulatorProcess(tmp_path_factory.mktemp("emulator") / "state")
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+def faults(emulator: EmulatorProcess) -> Iterator[Callable[..., dict[str, Any]]]:
+    """``faults(kind="no-capacity", zone=…, count=…)`` switches one on until the test is over."""
+    yield lambda **fault: emulator.request("POST", "/emulator/v1/faults", fault)
+    emulator.request("DELETE", "/emulator/v1/faults")
+
+
+@pytest.fixture
+def create_tpu(
+    emulator: EmulatorProcess, faults: Callable[..., dict[str, Any]]
+) -> Iterator[Callable[..., dict[str, Any]]]:
+    """``create_tpu(name=…, type=…, zone=…, **fields of the node)``: a READY TPU, as JSON.
+
+    It is deleted after the test if it is still there.
+    """
+    made: list[str] = []
+
+    def create(
+        name: str | None = None,
+        type: str = "v5litepod-4",
+        zone: str = "us-central1-a",
+        **fields: Any,
+    ) -> dict[str, Any]:
+        name = name or f"tpu-{uuid.uuid4().hex[:8]}"
+        parent = f"projects/{emulator.state.project}/locations/{zone}"
+        made.append(f"{parent}/nodes/{name}")
+        operation = emulator.request(
+            "POST",
+            f"/v2/{parent}/nodes?nodeId={name}",
+            {"acceleratorType": type, "runtimeVersion": "v2-alpha-tpuv5-lite", **fields},
+        )
+        operation = emulator.wait(operation)
+        assert "error" not in operation, operation["error"]
+        return emulator.request("GET", f"/v2/{parent}/nodes/{name}")
+
+    yield create
+    emulator.request("DELETE", "/emulator/v1/faults")
+    for path in made:
+        try:
+            emulator.wait(emulator.request("DELETE", f"/v2/{path}"))
+        except EmulatorError as error:
+            if error.status not in (404, 409):  # gone, or on its way
+                raise

@@ -1,0 +1,180 @@
+"""A host without SSH: this machine under another home folder, over a line that can be cut.
+
+What links and sshd do for real is done here by processes and unix sockets, so that agent, keeper,
+journal and relay are tried by themselves, and breaks come exactly where a test wants them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.kernels.provisioner import TPUProvisioner
+from jupyter_tpu.ssh import Completed
+from jupyter_tpu.ssh.agent import AgentClient, ensure_agent
+
+#: Where provisioners made by jupyter_client find their host.
+hosts: dict[str, LocalHost] = {}
+
+
+class LocalHost:
+    """Behaves like a link (`hold`, `release`, `agent`) to a host whose home is *home*.
+
+    `cut()` breaks all streams and lets none through until `mend()`; `cut_after(n)` does so once n
+    more bytes have come from the host, in the middle of whatever is under way. `stall()` lets
+    nothing come from the host any more, and breaks nothing.
+
+    It lives on the loop that it was made on; `loop_call` reaches it from other threads.
+    """
+
+    def __init__(self, home: Path, environment: dict[str, str] | None = None) -> None:
+        self.home = home
+        self.environment = {**os.environ, "HOME": str(home), **(environment or {})}
+        # Without cached bytecode every kernel would take a second longer to start.
+        self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        self.holds = 0
+        self.commands = 0
+        self.uploaded = 0  # bytes of standard input
+        self.downloaded = 0  # bytes over streams
+        self._client: AgentClient | None = None
+        self._lock = asyncio.Lock()
+        self._connected = asyncio.Event()
+        self._connected.set()
+        self._remaining: int | None = None
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+        self._loop = asyncio.get_running_loop()
+        self._pipes: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def hold(self) -> None:
+        self.holds += 1
+
+    def release(self) -> None:
+        self.holds -= 1
+
+    async def agent(self) -> AgentClient:
+        await asyncio.wait_for(self._connected.wait(), 30)
+        async with self._lock:
+            if self._client is None or self._client.closed:
+                self._client = await ensure_agent(self.run, self.put, self.open_unix)
+            return self._client
+
+    async def run(self, argv, *, input=b"", timeout=60.0, check=True):
+        self.commands += 1
+        self.uploaded += len(input) + sum(map(len, argv))
+        process = await asyncio.create_subprocess_exec(
+            *argv, stdin=-1, stdout=-1, stderr=-1, env=self.environment, cwd=self.home
+        )
+        out, err = await asyncio.wait_for(process.communicate(input), timeout)
+        return Completed(returncode=process.returncode, stdout=out.decode(), stderr=err.decode())
+
+    async def put(self, data: bytes, path: str, mode: int = 0o600) -> None:
+        raise AssertionError("the agent needs no file transfer")
+
+    async def open_unix(self, path: str):
+        if not self._connected.is_set():
+            raise TPUError("The line is cut.", Reason.UNREACHABLE)
+        try:
+            far_reader, far_writer = await asyncio.open_unix_connection(path)
+        except OSError as error:
+            raise TPUError(f"Nothing listens at {path}.", Reason.NOT_FOUND) from error
+        # A listener of our own in between, so that both ends are real streams.
+        accepted: asyncio.Future = asyncio.get_running_loop().create_future()
+
+        def connected(reader, writer):
+            accepted.set_result((reader, writer))
+
+        middle = self.home / f"line-{id(accepted)}.sock"
+        server = await asyncio.start_unix_server(connected, middle)
+        near = await asyncio.open_unix_connection(middle)
+        reader, writer = await accepted
+        server.close()
+        middle.unlink()
+        self._pipes |= {far_writer, writer}
+        self._spawn(self._carry(reader, far_writer, False))
+        self._spawn(self._carry(far_reader, writer, True))
+        return near
+
+    def _spawn(self, coroutine) -> None:
+        task = asyncio.ensure_future(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, reader, writer, from_host: bool) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                if from_host:
+                    await self._flowing.wait()
+                    self.downloaded += len(data)
+                    if self._remaining is not None:
+                        data, rest = data[: self._remaining], len(data) - self._remaining
+                        self._remaining -= len(data)
+                        if rest >= 0:
+                            writer.write(data)
+                            self._remaining = None
+                            self.cut()
+                            return
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+        self._pipes.discard(writer)
+
+    def cut(self) -> None:
+        self._connected.clear()
+        for writer in self._pipes:
+            writer.transport.abort()
+        self._pipes.clear()
+
+    def cut_after(self, count: int) -> None:
+        self._remaining = count
+
+    def stall(self) -> None:
+        self._flowing.clear()
+
+    def mend(self) -> None:
+        self._remaining = None
+        self._connected.set()
+        self._flowing.set()
+
+    @property
+    def is_cut(self) -> bool:
+        return not self._connected.is_set()
+
+    def loop_call(self, what: Callable[..., None], *arguments: Any) -> None:
+        """Calls *what* over there and waits until that is done."""
+
+        async def call() -> None:
+            what(*arguments)
+
+        asyncio.run_coroutine_threadsafe(call(), self._loop).result(10)
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def processes(self) -> list[str]:
+        """The command lines of what runs from this home: the agent's and its kernels'."""
+        mine = f"HOME={self.home}".encode()
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                process = Path("/proc", pid)
+                if mine in (process / "environ").read_bytes().split(b"\0"):
+                    found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        return [line for line in found if line]
+
+
+class LocalTPUProvisioner(TPUProvisioner):
+    """The provisioner, but with a host from `hosts`."""
+
+    def _host(self):
+        return hosts[self.tpu]

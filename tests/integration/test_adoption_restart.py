@@ -1,0 +1,293 @@
+"""A server is stopped or killed in the middle of a cell; the next one has kernel and output.
+
+Real servers, the emulator's hosts over real SSH, real kernels. The client is a plain one, without
+our page's counting; what a browser's tab gets is in tests/browser/test_browser_restart.py.
+"""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import threading
+import time
+import urllib.error
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adoption_server import Client, Server, until
+
+LINES = (
+    "import time\nfor i in range({n}):\n    print('line', i, flush=True)\n    time.sleep({pause})"
+)
+
+
+@pytest.fixture(scope="module")
+def connected(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose user has a connected TPU; the same for all tests of this file."""
+    folder = tmp_path_factory.mktemp("adoption")
+    server = Server(folder, {"JUPYTER_TPU_EMULATOR": str(emulator.state_file)})
+    server.start()
+    server.connect_tpu("kept")
+    yield server
+    if server.process is None:
+        server.start()
+    server.finish(server.tpu("DELETE", "tpus/kept?end_kernels=true"))
+    server.stop()
+
+
+@pytest.fixture
+def server(connected: Server) -> Iterator[Server]:
+    if connected.process is None:
+        connected.start()
+    yield connected
+    if connected.process is None:
+        connected.start()
+    for session in connected.request("GET", "/api/sessions"):
+        connected.request("DELETE", f"/api/sessions/{session['id']}")
+    for kernel in connected.request("GET", "/api/kernels"):
+        connected.request("DELETE", f"/api/kernels/{kernel['id']}")
+
+
+@pytest.fixture
+def session(server: Server) -> dict[str, Any]:
+    """A notebook's session with a kernel on the TPU."""
+    return start_session(server)
+
+
+def start_session(server: Server, path: str = "work.ipynb") -> dict[str, Any]:
+    [environment] = server.tpu("GET", "tpus/kept/environments")
+    kernel = {"name": environment["kernelspec"]}
+    body = {"path": path, "name": path, "type": "notebook", "kernel": kernel}
+    return server.request("POST", "/api/sessions", body)
+
+
+def line(number: int) -> Any:
+    return lambda message: f"line {number}\n" in message["content"].get("text", "")
+
+
+def stop_by_request(server: Server) -> None:
+    server.request("POST", "/api/shutdown")
+    assert server.process is not None
+    server.process.wait(30)
+    server.process = None
+
+
+WAYS = {
+    "SIGTERM": lambda server: server.stop(),
+    "kill -9": lambda server: server.kill(),
+    "Ctrl-C twice": lambda server: server.stop(signal.SIGINT, times=2),
+    "POST /api/shutdown": stop_by_request,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_cell_goes_on_and_every_line_of_it_arrives_once(
+    server: Server, session: dict[str, Any], way: str
+) -> None:
+    kernel_id = session["kernel"]["id"]
+    client = Client(server, kernel_id)
+    client.connect()
+    request = client.execute(LINES.format(n=80, pause=0.05))
+    client.until(line(20))
+    WAYS[way](server)
+    while client.read() is not None:  # what was under way
+        pass
+    time.sleep(1.0)  # the time without a server, in which the cell goes on
+    server.start()
+    [kernel] = server.request("GET", "/api/kernels")
+    assert kernel["id"] == kernel_id
+    [found] = server.request("GET", "/api/sessions")
+    assert (found["id"], found["path"]) == (session["id"], session["path"])
+    client.connect()
+    client.until_done(request)
+    assert client.printed(request) == "".join(f"line {n}\n" for n in range(80))
+    again = client.execute("print('still', i)")
+    client.until_done(again)
+    assert client.printed(again) == "still 79\n"
+    client.close()
+
+
+def test_a_kernel_that_is_shut_down_after_it_was_taken_up_is_gone_for_good(
+    server: Server, session: dict[str, Any]
+) -> None:
+    kernel_id = session["kernel"]["id"]
+    server.stop()
+    server.start()
+    until(lambda: server.kernel(kernel_id)["execution_state"] == "idle", 20)
+    assert [k["id"] for k in server.tpu("GET", "tpus/kept/kernels")] == [kernel_id]
+    server.request("DELETE", f"/api/kernels/{kernel_id}")
+    assert server.tpu("GET", "tpus/kept/kernels") == []
+    assert server.request("GET", "/api/sessions") == []
+    server.kill()
+    server.start()
+    assert server.request("GET", "/api/kernels") == []
+    assert list((server.folder / "tpu" / "kernels").iterdir()) == []
+
+
+def test_a_local_kernel_ends_with_the_server_as_ever(server: Server) -> None:
+    kernel = server.request("POST", "/api/kernels", {"name": "python3"})
+    client = Client(server, kernel["id"])
+    client.connect()
+    request = client.execute("import os; print(os.getpid())")
+    client.until_done(request)
+    pid = int(client.printed(request))
+    server.stop()
+    until(lambda: not Path(f"/proc/{pid}").exists(), 10)
+    server.start()
+    assert server.request("GET", "/api/kernels") == []
+    assert list((server.folder / "tpu" / "kernels").iterdir()) == []
+
+
+@pytest.mark.parametrize("way", ["SIGTERM", "kill -9"])
+def test_a_client_that_polls_never_sees_lists_without_the_kernel(
+    server: Server, session: dict[str, Any], way: str
+) -> None:
+    stop, lists = threading.Event(), []
+
+    def poll() -> None:
+        while not stop.wait(0.02):
+            for path in ("/api/kernels", "/api/sessions"):
+                try:
+                    lists.append([found["id"] for found in server.request("GET", path)])
+                except urllib.error.HTTPError as error:
+                    if error.code != 503:
+                        raise
+                except (OSError, http.client.HTTPException):
+                    pass  # no server, or one that ended in the middle of its answer
+
+    with ThreadPoolExecutor() as pool:
+        polling = pool.submit(poll)
+        until(lambda: len(lists) > 10, 20)
+        WAYS[way](server)
+        server.start()
+        before = len(lists)
+        until(lambda: len(lists) > before + 10 or polling.done(), 20)
+        stop.set()
+        polling.result()
+    expected = ([session["kernel"]["id"]], [session["id"]])
+    assert all(found in expected for found in lists), lists
+
+
+def test_activity_is_what_it_was_and_an_idle_kernel_is_not_taken_for_a_busy_one(
+    server: Server, session: dict[str, Any]
+) -> None:
+    kernel_id = session["kernel"]["id"]
+    client = Client(server, kernel_id)
+    client.connect()
+    client.until_done(client.execute("1 + 1"))
+    client.close()
+    before = active_at(server, kernel_id)
+    server.stop()
+    server.start()
+    until(lambda: server.kernel(kernel_id)["execution_state"] == "idle", 20)
+    # For a moment the server counts what the kernel's host kept for it as activity.
+    until(lambda: abs(active_at(server, kernel_id) - before) < timedelta(seconds=1), 5)
+
+
+def active_at(server: Server, kernel_id: str) -> datetime:
+    text = server.kernel(kernel_id)["last_activity"]
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def test_who_connects_in_the_middle_of_a_flood_gets_each_line_once_and_in_order(
+    server: Server, session: dict[str, Any]
+) -> None:
+    first = Client(server, session["kernel"]["id"])
+    first.connect()
+    first.execute("import time\nn = 0\nwhile True:\n    n += 1\n    print(n, flush=True)\n")
+    first.until(lambda message: message["msg_type"] == "stream")
+    for _ in range(20):
+        client = Client(server, session["kernel"]["id"])
+        client.connect()
+        numbers: list[int] = []
+        while len(numbers) < 50:
+            message = client.read()
+            assert message is not None
+            if message["msg_type"] == "stream":
+                numbers += map(int, message["content"]["text"].split())
+        assert numbers == list(range(numbers[0], numbers[-1] + 1))
+        client.close()
+    first.close()
+
+
+def test_a_request_that_comes_twice_runs_once_and_its_output_is_said_again(
+    server: Server, session: dict[str, Any]
+) -> None:
+    first = Client(server, session["kernel"]["id"])
+    first.connect()
+    request = first.execute("runs = globals().get('runs', 0) + 1\nprint('run', runs)")
+    first.until_done(request)
+    server.kill()
+    server.start()
+    second = Client(server, session["kernel"]["id"])
+    second.connect()
+    second.execute("this is not run at all", msg_id=request)
+    second.until_done(request)
+    assert second.printed(request) == "run 1\n"
+    check = second.execute("print(runs)")
+    second.until_done(check)
+    assert second.printed(check) == "1\n"
+    first.close()
+    second.close()
+
+
+def test_a_question_asked_while_there_was_no_server_is_answered_by_the_next(
+    server: Server, session: dict[str, Any]
+) -> None:
+    client = Client(server, session["kernel"]["id"])
+    client.connect()
+    request = client.execute(
+        "import time\nprint('soon', flush=True)\ntime.sleep(1)\nprint(input('? '))"
+    )
+    client.until(lambda message: "soon" in message["content"].get("text", ""))
+    server.kill()
+    time.sleep(1.5)  # in which the cell asks
+    server.start()
+    client.connect()
+    question = client.until(lambda message: message["msg_type"] == "input_request")
+    client.send("input_reply", {"value": "here"}, "stdin", parent=question["header"])
+    client.until_done(request)
+    assert client.printed(request) == "soon\nhere\n"
+    client.close()
+
+
+def test_two_servers_of_one_user_do_not_take_each_others_kernels(
+    server: Server, session: dict[str, Any]
+) -> None:
+    kernel_id = session["kernel"]["id"]
+    other = server.another()
+    other.start()
+    try:
+        assert other.request("GET", "/api/kernels") == []
+        server.kill()
+        assert other.request("GET", "/api/kernels") == []
+    finally:
+        other.stop()
+    other.start()  # of the same folder, after the first one's end
+    try:
+        assert [kernel["id"] for kernel in other.request("GET", "/api/kernels")] == [kernel_id]
+        server.start()
+        assert server.request("GET", "/api/kernels") == []
+    finally:
+        other.stop()
+        server.stop()
+    server.start()
+    assert [kernel["id"] for kernel in server.request("GET", "/api/kernels")] == [kernel_id]
+    client = Client(server, kernel_id)
+    client.connect()
+    request = client.execute("print('one master')")
+    client.until_done(request)
+    assert client.printed(request) == "one master\n"
+    client.close()
+
+
+def test_what_is_kept_is_private(server: Server, session: dict[str, Any]) -> None:
+    folder = server.folder / "tpu" / "kernels" / session["kernel"]["id"]
+    assert folder.stat().st_mode & 0o777 == 0o700
+    files = list(folder.iterdir())
+    assert {"record.json", "lock"} <= {file.name for file in files}
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}

@@ -1,0 +1,515 @@
+"""The agent on a host without SSH in between: deploying it, its daemon, its keepers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from local_host import LocalHost
+
+from jupyter_tpu.agent import frames, messages
+from jupyter_tpu.agent.bundle import bundle
+from jupyter_tpu.agent.journal import (
+    IOPUB,
+    KEEPER,
+    SHELL,
+    Journal,
+    Message,
+    Opened,
+    Refused,
+    State,
+)
+from jupyter_tpu.agent.places import keeper_socket
+from jupyter_tpu.agent.pump import Broken, Pump
+from jupyter_tpu.errors import Reason, TPUError
+
+pytestmark = pytest.mark.asyncio
+
+ORDER = {"key": "a key", "secret": "a secret", "environment": "default"}
+
+
+async def eventually(what: Callable[[], object], limit: float = 15.0) -> object:
+    """Waits for *what* to be true; *limit* in seconds."""
+    end = time.monotonic() + limit
+    while True:
+        if found := what():
+            return found
+        assert time.monotonic() < end, f"not within {limit} s: {what}"
+        await asyncio.sleep(0.02)
+
+
+@pytest_asyncio.fixture
+async def host() -> AsyncIterator[LocalHost]:
+    """Below /tmp itself: the paths of sockets must be short."""
+    home = Path(tempfile.mkdtemp(prefix="h-"))
+    local = LocalHost(home, {"JUPYTER_TPU_AGENT_IDLE": "1"})
+    yield local
+    local.mend()
+    agent = await local.agent()
+    await agent.request("prepare_delete")
+    await local.close()
+    await eventually(lambda: not local.processes())
+    shutil.rmtree(home)
+
+
+async def start(host: LocalHost, kernel_id: str = "k", **order) -> dict:
+    agent = await host.agent()
+    order = {"launch": "1", "python": sys.executable, **ORDER, **order}
+    return await agent.request("start_kernel", id=kernel_id, **order)
+
+
+async def kernel(host: LocalHost, state: str) -> dict:
+    """The one kernel of the host, as soon as it is in *state*."""
+    end = time.monotonic() + 30
+    while True:
+        agent = await host.agent()
+        (found,) = (await agent.request("kernels"))["kernels"]
+        if found["state"] == state:
+            return found
+        assert time.monotonic() < end, found
+        await asyncio.sleep(0.05)
+
+
+# ---- deploying ----------------------------------------------------------------------------------
+
+
+async def test_it_is_uploaded_once_and_then_found(host):
+    agent = await host.agent()
+    assert agent.hello["agent"] == bundle().hash
+    assert host.commands == 2
+    first = host.uploaded
+    assert len(bundle().data) < first < len(bundle().data) + 5000
+    await agent.close()
+    await host.agent()
+    assert host.commands == 3
+    assert host.uploaded - first < 1000
+
+
+async def test_a_host_without_python_is_told_so_with_what_to_do(tmp_path):
+    (tmp_path / "bin").mkdir()
+    for name in ("sh", "cat"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name))
+    # An absolute path in the script is the machine's; an empty PATH alone does not hide it.
+    bare = LocalHost(tmp_path, {"PATH": str(tmp_path / "bin")})
+
+    async def run(argv, **options):
+        argv = [part.replace("/usr/bin/python3", "/nowhere/python3") for part in argv]
+        return await LocalHost.run(bare, argv, **options)
+
+    bare.run = run
+    with pytest.raises(TPUError, match=r"no Python 3\.8 or newer") as caught:
+        await bare.agent()
+    assert caught.value.reason is Reason.NO_PYTHON
+    assert "apt-get install python3" in caught.value.hint
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="SKIPPED: only root can make a small disk")
+async def test_a_host_whose_disk_is_full_is_told_so(tmp_path):
+    full = LocalHost(tmp_path)
+    small = tmp_path / ".jupyter-tpu"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", str(small)], check=True)
+    try:
+        with pytest.raises(TPUError, match="disk is full") as caught:
+            await full.agent()
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+    assert caught.value.reason is Reason.DISK_FULL
+
+
+async def test_two_that_come_at_once_share_one_daemon(host):
+    other = LocalHost(host.home, {"JUPYTER_TPU_AGENT_IDLE": "1"})
+    ours, theirs = await asyncio.gather(host.agent(), other.agent())
+    assert ours.hello["pid"] == theirs.hello["pid"]
+    await other.close()
+    assert (await ours.request("probe"))["agent"] == bundle().hash
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.13"])
+async def test_it_runs_on_the_hosts_own_python(host, version):
+    found = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python3"))
+    found += [path for name in [f"python{version}"] if (path := shutil.which(name))]
+    if not found:
+        pytest.skip(f"SKIPPED FOR WANT OF Python {version}")
+    (host.home / "bin").mkdir()
+    (host.home / "bin" / "python3").symlink_to(found[0])
+    host.environment["PATH"] = f"{host.home}/bin:{os.environ['PATH']}"
+    agent = await host.agent()
+    probe = await agent.request("probe")
+    assert probe["python"].startswith(version)
+    # The keeper runs in the environment's Python, the daemon in this one.
+    await start(host)
+    await kernel(host, "idle")
+    assert (await agent.request("end_kernel", id="k", now=True)) == {"ended": True}
+
+
+# ---- the daemon ---------------------------------------------------------------------------------
+
+
+async def test_it_says_what_the_host_is(host):
+    agent = await host.agent()
+    probe = await agent.request("probe")
+    assert probe["hostname"] == socket.gethostname()
+    assert probe["cpus"] == os.cpu_count()
+    assert probe["memory"] > 2**28
+    assert probe["disk_free"] > 0
+    assert probe["emulated"] is False
+    assert probe["home"] == str(host.home)
+
+
+async def test_a_daemon_with_nothing_to_do_ends_by_itself(host):
+    agent = await host.agent()
+    pid = agent.hello["pid"]
+    # Not through close(), which tells it: the line is simply gone.
+    host.cut()
+    await eventually(lambda: not Path(f"/proc/{pid}").exists() or not host.processes())
+    assert sorted(path.suffix for path in (host.home / ".jupyter-tpu/run").iterdir()) == [
+        ".lock",
+        ".log",
+    ]
+    host.mend()
+    assert (await host.agent()).hello["pid"] != pid
+
+
+async def test_taking_leave_ends_it_at_once(host):
+    agent = await host.agent()
+    await agent.close()
+    await eventually(lambda: not host.processes(), limit=0.9)
+
+
+async def test_it_answers_questions_it_does_not_understand(host):
+    agent = await host.agent()
+    for op, params in (
+        ("dance", {}),
+        ("start_kernel", {}),
+        ("start_kernel", {"id": "k", "env": 7}),
+        ("end_kernel", {}),
+    ):
+        with pytest.raises(TPUError) as caught:
+            await agent.request(op, **params)
+        assert caught.value.reason is Reason.INVALID
+    for kind in (b"{]\n", b"[]\n", b'{"op": 7}\n', b"7\n"):
+        agent._stream.write(kind)
+    assert (await agent.request("kernels")) == {"kernels": []}
+
+
+async def test_a_line_without_end_only_loses_its_connection(host):
+    agent = await host.agent()
+    agent._stream.write(b"x" * (3 << 20))
+    with pytest.raises(TPUError) as caught:
+        await agent.request("probe")
+    assert caught.value.reason is Reason.UNREACHABLE
+    assert (await (await host.agent()).request("kernels")) == {"kernels": []}
+
+
+async def test_requests_under_way_fail_at_once_when_the_line_is_cut(host):
+    agent = await host.agent()
+    request = asyncio.ensure_future(start(host, python=str(slow_python(host))))
+    await eventually(lambda: (host.home / "python-started").exists())
+    host.cut()
+    with pytest.raises(TPUError) as caught:
+        await asyncio.wait_for(request, 2)
+    assert caught.value.reason is Reason.UNREACHABLE
+    assert agent.closed
+
+
+def slow_python(host: LocalHost) -> Path:
+    """An interpreter that takes its time, to have a request under way."""
+    path = host.home / "slow-python"
+    path.write_text(f"#!/bin/sh\ntouch {host.home}/python-started\nsleep 3\nexit 1\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="SKIPPED: only root can be somebody else")
+async def test_another_user_of_the_host_gets_no_answer(host):
+    agent = await host.agent()
+    await start(host)
+    await kernel(host, "idle")
+    run = Path(agent.hello["run"])
+    sockets = [run / f"{agent.hello['agent']}.sock", Path(keeper_socket(str(run), "k"))]
+    # Even if the folders were open.
+    for path in (host.home, host.home / ".jupyter-tpu", run, sockets[1].parent):
+        path.chmod(0o755)
+    script = (
+        "import socket, sys; s = socket.socket(socket.AF_UNIX); s.settimeout(10);"
+        "s.connect(sys.argv[1]); s.sendall(bytes.fromhex(sys.argv[2])); print(len(s.recv(9)))"
+    )
+    hello = frames.encode(frames.Hello({"ask": "status"})).hex()
+    for path in sockets:
+        path.chmod(0o777)
+        answers = []
+        for user in (0, 65534):
+            done = subprocess.run(
+                ["/usr/bin/python3", "-c", script, str(path), hello],
+                user=user,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            answers.append(done.stdout.strip() or "0")
+        assert answers[0] == "9"
+        assert answers[1] == "0"
+
+
+# ---- kernels ------------------------------------------------------------------------------------
+
+
+async def test_a_kernel_is_listed_from_its_start_to_its_end(host):
+    started = await start(host, notebook="a.ipynb")
+    found = await kernel(host, "idle")
+    assert found["id"] == "k"
+    assert found["pid"] == started["pid"]
+    assert found["environment"] == "default"
+    assert found["notebook"] == "a.ipynb"
+    assert found["attached"] is False
+    assert found["started"] <= found["last_activity"]
+    agent = await host.agent()
+    assert await agent.request("end_kernel", id="k") == {"ended": True}
+    assert (await agent.request("kernels")) == {"kernels": []}
+    assert await agent.request("end_kernel", id="k") == {"ended": False}
+    assert not any("keeper" in line or "kernel" in line for line in host.processes())
+    assert not list(Path(agent.hello["run"]).glob("k-*"))
+
+
+async def test_neither_key_nor_secret_is_in_the_list_of_processes(host):
+    await start(host, key="the-key-0815", secret="the-secret-4711")
+    await kernel(host, "idle")
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            shown = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        assert b"the-key-0815" not in shown
+        assert b"the-secret-4711" not in shown
+    assert Path(keeper_socket(str(host.home / ".jupyter-tpu/run"), "k")).stat().st_mode & 0o77 == 0
+
+
+async def test_a_request_that_is_repeated_starts_nothing_new(host):
+    first = await start(host, launch="1")
+    assert await start(host, launch="1") == first
+    with pytest.raises(TPUError, match="runs already") as caught:
+        await start(host, launch="2")
+    assert caught.value.reason is Reason.EXISTS
+
+
+@pytest.mark.parametrize(
+    ("python", "message"),
+    [("/nowhere/python", "There is no Python at /nowhere/python"), ("bare", "zmq")],
+)
+async def test_an_environment_that_is_not_fit_is_told_so(host, python, message):
+    if python == "bare":
+        subprocess.run(
+            [sys.executable, "-m", "venv", "--without-pip", str(host.home / "bare")], check=True
+        )
+        python = str(host.home / "bare/bin/python")
+    with pytest.raises(TPUError, match=message) as caught:
+        await start(host, python=python)
+    assert caught.value.reason is Reason.ENVIRONMENT
+    agent = await host.agent()
+    assert (await agent.request("kernels")) == {"kernels": []}
+    assert not list(Path(agent.hello["run"]).glob("k-*"))
+
+
+async def test_a_keeper_goes_on_when_its_daemon_is_killed_and_the_next_one_finds_it(host):
+    agent = await host.agent()
+    started = await start(host)
+    await kernel(host, "idle")
+    os.kill(agent.hello["pid"], signal.SIGKILL)
+    await eventually(lambda: agent.closed)
+    assert (await kernel(host, "idle"))["pid"] == started["pid"]
+    assert (await host.agent()).hello["pid"] != agent.hello["pid"]
+
+
+async def test_a_kernel_whose_keeper_is_killed_leaves_nothing(host):
+    started = await start(host)
+    await kernel(host, "idle")
+    os.kill(started["keeper"], signal.SIGKILL)
+    agent = await host.agent()
+    await eventually(lambda: not Path(f"/proc/{started['keeper']}").exists())
+    assert (await agent.request("kernels")) == {"kernels": []}
+    await eventually(lambda: not Path(f"/proc/{started['pid']}").exists())
+    assert not list(Path(agent.hello["run"]).glob("k-*"))
+
+
+async def test_a_kernel_that_nobody_holds_is_ended_when_its_grace_is_over(host):
+    await start(host, grace=0.5)
+    await eventually(lambda: not any("keeper" in line for line in host.processes()))
+
+
+async def test_before_the_host_is_deleted_everything_is_ended(host):
+    await start(host, "one")
+    await start(host, "two")
+    agent = await host.agent()
+    assert await agent.request("prepare_delete") == {"ended": 2}
+    await eventually(lambda: not host.processes(), limit=2)
+
+
+async def test_an_agent_with_kernels_does_not_end_when_asked_to(host):
+    await start(host)
+    agent = await host.agent()
+    assert await agent.request("end_agent") == {"ended": False}
+    assert (await agent.request("signal_kernel", id="k", signal=0))["id"] == "k"
+    with pytest.raises(TPUError) as caught:
+        await agent.request("signal_kernel", id="other", signal=2)
+    assert caught.value.reason is Reason.NOT_FOUND
+
+
+# ---- the keeper's clients -----------------------------------------------------------------------
+
+
+async def attach(host: LocalHost, secret: str, **lease) -> tuple[Pump, asyncio.Task, list]:
+    """A bare client of the journal protocol: its connection, which runs, and what it saw."""
+    agent = await host.agent()
+    reader, writer = await agent.open_keeper("k")
+    journal, events = Journal(), []
+    journal.connect({"lease": {"secret": secret, "holder": secret, **lease}})
+    pump = Pump(journal, reader, writer, events.append)
+    pump.journal = journal
+    task = asyncio.ensure_future(pump.run())
+    await eventually(lambda: events or task.done())
+    return pump, task, events
+
+
+async def broken(task: asyncio.Task) -> None:
+    with pytest.raises(Broken):
+        await asyncio.wait_for(task, 10)
+
+
+async def test_there_is_one_master_and_who_it_is_can_be_read(host):
+    await start(host, secret="ours")
+    _, ours, events = await attach(host, "ours")
+    assert isinstance(events[0], Opened)
+    assert events[0].words["fence"] == 1
+    pump, theirs, events = await attach(host, "theirs")
+    (refused,) = [event for event in events if isinstance(event, Refused)]
+    assert refused.words["reason"] == "CONFLICT"
+    assert refused.words["holder"] == "ours"
+    assert pump.journal.state is State.REFUSED
+    await broken(theirs)
+    assert not ours.done()
+    ours.cancel()
+
+
+async def test_a_client_that_comes_back_takes_the_place_of_its_dead_link(host):
+    await start(host, secret="ours")
+    _, first, _ = await attach(host, "ours")
+    _, second, events = await attach(host, "ours")
+    assert events[0].words["fence"] == 2
+    await broken(first)
+    assert not second.done()
+    second.cancel()
+
+
+async def test_a_lease_that_was_stolen_fences_its_holder_off(host):
+    await start(host, secret="ours")
+    _, ours, _ = await attach(host, "ours")
+    _, thief, events = await attach(host, "theirs", steal=True)
+    assert events[0].words["fence"] == 2
+    await broken(ours)
+    _, again, events = await attach(host, "ours")
+    assert isinstance(events[0], Refused)
+    await broken(again)
+    thief.cancel()
+
+
+async def test_a_client_that_leaves_on_purpose_makes_room(host):
+    await start(host, secret="ours")
+    pump, ours, _ = await attach(host, "ours")
+    pump.journal.say({"leave": True})
+    pump.flush()
+    ours.cancel()
+    agent = await host.agent()
+    while (await agent.request("kernels"))["kernels"][0]["attached"]:
+        await asyncio.sleep(0.02)
+    _, theirs, events = await attach(host, "theirs")
+    assert events[0].words["fence"] == 2
+    theirs.cancel()
+
+
+async def test_a_kernel_whose_output_nobody_takes_is_paused_and_goes_on_when_somebody_does(host):
+    await start(host, secret="ours", journal_limit=500_000)
+    await kernel(host, "idle")
+    pump, task, events = await attach(host, "ours")
+    code = "for i in range(300): print(i, 'x' * 10_000, flush=True)"
+    content = {"code": code, "silent": False, "store_history": False, "allow_stdin": False}
+    message = messages.Author("a key", "test").message(
+        "execute_request", {**content, "user_expressions": {}}, idents=[b"me"]
+    )
+    pump.journal.send(SHELL, message)
+    pump.wake()
+    agent = await host.agent()
+    while not (await agent.request("kernels"))["kernels"][0]["paused"]:
+        await asyncio.sleep(0.05)
+    assert (await agent.request("kernels"))["kernels"][0]["waiting"] < 3_000_000
+    texts: list[str] = []
+    words: list[str] = []
+
+    def consume() -> bool:
+        """Takes what came; whether it was all."""
+        while events:
+            event = events.pop(0)
+            if not isinstance(event, Message):
+                continue
+            pump.journal.consumed(event)
+            if event.channel == KEEPER:
+                words.append(json.loads(event.parts[0])["event"])
+            elif event.channel == IOPUB and b'"stream"' in event.parts[3]:
+                content = json.loads(event.parts[6])
+                texts.append(content["text"] if content["name"] == "stdout" else "")
+        pump.wake()
+        return "".join(texts).count("\n") == 300
+
+    await eventually(consume, 30)
+    lines = "".join(texts).splitlines()
+    assert [line.split()[0] for line in lines] == [str(number) for number in range(300)]
+    assert words.index("paused") < words.index("resumed")
+    task.cancel()
+
+
+NONSENSE = [
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"\xff" * 100,
+    frames.encode(frames.Ping(1)),
+    frames.encode(frames.Hello({"stream": 7, "words": {}, "lanes": [], "peer": None})),
+    frames.encode(frames.Hello({"words": "x"})),
+    frames.encode(frames.Hello({"ask": "dance"})),
+]
+
+
+async def test_nonsense_at_the_keepers_door_does_not_touch_the_kernel(host):
+    await start(host, secret="ours")
+    agent = await host.agent()
+    for nonsense in NONSENSE:
+        reader, writer = await agent.open_keeper("k")
+        writer.write(nonsense)
+        assert b"the-secret" not in await asyncio.wait_for(reader.read(65536), 10)
+        writer.close()
+    _, ours, events = await attach(host, "ours")
+    assert isinstance(events[0], Opened)
+    ours.cancel()
+    log = Path(keeper_socket(agent.hello["run"], "k")).with_name("keeper.log")
+    assert log.read_text() == ""
+
+
+async def test_a_client_of_another_version_is_told_so_by_the_keeper(host):
+    await start(host, secret="ours")
+    agent = await host.agent()
+    reader, writer = await agent.open_keeper("k")
+    writer.write(frames.encode(frames.Hello({})).replace(b"JTPU\0\1", b"JTPU\0\2"))
+    (word,) = frames.Decoder().feed(await asyncio.wait_for(reader.read(65536), 10))
+    message = word.words["refused"]["message"]
+    assert message == "the peer speaks version 2 of the journal protocol, this is version 1"
+    writer.close()

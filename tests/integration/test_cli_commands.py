@@ -1,0 +1,437 @@
+"""``jupyter tpu …`` as a person and a script use it: real processes, a real emulator and server."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_shell import COMMAND, LIMIT, Shell, Terminal, nodes, running_server, state_of
+
+from jupyter_tpu.cli import main
+
+
+@pytest.fixture
+def alone(emulator: Any, tmp_path: Path) -> Shell:
+    """A shell without any running server."""
+    return Shell(tmp_path, **emulator.environment)
+
+
+@pytest.fixture(scope="module")
+def served(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A shell beside a running server of the same user, on the same cloud."""
+    shell = Shell(tmp_path_factory.mktemp("served"), **emulator.environment)
+    with running_server(shell):
+        yield shell
+
+
+@pytest.fixture(params=["alone", "served"])
+def shell(request: pytest.FixtureRequest) -> Shell:
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def name(emulator: Any, faults: Any) -> Iterator[str]:
+    """A name for a TPU, which is gone after the test."""
+    name = f"cli-{uuid.uuid4().hex[:8]}"
+    yield name
+    emulator.request("DELETE", "/emulator/v1/faults")
+    for node in nodes(emulator):
+        if node["name"].endswith(f"/{name}"):
+            emulator.wait(emulator.request("DELETE", f"/v2/{node['name']}"))
+
+
+# ---- TPUs --------------------------------------------------------------------------------------
+
+
+def test_a_tpu_is_created_listed_described_stopped_started_and_deleted(
+    shell: Shell, name: str, emulator: Any
+) -> None:
+    said = shell.out("create", name, "--type", "v5litepod-4").splitlines()
+    assert said[0] == "v5litepod-4 = 4 chips · 1 host · 64 GB HBM (emulated)"
+    assert said[1] == f"{name}: Google makes the TPU"
+    assert f"{name} is ready" in said[2]
+    assert state_of(emulator, name) == "READY"
+
+    (row,) = [line for line in shell.out("list").splitlines() if line.startswith(name)]
+    assert re.split(r"  +", row) == [
+        name, "us-central1-a", "v5litepod-4", "4 chips · 1 host · 64 GB HBM", "READY",
+        "disconnected", "emulated",
+    ]  # fmt: skip
+    listed = {tpu["name"]: tpu for tpu in shell.json("list", "--json")["tpus"]}
+    described = shell.json("describe", name, "--json")
+    assert described == listed[name]
+    assert (described["emulated"], described["chips"], len(described["hosts"])) == (True, 4, 1)
+    text = shell.out("describe", name)
+    assert f"{name}  (emulated)" in text
+    assert "v5litepod-4 = 4 chips · 1 host · 64 GB HBM" in text
+    assert described["hosts"][0]["external_address"] in text
+
+    assert f"{name} is stopped" in shell.out("stop", name)
+    assert state_of(emulator, name) == "STOPPED"
+    assert shell.json("start", name, "--json")["state"] == "READY"
+    assert f"{name} is deleted." in shell.out("delete", name, "--yes")
+    assert state_of(emulator, name) == ""
+    assert name not in shell.out("list")
+
+
+def test_without_waiting_the_operation_is_given_and_goes_on(
+    shell: Shell, name: str, emulator: Any
+) -> None:
+    operation = shell.json("create", name, "--type", "v4-8", "--zone", "us-central2-b",
+                           "--no-wait", "--json")  # fmt: skip
+    assert (operation["kind"], operation["tpu"], operation["zone"]) == (
+        "create", name, "us-central2-b",
+    )  # fmt: skip
+    until = time.monotonic() + LIMIT
+    while state_of(emulator, name) != "READY":
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("create Bad_Name --type v5litepod-4", "The name is not allowed: it must be 1–40 lower"),
+        ("create ok --type v5litepod-5", "There is no TPU type 'v5litepod-5'. Did you mean"),
+        ("create ok --type v4-8 --zone us-central1-a", "v4-8 is not offered in us-central1-a; it"),
+        ("create ok --type v4-8 --zone nowhere-a", "There is no zone 'nowhere-a'"),
+        ("create ok --type v5litepod-4 --version v1", "There is no runtime version 'v1'"),
+        ("create ok --type v5litepod-4 --connect --python 2.7", "JAX needs Python 3.11 or newer"),
+        ("create ok --type v5litepod-4 --connect --env ../x", "connect.environment is not allowed"),
+        ("create ok --type v4-8 --packages x", "--packages and --requirements are for --connect"),
+        ("describe nothing", "There is no TPU called nothing"),
+        ("connect nothing", "There is no TPU called nothing"),
+        ("delete nothing --yes", "There is no TPU called nothing"),
+        ("kernel add nothing", "There is no TPU called nothing"),
+    ],
+)
+def test_bad_input_is_one_line_and_makes_nothing(
+    shell: Shell,
+    words: str,
+    complaint: str,
+    emulator: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for variable, value in shell.environment.items():
+        monkeypatch.setenv(variable, value)
+    assert main(words.split()) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("jupyter tpu: ")
+    assert said.err.count("\n") == 1
+    assert complaint in said.err
+    assert state_of(emulator, "ok") == ""
+
+
+def test_a_name_that_is_taken_is_refused(shell: Shell, create_tpu: Callable[..., Any]) -> None:
+    taken = create_tpu()["name"].rpartition("/")[2]
+    assert f"There is a TPU called {taken} in us-central1-a already" in shell.complaint(
+        "create", taken, "--type", "v5litepod-4"
+    )
+
+
+def test_a_name_in_two_zones_has_to_be_said_with_its_zone(
+    shell: Shell, create_tpu: Callable[..., Any]
+) -> None:
+    twin = create_tpu()["name"].rpartition("/")[2]
+    create_tpu(name=twin, zone="us-west4-a")
+    # Made behind the server's back: its next look, a few seconds later at most, finds both.
+    limit = time.monotonic() + 30
+    while sum(t["name"] == twin for t in shell.json("list", "--json")["tpus"]) < 2:
+        assert time.monotonic() < limit
+    for words in (["describe"], ["connect"], ["delete", "--yes"]):
+        assert (
+            f"There are several TPUs called {twin}: in us-central1-a, us-west4-a. "
+            f"Say which one: us-central1-a~{twin}."
+        ) in shell.complaint(*words, twin)
+    for ref in (f"us-west4-a~{twin}", f"us-west4-a/{twin}"):
+        assert shell.json("describe", ref, "--json")["zone"] == "us-west4-a"
+    assert shell.complaint("describe", f"nowhere/{twin}").endswith(
+        f"Did you mean us-central1-a~{twin} or us-west4-a~{twin}?\n"
+    )
+
+
+def test_a_key_open_to_others_and_another_host_key_are_one_line_each_and_mended(
+    alone: Shell, create_tpu: Callable[..., Any]
+) -> None:
+    name = create_tpu()["name"].rpartition("/")[2]
+    data = Path(alone.environment["JUPYTER_TPU_DATA_DIR"])
+    key, known = data / "ssh" / "id_ed25519", data / "known_hosts"
+    alone.complaint("connect", name, "--python", "3.99")  # makes the key, pins the host's
+    mode = stat.S_IMODE(key.stat().st_mode)
+    key.chmod(0o644)
+    refused = alone.run("connect", name)
+    assert refused.returncode == 1
+    assert f"The SSH key {key} is open to other users (mode 0644)" in refused.stderr
+    assert f"`chmod 600 {key}`" in refused.stderr
+    key.chmod(mode)
+
+    pinned = known.read_text()
+    other = key.with_suffix(".pub").read_text().split()[1]
+    known.write_text(" ".join([*pinned.split()[:2], other]) + "\n")
+    refused = alone.run("connect", name)
+    assert refused.returncode == 1
+    assert len(set(re.findall(r"SHA256:[\w+/]{43}", refused.stderr))) == 2
+    assert refused.stderr.count("\n") == 1
+    known.write_text(pinned)
+    assert "Python 3.99 is not on the host" in alone.complaint("connect", name, "--python", "3.99")
+
+
+def test_what_google_refuses_is_one_line(alone: Shell, name: str, faults: Any) -> None:
+    faults(kind="no-capacity", zone="us-central1-a", count=1)
+    done = alone.run("create", name, "--type", "v5litepod-4")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "capacity" in done.stderr
+
+
+def test_no_project_no_credentials_and_no_emulator_are_one_line_each(tmp_path: Path) -> None:
+    shell = Shell(tmp_path, HOME=str(tmp_path))
+    assert "gcloud config set project" in shell.complaint("list")
+    shell.environment["CLOUDSDK_CORE_PROJECT"] = "some-project"
+    # The metadata server of Google's own machines is asked for credentials, too; here is none.
+    shell.environment |= {"NO_GCE_CHECK": "true", "GCE_METADATA_HOST": "127.0.0.1:1"}
+    assert "gcloud auth application-default login" in shell.complaint("list")
+    shell.environment["JUPYTER_TPU_EMULATOR"] = str(tmp_path / "none.json")
+    assert "jupyter tpu emulator" in shell.complaint("list")
+
+
+# ---- questions, Ctrl-C and progress, in a terminal -----------------------------------------------
+
+
+def test_delete_asks_a_person_and_refuses_where_nobody_is(
+    alone: Shell, create_tpu: Callable[..., Any], emulator: Any
+) -> None:
+    name = create_tpu()["name"].rpartition("/")[2]
+    assert "Add --yes" in alone.complaint("delete", name)
+    assert state_of(emulator, name) == "READY"
+
+    for answer in ("yikes\n", "\x04"):  # \x04: Ctrl-D
+        terminal = Terminal(alone, "delete", name)
+        terminal.expect(r"Delete .* with everything on its disk\? \[y/N\] ")
+        terminal.type(answer)
+        assert terminal.end() == 1
+        assert "Nothing was changed" in terminal.text
+        assert state_of(emulator, name) == "READY"
+
+    terminal = Terminal(alone, "delete", name)
+    terminal.expect(r"\[y/N\] ")
+    terminal.type("y\n")
+    assert terminal.end() == 0
+    assert state_of(emulator, name) == ""
+
+
+def test_a_terminal_shows_a_bar_and_ctrl_c_twice_cancels(
+    shell: Shell, name: str, faults: Any, emulator: Any
+) -> None:
+    faults(kind="slow", seconds=30, count=1)
+    terminal = Terminal(shell, "create", name, "--type", "v5litepod-4")
+    terminal.expect(rf"\r\[[█·]+\].*\d:\d\d {name}: Google makes the TPU")
+    terminal.type("\x03")
+    terminal.expect(f"{name} is still being created. Enter waits on, .* cancels: ")
+    terminal.type("\n")  # waits on
+    terminal.expect(rf"\r\[[█·]+\].*{name}: Google makes")
+    terminal.type("\x03")
+    terminal.expect("cancels: ")
+    terminal.type("\x03")
+    terminal.expect("Cancelling; waiting until")
+    assert terminal.end() == 1
+    assert f"{name} is not created: that was cancelled." in terminal.text
+    assert state_of(emulator, name) in ("", "DELETING")
+
+
+def test_leaving_a_wait_says_who_goes_on(shell: Shell, name: str, faults: Any) -> None:
+    faults(kind="slow", seconds=3, count=1)
+    terminal = Terminal(shell, "create", name, "--type", "v5litepod-4")
+    terminal.expect(f"{name}: Google makes the TPU")
+    terminal.type("\x03")
+    terminal.expect("cancels: ")
+    terminal.type("l\n")
+    assert terminal.end() == 1
+    assert re.search(
+        f"{name} is still being created by (Google|the Jupyter server); `jupyter tpu list` shows",
+        terminal.text,
+    )
+    assert name in shell.out("list")
+
+
+def test_a_signal_without_a_terminal_says_what_goes_on_and_a_second_one_cancels(
+    alone: Shell, name: str, faults: Any, emulator: Any
+) -> None:
+    faults(kind="slow", seconds=30, count=1)
+    process = subprocess.Popen(
+        [*COMMAND, "create", name, "--type", "v5litepod-4"],
+        env=alone.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    while "Google makes the TPU" not in process.stdout.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert "Another Ctrl-C cancels that" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=LIMIT)
+    assert process.returncode == 1
+    assert f"{name} is not created: that was cancelled." in rest
+    assert "Traceback" not in rest
+    assert state_of(emulator, name) in ("", "DELETING")
+
+
+# ---- which server --------------------------------------------------------------------------------
+
+
+def test_commands_beside_a_server_let_the_server_do_it(served: Shell, name: str) -> None:
+    served.out("create", name, "--type", "v5litepod-4")
+    done = served.json("api", "GET", "operations")
+    assert ("create", name, "done") in [(o["kind"], o["tpu"], o["state"]) for o in done]
+    served.out("delete", name, "--yes")
+
+
+def test_a_server_on_another_cloud_is_not_used(
+    alone: Shell, tmp_path: Path, emulator: Any, name: str
+) -> None:
+    elsewhere = {"CLOUDSDK_CORE_PROJECT": "another", "JUPYTER_TPU_EMULATOR": ""}
+    other = Shell(alone.folder, **elsewhere)
+    with running_server(other):
+        alone.out("create", name, "--type", "v5litepod-4")  # the other one has no credentials
+        assert state_of(emulator, name) == "READY"
+        catalog = alone.json("api", "GET", "catalog")
+        assert (catalog["project"], catalog["cloud"]) == ("another", "google")
+
+
+def test_an_environment_without_any_cloud_takes_the_servers(served: Shell) -> None:
+    shell = Shell(served.folder, HOME=str(served.folder))
+    assert shell.json("list", "--json")["problem"] is None
+
+
+# ---- api -----------------------------------------------------------------------------------------
+
+
+def test_api_finds_the_server_and_gives_what_rest_gives(served: Shell, name: str) -> None:
+    body = {"name": name, "type": "v5litepod-4", "zone": "us-central1-a"}
+    (served.folder / "body.json").write_text(json.dumps(body))
+    operation = served.json("api", "post", "tpus", "--data", "@body.json")
+    assert (operation["kind"], operation["tpu"]) == ("create", name)
+    assert name in [
+        tpu["name"] for tpu in served.json("api", "GET", "/jupyter-tpu/v1/tpus")["tpus"]
+    ]
+    assert "version" in served.json("api", "GET", "/api")  # Jupyter Server's own
+    until = time.monotonic() + LIMIT
+    while served.json("api", "GET", f"operations/{operation['id']}")["state"] == "running":
+        assert time.monotonic() < until
+    followed = served.out(
+        "api", "DELETE", f"tpus/{name}", "--follow", "--data", "-", input='{"end_kernels": true}'
+    )
+    assert followed.splitlines()[0] == f"{name}: delete began"
+    assert followed.splitlines()[-1] == f"{name}: delete is done"
+
+
+def test_api_says_what_the_server_refused(served: Shell) -> None:
+    assert served.complaint("api", "GET", "tpus/nothing") == (
+        "jupyter tpu: There is no TPU called nothing.\n"
+    )
+    assert "The field type is" in served.complaint(
+        "api", "POST", "tpus", "--data", '{"name": "x", "type": 3}'
+    )
+    assert "answered 404" in served.complaint("api", "GET", "frobs")
+
+
+def test_api_takes_the_newest_server_that_has_the_extension_or_the_one_it_is_told(
+    alone: Shell,
+) -> None:
+    with running_server(alone) as older, running_server(alone, extension=False) as newest:
+        assert alone.json("api", "GET", "tpus")["problem"] is None
+        assert alone.json("api", "GET", "tpus", "--server", older)["problem"] is None
+        assert "answered 404" in alone.complaint("api", "GET", "tpus", "--server", newest)
+        assert "Running: " in alone.complaint(
+            "api", "GET", "tpus", "--server", "http://127.0.0.1:9"
+        )
+
+
+def test_the_task_for_vs_code_runs_and_prints_what_vs_code_waits_for(
+    served: Shell, create_tpu: Callable[..., Any]
+) -> None:
+    name = create_tpu()["name"].rpartition("/")[2]
+    served.out("vscode")
+    written = json.loads((served.folder / ".vscode" / "tasks.json").read_text())
+    (task,) = [task for task in written["tasks"] if task["label"] == "TPU: stop"]
+    args = [word.replace("${input:tpuName}", name) for word in task["args"]]
+    assert args[:2] == ["tpu", "api"]
+    lines = served.out(*args[1:]).splitlines()
+    background = task["problemMatcher"]["background"]
+    assert re.search(background["beginsPattern"], lines[0])
+    assert re.search(background["endsPattern"], lines[-1])
+    assert not any(re.search(background["endsPattern"], line) for line in lines[:-1])
+    complaint = served.complaint(*args[1:])  # it is stopped already
+    assert re.search(background["endsPattern"], complaint)
+
+
+# ---- the emulator's command ----------------------------------------------------------------------
+
+
+def test_the_emulator_says_where_it_is_and_ends_with_ctrl_c(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    command = ["emulator", "--state", str(tmp_path / "state")]
+    process = subprocess.Popen(
+        [*COMMAND, *command],
+        env=shell.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert process.stdout is not None
+        lines = [process.stdout.readline().strip() for _ in range(3)]
+        said = dict(line.split(": ", 1) for line in lines)
+        assert list(said) == ["emulator ready", "token file", "state file"]
+        state = json.loads(Path(said["state file"]).read_text())
+        assert (state["rest"], state["pid"]) == (said["emulator ready"], process.pid)
+        assert state["token_file"] == said["token file"]
+        for path in (said["token file"], said["state file"]):
+            assert stat.S_IMODE(Path(path).stat().st_mode) == 0o600
+
+        exports = shell.out(*command, "--env").splitlines()
+        assert f"export JUPYTER_TPU_EMULATOR={said['state file']}" in exports
+        assert all(line.startswith("export ") for line in exports)
+        assert str(process.pid) in shell.complaint(*command)
+        shell.environment["JUPYTER_TPU_EMULATOR"] = said["state file"]
+        assert "No TPUs yet" in shell.out("list")
+
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=LIMIT)
+    finally:
+        if process.poll() is None:
+            process.kill()
+    assert (process.returncode, errors) == (0, "")
+    assert out.splitlines()[-1] == "emulator ended"
+    assert not Path(said["state file"]).exists()
+
+
+def test_help_is_there_at_once_because_it_imports_nothing_heavy(tmp_path: Path) -> None:
+    listing = "import sys; print([m for m in sys.modules if '.' not in m])"
+    code = f"import atexit; atexit.register(lambda: exec({listing!r}))\n"
+    code += "from jupyter_tpu.cli import main; main(['--help'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT, check=True
+    )
+    loaded = set(re.findall(r"'(\w+)'", done.stdout.splitlines()[-1]))
+    assert {"jupyter_tpu", "argparse"} <= loaded
+    heavy = {"aiohttp", "asyncssh", "google", "grpc", "jupyter_server", "msgspec", "asyncio", "zmq"}
+    assert not heavy & loaded

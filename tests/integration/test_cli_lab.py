@@ -1,0 +1,82 @@
+"""``make lab``: what scripts/lab.py starts, says and keeps."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "lab.py"
+LIMIT = 60.0
+
+pytest.importorskip("jupyterlab")
+
+
+def test_lab_starts_with_an_emulator_says_its_url_and_ends_with_one_ctrl_c(tmp_path: Path) -> None:
+    folder = tmp_path / "lab"
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPT), "--folder", str(folder), "--port", "9350"],
+        env={**os.environ, "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    try:
+        said = ""
+        while (found := re.search(r"^JupyterLab with an emulated.*: (\S+)$", said, re.M)) is None:
+            line = process.stdout.readline()
+            assert line, said
+            said += line
+        url = found[1]
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/lab\?token=\w+", url)
+        assert "is running at" in said  # the URL comes after all that the server says itself
+        with urllib.request.urlopen(url, timeout=LIMIT) as page:
+            assert page.status == 200
+        catalog = url.replace("/lab?", "/jupyter-tpu/v1/catalog?")
+        with urllib.request.urlopen(catalog, timeout=LIMIT) as answer:
+            assert json.load(answer)["emulated"] is True
+        assert (folder / "notebooks" / "first-steps.ipynb").exists()
+        assert (folder / "tpu" / "emulator" / "emulator.json").exists()
+
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=LIMIT)
+    finally:
+        if process.poll() is None:
+            process.kill()
+    assert process.returncode == 0
+    assert not (folder / "tpu" / "emulator" / "emulator.json").exists()  # it has ended, too
+
+
+def test_a_notebook_the_user_changed_is_not_renewed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import importlib.util
+
+    found = importlib.util.spec_from_file_location("lab", SCRIPT)
+    assert found is not None
+    assert found.loader is not None
+    lab = importlib.util.module_from_spec(found)
+    found.loader.exec_module(lab)
+    examples = tmp_path / "examples"
+    examples.mkdir()
+    monkeypatch.setattr(lab, "CHECKOUT", tmp_path)
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    for name in ("mine.ipynb", "theirs.ipynb"):
+        (examples / name).write_text("old")
+    copies = lab._copy_examples(folder)
+    (copies / "mine.ipynb").write_text("changed by me")
+    for name in ("mine.ipynb", "theirs.ipynb"):
+        (examples / name).write_text("new")
+    lab._copy_examples(folder)
+    assert (copies / "mine.ipynb").read_text() == "changed by me"
+    assert (copies / "theirs.ipynb").read_text() == "new"

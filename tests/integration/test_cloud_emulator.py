@@ -1,0 +1,223 @@
+"""`Cloud` against the emulator's gRPC: what Google answers, as our models and reasons."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from jupyter_tpu.cloud import Cloud, NodeName, NodeSpec, Target
+from jupyter_tpu.errors import Reason, TPUError
+
+pytestmark = pytest.mark.asyncio
+
+ZONE = "us-central1-a"
+SPEC = NodeSpec(type="v5litepod-4", version="v2-alpha-tpuv5-lite")
+
+
+@pytest_asyncio.fixture
+async def cloud(emulator) -> AsyncIterator[Cloud]:
+    made = Cloud(Target(emulator=str(emulator.state_file)))
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def name(cloud, emulator):
+    """A name nobody has; the node is deleted afterwards if it was made."""
+    made = NodeName(cloud.project, ZONE, f"tpu-{uuid.uuid4().hex[:8]}")
+    yield made
+    try:
+        emulator.wait(emulator.request("DELETE", f"/v2/{made.path}"))
+    except Exception as error:
+        if getattr(error, "status", None) not in (404, 409):
+            raise
+
+
+async def reason_of(work) -> TPUError:
+    with pytest.raises(TPUError) as caught:
+        await work
+    assert "\n" not in caught.value.message
+    return caught.value
+
+
+async def test_a_node_is_created_listed_stopped_started_and_deleted(cloud, name):
+    spec = msgspec.structs.replace(SPEC, labels={"a": "b"}, metadata={"m": "1"})
+    node = await cloud.create_node(name, spec)
+    assert (node.name, node.type, node.state) == (name, "v5litepod-4", "READY")
+    assert (node.labels, node.metadata) == ({"a": "b"}, {"m": "1"})
+    assert (node.tier, node.version) == ("on-demand", "v2-alpha-tpuv5-lite")
+    assert node.id.isdigit()
+    assert node.created.endswith("Z")
+    (endpoint,) = node.endpoints
+    assert endpoint.internal
+    assert endpoint.external
+    assert endpoint.internal != endpoint.external
+
+    for zone in ("-", ZONE):
+        assert name in [found.name for found in (await cloud.list_nodes(zone)).nodes]
+    stopped = await cloud.stop_node(name)
+    assert (stopped.state, stopped.id) == ("STOPPED", node.id)
+    started = await cloud.start_node(name)
+    assert (started.state, started.id) == ("READY", node.id)
+    await cloud.delete_node(name)
+    assert (await reason_of(cloud.get_node(name))).reason is Reason.NOT_FOUND
+    assert (await reason_of(cloud.delete_node(name))).reason is Reason.NOT_FOUND
+
+
+async def test_tiers_and_hosts_of_a_slice_arrive(cloud, name):
+    node = await cloud.create_node(
+        name, NodeSpec(type="v5litepod-16", version="v2-alpha-tpuv5-lite", tier="spot")
+    )
+    assert node.tier == "spot"
+    assert len({endpoint.internal for endpoint in node.endpoints}) == 4
+    published = await cloud.guest_attributes(name)
+    assert len({worker["hostkeys", "ssh-ed25519"] for worker in published}) == 4
+    assert [worker["vm", "hostname"][-3:] for worker in published] == ["w-0", "w-1", "w-2", "w-3"]
+
+
+async def test_our_key_is_added_once_beside_the_others(cloud, name):
+    theirs = "ann:ssh-ed25519 AAAAtheirs ann"
+    await cloud.create_node(name, msgspec.structs.replace(SPEC, metadata={"ssh-keys": theirs}))
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
+    assert await cloud.add_ssh_key(name, "ben", key)
+    assert not await cloud.add_ssh_key(name, "ben", key + " a comment")
+    lines = (await cloud.get_node(name)).metadata["ssh-keys"].splitlines()
+    assert lines == [theirs, f"ben:{key} ben"]
+
+
+async def test_keys_added_at_the_same_moment_all_arrive(cloud, name):
+    await cloud.create_node(name, SPEC)
+    body = "AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GK"
+    await asyncio.gather(
+        *(cloud.add_ssh_key(name, f"user{n}", f"ssh-ed25519 {body}{n:02}") for n in range(4))
+    )
+    lines = (await cloud.get_node(name)).metadata["ssh-keys"].splitlines()
+    assert sorted(line.partition(":")[0] for line in lines) == [f"user{n}" for n in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("node", "changes", "zone", "reason", "said"),
+    [
+        ("Bad_Name", {}, ZONE, Reason.INVALID, "Bad_Name"),
+        (None, {"type": "v9-8"}, ZONE, Reason.INVALID, "v9-8"),
+        (None, {"type": "v4-8"}, ZONE, Reason.INVALID, "v4-8"),
+        (None, {"version": "no-such"}, ZONE, Reason.INVALID, "no-such"),
+        (None, {}, "moon-1a", Reason.PERMISSION, "moon-1a"),
+    ],
+)
+async def test_a_request_google_would_refuse_is_refused_in_one_sentence(
+    cloud, name, node, changes, zone, reason, said
+):
+    wanted = NodeName(cloud.project, zone, node or name.node)
+    error = await reason_of(cloud.create_node(wanted, msgspec.structs.replace(SPEC, **changes)))
+    assert error.reason is reason
+    assert said in error.message
+    assert "EID" not in error.message
+
+
+async def test_a_name_that_is_taken_says_so(cloud, name):
+    await cloud.create_node(name, SPEC)
+    error = await reason_of(cloud.create_node(name, SPEC))
+    assert error.reason is Reason.EXISTS
+    assert name.node in error.message
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("no-capacity", Reason.NO_CAPACITY),
+        ("quota", Reason.QUOTA),
+        ("permission", Reason.PERMISSION),
+    ],
+)
+async def test_googles_refusals_have_their_reasons(cloud, name, faults, fault, reason):
+    faults(kind=fault, zone=ZONE, count=1)
+    error = await reason_of(cloud.create_node(name, SPEC))
+    assert error.reason is reason
+    assert error.hint
+    assert "EID" not in error.message
+
+
+async def test_a_start_without_capacity_says_so_and_the_node_stays(cloud, name, faults):
+    await cloud.create_node(name, SPEC)
+    await cloud.stop_node(name)
+    faults(kind="no-capacity", zone=ZONE, count=1)
+    assert (await reason_of(cloud.start_node(name))).reason is Reason.NO_CAPACITY
+    assert (await cloud.get_node(name)).state == "STOPPED"
+
+
+async def test_zones_that_do_not_answer_are_named(cloud, faults):
+    faults(kind="unreachable", zone="us-east5-b")
+    assert (await cloud.list_nodes()).unreachable == ("us-east5-b",)
+
+
+async def test_cancelling_a_create_ends_the_waiting_and_not_the_creation(cloud, name, faults):
+    faults(kind="slow", zone=ZONE, count=1, seconds=2.0)
+    creating = asyncio.ensure_future(cloud.create_node(name, SPEC))
+    while name not in [node.name for node in (await cloud.list_nodes(ZONE)).nodes]:
+        assert not creating.done()
+        await asyncio.sleep(0.02)
+    creating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await creating
+    assert (await cloud.get_node(name)).state == "CREATING"
+
+
+async def test_what_is_offered_is_told_by_zone(cloud):
+    assert {ZONE, "us-central2-b"} <= set(await cloud.locations())
+    assert "v5litepod-4" in await cloud.accelerator_types(ZONE)
+    assert "v4-8" not in await cloud.accelerator_types(ZONE)
+    assert "v2-alpha-tpuv5-lite" in await cloud.runtime_versions(ZONE)
+
+
+async def test_another_token_than_the_emulators_is_refused(emulator, tmp_path):
+    (tmp_path / "token").write_text("wrong")
+    content = msgspec.json.decode(emulator.state_file.read_bytes())
+    content["token_file"] = str(tmp_path / "token")
+    (tmp_path / "state").write_bytes(msgspec.json.encode(content))
+    cloud = Cloud(Target(emulator=str(tmp_path / "state")))
+    error = await reason_of(cloud.list_nodes())
+    assert error.reason is Reason.NO_CREDENTIALS
+    (tmp_path / "token").unlink()
+    assert (await reason_of(cloud.list_nodes())).reason is Reason.NO_CREDENTIALS
+    await cloud.close()
+
+
+async def test_an_emulator_that_was_started_again_elsewhere_is_found_by_its_file(
+    emulator, tmp_path
+):
+    state = tmp_path / "state"
+    content = msgspec.json.decode(emulator.state_file.read_bytes())
+    state.write_bytes(msgspec.json.encode({**content, "grpc": "127.0.0.1:1"}))
+    cloud = Cloud(Target(emulator=str(state)))
+    waiting = asyncio.ensure_future(cloud.list_nodes())  # repeated while nobody answers
+    await asyncio.sleep(0)
+    state.write_bytes(msgspec.json.encode(content))
+    os.utime(state, ns=(1, 1))
+    assert isinstance((await waiting).nodes, tuple)
+    await cloud.close()
+
+
+async def test_an_emulator_that_has_ended_is_said(emulator, tmp_path):
+    state = tmp_path / "state"
+    content = msgspec.json.decode(emulator.state_file.read_bytes())
+    state.write_bytes(msgspec.json.encode({**content, "grpc": "127.0.0.1:1"}))
+    cloud = Cloud(Target(emulator=str(state)))
+    error = await reason_of(cloud.list_nodes())
+    assert error.reason is Reason.UNAVAILABLE
+    assert "jupyter tpu emulator" in error.hint
+    await cloud.close()
+
+
+async def test_a_proxy_set_for_the_internet_is_not_asked_for_the_emulator(emulator, monkeypatch):
+    for variable in ("http_proxy", "https_proxy", "grpc_proxy"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    cloud = Cloud(Target(emulator=str(emulator.state_file)))
+    assert isinstance((await cloud.list_nodes()).nodes, tuple)
+    await cloud.close()

@@ -1,0 +1,218 @@
+"""The emulator over the wire: Google's own clients, over gRPC and REST, find one and the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.api_core import exceptions
+from google.auth.credentials import Credentials
+from google.cloud import tpu_v2
+from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcAsyncIOTransport
+from google.cloud.tpu_v2.services.tpu.transports.rest import TpuRestTransport
+
+ZONE = "us-central1-a"
+PARENT = f"projects/emulated/locations/{ZONE}"
+NODE = tpu_v2.Node(accelerator_type="v5litepod-4", runtime_version="v2-alpha-tpuv5-lite")
+
+
+class Fixed(Credentials):
+    """Credentials that are one token for ever."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self.token = token
+
+    def refresh(self, request: Any) -> None:
+        """Asked for after a 401; there is no other token."""
+
+
+def over_rest(emulator: Any, token: str | None = None) -> tpu_v2.TpuClient:
+    credentials = Fixed(token or Path(emulator.state.token_file).read_text())
+    host = emulator.state.rest.removeprefix("http://")
+    transport = TpuRestTransport(host=host, credentials=credentials, url_scheme="http")
+    return tpu_v2.TpuClient(transport=transport)
+
+
+def over_grpc(emulator: Any, token: str | None = None) -> tpu_v2.TpuAsyncClient:
+    token = token or Path(emulator.state.token_file).read_text()
+
+    class Plugin(grpc.AuthMetadataPlugin):
+        def __call__(self, context: Any, callback: Any) -> None:
+            callback((("authorization", f"Bearer {token}"),), None)
+
+    credentials = grpc.composite_channel_credentials(
+        grpc.local_channel_credentials(grpc.LocalConnectionType.LOCAL_TCP),
+        grpc.metadata_call_credentials(Plugin()),
+    )
+    channel = grpc.aio.secure_channel(emulator.state.grpc, credentials)
+    return tpu_v2.TpuAsyncClient(transport=TpuGrpcAsyncIOTransport(channel=channel))
+
+
+def test_googles_grpc_client_creates_stops_starts_changes_and_deletes_a_tpu(emulator: Any) -> None:
+    async def story() -> None:
+        client = over_grpc(emulator)
+        create = await client.create_node(parent=PARENT, node_id="by-grpc", node=NODE)
+        assert create.metadata.verb == "create"
+        node = await create.result(timeout=60)
+        assert node.state == tpu_v2.Node.State.READY
+        assert node.accelerator_config.topology == "2x2"
+        name = node.name
+        before = node.network_endpoints[0]
+
+        attributes = await client.get_guest_attributes({"name": name, "query_path": "hostkeys/"})
+        (worker,) = attributes.guest_attributes
+        assert {item.key for item in worker.query_value.items} >= {"ssh-ed25519"}
+
+        stopped = await (await client.stop_node({"name": name})).result(timeout=60)
+        assert stopped.state == tpu_v2.Node.State.STOPPED
+        assert not emulator.hosts("by-grpc")[0]["running"]
+        started = await (await client.start_node({"name": name})).result(timeout=60)
+        assert started.id == node.id
+        after = started.network_endpoints[0]
+        assert after.ip_address == before.ip_address
+        assert after.access_config.external_ip != before.access_config.external_ip
+
+        changed = tpu_v2.Node(name=name, metadata={"k": "v"}, labels={"not": "named"})
+        update = await client.update_node(node=changed, update_mask={"paths": ["metadata"]})
+        updated = await update.result(timeout=60)
+        assert dict(updated.metadata) == {"k": "v"}
+        assert not updated.labels
+
+        await (await client.delete_node(name=name)).result(timeout=60)
+        with pytest.raises(exceptions.NotFound, match=f"Resource '{name}' was not found"):
+            await client.get_node(name=name)
+        assert not emulator.hosts("by-grpc")
+        await client.transport.close()
+
+    asyncio.run(story())
+
+
+def test_both_transports_show_the_same_node(
+    emulator: Any, create_tpu: Callable[..., dict[str, Any]]
+) -> None:
+    made = create_tpu(labels={"team": "x"}, schedulingConfig={"spot": True})
+
+    async def by_grpc() -> list[tpu_v2.Node]:
+        client = over_grpc(emulator)
+        nodes = [node async for node in await client.list_nodes(parent=f"{PARENT[:-13]}-")]
+        await client.transport.close()
+        return nodes
+
+    (seen,) = [node for node in asyncio.run(by_grpc()) if node.name == made["name"]]
+    assert seen == over_rest(emulator).get_node(name=made["name"])
+    assert seen.scheduling_config.spot
+    assert dict(seen.labels) == {"team": "x"}
+
+
+def test_googles_rest_client_waits_for_an_operation_and_reads_its_failure(
+    emulator: Any, faults: Callable[..., dict[str, Any]]
+) -> None:
+    client = over_rest(emulator)
+    faults(kind="no-capacity", zone=ZONE, count=1)
+    operation = client.create_node(parent=PARENT, node_id="by-rest", node=NODE)
+    with pytest.raises(
+        exceptions.ResourceExhausted, match=f'no more capacity in the zone "{ZONE}"'
+    ):
+        operation.result(timeout=60)
+    with pytest.raises(exceptions.NotFound):
+        client.get_node(name=f"{PARENT}/nodes/by-rest")
+
+
+def test_refusals_are_the_same_over_both_transports(emulator: Any, create_tpu: Any) -> None:
+    taken = create_tpu()["name"].rpartition("/")[2]
+    rest = over_rest(emulator)
+
+    async def both(error: type[Exception], text: str, **request: Any) -> None:
+        grpc_client = over_grpc(emulator)
+        with pytest.raises(error, match=text):
+            await grpc_client.create_node(**request)
+        await grpc_client.transport.close()
+        with pytest.raises(error, match=text):
+            rest.create_node(**request)
+
+    def check(error: type[Exception], text: str, **changes: Any) -> None:
+        request = {"parent": PARENT, "node_id": "x", "node": NODE, **changes}
+        asyncio.run(both(error, text, **request))
+
+    check(exceptions.Conflict, "already exists", node_id=taken)
+    check(exceptions.BadRequest, "the node id 'X' is invalid", node_id="X")
+    check(exceptions.Forbidden, "not found or access", parent=f"{PARENT[:-13]}mars")
+    v4 = tpu_v2.Node(accelerator_type="v4-8", runtime_version="tpu-ubuntu2204-base")
+    check(exceptions.BadRequest, "v4-8 was not found in zone us-central1-a", node=v4)
+
+
+def test_quota_and_permission_are_refused_at_once(
+    emulator: Any, faults: Callable[..., dict[str, Any]]
+) -> None:
+    client = over_rest(emulator)
+    faults(kind="quota", count=1)
+    with pytest.raises(exceptions.TooManyRequests, match="Quota limit 'TPUV5E"):
+        client.create_node(parent=PARENT, node_id="x", node=NODE)
+    faults(kind="permission", count=1)
+    with pytest.raises(exceptions.Forbidden, match=r"Permission 'tpu.nodes.create' denied") as it:
+        client.create_node(parent=PARENT, node_id="x", node=NODE)
+    assert it.value.reason == "IAM_PERMISSION_DENIED"
+
+
+def test_nobody_gets_anywhere_without_the_token(emulator: Any) -> None:
+    async def by_grpc() -> None:
+        client = over_grpc(emulator, token="wrong")
+        with pytest.raises(exceptions.Unauthenticated):
+            await client.list_nodes(parent=PARENT)
+        await client.transport.close()
+
+    asyncio.run(by_grpc())
+    with pytest.raises(exceptions.Unauthorized):
+        over_rest(emulator, token="wrong").list_nodes(parent=PARENT)
+    for path in ("/emulator/v1/hosts", "/compute/v1/projects/emulated", "/v2/x", "/", "/nothing"):
+        with pytest.raises(urllib.error.HTTPError) as it:
+            urllib.request.urlopen(emulator.state.rest + path, timeout=10)
+        assert it.value.code == 401
+        assert json.load(it.value)["error"]["status"] == "UNAUTHENTICATED"
+
+
+def test_what_is_offered_is_listed_page_by_page(emulator: Any) -> None:
+    async def story() -> None:
+        client = over_grpc(emulator)
+        request = tpu_v2.ListAcceleratorTypesRequest(parent=PARENT, page_size=3)
+        kinds = [kind.type_ async for kind in await client.list_accelerator_types(request)]
+        assert "v5litepod-8" in kinds
+        assert "v4-8" not in kinds
+        assert len(kinds) == len(set(kinds)) > 3
+        versions = await client.list_runtime_versions(parent=PARENT)
+        assert "v2-alpha-tpuv5-lite" in [version.version async for version in versions]
+        locations = await client.list_locations({"name": "projects/emulated"})
+        assert ZONE in [location.location_id for location in locations.locations]
+        await client.transport.close()
+
+    asyncio.run(story())
+
+
+def test_v2alpha1_speaks_of_itself_in_its_own_words(emulator: Any, create_tpu: Any) -> None:
+    node = create_tpu()
+    seen = emulator.request("GET", f"/v2alpha1/{node['name']}")
+    assert node["apiVersion"] == "V2"
+    assert seen["apiVersion"] == "V2_ALPHA1"
+    operation = emulator.request("POST", f"/v2alpha1/{node['name']}:stop", {})
+    assert operation["metadata"]["@type"].endswith("google.cloud.tpu.v2alpha1.OperationMetadata")
+    emulator.wait(operation)
+
+
+def test_a_body_that_is_no_json_is_a_bad_request(emulator: Any) -> None:
+    request = urllib.request.Request(
+        f"{emulator.state.rest}/v2/{PARENT}/nodes?nodeId=x",
+        data=b"{",
+        headers={"Authorization": "Bearer " + Path(emulator.state.token_file).read_text()},
+    )
+    with pytest.raises(urllib.error.HTTPError) as it:
+        urllib.request.urlopen(request, timeout=10)
+    assert it.value.code == 400
+    assert json.load(it.value)["error"]["status"] == "INVALID_ARGUMENT"

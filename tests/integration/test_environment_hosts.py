@@ -1,0 +1,147 @@
+"""Environments on hosts that lack something: Python, its tools, disk; and what is said then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from jupyter_tpu import environment
+from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.environment import Expected, Made, Spec
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.models import Operation
+from jupyter_tpu.fleet.progress import Progress
+from jupyter_tpu.links import HostName, Link, Links
+
+LIMIT = 150.0  # seconds
+
+
+class Making:
+    """Makes environments on a TPU's host 0, and keeps what was said."""
+
+    def __init__(self, links: Links, name: NodeName) -> None:
+        self.link: Link = links.get(HostName(name, 0))
+        self.log: list[str] = []
+
+    async def make(self, devices: int = 4, **spec: Any) -> Made:
+        operation = Operation(id="1", kind="connect", tpu=self.link.host.node.node)
+        progress = Progress(operation, lambda: None)
+        progress.plan(environment.STEPS, hosts=1)
+        self.log = operation.log
+        wanted = Spec(**{"name": "default", **spec})
+        expected = Expected(emulated=True, devices_per_host=devices)
+        return await asyncio.wait_for(
+            environment.make([self.link], wanted, expected, progress), LIMIT
+        )
+
+    async def run(self, *argv: str) -> str:
+        return (await self.link.run(argv)).stdout.strip()
+
+
+@pytest_asyncio.fixture
+async def on_new_tpu(emulator: Any, create_tpu: Any) -> AsyncIterator[Callable[..., Making]]:
+    """``on_new_tpu(**metadata)`` makes a TPU whose host lacks what the metadata says."""
+    links = Links(Cloud(Target(emulator=str(emulator.state_file))))
+
+    def new(**metadata: str) -> Making:
+        said = {f"emulator-{key.replace('_', '-')}": value for key, value in metadata.items()}
+        return Making(links, NodeName.parse(create_tpu(metadata=said)["name"]))
+
+    yield new
+    await links.close()
+    await links.cloud.close()
+
+
+@pytest.mark.asyncio
+async def test_a_host_without_python_is_refused_with_what_to_do(
+    on_new_tpu: Callable[..., Making],
+) -> None:
+    with pytest.raises(TPUError, match=r"no Python 3\.8 or newer on host 0") as error:
+        await on_new_tpu(without_python="true").make()
+    assert error.value.reason is Reason.NO_PYTHON
+    assert "apt-get install python3" in error.value.hint
+
+
+@pytest.mark.asyncio
+async def test_a_disk_that_is_too_small_is_said_before_anything_is_downloaded(
+    on_new_tpu: Callable[..., Making],
+) -> None:
+    making = on_new_tpu(disk_limit_mb="100")
+    with pytest.raises(TPUError, match="MiB of disk are free; an environment") as error:
+        await making.make()
+    assert error.value.reason is Reason.DISK_FULL
+    assert not any("Downloading" in line for line in making.log)
+
+
+@pytest.mark.asyncio
+async def test_a_disk_that_runs_full_on_the_way_is_named_and_the_rest_goes_on_after(
+    on_new_tpu: Callable[..., Making], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment.making, "SPACE_EMULATED", 50 * 2**20)
+    making = on_new_tpu(disk_limit_mb="150")  # room for uv, not for JAX
+    with pytest.raises(TPUError, match="disk is full") as error:
+        await making.make()
+    assert error.value.reason is Reason.DISK_FULL
+    assert "du -sh" in error.value.hint
+    uv = await making.run("ls", ".jupyter-tpu/bin")
+    assert uv == "uv"
+
+
+@pytest.mark.asyncio
+async def test_a_host_without_venv_and_pip_gets_an_environment_and_a_wrong_one_is_told(
+    on_new_tpu: Callable[..., Making],
+) -> None:
+    making = on_new_tpu(without_python_tools="true")
+    with pytest.raises(TPUError, match="not a Python version"):
+        await making.make(python="new")
+    made = await making.make(packages=("einops",), requirements="# mine\nattrs>=20\n")
+    assert (made.devices, made.platform) == (4, "cpu")
+    python = f"{made.path}/bin/python"
+    check = "import jax, ipykernel, zmq, ipywidgets, einops, attr; print(jax.__version__)"
+    assert await making.run(python, "-c", check) == made.jax
+    assert await making.run("stat", "-c", "%a", ".jupyter-tpu") == "700"
+
+    with pytest.raises(TPUError, match="default has Python") as error:
+        await making.make(python="3.99")
+    assert error.value.reason is Reason.CONFLICT
+    with pytest.raises(TPUError, match=r"Python 3\.99 is not on the host") as error:
+        await making.make(name="other", python="3.99")
+    assert error.value.hint.startswith(("Choose 3.", "Let the host"))
+
+    # Another number of devices than the type has is no verified environment.
+    with pytest.raises(TPUError, match="JAX sees 4 devices on host 0; this type has 8"):
+        await making.make(devices=8)
+    # A broken one is mended: the marker alone makes nothing ready.
+    await making.run("rm", "-r", f"{made.path}/bin")
+    assert (await making.make(packages=("einops",), requirements="# mine\nattrs>=20\n")) == made
+
+
+@pytest.mark.asyncio
+async def test_secrets_in_requirements_are_in_no_process_list_and_no_log(
+    on_new_tpu: Callable[..., Making], emulator: Any
+) -> None:
+    making = on_new_tpu()
+    name = making.link.host.node.node
+    seen: set[str] = set()
+
+    async def watch() -> None:
+        while True:
+            hosts = await asyncio.to_thread(emulator.hosts, name)
+            seen.update(str(p["cmdline"]) for host in hosts for p in host["processes"])
+            await asyncio.sleep(0.02)
+
+    watching = asyncio.create_task(watch())
+    secret = "--extra-index-url http://user:geheim@127.0.0.1:9/simple\nno-such-package-4711"
+    try:
+        with pytest.raises(TPUError) as error:
+            await making.make(requirements=secret)
+    finally:
+        watching.cancel()
+    assert error.value.reason is Reason.ENVIRONMENT
+    assert any("uv" in line for line in seen)
+    assert not any("geheim" in line for line in seen)
+    assert "geheim" not in str(error.value) + "\n".join(making.log)

@@ -1,0 +1,323 @@
+"""A TPU's way through the fleet, on the emulator: real gRPC, real SSH, real environments."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from jupyter_tpu.cloud import Cloud, Target
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.models import (
+    Connection,
+    ConnectTPU,
+    CreateTPU,
+    Operation,
+)
+from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.links import Links
+
+ZONE = "us-west4-a"
+LIMIT = 150.0  # seconds for one operation; the first environment downloads JAX
+
+
+class Setting:
+    """A fleet with files of its own, as one server would have it."""
+
+    def __init__(self, state_file: Path, folder: Path) -> None:
+        self.links = Links(Cloud(Target(emulator=str(state_file))))
+        self.kernels = folder / "kernels"
+        self._path = folder / "fleet.sqlite"
+        self.fleet: Fleet
+
+    async def open(self) -> Fleet:
+        self.fleet = await Fleet.open(self.links, KernelSpecs(self.kernels), self._path)
+        return self.fleet
+
+    async def close(self) -> None:
+        await self.fleet.close()
+        await self.links.close()
+        await self.links.cloud.close()
+
+    def kernelspecs(self) -> list[str]:
+        """Display names of the kernels that Jupyter would show."""
+        found = self.kernels.glob("*/kernel.json")
+        return sorted(json.loads(path.read_text())["display_name"] for path in found)
+
+    async def end(self, operation: Operation) -> Operation:
+        return await asyncio.wait_for(self.fleet.wait(operation.id), LIMIT)
+
+    async def done(self, operation: Operation) -> Operation:
+        ended = await self.end(operation)
+        assert ended.state == "done", ended
+        return ended
+
+    async def until(self, condition: Callable[[], bool], limit: float = 30.0) -> None:
+        """Waits for a change after which *condition* holds."""
+        changed = asyncio.Event()
+        unsubscribe = self.fleet.subscribe(lambda change: changed.set())
+        try:
+            async with _limit(limit):
+                while not condition():
+                    changed.clear()
+                    await changed.wait()
+        finally:
+            unsubscribe()
+
+
+class _limit:
+    """``asyncio.timeout`` of Python 3.11, for 3.10 too."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    async def __aenter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._handle = asyncio.get_running_loop().call_later(self._seconds, task.cancel)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._handle.cancel()
+
+
+@pytest_asyncio.fixture
+async def setting(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[Setting]:
+    setting = Setting(emulator.state_file, tmp_path)
+    await setting.open()
+    yield setting
+    await setting.close()
+
+
+@pytest.fixture(scope="module")
+def shared_tpu(emulator: Any) -> Iterator[str]:
+    """A TPU for tests that leave it as they found it; its environment is made once."""
+    name, parent = "shared", f"projects/emulated/locations/{ZONE}"
+    body = {"acceleratorType": "v5litepod-4", "runtimeVersion": "v2-alpha-tpuv5-lite"}
+    emulator.wait(emulator.request("POST", f"/v2/{parent}/nodes?nodeId={name}", body))
+    yield name
+    emulator.wait(emulator.request("DELETE", f"/v2/{parent}/nodes/{name}"))
+
+
+def new_name() -> str:
+    return f"tpu-{uuid.uuid4().hex[:8]}"
+
+
+def processes(emulator: Any, name: str) -> str:
+    """What runs on a TPU's hosts."""
+    lines = (p["cmdline"] for host in emulator.hosts(name) for p in host["processes"])
+    return "\n".join(" ".join(line) if isinstance(line, list) else line for line in lines)
+
+
+@pytest.mark.asyncio
+async def test_from_nothing_to_a_kernel_in_jupyter_and_back_to_nothing(
+    setting: Setting, emulator: Any
+) -> None:
+    fleet, name = setting.fleet, new_name()
+    wanted = CreateTPU(name=name, type="v5litepod-8", zone=ZONE, connect=ConnectTPU())
+    await setting.done(await fleet.create(wanted))
+    connecting = next(o for o in await fleet.operations() if o.kind == "connect")
+    connected = await setting.done(connecting)
+    assert [step.state for step in connected.steps] == ["done"] * len(connected.steps)
+    assert any("+ jax==" in line for line in connected.log)
+
+    tpu = await fleet.tpu(name)
+    assert tpu.connection is Connection.CONNECTED
+    assert (tpu.meaning, tpu.emulated) == ("8 chips · 1 host · 128 GB HBM", True)
+    [environment] = await fleet.environments(name)
+    assert (environment.state, environment.devices, environment.platform) == ("ready", 8, "cpu")
+    [shown] = setting.kernelspecs()
+    assert shown == environment.display_name
+    assert name in shown
+
+    with pytest.raises(TPUError) as taken:
+        await fleet.create(CreateTPU(name=name, type="v5litepod-8", zone=ZONE))
+    assert taken.value.reason is Reason.EXISTS
+
+    # Again: what is there is found, nothing is installed a second time.
+    again = await setting.done(await fleet.connect(f"{ZONE}~{name}"))
+    assert "skipped" in {step.state for step in again.steps}
+    assert not any("Resolved" in line for line in again.log)
+
+    await setting.done(await fleet.delete(f"{ZONE}/{name}"))
+    assert setting.kernelspecs() == []
+    assert emulator.hosts(name) == []
+    with pytest.raises(TPUError) as gone:
+        await fleet.tpu(name)
+    assert gone.value.reason is Reason.NOT_FOUND
+
+
+@pytest.mark.asyncio
+async def test_a_package_that_does_not_exist_loses_nothing_and_can_be_left_out(
+    setting: Setting, shared_tpu: str
+) -> None:
+    fleet, name = setting.fleet, shared_tpu
+    bad = ConnectTPU(environment="mended", packages=["there-is-no-such-package-0815"])
+    failed = await setting.end(await fleet.connect(name, bad))
+    assert failed.state == "failed"
+    assert failed.problem is not None
+    assert failed.problem.reason is Reason.ENVIRONMENT
+    assert "there-is-no-such-package-0815" in failed.problem.message
+    assert "failed: No solution found" in failed.problem.message
+    assert "name the packages you want, or only jax" in failed.problem.hint
+    assert [s.title for s in failed.steps if s.state == "failed"] == ["Install JAX and packages"]
+    tpu = await fleet.tpu(name)
+    assert tpu.connection is Connection.NEEDS_YOU
+    assert tpu.problem == failed.problem
+
+    good = await setting.done(
+        await fleet.connect(name, ConnectTPU(environment="mended", packages=["einops"]))
+    )
+    assert any("The environment is there" in line for line in good.log), "it was made anew"
+    assert (await fleet.tpu(name)).connection is Connection.CONNECTED
+
+    # What is ready stays so when adding to it fails.
+    failed = await setting.end(await fleet.connect(name, bad))
+    assert failed.state == "failed"
+    [environment] = await fleet.environments(name)
+    assert (environment.state, environment.packages) == ("ready", ["einops"])
+    assert environment.problem is not None
+    assert len(setting.kernelspecs()) == 1
+    # Connecting again without saying anything mends it: einops is kept, the bad one is not.
+    await setting.done(await fleet.connect(name, ConnectTPU(environment="mended")))
+    [environment] = await fleet.environments(name)
+    assert (environment.packages, environment.problem) == (["einops"], None)
+
+
+@pytest.mark.asyncio
+async def test_cancelling_ends_what_runs_on_the_host(
+    setting: Setting, shared_tpu: str, emulator: Any
+) -> None:
+    fleet, name = setting.fleet, shared_tpu
+    await setting.done(await fleet.connect(name))
+    before = processes(emulator, name)
+    # A build that does not end by itself.
+    endless = (
+        "[build-system]\nrequires = []\nbuild-backend = 'slow'\nbackend-path = ['.']\n",
+        "import time\ndef build_wheel(*_, **__):\n    time.sleep(600)\nbuild_editable = "
+        "prepare_metadata_for_build_wheel = get_requires_for_build_wheel = build_wheel\n",
+    )
+    link = fleet._state.holds.links(fleet._state.holds.names()[0])[0]
+    for file, text in zip(("pyproject.toml", "slow.py"), endless, strict=True):
+        await link.put(text.encode(), f"slow/{file}")
+    home = (await link.run(["pwd"])).stdout.strip()
+    operation = await fleet.connect(name, ConnectTPU(packages=[f"slow @ file://{home}/slow"]))
+    await setting.until(lambda: "slow" in processes(emulator, name), LIMIT)
+    cancelled = await fleet.cancel(operation.id)
+    assert (await setting.end(cancelled)).state == "cancelled"
+    await _poll(lambda: "slow" not in processes(emulator, name))
+    assert "uv" not in processes(emulator, name).replace(before, "")
+    [environment] = await fleet.environments(name)
+    assert environment.state == "ready"
+    assert (await fleet.tpu(name)).connection is Connection.CONNECTED
+
+
+@pytest.mark.asyncio
+async def test_cancelling_a_create_deletes_what_was_made(
+    setting: Setting, emulator: Any, faults: Any
+) -> None:
+    fleet, name = setting.fleet, new_name()
+    faults(kind="slow", seconds=60, zone=ZONE, count=1)
+    operation = await fleet.create(CreateTPU(name=name, type="v5litepod-4", zone=ZONE))
+    ref = f"{ZONE}/{name}"
+    await setting.until(lambda: any(n.node == name for n in fleet._state.observer.nodes))
+    with pytest.raises(TPUError) as busy:
+        await fleet.delete(ref)
+    assert busy.value.reason is Reason.CONFLICT
+    await fleet.cancel(operation.id)
+    assert (await setting.end(operation)).state == "cancelled"
+    names = [tpu.name for tpu in (await fleet.tpus()).tpus]
+    assert name not in names
+    nodes = emulator.request("GET", f"/v2/projects/emulated/locations/{ZONE}/nodes")
+    assert not any(node["name"].endswith(name) for node in nodes.get("nodes", ()))
+
+
+@pytest.mark.asyncio
+async def test_no_capacity_is_the_operations_problem(setting: Setting, faults: Any) -> None:
+    faults(kind="no-capacity", zone=ZONE, count=1)
+    failed = await setting.end(
+        await setting.fleet.create(CreateTPU(name=new_name(), type="v5litepod-4", zone=ZONE))
+    )
+    assert failed.problem is not None
+    assert failed.problem.reason is Reason.NO_CAPACITY
+    assert failed.problem.hint
+
+
+@pytest.mark.asyncio
+async def test_a_stopped_tpu_is_connected_again_when_it_is_started(
+    setting: Setting, shared_tpu: str
+) -> None:
+    fleet, name = setting.fleet, shared_tpu
+    await setting.done(await fleet.connect(name))
+    await setting.done(await fleet.stop(name))
+    tpu = await fleet.tpu(name)
+    assert (tpu.state, tpu.connection) == ("STOPPED", Connection.DISCONNECTED)
+    with pytest.raises(TPUError, match="Start it first"):
+        await fleet.connect(name)
+    await setting.done(await fleet.start(name))
+    await setting.until(
+        lambda: setting.fleet._state.tpu(_name(setting, name)).connection is Connection.CONNECTED
+    )
+
+
+@pytest.mark.asyncio
+async def test_disconnecting_removes_the_kernel_and_keeps_the_environment(
+    setting: Setting, shared_tpu: str
+) -> None:
+    fleet, name = setting.fleet, shared_tpu
+    await setting.done(await fleet.connect(name))
+    await setting.done(await fleet.disconnect(name))
+    assert setting.kernelspecs() == []
+    tpu = await fleet.tpu(name)
+    assert tpu.connection is Connection.DISCONNECTED
+    assert [e.kernelspec for e in tpu.environments] == [""]
+    again = await setting.done(await fleet.connect(name))
+    assert not any("Resolved" in line for line in again.log)
+    assert len(setting.kernelspecs()) == 1
+
+
+@pytest.mark.asyncio
+async def test_two_servers_connect_a_pod_at_once_and_see_it_deleted_elsewhere(
+    setting: Setting, create_tpu: Any, emulator: Any, tmp_path: Path
+) -> None:
+    path = create_tpu(type="v5p-16", zone="us-east5-a", runtimeVersion="v2-alpha-tpuv5")["name"]
+    name = path.rpartition("/")[2]
+    (tmp_path / "other").mkdir()
+    other = Setting(emulator.state_file, tmp_path / "other")
+    await other.open()
+    try:
+        both = await asyncio.gather(setting.fleet.connect(name), other.fleet.connect(name))
+        mine, theirs = await asyncio.gather(setting.done(both[0]), other.done(both[1]))
+        for connected in (mine, theirs):
+            assert {(step.hosts_done, step.hosts) for step in connected.steps[1:-1]} == {(2, 2)}
+            assert any(line.startswith("host 1: Python") for line in connected.log)
+        assert sum("+ jax==" in line for line in mine.log + theirs.log) == 2  # hosts, not connects
+        [environment] = await setting.fleet.environments(name)
+        assert environment.devices == 4  # on each of the two hosts
+        assert setting.kernelspecs() == other.kernelspecs() == [environment.display_name]
+
+        emulator.wait(emulator.request("DELETE", f"/v2/{path}"))
+        for one in (setting, other):
+            one.fleet._state.observer.nudge()
+            await one.until(lambda one=one: one.kernelspecs() == [])
+            assert name not in [tpu.name for tpu in (await one.fleet.tpus()).tpus]
+    finally:
+        await other.close()
+
+
+def _name(setting: Setting, node: str) -> Any:
+    return next(name for name in setting.fleet._state.names() if name.node == node)
+
+
+async def _poll(condition: Callable[[], bool], limit: float = 20.0) -> None:
+    """For what tells nobody when it changes."""
+    end = asyncio.get_running_loop().time() + limit
+    while not condition():
+        assert asyncio.get_running_loop().time() < end
+        await asyncio.sleep(0.05)

@@ -1,0 +1,437 @@
+"""Compiling for TPUs that are not there: libtpu's own verdicts, watched, ended, explained."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import psutil
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from jupyter_tpu import catalog, jaxkit
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.jaxkit.compiling import compile_code
+from jupyter_tpu.jaxkit.models import ArgumentRequest, CompileLimits, CompileRequest
+from jupyter_tpu.jaxkit.topology import topology
+
+pytest.importorskip("libtpu", reason="pip install 'jupyter-tpu[compile]'")
+pytest.importorskip("flatbuffers", reason="pip install 'jupyter-tpu[compile]'")
+
+# libtpu is for the compiler's process; this one traces only.
+jax.config.update("jax_platforms", "cpu")
+
+FILE = __file__
+LIMITS = CompileLimits(seconds=150)
+
+
+def step(params: dict[str, Any], batch: Any) -> Any:
+    def loss(params):
+        hidden = jnp.tanh(batch @ params["up"])
+        hidden = jax.lax.with_sharding_constraint(hidden, P("data"))
+        return jnp.mean((hidden @ params["down"]) ** 2)
+
+    gradients = jax.grad(loss)(params)
+    return jax.tree.map(lambda value, change: value - 0.1 * change, params, gradients)
+
+
+PARAMS = {"up": (512, 1000), "down": (1000, 512)}
+
+
+def compilers() -> list[psutil.Process]:
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        try:
+            if "jupyter_tpu.jaxkit.compile_child" in child.cmdline():
+                found.append(child)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def test_a_training_step_on_eight_chips_is_taken_apart() -> None:
+    report = jaxkit.compile_for(
+        "v5litepod-8",
+        step,
+        PARAMS,
+        ((800, 512), "bfloat16"),
+        mesh={"data": -1},
+        in_shardings=(None, P("data")),
+        donate_argnums=0,
+        limits=LIMITS,
+    )
+    assert report.fits
+    assert (report.devices_used, report.devices, report.hosts) == (8, 8, 1)
+    assert report.libtpu_version.startswith("0.0.")
+    # What the tiles say: the parameters whole, an eighth of the batch.
+    rows = [jaxkit.padded_bytes(PARAMS["up"]), jaxkit.padded_bytes(PARAMS["down"])]
+    batch = jaxkit.padded_bytes((100, 512), "bfloat16")
+    assert report.argument_bytes == sum(rows) + batch
+    assert report.aliased_bytes == sum(rows)  # donated
+    assert report.needed_bytes is not None
+    assert report.needed_bytes < report.hbm_bytes
+    kinds = {row.kind: row for row in report.collectives}
+    assert kinds["all-reduce"].bytes >= 2 * 512 * 1000 * 4
+    assert {buffer.name for buffer in report.buffers if buffer.kind == "argument"} == {
+        "argument 0/up",
+        "argument 0/down",
+        "argument 1",
+    }
+    text = str(report)
+    assert "Fits v5litepod-8" in text
+    assert "counts the body of a loop" in text
+    assert "<table>" in report._repr_html_()
+
+
+def deep(x: Any) -> Any:
+    def layer(hidden, _):
+        hidden = jnp.tanh(hidden @ x.T @ x)
+        return hidden, hidden  # keeps every step: too much
+
+    return jax.lax.scan(layer, x, None, length=200)[1].sum()
+
+
+def test_a_program_that_does_not_fit_says_what_it_needs_and_where_from() -> None:
+    report = jaxkit.compile_for("v5litepod-1", jax.grad(deep), (8192, 8192), limits=LIMITS)
+    assert not report.fits
+    assert report.needed_bytes is not None
+    assert report.needed_bytes > 40 * 2**30
+    assert report.hbm_bytes == topology("v5litepod-1").hbm_bytes
+    largest = report.buffers[0]
+    assert largest.shape[0] == 200
+    lines = Path(FILE).read_text().splitlines()
+    first = lines.index("def deep(x: Any) -> Any:") + 1
+    sources = [buffer.source for buffer in report.buffers]
+    assert any(f"{FILE}:{number}" in sources for number in range(first, first + 8))
+    assert "Does not fit v5litepod-1: needs" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("name", "generation", "dtype"),
+    [
+        ("v6e-1", "v6e", "int8"),
+        pytest.param("v3-8", "v3", "bfloat16", marks=pytest.mark.long),
+        pytest.param("v5p-8", "v5p", "int4", marks=pytest.mark.long),
+        pytest.param("tpu7x-2x2x1", "tpu7x", "float32", marks=pytest.mark.long),
+    ],
+)
+def test_the_compilers_bytes_are_those_of_the_tiles(name, generation, dtype) -> None:
+    shapes = [(n, m) for n in (1, 3, 12, 33, 100) for m in (1, 5, 127, 300)] + [(7, 3, 5), (9,), ()]
+    report = jaxkit.compile_for(
+        name,
+        lambda *arrays: arrays[0],
+        *((shape, dtype) for shape in shapes),
+        limits=LIMITS,
+    )
+    padded = sum(jaxkit.padded_bytes(shape, dtype, generation) for shape in shapes)
+    assert report.argument_bytes == padded
+    assert report.padding_bytes is not None
+    assert report.padding_bytes > 0
+
+
+def test_collectives_in_a_loop_count_as_often_as_it_runs_on_several_hosts() -> None:
+    def layers(weights, x):
+        def layer(hidden, weight):
+            return jnp.tanh(hidden @ weight), None
+
+        return jax.lax.scan(layer, x, weights)[0]
+
+    report = jaxkit.compile_for(
+        "v4-16",
+        layers,
+        (6, 1024, 1024),
+        (512, 1024),
+        mesh={"data": 8},
+        in_shardings=(P(None, "data"), P("data")),
+        limits=LIMITS,
+    )
+    assert report.hosts == 2
+    gathered = {row.kind: row for row in report.collectives}["all-gather"]
+    assert gathered.count == 6
+    assert not any("unknown length" in note for note in report.notes)
+
+
+def test_the_cheapest_type_that_fits_is_found_and_every_attempt_is_shown() -> None:
+    tried: list[tuple[str, bool]] = []
+    report = jaxkit.cheapest_type(
+        lambda x: x * 2,
+        (5 << 30,),
+        types=["v5litepod-1", "v5litepod-4", "v5litepod-8"],
+        mesh={"data": -1},
+        in_shardings=P("data"),
+        on_report=lambda report: tried.append((report.type, report.fits)),
+        limits=LIMITS,
+    )
+    assert report.type == "v5litepod-4"
+    assert tried == [("v5litepod-1", False), ("v5litepod-4", True)]
+
+
+def test_types_the_mesh_does_not_divide_are_passed_over_and_none_fitting_says_by_how_much() -> None:
+    with pytest.raises(TPUError, match="No type can run this program"):
+        jaxkit.cheapest_type(
+            lambda x: x, (9, 9), types=["v6e-4"], mesh={"data": -1}, in_shardings=P("data")
+        )
+    with pytest.raises(TPUError, match=r"fits none of 1 types; nearest is v6e-1.*of 31\.24"):
+        jaxkit.cheapest_type(lambda x: x * 2, (8 << 30,), types=["v6e-1"], limits=LIMITS)
+    with pytest.raises(TPUError, match="Did you mean v5litepod-8"):
+        jaxkit.cheapest_type(lambda x: x, (8,), types=["v6e-1", "v5e-8"])
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: jaxkit.compile_for("v5e-8", lambda x: x, (4,)), "v5litepod-8"),
+        (lambda: jaxkit.compile_for("v6e-1", lambda x: x @ x, (3, 4)), "does not trace: TypeError"),
+        (lambda: jaxkit.compile_for("v6e-1", lambda x: int(x), (4,)), "does not trace"),
+        (lambda: jaxkit.compile_for("v6e-1", lambda x: x, (-3, 4)), "not -3"),
+        (lambda: jaxkit.compile_for("v6e-1", lambda x: x, ((3,), "float33")), "no dtype"),
+        (lambda: jaxkit.compile_for("v6e-1", lambda x: x, "x"), "arrays, shapes and numbers"),
+        (
+            lambda: jaxkit.compile_for(
+                "v6e-4", lambda x: x, (6,), mesh={"d": 4}, in_shardings=P("d")
+            ),
+            "argument 0 has 6 elements; d = 4 does not divide it",
+        ),
+        (lambda: jaxkit.compile_for("v6e-4", lambda x: x, (8,), mesh={"d": 3, "e": -1}), "divide"),
+        (lambda: jaxkit.compile_for("v6e-4", lambda x: x, (8,), mesh={"d": 8}), "has 8 devices"),
+        (
+            lambda: jaxkit.compile_for("v6e-4", lambda x: x, (8,), in_shardings=(P(), P())),
+            "tree that begins like",
+        ),
+        (lambda: jaxkit.compile_for("v6e-1", lambda x: x, (8,), donate_argnums=1), "to donate"),
+        (
+            lambda: jaxkit.compile_for("v6e-1", lambda x: jax.debug.print("{}", x), (8,)),
+            "calls back into Python",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_program_is_said_before_anything_is_compiled(call, says) -> None:
+    with pytest.raises(TPUError) as caught:
+        call()
+    assert says in str(caught.value)
+    assert caught.value.reason is Reason.INVALID
+
+
+def test_a_function_jitted_already_keeps_what_it_donates() -> None:
+    from jupyter_tpu.jaxkit.exporting import export_program
+
+    jitted = jax.jit(step, donate_argnums=0)
+    exported = export_program(jitted, [PARAMS, (8, 512)], devices=8, mesh={"data": 8})
+    assert exported.donated == [0, 1]
+    assert exported.names == ["argument 0/down", "argument 0/up", "argument 1"]
+
+
+# ---- code, limits and the end of processes ----------------------------------------------------
+
+
+def request(code: str, **options: Any) -> CompileRequest:
+    shapes = options.pop("arguments", [ArgumentRequest(shape=[8, 128])])
+    return CompileRequest(
+        type=options.pop("type", "v6e-1"),
+        code=code,
+        function="fn",
+        arguments=shapes,
+        limits=options.pop("limits", LIMITS),
+        **options,
+    )
+
+
+@pytest.mark.asyncio
+async def test_code_is_compiled_with_trees_of_arguments_and_its_lines_are_named() -> None:
+    code = (
+        "import jax.numpy as jnp\n"
+        "print('chatter on stdout')\n"
+        "def fn(params, x):\n"
+        "    return jnp.tanh(x @ params['w']) @ params['w'].T\n"
+    )
+    tree = ArgumentRequest(tree={"w": ArgumentRequest(shape=[512, 8192], dtype="bfloat16")})
+    batch = ArgumentRequest(shape=[8192, 512], dtype="bfloat16", spec=["data"])
+    report = await compile_code(
+        request(code, arguments=[tree, batch], type="v6e-4", mesh={"data": -1}, donate=[1])
+    )
+    assert report.fits
+    assert report.devices_used == 4
+    assert report.aliased_bytes == 2048 * 512 * 2
+    assert {buffer.name for buffer in report.buffers} >= {"argument 0/w", "argument 1"}
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("def fn(x:\n", "line 1: SyntaxError"),
+        ("x = 1\nraise ValueError('no')\n", "line 2: ValueError: no"),
+        ("import sys; sys.exit(3)", "ends the process"),
+        ("import os; os._exit(3)", "ended with status 3"),
+        ("import os; os.kill(os.getpid(), 11)", "ended with signal 11"),
+        ("y = 1", "defines no function 'fn'"),
+        ("def fn(x):\n    return x.nothing", "fn does not trace: AttributeError in line 2"),
+        ("import no_such_module", "ModuleNotFoundError"),
+    ],
+)
+@pytest.mark.asyncio
+async def test_code_that_fails_is_an_error_with_its_line(code: str, says: str) -> None:
+    with pytest.raises(TPUError) as caught:
+        await compile_code(request(code))
+    assert says in str(caught.value)
+    assert compilers() == []
+
+
+@pytest.mark.asyncio
+async def test_code_that_never_returns_is_ended_with_all_it_started() -> None:
+    code = (
+        "import subprocess, sys\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600) # left behind'])\n"
+        "while True:\n    print('x' * 10_000)\n"
+    )
+    with pytest.raises(TPUError) as caught:
+        await compile_code(request(code, limits=CompileLimits(seconds=3)))
+    assert caught.value.reason is Reason.TIMEOUT
+    assert compilers() == []
+    assert not [p for p in psutil.process_iter(["cmdline"]) if "left behind" in str(p.info)]
+
+
+@pytest.mark.asyncio
+async def test_code_that_eats_memory_is_ended_at_its_limit() -> None:
+    code = "eaten = []\nwhile True:\n    eaten.append(bytearray(1 << 24))\n"
+    limits = CompileLimits(seconds=60, memory_bytes=1 << 29)
+    before = psutil.Process().memory_info().rss
+    with pytest.raises(TPUError, match=r"more than 0\.5 GiB") as caught:
+        await compile_code(request(code, limits=limits))
+    assert caught.value.reason is Reason.INVALID
+    assert psutil.Process().memory_info().rss - before < 200 << 20
+
+
+@pytest.mark.asyncio
+async def test_cancelling_ends_the_compiler_and_the_loop_was_free_all_the_time() -> None:
+    task = asyncio.create_task(compile_code(request("while True: pass")))
+    deadline = time.monotonic() + 60
+    longest = 0.0
+    while not compilers():
+        started = time.monotonic()
+        assert started < deadline
+        await asyncio.sleep(0.02)
+        longest = max(longest, time.monotonic() - started)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert compilers() == []
+    assert longest < 1
+
+
+def test_interrupting_a_cell_ends_the_compiler() -> None:
+    def interrupt() -> None:
+        deadline = time.monotonic() + 60
+        while not compilers() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        jaxkit.compile_for("v6e-8", lambda x: jnp.sort(x, axis=0) @ x, (4096, 4096))
+    thread.join()
+    assert compilers() == []
+
+
+def test_without_libtpu_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    from jupyter_tpu.jaxkit import compiling
+
+    monkeypatch.setattr(compiling, "find_spec", lambda name: None)
+    with pytest.raises(TPUError, match="jupyter-tpu\\[compile\\]") as caught:
+        jaxkit.compile_for("v6e-1", lambda x: x, (4,))
+    assert caught.value.reason is Reason.ENVIRONMENT
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(TPUError, match="Linux on x86-64 only"):
+        jaxkit.compile_for("v6e-1", lambda x: x, (4,))
+
+
+def test_libtpu_knows_the_topology_of_every_type_in_the_catalog() -> None:
+    code = (
+        "from jax.experimental import topologies\n"
+        "from jupyter_tpu import catalog\n"
+        "from jupyter_tpu.jaxkit.topology import topology\n"
+        "names = [t.name for t in catalog.types() if t.devices <= 512] + ['tpu7x-2x2x1']\n"
+        "for name in names:\n"
+        "    t = topology(name)\n"
+        "    options = {'topology_name': t.name, 'platform': 'tpu', **t.options}\n"
+        "    found = topologies.get_topology_desc(**options)\n"
+        "    hosts = len({d.process_index for d in found.devices})\n"
+        "    assert (len(found.devices), hosts) == (t.devices, t.hosts), (name, hosts)\n"
+        "print(len(names))\n"
+    )
+    environment = {
+        "JAX_PLATFORMS": "cpu",
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+        "TPU_SKIP_MDS_QUERY": "1",
+        "PATH": "/usr/bin",
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert int(run.stdout) == len([t for t in catalog.types() if t.devices <= 512]) + 1
+
+
+@pytest.mark.long
+def test_a_model_of_a_billion_parameters_fits_v6e_but_not_v5e() -> None:
+    layers, width, hidden, rows = 24, 2048, 8192, 16
+
+    def train(params, moments, tokens):
+        def loss(params):
+            def layer(x, weights):
+                up, down = weights
+                y = jax.nn.gelu(x @ up.astype(x.dtype)) @ down.astype(x.dtype)
+                return x + y, None
+
+            x = jnp.take(params["embed"], tokens, axis=0).astype(jnp.bfloat16)
+            body = jax.checkpoint(layer)
+            x, _ = jax.lax.scan(body, x, (params["up"], params["down"]))
+            return jnp.mean(x.astype(jnp.float32) ** 2)
+
+        gradients = jax.grad(loss)(params)
+        moments = jax.tree.map(
+            lambda m, g: (0.9 * m[0] + g, 0.99 * m[1] + g * g),
+            moments,
+            gradients,
+            is_leaf=lambda leaf: isinstance(leaf, tuple),
+        )
+        params = jax.tree.map(
+            lambda p, m: p - 1e-3 * m[0] / (jnp.sqrt(m[1]) + 1e-8),
+            params,
+            moments,
+            is_leaf=lambda leaf: isinstance(leaf, tuple),
+        )
+        return params, moments
+
+    params = {
+        "embed": (32000, width),
+        "up": (layers, width, hidden),
+        "down": (layers, hidden, width),
+    }
+    specs = {"embed": P("data"), "up": P(None, "data"), "down": P(None, "data")}
+    moments = {name: ((shape, "float32"), (shape, "float32")) for name, shape in params.items()}
+    moment_specs = {name: (spec, spec) for name, spec in specs.items()}
+    reports = [
+        jaxkit.compile_for(
+            name,
+            train,
+            params,
+            moments,
+            ((rows, 1024), "int32"),
+            mesh={"data": -1},
+            in_shardings=(specs, moment_specs, P("data")),
+            donate_argnums=(0, 1),
+            limits=CompileLimits(seconds=900),
+        )
+        for name in ("v5litepod-1", "v6e-8")
+    ]
+    assert [report.fits for report in reports] == [False, True]

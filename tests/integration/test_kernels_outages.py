@@ -1,0 +1,228 @@
+"""What a kernel and its clients notice of a line that breaks, and of ends of every kind.
+
+No SSH here: the line is a unix socket that is cut where a test wants it (see `local_host.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from jupyter_client.manager import KernelManager
+from local_host import LocalHost
+from local_kernels import Notebook, local_host, printed, until
+
+from jupyter_tpu.errors import Reason
+from jupyter_tpu.kernels.relay import Relay
+from jupyter_tpu.links import core_thread
+
+Started = tuple[LocalHost, KernelManager, Notebook]
+
+
+@pytest.fixture(scope="module")
+def remote() -> Iterator[tuple[LocalHost, Callable[[], KernelManager]]]:
+    with local_host("outages") as found:
+        yield found
+
+
+@pytest.fixture
+def started(remote) -> Iterator[Started]:
+    """A kernel that may be lost."""
+    host, make = remote
+    manager = make()
+    manager.start_kernel()
+    notebook = Notebook(manager)
+    yield host, manager, notebook
+    host.loop_call(host.mend)
+    notebook.close()
+    if manager.has_kernel:
+        manager.shutdown_kernel(now=True)
+
+
+def relay_of(manager: KernelManager) -> Relay:
+    return manager.provisioner._relay
+
+
+def test_no_line_is_lost_when_the_line_is_cut_in_the_middle_again_and_again(started):
+    host, manager, notebook = started
+    cuts = 0
+    request = notebook.client.execute(
+        "import time\nfor i in range(300):\n    print(i, flush=True)\n    time.sleep(0.005)"
+    )
+    host.loop_call(host.cut_after, 700)
+    seen = []
+    while not (seen and seen[-1]["content"].get("execution_state") == "idle"):
+        if host.is_cut:
+            assert manager.is_alive()
+            cuts += 1
+            host.loop_call(host.mend)
+            host.loop_call(host.cut_after, 997 * cuts)  # at another byte each time
+        if notebook.client.iopub_channel.msg_ready():
+            message = notebook.client.get_iopub_msg(timeout=1)
+            if message["parent_header"].get("msg_id") == request:
+                seen.append(message)
+        else:
+            time.sleep(0.001)
+    assert cuts >= 5
+    assert printed(seen).split() == [str(number) for number in range(300)]
+    # The readiness probe may have left replies of its own.
+    replies = [notebook.client.get_shell_msg(timeout=5)]
+    while notebook.client.shell_channel.msg_ready():
+        replies.append(notebook.client.get_shell_msg(timeout=5))
+    found = [m["content"]["status"] for m in replies if m["parent_header"]["msg_id"] == request]
+    assert found == ["ok"], "the reply came, and came once"
+
+
+def test_what_is_asked_while_the_line_is_cut_is_done_when_it_is_back(started):
+    host, manager, notebook = started
+    host.loop_call(host.cut)
+    request = notebook.client.execute("print('later')")
+    until(lambda: relay_of(manager)._attachment.problem)
+    assert manager.is_alive(), "a lost link is not a dead kernel"
+    host.loop_call(host.mend)
+    assert printed(notebook.until_idle(request)) == "later\n"
+
+
+def test_an_interrupt_works_while_much_output_waits(started):
+    host, _, notebook = started
+    request = notebook.client.execute(
+        "import pathlib\ntry:\n    while True: print('x' * 10_000, flush=True)\n"
+        "finally: pathlib.Path('interrupted').touch()"
+    )
+    notebook.until_output(request, "xxx")
+    host.loop_call(host.stall)
+    begun = time.monotonic()
+    time.sleep(1)  # let output gather behind the line that is stuck
+    notebook.manager.interrupt_kernel()
+    until(lambda: (host.home / "interrupted").exists(), 5)
+    assert time.monotonic() - begun < 3
+    host.loop_call(host.mend)
+    notebook.until_idle(request)
+
+
+def test_a_kernel_that_ends_by_itself_is_dead_with_its_exit_code_and_its_last_words(started):
+    _, manager, notebook = started
+    request = notebook.client.execute("print('last words')\nimport os, sys\nsys.stdout.flush()\n"
+                                      "import time; time.sleep(0.3)\nos._exit(3)")  # fmt: skip
+    until(lambda: not manager.is_alive(), 20)
+    assert relay_of(manager).code == 3
+    assert "exit code 3" in relay_of(manager).problem.message
+    notebook.until_output(request, "last words")
+
+
+def test_a_kernel_that_died_can_be_restarted(started):
+    _, manager, notebook = started
+    notebook.client.execute("import os; os.kill(os.getpid(), 9)")
+    until(lambda: not manager.is_alive(), 20)
+    assert relay_of(manager).code == -9
+    manager.restart_kernel(now=True)
+    notebook.client.wait_for_ready(timeout=60)
+    assert notebook.text("print('alive')") == "alive\n"
+
+
+def test_a_kernel_whose_keeper_is_killed_is_dead_with_the_reason(started):
+    host, manager, notebook = started
+    keeper = int(notebook.text("import os; print(os.getppid())"))
+    os.kill(keeper, signal.SIGKILL)
+    until(lambda: not manager.is_alive(), 20)
+    problem = relay_of(manager).problem
+    assert problem.reason is Reason.NOT_FOUND
+    assert "no longer on its host" in problem.message
+    until(lambda: not [line for line in host.processes() if "ipython_kernel" in line], 10)
+
+
+def test_the_daemon_may_be_killed_under_a_running_cell(started):
+    host, manager, notebook = started
+    daemon = core_thread().wait(host.agent()).hello["pid"]
+    request = notebook.client.execute(
+        "import time\nfor i in range(50):\n    print(i, flush=True)\n    time.sleep(0.01)"
+    )
+    os.kill(daemon, signal.SIGKILL)
+    assert len(printed(notebook.until_idle(request)).split()) == 50
+    manager.restart_kernel()  # asks the next daemon
+    notebook.client.wait_for_ready(timeout=60)
+
+
+def test_a_shutdown_leaves_nothing_not_even_what_tried_to_get_away(remote):
+    host, make = remote
+    manager = make()
+    manager.start_kernel()
+    notebook = Notebook(manager)
+    before = notebook.text(
+        "import subprocess, os\n"
+        "a = subprocess.Popen(['sleep', '600'])\n"
+        "b = subprocess.Popen(['sleep', '601'], start_new_session=True)\n"
+        "c = subprocess.run(['sh', '-c', 'setsid sleep 602 >/dev/null 2>&1 & echo $!'],"
+        " capture_output=True, text=True)\n"
+        "print(os.getpid(), a.pid, b.pid)"
+    )
+    assert len([line for line in host.processes() if line.startswith("sleep 60")]) == 3
+    manager.shutdown_kernel()
+    notebook.close()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in before.split())
+    until(lambda: not [line for line in host.processes() if "daemon" not in line], 5)
+    assert not list((host.home / ".jupyter-tpu/run").glob("k-*"))
+
+
+def test_a_kernel_that_ignores_the_shutdown_is_killed(remote):
+    host, make = remote
+    manager = make(shutdown_wait_time=1.0)
+    manager.start_kernel()
+    notebook = Notebook(manager)
+    request = notebook.client.execute(
+        "import signal, time\nfor s in (2, 15): signal.signal(s, signal.SIG_IGN)\n"
+        "print('begun')\nwhile True:\n    try: time.sleep(600)\n    except BaseException: pass"
+    )
+    notebook.until_output(request, "begun")
+    manager.shutdown_kernel()
+    notebook.close()
+    until(lambda: not [line for line in host.processes() if "daemon" not in line], 5)
+
+
+def test_a_shutdown_while_the_line_is_cut_is_made_good_when_it_is_back(remote, monkeypatch):
+    host, make = remote
+    monkeypatch.setattr("jupyter_tpu.kernels.relay.CLEANUP", 0.5)
+    monkeypatch.setattr("jupyter_tpu.kernels.relay.END_RETRY", 0.1)
+    manager = make(shutdown_wait_time=0.2)
+    manager.start_kernel()
+    Notebook(manager).close()
+    host.loop_call(host.cut)
+    begun = time.monotonic()
+    manager.shutdown_kernel()
+    assert time.monotonic() - begun < 20
+    assert [line for line in host.processes() if "ipython_kernel" in line]
+    host.loop_call(host.mend)
+    until(lambda: not [line for line in host.processes() if "daemon" not in line], 20)
+
+
+def test_output_that_nobody_takes_pauses_the_kernel_instead_of_filling_the_host(remote):
+    host, make = remote
+    manager = make()
+    manager.start_kernel()
+    notebook = Notebook(manager)
+    pid = int(notebook.text("import os; print(os.getpid())"))
+    keeper = int(notebook.text("import os; print(os.getppid())"))
+    # Flushed: otherwise it would gather in ipykernel's own buffer.
+    request = notebook.client.execute("while True: print('x' * 100_000, flush=True)")
+    notebook.until_output(request, "xxx")
+    host.loop_call(host.stall)
+    run = next((host.home / ".jupyter-tpu/run").glob("k-*"))
+    until(lambda: list(run.glob("journal-*")), 20)  # memory is full, the disk is next
+    assert memory_of(keeper) < 200 << 20
+    notebook.manager.interrupt_kernel()
+    host.loop_call(host.mend)
+    notebook.until_idle(request)
+    assert notebook.text("print('fine')") == "fine\n"
+    assert Path(f"/proc/{pid}").exists()
+    notebook.close()
+    manager.shutdown_kernel()
+
+
+def memory_of(pid: int) -> int:
+    """Resident bytes of a process."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

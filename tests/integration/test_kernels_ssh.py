@@ -1,0 +1,212 @@
+"""Kernels on an emulated TPU's host, over real SSH: what a user starts, and how."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from jupyter_client.blocking import BlockingKernelClient
+from jupyter_client.connect import write_connection_file
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import KernelManager
+from local_kernels import Notebook, until
+from nbclient import NotebookClient
+
+from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.links import HostName, Links, core_thread
+
+TPU = "kernels-ssh"
+ZONE = "us-central1-a"
+PYTHON = "/home/tpu/env/bin/python"
+MAKE = """
+python="$(readlink -f "$(command -v python3.11 || command -v python3)")"
+"$python" -m pip install -q --target ~/uv uv
+~/uv/bin/uv venv -q --python "$python" ~/env
+~/uv/bin/uv pip install -q --python ~/env/bin/python ipykernel ipywidgets
+"""
+
+
+@pytest.fixture(scope="module")
+def name(emulator: Any) -> Iterator[str]:
+    """The kernelspec of a TPU whose host has an environment."""
+    parent = f"projects/{emulator.state.project}/locations/{ZONE}"
+    node = {"acceleratorType": "v5litepod-4", "runtimeVersion": "v2-alpha-tpuv5-lite"}
+    created = emulator.request("POST", f"/v2/{parent}/nodes?nodeId={TPU}", node)
+    assert "error" not in emulator.wait(created)
+    core_thread().wait(prepare(emulator))
+    spec, _ = KernelSpecs().register(
+        project=emulator.state.project,
+        zone=ZONE,
+        tpu=TPU,
+        worker=0,
+        environment="default",
+        python_version="3.11",
+        host_python=PYTHON,
+        emulator=str(emulator.state_file),
+        emulated=True,
+        variables={},
+    )
+    yield spec
+    emulator.wait(emulator.request("DELETE", f"/v2/{parent}/nodes/{TPU}"))
+
+
+async def prepare(emulator: Any) -> None:
+    """Makes the environment, over links of its own, which leave nothing behind."""
+    links = Links(Cloud(Target(emulator=str(emulator.state_file))))
+    host = links.get(HostName(NodeName(emulator.state.project, ZONE, TPU), 0))
+    await host.run(["sh", "-ec", MAKE], timeout=150)
+    await links.close()
+
+
+@pytest.fixture
+def processes(emulator: Any, name: str) -> Callable[[], list[str]]:
+    """What runs on the host, apart from the connection to it."""
+
+    def found() -> list[str]:
+        (host,) = emulator.hosts(TPU)
+        lines = [" ".join(process["cmdline"]) for process in host["processes"]]
+        return sorted(line for line in lines if not line.startswith("sshd"))
+
+    return found
+
+
+def test_a_shutdown_leaves_the_host_as_it_was(name, processes):
+    before = processes()
+    manager = KernelManager(kernel_name=name)
+    manager.start_kernel()
+    notebook = Notebook(manager)
+    assert notebook.text("import socket; print(socket.gethostname())").startswith("t1v-n-")
+    notebook.text("import subprocess; p = subprocess.Popen(['sleep', '600'])")
+    assert len(processes()) > len(before)
+    manager.restart_kernel()
+    notebook.client.wait_for_ready(timeout=60)
+    assert "sleep 600" not in processes()
+    notebook.close()
+    manager.shutdown_kernel()
+    # The link was this kernel's alone: with it goes the agent. A link that somebody borrowed in
+    # the last moment stays for half a minute.
+    until(lambda: processes() == before, 45)
+
+
+def test_nbclient_runs_a_notebook_with_it(name):
+    cells = [
+        "import os; print(os.environ['TPU_ACCELERATOR_TYPE'])",
+        "import ipywidgets; slider = ipywidgets.IntSlider(value=3); slider",
+        "from IPython.display import HTML; HTML('<b>bold</b>')",
+        "for i in range(1000): print(i)",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+    NotebookClient(notebook, kernel_name=name, timeout=60).execute()
+    outputs = [cell["outputs"] for cell in notebook["cells"]]
+    assert outputs[0][0]["text"] == "v5litepod-4\n"
+    assert "application/vnd.jupyter.widget-view+json" in outputs[1][0]["data"]
+    assert outputs[2][0]["data"]["text/html"] == "<b>bold</b>"
+    assert outputs[3][0]["text"].split() == [str(number) for number in range(1000)]
+    (state,) = notebook["metadata"]["widgets"].values()
+    assert any(w["model_name"] == "IntSliderModel" for w in state["state"].values())
+
+
+class Spawned:
+    """A kernelspec's argv as VS Code runs it: no provisioner, a connection file, signals."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        spec = KernelSpecManager().get_kernel_spec(name)
+        file = str(folder / "kernel-vscode.json")
+        _, self.connection = write_connection_file(file, ip="127.0.0.1", key=b"a key")
+        argv = [part.replace("{connection_file}", file) for part in spec.argv]
+        self.process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, cwd=folder)
+        # A blocking client takes a port that is not bound within a second for a dead kernel.
+        until(self.listens, 30)
+        self.client = BlockingKernelClient()
+        self.client.load_connection_file(file)
+        self.client.start_channels()
+
+    def listens(self) -> bool:
+        with socket.socket() as caller:
+            return caller.connect_ex(("127.0.0.1", self.connection["hb_port"])) == 0
+
+    def run(self, code: str) -> dict:
+        return self.client.execute_interactive(code, timeout=30, output_hook=lambda _: None)[
+            "content"
+        ]
+
+    def close(self) -> None:
+        self.client.stop_channels()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def spawned(name: str, tmp_path: Path) -> Iterator[Spawned]:
+    process = Spawned(name, tmp_path)
+    yield process
+    process.close()
+
+
+def test_the_command_alone_is_a_kernel_that_signals_interrupt_and_end(spawned, processes):
+    spawned.client.wait_for_ready(timeout=60)
+    assert spawned.run("a = 1")["status"] == "ok"
+    spawned.client.execute("import time\nprint('begun')\ntime.sleep(60)")
+    while spawned.client.get_iopub_msg(timeout=20)["msg_type"] != "stream":
+        pass
+    spawned.process.send_signal(signal.SIGINT)
+    assert spawned.client.get_shell_msg(timeout=20)["content"]["ename"] == "KeyboardInterrupt"
+    assert spawned.run("assert a == 1")["status"] == "ok"
+    spawned.process.send_signal(signal.SIGTERM)
+    assert spawned.process.wait(30) == 0
+    until(lambda: not any("keeper" in line for line in processes()), 10)
+
+
+def test_the_command_ends_when_its_kernel_is_shut_down(spawned, processes):
+    spawned.client.wait_for_ready(timeout=60)
+    spawned.client.shutdown()
+    assert spawned.process.wait(30) == 0
+    until(lambda: not any("keeper" in line for line in processes()), 10)
+
+
+def test_the_command_ends_with_whoever_started_it(name, processes, tmp_path):
+    script = (
+        "import sys, time; sys.path.insert(0, sys.argv[1]); from pathlib import Path\n"
+        "from test_kernels_ssh import Spawned\n"
+        "s = Spawned(sys.argv[2], Path(sys.argv[3])); s.client.wait_for_ready(timeout=60)\n"
+        "print(s.process.pid, flush=True); time.sleep(600)"
+    )
+    folder = str(Path(__file__).parent)
+    environment = {**os.environ, "PYTHONPATH": str(Path(folder).parent)}
+    starter = subprocess.Popen(
+        [sys.executable, "-c", script, folder, name, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+    assert starter.stdout is not None
+    pid = int(starter.stdout.readline())
+    starter.kill()
+    starter.wait(10)
+    until(lambda: not Path(f"/proc/{pid}").exists(), 30)
+    until(lambda: not any("keeper" in line for line in processes()), 10)
+
+
+def test_an_environment_that_is_gone_is_one_line_on_stderr(name, tmp_path):
+    spec = json.loads((KernelSpecs().folder / name / "kernel.json").read_text())
+    file = str(tmp_path / "kernel-x.json")
+    write_connection_file(file, ip="127.0.0.1", key=b"a key")
+    argv = [part.replace("{connection_file}", file) for part in spec["argv"]]
+    argv[argv.index(PYTHON)] = "/nowhere/python"
+    begun = time.monotonic()
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("There is no Python at /nowhere/python on the host.")
+    assert len(done.stderr.splitlines()) == 1
+    assert time.monotonic() - begun < 30

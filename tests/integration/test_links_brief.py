@@ -1,0 +1,94 @@
+"""The quick way to a host's address, which `ssh my-tpu` takes, against the thorough one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.links import HostName
+from jupyter_tpu.links.brief import whereabouts
+from jupyter_tpu.links.lookup import Lookup
+from jupyter_tpu.ssh import HostAddress, KnownHosts, ensure_key
+
+
+@pytest.fixture(autouse=True)
+def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "data"))
+
+
+def thorough(target: Target, host: HostName) -> HostAddress:
+    async def find() -> HostAddress:
+        cloud = Cloud(target)
+        lookup = Lookup(cloud)
+        try:
+            return (await lookup.find(host)).address
+        finally:
+            await lookup.close()
+            await cloud.close()
+
+    return asyncio.run(find())
+
+
+def test_what_was_found_thoroughly_once_is_found_quickly_again(
+    emulator: Any, create_tpu: Callable[..., Any], tmp_path: Path
+) -> None:
+    name = NodeName.parse(create_tpu(type="v5litepod-16")["name"])
+    target = Target(emulator=str(emulator.state_file))
+    ensure_key()
+    assert whereabouts(target, HostName(name, 2)) is None  # our key is not on the node
+    found = thorough(target, HostName(name, 2))
+    again = whereabouts(target, HostName(name, 2))
+    assert again is not None
+    assert again == msgspec.structs.replace(found, loopbacks=again.loopbacks)
+    assert whereabouts(target, HostName(name, 0)) is not None  # of the same node: pinned too
+    assert whereabouts(target, HostName(name, 4)) is None
+    assert whereabouts(target, HostName(NodeName(name.project, name.zone, "none"), 0)) is None
+    KnownHosts().forget(found.alias)
+    assert whereabouts(target, HostName(name, 2)) is None
+
+    thorough(target, HostName(name, 2))
+    emulator.wait(emulator.request("POST", f"/v2/{name.path}:stop", {}))
+    assert whereabouts(target, HostName(name, 2)) is None
+    assert whereabouts(Target(emulator=str(tmp_path / "none.json")), HostName(name, 2)) is None
+
+
+def test_the_way_of_a_second_ssh_loads_no_heavy_library(
+    emulator: Any, create_tpu: Callable[..., Any], tmp_path: Path
+) -> None:
+    name = NodeName.parse(create_tpu()["name"])
+    keys = tmp_path / "keys"
+    command = [
+        *("-m", "jupyter_tpu.cli", "proxy", name.node, f"--emulator={emulator.state_file}"),
+        *(f"--project={name.project}", f"--zone={name.zone}", f"--known-hosts={keys}"),
+    ]
+    environment = {**os.environ, "HOME": str(tmp_path)}
+
+    def run(*options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *options, *command],
+            env=environment,
+            input="SSH-2.0-nobody\r\n",
+            capture_output=True,
+            encoding="latin-1",  # the key exchange is no text
+            timeout=60,
+        )
+
+    first = run()
+    assert first.stdout.startswith("SSH-2.0-OpenSSH"), first.stderr
+    second = run("-X", "importtime")
+    assert second.stdout.startswith("SSH-2.0-OpenSSH"), second.stderr
+    loaded = {
+        line.rpartition("|")[2].strip().partition(".")[0] for line in second.stderr.split("\n")
+    }
+    assert "jupyter_tpu" in loaded
+    assert loaded.isdisjoint({"google", "grpc", "asyncssh", "cryptography", "aiohttp", "tornado"})
+    assert keys.read_text().startswith("keys ssh-ed25519 ")

@@ -1,0 +1,391 @@
+"""Links to emulated hosts: found by name, keys pinned, healing."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import pytest
+import pytest_asyncio
+
+from jupyter_tpu.cloud import Cloud, NodeName, NodeSpec, Target
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.links import HostName, Link, Links, LinkState
+from jupyter_tpu.ssh import Keepalive, KnownHosts, ensure_key, fingerprint, public_key
+
+pytestmark = pytest.mark.asyncio
+
+QUICK = Keepalive(1.0, 2)
+
+
+class CountingCloud(Cloud):
+    """The real one, which counts its calls."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.calls: list[str] = []
+
+    async def _call(self, method, request, timeout):
+        self.calls.append(method)
+        return await super()._call(method, request, timeout)
+
+
+@pytest.fixture(autouse=True)
+def own_data(tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "data"))
+
+
+@pytest_asyncio.fixture
+async def links(emulator) -> AsyncIterator[Links]:
+    cloud = CountingCloud(Target(emulator=str(emulator.state_file)))
+    made = Links(cloud, keepalive=QUICK)
+    yield made
+    await made.close()
+    await cloud.close()
+
+
+@pytest.fixture(scope="module")
+def shared(emulator) -> Iterator[NodeName]:
+    """A TPU for the tests that leave it as it was."""
+    name = NodeName(emulator.state.project, "us-central1-a", f"tpu-{uuid.uuid4().hex[:8]}")
+    parent = name.path.rpartition("/nodes/")[0]
+    wish = {"acceleratorType": "v5litepod-4", "runtimeVersion": "v2-alpha-tpuv5-lite"}
+    emulator.wait(emulator.request("POST", f"/v2/{parent}/nodes?nodeId={name.node}", wish))
+    yield name
+    emulator.wait(emulator.request("DELETE", f"/v2/{name.path}"))
+
+
+@pytest.fixture
+def tpu(create_tpu) -> Callable[..., NodeName]:
+    return lambda **fields: NodeName.parse(create_tpu(**fields)["name"])
+
+
+async def states(link: Link, *wanted: LinkState, limit: float = 20.0) -> None:
+    """Waits until *link* is, or was for a moment, in one of the states."""
+    if link.state in wanted:
+        return
+    seen: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    unsubscribe = link.subscribe(
+        lambda changed: changed.state in wanted and not seen.done() and seen.set_result(None)
+    )
+    try:
+        await asyncio.wait_for(seen, limit)
+    except asyncio.TimeoutError:
+        raise AssertionError(f"{link} is not {wanted}: {link.problem}") from None
+    finally:
+        unsubscribe()
+
+
+async def strike(emulator, kind: str, node: NodeName) -> None:
+    body = {"kind": kind, "node": node.path}
+    await asyncio.to_thread(emulator.request, "POST", "/emulator/v1/faults", body)
+
+
+async def test_a_host_is_found_by_name_and_let_in_and_its_key_is_pinned(links, shared):
+    node = shared
+    link = links.get(HostName(node, 0))
+    assert link is links.get(HostName(node, 0))
+    assert link.state is LinkState.DOWN
+    done = await link.run(["hostname"])
+    assert done.stdout.strip().startswith("t1v-n-")
+    assert done.stdout.strip().endswith("-w-0")
+    found = await links.cloud.get_node(node)
+    (pinned,) = KnownHosts().keys(f"tpu.{found.id}-0")[:1]
+    (published,) = await links.cloud.guest_attributes(node)
+    assert pinned == "ssh-ed25519 " + published["hostkeys", "ssh-ed25519"]
+    assert public_key(ensure_key()) in found.metadata["ssh-keys"]
+
+
+async def test_the_hosts_of_a_slice_connect_at_once_with_one_call_for_all(links, tpu):
+    node = tpu(type="v5litepod-16")
+    hosts = [links.get(HostName(node, worker)) for worker in range(4)]
+    before = len(links.cloud.calls)
+    done = await asyncio.gather(*(host.run(["sh", "-c", "echo $TPU_WORKER_ID"]) for host in hosts))
+    assert [one.stdout for one in done] == ["0\n", "1\n", "2\n", "3\n"]
+    calls = links.cloud.calls[before:]
+    assert calls.count("update_node") == 1
+    assert calls.count("get_guest_attributes") == 1
+    assert calls.count("get_node") <= 3  # the look-up, and those of adding the key
+    assert len(KnownHosts().path.read_text().splitlines()) == 4
+
+
+async def test_a_key_that_is_there_from_the_start_is_not_added_again(links, tpu):
+    node = tpu(metadata=links.key_metadata())
+    await links.get(HostName(node, 0)).up()
+    assert "update_node" not in links.cloud.calls
+
+
+async def test_a_host_with_another_key_than_the_pinned_one_is_refused(links, shared, tmp_path):
+    node = shared
+    found = await links.cloud.get_node(node)
+    alias = f"tpu.{found.id}-0"
+    other = public_key(ensure_key(tmp_path / "other"))
+    KnownHosts().pin({alias: [other]}, {})
+    link = links.get(HostName(node, 0))
+    with pytest.raises(TPUError) as caught:
+        await link.up()
+    assert caught.value.reason is Reason.HOST_KEY
+    (published,) = await links.cloud.guest_attributes(node)
+    assert fingerprint(other) in caught.value.message
+    assert fingerprint("x " + published["hostkeys", "ssh-ed25519"]) in caught.value.message
+    link.hold()
+    await states(link, LinkState.NEEDS_YOU)
+    assert KnownHosts().keys(alias) == (other,), "the pinned key was replaced"
+    KnownHosts().forget(alias)  # what the hint says
+    await link.up()
+    link.release()
+
+
+async def test_a_key_file_with_wrong_permissions_stops_the_link_until_it_is_mended(links, shared):
+    ensure_key().chmod(0o644)
+    link = links.get(HostName(shared, 0))
+    link.hold()
+    with pytest.raises(TPUError) as caught:
+        await link.up()
+    assert caught.value.reason is Reason.KEY_FILE
+    assert "chmod 600" in caught.value.hint
+    await states(link, LinkState.NEEDS_YOU)
+    await asyncio.to_thread(subprocess.run, caught.value.hint.split("`")[1].split(), check=True)
+    await link.up()
+    link.release()
+
+
+async def test_a_cut_link_heals_within_two_seconds_and_says_what_happened(links, shared, emulator):
+    node = shared
+    link = links.get(HostName(node, 0))
+    link.hold()
+    await link.up()
+    seen: list[LinkState] = []
+    link.subscribe(lambda changed: seen.append(changed.state))
+    running = asyncio.ensure_future(link.run(["sleep", "100"]))
+    await link.run(["true"])
+    begin = time.monotonic()
+    await strike(emulator, "cut-links", node)
+    with pytest.raises(TPUError) as caught:
+        await running
+    assert caught.value.reason is Reason.UNREACHABLE
+    assert "lost" in caught.value.message
+    assert (await link.run(["echo", "again"])).stdout == "again\n"
+    assert time.monotonic() - begin < 4  # two seconds on a machine with nothing else to do
+    assert seen == [LinkState.CONNECTING, LinkState.UP]
+    assert link.problem is None
+    link.release()
+    assert link.state is LinkState.DOWN
+
+
+async def test_a_host_is_found_again_when_maintenance_gave_it_another_address(links, tpu, emulator):
+    node = tpu()
+    link = links.get(HostName(node, 0))
+    link.hold()
+    await link.up()
+    before = link.address
+    lost = asyncio.ensure_future(states(link, LinkState.CONNECTING, LinkState.WAITING))
+    await asyncio.sleep(0)  # it is listening
+    await strike(emulator, "maintenance", node)
+    await lost
+    await states(link, LinkState.UP, limit=60)
+    assert link.address != before
+    assert (await link.run(["echo", "moved"])).stdout == "moved\n"
+    link.release()
+
+
+async def test_a_stopped_tpu_needs_the_user_and_comes_back_when_it_was_started(links, tpu):
+    node = tpu()
+    link = links.get(HostName(node, 0))
+    link.hold()
+    await link.up()
+    await links.cloud.stop_node(node)
+    await states(link, LinkState.NEEDS_YOU, limit=30)
+    assert link.problem is not None
+    assert link.problem.reason is Reason.CONFLICT
+    assert "stopped" in link.problem.message
+    links.observe(await links.cloud.get_node(node))
+    assert link.state is LinkState.NEEDS_YOU
+    links.observe(await links.cloud.start_node(node))
+    await states(link, LinkState.UP)
+    link.release()
+
+
+async def test_a_link_that_had_no_credentials_goes_on_when_the_node_is_seen_again(
+    links, shared, monkeypatch
+):
+    async def refused(*_):
+        raise TPUError("Credentials have expired.", Reason.NO_CREDENTIALS)
+
+    node = await links.cloud.get_node(shared)
+    link = links.get(HostName(shared, 0))
+    with monkeypatch.context() as away:
+        away.setattr(links.cloud, "_call", refused)
+        link.hold()
+        await states(link, LinkState.NEEDS_YOU)
+        assert link.problem is not None
+        assert link.problem.reason is Reason.NO_CREDENTIALS
+    links.observe(node)
+    await states(link, LinkState.UP)
+    link.release()
+
+
+async def test_a_preempted_tpu_says_so_and_a_deleted_one_too(links, tpu, emulator):
+    preempted, deleted = tpu(schedulingConfig={"spot": True}), tpu()
+    one, two = links.get(HostName(preempted, 0)), links.get(HostName(deleted, 0))
+    for link in (one, two):
+        link.hold()
+        await link.up()
+    await strike(emulator, "preempt", preempted)
+    await links.cloud.delete_node(deleted)
+    await states(one, LinkState.NEEDS_YOU, limit=30)
+    await states(two, LinkState.NEEDS_YOU, limit=30)
+    assert one.problem is not None
+    assert "preempted" in one.problem.message
+    assert two.problem is not None
+    assert two.problem.reason is Reason.NOT_FOUND
+    assert deleted.node in two.problem.message
+
+
+async def test_a_node_that_took_the_name_of_another_is_another_host(links, tpu):
+    name = f"tpu-{uuid.uuid4().hex[:8]}"
+    node = tpu(name=name)
+    link = links.get(HostName(node, 0))
+    await link.up()
+    first = KnownHosts().path.read_text()
+    await links.cloud.delete_node(node)
+    tpu(name=name)
+    await states(link, LinkState.WAITING, LinkState.CONNECTING, LinkState.NEEDS_YOU)
+    await link.up()
+    second = KnownHosts().path.read_text()
+    assert first != second
+    assert len(second.splitlines()) == len(first.splitlines()), "the old key stayed"
+
+
+async def test_a_host_that_does_not_exist_is_said(links, shared):
+    node = shared
+    with pytest.raises(TPUError) as caught:
+        await links.get(HostName(node, 3)).up()
+    assert caught.value.reason is Reason.INVALID
+    assert "1 host" in caught.value.message
+    gone = NodeName(node.project, node.zone, "no-such-tpu")
+    with pytest.raises(TPUError) as caught:
+        await links.get(HostName(gone, 0)).run(["true"])
+    assert caught.value.reason is Reason.NOT_FOUND
+
+
+async def test_a_command_that_takes_too_long_is_ended_on_the_host_too(links, shared):
+    link = links.get(HostName(shared, 0))
+    with pytest.raises(TPUError) as caught:
+        await link.run(["sh", "-c", "sleep 777 & sleep 778"], timeout=0.5)
+    assert caught.value.reason is Reason.TIMEOUT
+    listed = await link.run(["ps", "ax", "-o", "args"])
+    assert "sleep 77" not in listed.stdout
+
+
+async def test_a_link_that_was_only_borrowed_stays_a_while_and_a_released_one_ends(links, shared):
+    link = links.get(HostName(shared, 0))
+    await link.run(["true"])
+    assert link.state is LinkState.UP
+    link.hold()
+    link.hold()
+    link.release()
+    assert link.state is LinkState.UP
+    link.release()
+    assert link.state is LinkState.DOWN
+
+
+async def test_closing_the_links_ends_what_runs_over_them(links, shared):
+    link = links.get(HostName(shared, 0))
+    running = asyncio.ensure_future(link.run(["sleep", "100"]))
+    await link.run(["true"])
+    await asyncio.wait_for(links.close(), 10)
+    with pytest.raises(TPUError):
+        await asyncio.wait_for(running, 5)
+    assert link.state is LinkState.DOWN
+
+
+async def test_a_file_put_on_a_host_is_not_on_this_machine(links, shared, tmp_path):
+    link = links.get(HostName(shared, 0))
+    await link.put(b"there", "~/folder/file", 0o600)
+    done = await link.run(["sh", "-c", 'stat -c "%a %U" folder/file; cat folder/file'])
+    assert done.stdout.split()[0] == "600"
+    assert done.stdout.endswith("there")
+
+
+async def test_a_link_goes_on_with_the_last_address_while_google_can_not_be_asked(
+    links, shared, emulator, monkeypatch
+):
+    node = shared
+    link = links.get(HostName(node, 0))
+    link.hold()
+    await link.run(["true"])
+
+    async def refused(*_):
+        raise TPUError("Credentials have expired.", Reason.NO_CREDENTIALS)
+
+    monkeypatch.setattr(links.cloud, "_call", refused)
+    lost = asyncio.ensure_future(states(link, LinkState.CONNECTING, LinkState.WAITING))
+    await asyncio.sleep(0)  # it is listening
+    await strike(emulator, "cut-links", node)
+    await lost
+    await states(link, LinkState.UP)
+    link.release()
+
+
+async def test_the_agent_is_put_there_once_per_connection_and_answers(links, shared, emulator):
+    link = links.get(HostName(shared, 0))
+    link.hold()
+    agents = await asyncio.gather(*(link.agent() for _ in range(5)))
+    assert len({id(agent) for agent in agents}) == 1
+    told = await agents[0].request("probe")
+    assert told["hostname"].startswith("t1v-n-")
+    lost = asyncio.ensure_future(states(link, LinkState.CONNECTING, LinkState.WAITING))
+    await asyncio.sleep(0)  # it is listening
+    await strike(emulator, "cut-links", shared)
+    await lost
+    again = await link.agent()
+    assert again is not agents[0]
+    assert (await again.request("probe"))["hostname"] == told["hostname"]
+    link.release()
+
+
+@pytest.mark.long
+async def test_hosts_of_the_emulators_last_resort_serve_as_well(tmp_path):
+    """asyncssh's server in place of sshd, on a port of its own where 22 is not to be had."""
+    from conftest import EmulatorProcess
+
+    emulator = await asyncio.to_thread(
+        lambda: EmulatorProcess(tmp_path / "emulator", mode="fallback")
+    )
+    try:
+        cloud = Cloud(Target(emulator=str(emulator.state_file)))
+        node = NodeName(cloud.project, "us-central1-a", "one")
+        await cloud.create_node(node, NodeSpec(type="v5litepod-4", version="v2-alpha-tpuv5-lite"))
+        links = Links(cloud, keepalive=QUICK)
+        link = links.get(HostName(node, 0))
+        await link.put(b"there", "~/file")
+        done = await link.run(["sh", "-c", "cat file; cat; exit 3"], input=b"!", check=False)
+        assert (done.stdout, done.returncode) == ("there!", 3)
+        with pytest.raises(TPUError) as caught:
+            await link.run(["sleep", "100"], timeout=0.5)
+        assert caught.value.reason is Reason.TIMEOUT
+        await links.close()
+        await cloud.close()
+    finally:
+        await asyncio.to_thread(emulator.stop)
+
+
+async def test_a_machine_that_slept_asks_its_links_for_an_answer(links, shared, monkeypatch):
+    from jupyter_tpu.links import registry
+
+    ahead = 0.0
+    monkeypatch.setattr(registry, "_LOOK", 0.02)
+    monkeypatch.setattr(registry, "_clock", lambda: time.time() + ahead)
+    link = links.get(HostName(shared, 0))
+    link.hold()
+    await link.run(["true"])
+    asleep = asyncio.ensure_future(states(link, LinkState.SILENT))
+    await asyncio.sleep(0)  # it is listening
+    ahead = 3600.0
+    await asleep
+    await states(link, LinkState.UP)
+    link.release()

@@ -1,0 +1,294 @@
+"""A local notebook that runs cells on a TPU: a real local kernel, a real one on an emulated host.
+
+The TPU is made by the task that ``jupyter tpu vscode`` writes, through a running server.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_shell import LIMIT, Shell, Terminal, running_server, state_of
+from jupyter_client.manager import KernelManager
+
+NAME = "magics"
+PREPARE = 240.0  # seconds: the first environment of all downloads JAX
+
+
+@pytest.fixture(scope="module")
+def shell(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A shell beside a running server."""
+    shell = Shell(tmp_path_factory.mktemp("magics"), **emulator.environment)
+    with running_server(shell):
+        yield shell
+
+
+@pytest.fixture(scope="module")
+def made(shell: Shell, emulator: Any) -> Iterator[list[str]]:
+    """A connected TPU; what the task that made it printed."""
+    shell.out("vscode")
+    tasks = json.loads((shell.folder / ".vscode" / "tasks.json").read_text())["tasks"]
+    (task,) = [task for task in tasks if task["label"] == "TPU: create and connect"]
+    inputs = {"tpuName": NAME, "tpuType": "v5litepod-4", "tpuZone": "us-central1-a"}
+    args = [
+        re.sub(r"\$\{input:(\w+)\}", lambda found: inputs[found[1]], word) for word in task["args"]
+    ]
+    yield shell.out(*args[1:], limit=PREPARE).splitlines()
+    if state_of(emulator, NAME):
+        shell.out("delete", NAME, "--yes")
+
+
+class Notebook:
+    """A local kernel, used as a notebook's page does."""
+
+    def __init__(self, shell: Shell) -> None:
+        self.manager = KernelManager(kernel_name="python3")
+        self.manager.start_kernel(env={**shell.environment, "JPY_SESSION_NAME": "my.ipynb"})
+        self.client = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=LIMIT)
+        self.run("%load_ext jupyter_tpu")
+
+    def run(self, code: str, *, answer: str | None = None, at: Any = None) -> list[dict[str, Any]]:
+        """The outputs of a cell; *answer* to its input(), *at* is called at each output."""
+        outputs: list[dict[str, Any]] = []
+
+        def output(message: dict[str, Any]) -> None:
+            if message["msg_type"] not in ("status", "execute_input"):
+                kept = {**message["content"], "type": message["msg_type"], "when": time.monotonic()}
+                outputs.append(kept)
+                if at is not None:
+                    at(kept)
+
+        def stdin(message: dict[str, Any]) -> None:
+            self.prompt = message["content"]
+            self.client.input(answer)
+
+        self.reply = self.client.execute_interactive(
+            code,
+            output_hook=output,
+            stdin_hook=stdin,
+            allow_stdin=answer is not None,
+            timeout=LIMIT,
+        )["content"]
+        return outputs
+
+    def text(self, code: str, **how: Any) -> str:
+        """What a cell prints."""
+        outputs = self.run(code, **how)
+        assert self.reply["status"] == "ok", outputs
+        return "".join(each["text"] for each in outputs if each["type"] == "stream")
+
+    def complaint(self, code: str) -> str:
+        """The one line with which a cell fails."""
+        (error,) = self.run(code)
+        assert error["type"] == "error"
+        assert self.reply["status"] == "error"
+        assert error["traceback"] == [error["evalue"]]
+        return error["evalue"]
+
+    def close(self) -> None:
+        """Ends the kernel as *Shut down kernel* does."""
+        self.manager.shutdown_kernel()
+        self.client.stop_channels()
+        self.manager.cleanup_resources()
+
+
+@pytest.fixture(scope="module")
+def notebook(shell: Shell, made: list[str]) -> Iterator[Notebook]:
+    notebook = Notebook(shell)
+    yield notebook
+    notebook.close()
+
+
+def running(shell: Shell) -> list[dict[str, Any]]:
+    """The kernels that run on the TPU."""
+    return shell.json("api", "GET", f"tpus/{NAME}/kernels")
+
+
+def test_the_task_for_vs_code_makes_a_tpu_with_a_kernel(shell: Shell, made: list[str]) -> None:
+    assert made[0] == f"{NAME}: create began"
+    assert made[-1] == f"{NAME}: create is done"
+    assert any("Install JAX" in line for line in made)
+    (spec,) = shell.json("kernel", "list", "--json")
+    assert re.fullmatch(rf"Python 3\.\d+ · {NAME} \(emulated\)", spec["display_name"])
+    text = shell.out("describe", NAME)
+    assert re.search(r"connection +connected", text)
+    assert spec["display_name"] in text
+
+
+def test_a_removed_kernel_is_added_again_without_making_the_environment_anew(
+    shell: Shell, made: list[str]
+) -> None:
+    assert "is in no kernel picker any more" in shell.out("kernel", "remove", NAME)
+    assert shell.json("kernel", "list", "--json") == []
+    assert "is in every kernel picker" in shell.out("kernel", "add", NAME)
+    assert len(shell.json("kernel", "list", "--json")) == 1
+    assert f"{NAME} has no environment other" in shell.complaint(
+        "kernel", "add", NAME, "--env", "other"
+    )
+
+
+def test_connect_in_a_notebook_starts_its_kernel_on_the_host(notebook: Notebook) -> None:
+    said = notebook.text(f"%tpu connect {NAME}")
+    assert re.search(rf"Python 3\.\d+ · {NAME} \(emulated\): cells that begin with %%tpu", said)
+    assert NAME in notebook.text("%tpu list")
+    assert re.search(rf"{NAME} +default .*running", notebook.text("%tpu status"))
+
+
+def test_a_cell_runs_on_the_host_with_its_devices_and_keeps_its_variables(
+    notebook: Notebook,
+) -> None:
+    outputs = notebook.run("%%tpu\nimport jax, platform\nprint(platform.node())\njax.devices()")
+    assert re.match(r"t1v-n-[0-9a-z]{8}-w-0\n", outputs[0]["text"])
+    assert outputs[1]["data"]["text/plain"].count("CpuDevice(id=") == 4
+    assert notebook.text(f"%%tpu {NAME}\nprint(jax.device_count())") == "4\n"
+    assert notebook.text("print('jax' in dir())") == "False\n"  # here it is not
+
+
+def test_output_streams_while_the_cell_runs(notebook: Notebook) -> None:
+    code = "%%tpu\nimport time\nfor i in range(3):\n    print(i, flush=True); time.sleep(0.3)"
+    outputs = notebook.run(code)
+    assert "".join(each["text"] for each in outputs) == "0\n1\n2\n"
+    assert outputs[-1]["when"] - outputs[0]["when"] > 0.3
+
+
+def test_displays_are_shown_and_updated_in_place(notebook: Notebook) -> None:
+    shown, updated, cleared = notebook.run(
+        "%%tpu\nfrom IPython.display import HTML, clear_output, display\n"
+        "h = display(HTML('<b>1</b>'), display_id='bar')\nh.update(HTML('<b>2</b>'))\n"
+        "clear_output(wait=True)"
+    )
+    assert (shown["type"], shown["data"]["text/html"]) == ("display_data", "<b>1</b>")
+    assert (updated["type"], updated["data"]["text/html"]) == ("update_display_data", "<b>2</b>")
+    assert updated["transient"] == shown["transient"] == {"display_id": "bar"}
+    assert (cleared["type"], cleared["wait"]) == ("clear_output", True)
+
+
+def test_an_error_there_fails_the_cell_here_with_its_traceback(notebook: Notebook) -> None:
+    *_, error = notebook.run("%%tpu\nprint('before')\n1 / 0")
+    assert (error["ename"], error["evalue"]) == ("ZeroDivisionError", "division by zero")
+    assert notebook.reply["status"] == "error"  # so that "Run All" stops
+    traceback = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(error["traceback"]))
+    assert "1 / 0" in traceback
+    assert "jupyter_tpu" not in traceback
+
+
+def test_input_is_asked_here_and_answered_there(notebook: Notebook) -> None:
+    assert notebook.text("%%tpu\nx = input('how many? '); print(x * 2)", answer="42") == "4242\n"
+    assert notebook.prompt["prompt"] == "how many? "
+    secret = "%%tpu\nimport getpass\nprint(len(getpass.getpass('key: ')))"
+    assert notebook.text(secret, answer="abc") == "3\n"
+    assert notebook.prompt["password"] is True
+    *_, error = notebook.run("%%tpu\ninput()")  # as nbclient does: nobody answers
+    assert error["ename"] == "StdinNotImplementedError"
+
+
+def test_interrupting_the_notebook_interrupts_the_cell_there(notebook: Notebook) -> None:
+    began = time.monotonic()
+    *_, error = notebook.run(
+        "%%tpu\nkept = 7\nprint('going', flush=True)\nimport time; time.sleep(50)",
+        at=lambda output: output["type"] == "stream" and notebook.manager.interrupt_kernel(),
+    )
+    assert error["ename"] == "KeyboardInterrupt"
+    assert time.monotonic() - began < 20
+    assert notebook.text("%%tpu\nprint(kept)") == "7\n"
+
+
+def test_comms_of_widgets_go_both_ways(notebook: Notebook) -> None:
+    opened, sent = notebook.run(
+        "%%tpu\nfrom comm import create_comm\nheard = []\n"
+        "c = create_comm(target_name='jupyter.widget', data={'a': 1})\n"
+        "c.on_msg(lambda m: (heard.append(m['content']['data']), c.send({'thanks': True})))\n"
+        "c.send({'b': 2})"
+    )
+    assert (opened["type"], opened["data"]) == ("comm_open", {"a": 1})
+    assert (sent["comm_id"], sent["data"]) == (opened["comm_id"], {"b": 2})
+    client = notebook.client
+    said = {"comm_id": opened["comm_id"], "data": {"clicked": 3}}
+    client.shell_channel.send(client.session.msg("comm_msg", said))
+    until = time.monotonic() + LIMIT
+    while (message := client.get_iopub_msg(timeout=LIMIT))["msg_type"] != "comm_msg":
+        assert time.monotonic() < until
+    assert message["content"] == {"comm_id": opened["comm_id"], "data": {"thanks": True}}
+    assert notebook.text("%%tpu\nprint(heard)") == "[{'clicked': 3}]\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "complaint"),
+    [
+        ("%tpu frob", "%tpu has no frob; it has connect, status, list, disconnect"),
+        ("%tpu connect", "the following arguments are required: name"),
+        ("%tpu connect nothing", "There is no TPU called nothing"),
+        ("%tpu connect 'unclosed", "no closing quotation"),
+        ("%%tpu nothing\n1", "nothing has no kernel in this Jupyter. Make one: %tpu connect noth"),
+        ("%%tpu magics --env other\n1", "magics has no kernel"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(notebook: Notebook, code: str, complaint: str) -> None:
+    assert complaint in notebook.complaint(code)
+
+
+def test_subcommands_and_tpus_are_completed(notebook: Notebook) -> None:
+    def completed(code: str) -> list[str]:
+        notebook.client.complete(code)
+        return notebook.client.get_shell_msg(timeout=LIMIT)["content"]["matches"]
+
+    assert "connect" in completed("%tpu co")
+    assert NAME in completed("%tpu connect ")
+    assert NAME in completed("%%tpu mag")
+
+
+def test_describe_and_delete_name_the_notebook_whose_kernel_would_end(
+    shell: Shell, notebook: Notebook, emulator: Any
+) -> None:
+    notebook.run("%%tpu\n1")
+    (kernel,) = running(shell)
+    assert kernel["notebook"] == "my.ipynb"
+    assert "my.ipynb" in shell.out("describe", NAME)
+    assert "1 running kernel ends with it: my.ipynb" in shell.complaint("delete", NAME)
+    terminal = Terminal(shell, "disconnect", NAME)
+    terminal.expect(r"1 running kernel ends with it: my.ipynb .*\[y/N\] ")
+    terminal.type("n\n")
+    assert terminal.end() == 1
+    assert state_of(emulator, NAME) == "READY"
+    assert len(running(shell)) == 1
+
+
+def test_another_kernel_keeps_the_tpu_connected(shell: Shell, notebook: Notebook) -> None:
+    notebook.run("%%tpu\n1")
+    other = Notebook(shell)
+    other.run("%%tpu\n1")
+    assert len(running(shell)) == 2
+    assert "So it stays connected" in other.text("%tpu disconnect")
+    assert len(running(shell)) == 1
+    assert "has no kernel on a TPU" in other.text("%tpu status")
+    other.close()
+    assert notebook.text("%%tpu\nprint('here')") == "here\n"
+
+
+def test_the_kernel_there_ends_with_the_one_here(shell: Shell, made: list[str]) -> None:
+    before = {kernel["id"] for kernel in running(shell)}
+    other = Notebook(shell)
+    other.run(f"%%tpu {NAME}\n1")
+    (mine,) = {kernel["id"] for kernel in running(shell)} - before
+    other.close()
+    assert mine not in {kernel["id"] for kernel in running(shell)}
+
+
+def test_disconnecting_takes_the_kernel_out_of_jupyter(
+    shell: Shell, notebook: Notebook, tmp_path: Path
+) -> None:
+    assert "is disconnected" in notebook.text(f"%tpu disconnect {NAME}")
+    assert shell.json("kernel", "list", "--json") == []
+    shown = notebook.run(f"%tpu connect {NAME}")
+    kinds = [each["type"] for each in shown]
+    assert kinds[0] == "display_data"  # one display, which is updated
+    assert set(kinds[1:-1]) <= {"update_display_data"}
+    assert "<progress" in shown[0]["data"]["text/html"]
+    assert notebook.text("%%tpu\nprint('again')") == "again\n"

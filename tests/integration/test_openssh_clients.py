@@ -1,0 +1,282 @@
+"""The real ssh, scp, rsync, git and mosh with emulated TPUs, found by name through our entries."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import shutil
+import struct
+import subprocess
+import sys
+import termios
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.ssh import KnownHosts, ensure_key, public_key
+
+COMMAND = [sys.executable, "-m", "jupyter_tpu.cli"]
+LIMIT = 60.0  # seconds for anything
+ZONE = "us-central1-a"
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("ssh") is None, reason="SKIPPED FOR WANT OF ssh: install openssh-client"
+)
+
+
+def needs(program: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(
+        shutil.which(program) is None, reason=f"SKIPPED FOR WANT OF {program}: install it"
+    )
+
+
+class Person:
+    """Somebody with a home of their own at a shell."""
+
+    def __init__(self, folder: Path, emulator: Any) -> None:
+        self.home = folder / "a home"  # with a blank, as people have them
+        self.home.mkdir()
+        self.config = self.home / ".ssh" / "config"
+        self.environment = {**os.environ, **emulator.environment, "HOME": str(self.home)}
+        # Of a person: the agent and settings of whoever runs the tests are none of theirs.
+        for name in ("SSH_AUTH_SOCK", "GIT_SSH_COMMAND", "RSYNC_RSH"):
+            self.environment.pop(name, None)
+        for name in ("JUPYTER_TPU_DATA_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+            self.environment[name] = str(self.home / name.lower())
+        # OpenSSH takes the home of the password file, whatever HOME says.
+        self.environment["GIT_SSH_COMMAND"] = f"ssh -F '{self.config}'"
+        self.environment |= {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+
+    def run(self, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        options.setdefault("stdin", subprocess.DEVNULL)
+        return subprocess.run(
+            words,
+            env=self.environment,
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            **options,
+        )
+
+    def out(self, *words: str, **options: Any) -> str:
+        done = self.run(*words, **options)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def tpu(self, *words: str) -> str:
+        return self.out(*COMMAND, *words)
+
+    def ssh(self, *words: str) -> str:
+        return self.out("ssh", "-F", str(self.config), *words)
+
+
+@pytest.fixture
+def person(tmp_path: Path, emulator: Any) -> Person:
+    return Person(tmp_path, emulator)
+
+
+@pytest.fixture(scope="module")
+def pod(emulator: Any) -> Iterator[str]:
+    """A pod of four hosts for the tests that leave it as it was."""
+    parent = f"projects/{emulator.state.project}/locations/{ZONE}"
+    name = f"pod-{uuid.uuid4().hex[:6]}"
+    body = {"acceleratorType": "v5litepod-16", "runtimeVersion": "v2-alpha-tpuv5-lite"}
+    emulator.wait(emulator.request("POST", f"/v2/{parent}/nodes?nodeId={name}", body))
+    yield name
+    emulator.wait(emulator.request("DELETE", f"/v2/{parent}/nodes/{name}"))
+
+
+def use_everything(person: Person, name: str, round: str) -> None:
+    """ssh, scp, rsync and git with a TPU."""
+    assert person.ssh(name, f"echo {round}; hostname").split()[1].endswith("-w-0")
+    data = os.urandom(300_000)
+    (person.home / "data").write_bytes(data)
+    person.out("scp", "-q", "-F", str(person.config), "data", f"{name}:copied")
+    assert person.ssh(name, "sha256sum < copied") == person.out("sh", "-c", "sha256sum < data")
+    if shutil.which("rsync"):
+        folder = person.home / f"tree-{round}"
+        (folder / "a b").mkdir(parents=True)
+        (folder / "a b" / "file").write_text(round)
+        shell = f"ssh -F '{person.config}'"
+        person.out("rsync", "-a", "-e", shell, f"{folder.name}/", f"{name}:tree/")
+        person.out("rsync", "-a", "-e", shell, f"{name}:tree/", f"back-{round}/")
+        assert (person.home / f"back-{round}" / "a b" / "file").read_text() == round
+    if shutil.which("git"):
+        person.ssh(name, f"git init -q --bare {round}.git")
+        person.out("git", "init", "-q", f"repo-{round}")
+        git = ("git", "-C", f"repo-{round}", "-c", "user.name=x", "-c", "user.email=x@x")
+        person.out(*git, "commit", "-q", "--allow-empty", "-m", round)
+        person.out(*git, "push", "-q", f"{name}:{round}.git", "HEAD:refs/heads/main")
+        person.out("git", "clone", "-q", "-b", "main", f"{name}:{round}.git", f"clone-{round}")
+        assert person.out("git", "-C", f"clone-{round}", "log", "--format=%s").strip() == round
+
+
+@needs("rsync")
+@needs("git")
+def test_ssh_scp_rsync_and_git_find_a_tpu_before_and_after_its_address_changed(
+    person: Person, create_tpu: Callable[..., Any], emulator: Any
+) -> None:
+    made = create_tpu()
+    name = made["name"].rpartition("/")[2]
+    said = person.tpu("ssh-config", "--write")
+    assert f"{person.config}: added one line" in said
+    assert f"ssh {name}" in said
+    assert len(person.config.read_text().splitlines()) == 1
+    use_everything(person, name, "before")
+    entries = (person.home / "jupyter_tpu_data_dir" / "ssh" / "config").read_bytes()
+
+    emulator.request("POST", "/emulator/v1/faults", {"kind": "maintenance", "node": made["name"]})
+    until = time.monotonic() + LIMIT
+    while True:
+        now = emulator.request("GET", f"/v2/{made['name']}")
+        if now["state"] == "READY" and now["networkEndpoints"] != made["networkEndpoints"]:
+            break
+        assert time.monotonic() < until, now
+        time.sleep(0.1)
+    use_everything(person, name, "after")
+    assert (person.home / "jupyter_tpu_data_dir" / "ssh" / "config").read_bytes() == entries
+    assert "includes" in person.tpu("ssh-config", "--write")
+    assert len(person.config.read_text().splitlines()) == 1
+
+
+def test_a_tpu_that_was_made_anew_is_reached_and_another_key_than_the_pinned_one_is_not(
+    person: Person, create_tpu: Callable[..., Any], emulator: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = create_tpu()
+    name = made["name"].rpartition("/")[2]
+    person.tpu("ssh-config", "--write")
+    first = person.ssh(name, "hostname")
+    emulator.wait(emulator.request("DELETE", f"/v2/{made['name']}"))
+    done = person.run("ssh", "-F", str(person.config), name, "true")
+    assert done.returncode == 255
+    assert f"There is no TPU {name} in {ZONE}." in done.stderr
+    again = create_tpu(name=name)
+    assert person.ssh(name, "hostname") != first
+
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", person.environment["JUPYTER_TPU_DATA_DIR"])
+    other = public_key(ensure_key(person.home / "other"))
+    KnownHosts().pin({f"tpu.{again['id']}-0": [other]}, {})
+    done = person.run("ssh", "-F", str(person.config), name, "true")
+    assert done.returncode == 255
+    assert "HOST IDENTIFICATION HAS CHANGED" in done.stderr
+
+
+def test_entries_come_and_go_with_tpus_and_can_be_taken_out_again(
+    person: Person, pod: str, emulator: Any
+) -> None:
+    person.config.parent.mkdir(mode=0o700)
+    own = b"# mine\nHost *\n  ServerAliveInterval 9\nHost " + pod.encode() + b"\n  User other\n"
+    person.config.write_bytes(own)
+    done = person.run(*COMMAND, "ssh-config", "--write")
+    assert f"Your own entries for {pod} are overruled" in done.stderr
+    assert person.config.read_bytes().endswith(b"\n" + own)
+    settings = dict(
+        line.split(" ", 1) for line in person.ssh("-G", f"{pod}-3").splitlines() if " " in line
+    )
+    assert settings["user"] != "other"
+    assert settings["hostkeyalias"].startswith(f"{pod}-3.{ZONE}.")
+    assert settings["stricthostkeychecking"] == "true"
+    assert person.ssh("-G", f"{pod}-4").count("hostkeyalias") == 0
+    printed = person.tpu("ssh-config")
+    assert f"Host {pod} {pod}-0\n" in printed
+    assert f"Host {pod}-3\n" in printed
+    assert "no more" in person.tpu("ssh-config", "--remove")
+    assert person.config.read_bytes() == own
+
+
+def test_each_host_of_a_pod_has_a_name_and_the_command_takes_options(
+    person: Person, pod: str
+) -> None:
+    person.tpu("ssh-config", "--write")
+    for worker in range(4):
+        host = pod if worker == 0 else f"{pod}-{worker}"
+        assert person.ssh(host, "echo $TPU_WORKER_ID") == f"{worker}\n"
+    ssh = (*COMMAND, "ssh", pod)
+    assert person.out(*ssh, "--worker", "2", "--", "printenv", "TPU_WORKER_ID") == "2\n"
+    assert person.out(*ssh, "--", "-v", "-o", "LogLevel=QUIET", "--", "echo", "a  b") == "a b\n"
+    assert person.run(*ssh, "--", "exit 7").returncode == 7
+    done = person.run(*ssh, "--worker", "4")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "4 hosts; there is no host 4" in done.stderr
+
+
+def test_hosts_of_a_pod_reach_each_other_with_keys_that_stay_where_they_are(
+    person: Person, pod: str, emulator: Any
+) -> None:
+    assert "ssh host-0" in person.tpu("ssh-config", "--between-hosts", pod)
+    person.tpu("ssh-config", "--between-hosts", pod)  # twice is the same
+    person.tpu("ssh-config", "--write")
+    assert person.ssh(pod, "grep -c jupyter-tpu-pod .ssh/authorized_keys") == "4\n"
+    for worker in (0, 3):
+        script = "for n in 0 1 2 3; do ssh -n -o BatchMode=yes host-$n hostname; done"
+        host = pod if worker == 0 else f"{pod}-{worker}"
+        found = person.ssh(host, script).split()
+        assert [each[-3:] for each in found] == ["w-0", "w-1", "w-2", "w-3"]
+    keys = {person.ssh(f"{pod}-{n}", "cat .ssh/jupyter_tpu_pod.pub") for n in range(4)}
+    assert len(keys) == 4
+    mine = (person.home / "jupyter_tpu_data_dir" / "ssh" / "id_ed25519").read_text().split("\n")[2]
+    assert person.run("ssh", "-F", str(person.config), pod, f"grep -r {mine} .ssh").returncode == 1
+    # From elsewhere the keys of the pod open nothing.
+    stolen = person.home / "stolen"
+    stolen.write_text(person.ssh(pod, "cat .ssh/jupyter_tpu_pod"))
+    stolen.chmod(0o600)
+    ours = person.home / "jupyter_tpu_data_dir" / "ssh"
+    entries = (
+        (ours / "config")
+        .read_text()
+        .replace(f'IdentityFile "{ours / "id_ed25519"}"', f'IdentityFile "{stolen}"')
+    )
+    (person.home / "with-stolen").write_text(entries)
+    done = person.run("ssh", "-F", str(person.home / "with-stolen"), f"{pod}-1", "true")
+    assert done.returncode == 255
+    assert "Permission denied" in done.stderr
+
+
+def test_vs_code_is_told_where_to_go(person: Person, pod: str) -> None:
+    done = person.run(*COMMAND, "vscode", "--remote", pod, "--worker", "1")
+    assert done.returncode == 1
+    assert "jupyter tpu ssh-config --write" in done.stderr
+    person.tpu("ssh-config", "--write")
+    command, link = person.tpu("vscode", "--remote", pod, "--worker", "1", "/data/x y").splitlines()
+    assert command == f"code --remote ssh-remote+{pod}-1 '/data/x y'"
+    assert link == f"vscode://vscode-remote/ssh-remote+{pod}-1/data/x%20y"
+    # What VS Code does first: a shell over the entry, with its script on standard input.
+    assert person.out("ssh", "-T", "-F", str(person.config), f"{pod}-1", "bash", stdin=None,
+                      input="uname; hostname").splitlines()[0] == "Linux"  # fmt: skip
+
+
+@needs("mosh")
+def test_mosh_reaches_a_tpu_where_it_is_installed(person: Person, pod: str) -> None:
+    here, there = pty.openpty()
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    process = subprocess.Popen(
+        [*COMMAND, "ssh", pod, "--mosh", "--", "sh", "-c", "hostname; sleep 1"],
+        env={**person.environment, "TERM": "xterm", "LC_ALL": "C.UTF-8"},
+        cwd=person.home,
+        stdin=there,
+        stdout=there,
+        stderr=there,
+        start_new_session=True,
+    )
+    os.close(there)
+    seen = b""
+    until = time.monotonic() + LIMIT
+    try:
+        while b"-w-0" not in seen:
+            assert time.monotonic() < until, seen
+            if select.select([here], [], [], 1.0)[0]:
+                seen += os.read(here, 65536)
+        process.wait(LIMIT)
+    except OSError:
+        raise AssertionError(seen) from None
+    finally:
+        process.kill()
+        process.wait()
+        os.close(here)

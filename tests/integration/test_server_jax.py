@@ -1,0 +1,187 @@
+"""jaxkit over the REST face of a real Jupyter server, computed in its worker processes."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from tornado.httpclient import HTTPClientError, HTTPResponse
+
+from jupyter_tpu.server.routes import ROOT
+
+pytest_plugins = ["pytest_jupyter.jupyter_server"]
+
+NORMAL = {"key": {"seed": 42}, "distribution": "normal", "shape": [3]}
+#: A second of work or more.
+LONG = {
+    "key": {"seed": 0},
+    "distribution": "orthogonal",
+    "parameters": {"n": 1400},
+    "shape": [2],
+    "format": "npy",
+}
+TILING: dict[str, Any] = {"arrays": {"x": {"shape": [3, 100]}}}
+
+
+@pytest.fixture
+def jp_server_config() -> dict[str, Any]:
+    return {"ServerApp": {"jpserver_extensions": {"jupyter_tpu": True}}}
+
+
+@pytest.fixture
+def gate(jp_serverapp: Any) -> Any:
+    """The extension's way to jaxkit; closed when the server is stopped, after the test."""
+    return jp_serverapp.extension_manager.extension_points["jupyter_tpu"].app.jax
+
+
+@pytest.fixture
+def post(jp_fetch: Callable[..., Any], gate: Any) -> Callable[..., Any]:
+    """``await post(name, body)`` gives the answer, also one that says an error."""
+
+    async def fetch(name: str, body: Any, **options: Any) -> HTTPResponse:
+        text = body if isinstance(body, str) else json.dumps(body)
+        parts = [*ROOT.split("/"), "jax", *name.split("/")]
+        options.setdefault("request_timeout", 60)
+        try:
+            return await jp_fetch(*parts, method="POST", body=text, **options)
+        except HTTPClientError as error:
+            if error.response is None:
+                raise
+            return error.response
+
+    return fetch
+
+
+def workers() -> list[psutil.Process]:
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        try:
+            if "jupyter_tpu.jaxkit.worker" in child.cmdline():
+                found.append(child)
+        except psutil.NoSuchProcess:  # it has ended, or is about to be collected
+            continue
+    return found
+
+
+async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        await asyncio.sleep(0.02)
+
+
+async def test_answers_are_jaxs_as_json_or_where_large_as_npy(
+    post: Callable[..., Any], gate: Any
+) -> None:
+    import jax
+
+    assert workers() == []  # none before the first request
+    split = await post("prng/split", {"key": {"seed": 42}, "num": 3})
+    assert split.headers["Content-Type"] == "application/json"
+    answer = json.loads(split.body)
+    assert answer["key"]["data"] == [1832780943, 270669613]
+    # Numbers that jax itself gave; a key more does not change those before it.
+    assert answer["subkeys"][:2] == [[64467757, 2916123636], [2465931498, 255383827]]
+    own = jax.random.key_data(jax.random.split(jax.random.key(42), 4))
+    assert [answer["key"]["data"], *answer["subkeys"]] == np.asarray(own).tolist()
+    assert answer["key"]["implementation"] == "threefry2x32"
+
+    fold = json.loads((await post("prng/fold", {"key": {"seed": 0}, "data": [3]})).body)
+    own = jax.random.key_data(jax.random.fold_in(jax.random.key(0), 3))
+    assert fold["data"] == np.asarray(own).tolist()
+
+    large = await post("prng/sample", {**NORMAL, "shape": [200, 100]})
+    assert large.headers["Content-Type"] == "application/x-npy"
+    assert json.loads(large.headers["Jax-Key"])["data"] == [0, 42]
+    drawn = np.asarray(jax.random.normal(jax.random.key(42), (200, 100)))
+    assert np.load(io.BytesIO(large.body)).tobytes() == drawn.tobytes()
+
+    placement = {
+        "mesh": {"data": 4, "model": 2},
+        "arrays": {"w": {"shape": [4096, 1024], "dtype": "bfloat16", "spec": [None, "model"]}},
+        "picture": "w",
+    }
+    placed = json.loads((await post("placement", placement)).body)
+    assert placed["arrays"][0]["shard_shape"] == [4096, 512]
+    assert placed["picture"].startswith("<svg")
+    tiles = json.loads((await post("tiling", TILING)).body)
+    assert tiles["arrays"][0]["layout"] == "{1,0:T(4,128)}"
+
+    assert len(workers()) == 1
+    await gate.close()
+    assert workers() == []
+    assert (await post("tiling", TILING)).code == 409  # the server is stopping
+
+
+async def test_bad_requests_are_answered_with_one_sentence(post: Callable[..., Any]) -> None:
+    for name, body, word in (
+        ("prng/sample", '{"key": {"seed": NaN}}', "not JSON"),
+        ("prng/sample", {**NORMAL, "shape": [-3]}, "-3"),
+        ("prng/sample", {**NORMAL, "shape": ["n"]}, "int"),
+        ("prng/sample", {**NORMAL, "shape": [1 << 20, 1 << 20]}, "allowed"),
+        ("prng/sample", {**NORMAL, "dtype": "float128"}, "dtype"),
+        ("placement", {"mesh": {"d": 3}, "arrays": {"x": {"shape": [4], "spec": ["d"]}}}, "3"),
+        ("tiling", {**TILING, "colour": 1}, "colour"),
+    ):
+        response = await post(name, body)
+        problem = json.loads(response.body)
+        assert (response.code, problem["reason"]) == (400, "INVALID"), problem
+        assert word in problem["message"]
+        assert response.headers["Content-Type"] == "application/json"
+
+
+async def test_a_server_without_jax_says_how_to_get_it(
+    post: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jax", None)  # as if it were not installed
+    response = await post("tiling", TILING)
+    problem = json.loads(response.body)
+    assert (response.code, problem["reason"]) == (500, "ENVIRONMENT")
+    assert "jupyter-tpu[jax]" in problem["hint"]
+    assert workers() == []
+
+
+async def test_while_one_request_computes_others_and_the_server_are_answered(
+    post: Callable[..., Any], jp_fetch: Callable[..., Any]
+) -> None:
+    """And a caller who leaves takes the process that worked for him along."""
+    await post("prng/sample", NORMAL)
+    (first,) = workers()
+    before = sum(first.cpu_times()[:2])
+    running = asyncio.create_task(post("prng/sample", LONG, request_timeout=8))
+    await until(lambda: sum(first.cpu_times()[:2]) > before + 0.1)
+    first.suspend()  # in the middle of it: however fast the machine, it does not get done
+
+    small = [post("tiling", TILING) for _ in range(20)]
+    answers = await asyncio.gather(*small, jp_fetch("api", "status"))
+    assert {answer.code for answer in answers} == {200}
+    assert not running.done()
+
+    with pytest.raises(HTTPClientError):  # the caller's own limit
+        await running
+    await until(lambda: not first.is_running())
+    assert (await post("tiling", TILING)).code == 200
+
+
+async def test_turns_are_by_token_where_jupyter_invents_users(
+    post: Callable[..., Any], gate: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients: list[str] = []
+    real = gate.request
+
+    async def request(name: str, body: bytes, client: str) -> Any:
+        clients.append(client)
+        return await real(name, body, client)
+
+    monkeypatch.setattr(gate, "request", request)
+    await asyncio.gather(post("tiling", TILING), post("tiling", TILING))
+    assert len(clients) == 2
+    assert len(set(clients)) == 1

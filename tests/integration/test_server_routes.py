@@ -1,0 +1,269 @@
+"""The REST face of a real Jupyter server: who may call, what is answered, what events say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from jupyter_server.auth import Authorizer
+from tornado.httpclient import HTTPClientError
+
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.server.events import CHANGE
+from jupyter_tpu.server.handlers import STATUS
+from jupyter_tpu.server.routes import JAX_ROUTES, ROOT, ROUTES
+
+pytest_plugins = ["pytest_jupyter.jupyter_server"]
+
+ALL = [
+    *((route.method, route.path) for route in (*ROUTES, *JAX_ROUTES)),
+    ("GET", "openapi.json"),
+]
+
+
+@pytest.fixture
+def jp_server_config(emulator: Any) -> dict[str, Any]:
+    return {
+        "ServerApp": {"jpserver_extensions": {"jupyter_tpu": True}},
+        "JupyterTPU": {"emulator": str(emulator.state_file)},
+    }
+
+
+@pytest.fixture
+def gate(jp_serverapp: Any) -> Any:
+    """The extension's way to the fleet; closed when the server is stopped, after the test."""
+    return jp_serverapp.extension_manager.extension_points["jupyter_tpu"].app.gate
+
+
+@pytest.fixture
+def call(jp_fetch: Callable[..., Any], gate: Any) -> Callable[..., Any]:
+    """``await call(method, path, body)`` gives status and decoded answer."""
+
+    async def fetch(method: str, path: str, body: Any = None, **options: Any) -> tuple[int, Any]:
+        options.setdefault("params", {})
+        if body is not None or method == "POST":
+            text = body if isinstance(body, str) else json.dumps(body if body is not None else {})
+            options.update(body=text, allow_nonstandard_methods=True)
+        try:
+            response = await jp_fetch(*ROOT.split("/"), *path.split("/"), method=method, **options)
+        except HTTPClientError as error:
+            return error.code, json.loads(error.response.body if error.response else "null")
+        return response.code, json.loads(response.body or "null")
+
+    return fetch
+
+
+def filled(path: str) -> str:
+    return re.sub(r"{\w+}", "no-such-thing", path)
+
+
+async def test_every_route_refuses_a_caller_without_the_token(call: Callable[..., Any]) -> None:
+    for method, path in ALL:
+        status, answer = await call(method, filled(path), headers={"Authorization": "token wrong"})
+        assert (status, answer["reason"]) == (403, "PERMISSION"), (method, path)
+
+
+class NobodyMay(Authorizer):
+    """Refuses everybody, and remembers what was asked."""
+
+    asked: list[tuple[str, str]] = []  # noqa: RUF012 – reset by the test
+
+    def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
+        self.asked.append((action, resource))
+        return False
+
+
+async def test_every_route_asks_the_authorizer_for_our_resource(
+    call: Callable[..., Any], jp_serverapp: Any
+) -> None:
+    authorizer = NobodyMay(parent=jp_serverapp)
+    jp_serverapp.web_app.settings["authorizer"] = authorizer
+    for method, path in ALL:
+        authorizer.asked.clear()
+        status, answer = await call(method, filled(path))
+        assert (status, answer["reason"]) == (403, "PERMISSION"), (method, path)
+        assert authorizer.asked == [("read" if method == "GET" else "write", "jupyter_tpu")]
+
+
+async def test_without_the_token_a_browsers_request_needs_the_xsrf_cookie(
+    http_server_client: Any, jp_base_url: str, gate: Any
+) -> None:
+    with pytest.raises(HTTPClientError) as error:
+        await http_server_client.fetch(f"{jp_base_url}{ROOT}/tpus", method="POST", body="{}")
+    assert error.value.code == 403
+
+
+async def test_bad_bodies_are_answered_with_one_sentence_that_names_the_field(
+    call: Callable[..., Any],
+) -> None:
+    for body, word in (
+        ({"type": "v4-8"}, "name"),
+        ({"name": "Bad Name", "type": "v4-8"}, "name"),
+        ({"name": "a", "type": "v4-8", "colour": 1}, "colour"),
+        ("{", "JSON"),
+    ):
+        status, answer = await call("POST", "tpus", body)
+        assert (status, answer["reason"]) == (400, "INVALID")
+        assert word in answer["message"]
+    status, answer = await call("DELETE", "tpus/no-such-tpu", params={"end_kernels": "perhaps"})
+    assert (status, answer["reason"]) == (400, "INVALID")
+    assert "end_kernels" in answer["message"]
+
+
+async def test_what_can_not_be_created_is_said_at_once(call: Callable[..., Any]) -> None:
+    for body, word in (
+        ({"name": "a", "type": "v5e-8"}, "v5litepod-8"),
+        ({"name": "a", "type": "v5p-8", "zone": "us-west4-a"}, "us-east5-a"),
+        ({"name": "a", "type": "v5p-8", "zone": "us-west9-a"}, "us-west9-a"),
+        ({"name": "a", "type": "v5litepod-8", "version": "v1"}, "v1"),
+    ):
+        status, answer = await call("POST", "tpus", body)
+        assert (status, answer["reason"]) == (400, "INVALID")
+        assert word in answer["message"]
+
+
+async def test_a_name_that_is_taken_or_in_two_zones_is_a_conflict_said_in_one_sentence(
+    call: Callable[..., Any], create_tpu: Callable[..., Any]
+) -> None:
+    twin = create_tpu()["name"].rpartition("/")[2]
+    status, answer = await call("POST", "tpus", {"name": twin, "type": "v5litepod-4"})
+    assert (status, answer["reason"]) == (409, "EXISTS")
+    assert answer["message"] == f"There is a TPU called {twin} in us-central1-a already."
+
+    create_tpu(name=twin, zone="us-west4-a")
+    while len([t for t in (await call("GET", "tpus"))[1]["tpus"] if t["name"] == twin]) < 2:
+        await asyncio.sleep(0.1)
+    for method, path in (
+        ("GET", f"tpus/{twin}"),
+        ("DELETE", f"tpus/{twin}"),
+        ("POST", f"tpus/{twin}/connect"),
+        ("POST", f"tpus/{twin}/stop"),
+    ):
+        status, answer = await call(method, path)
+        assert (status, answer["reason"]) == (409, "CONFLICT"), path
+        assert answer["hint"] == f"Say which one: us-central1-a~{twin}."
+    status, answer = await call("GET", f"tpus/us-west4-a~{twin}")
+    assert (status, answer["zone"]) == (200, "us-west4-a")
+
+
+async def test_unknown_things_are_not_found(call: Callable[..., Any]) -> None:
+    for method, path in (
+        ("GET", "tpus/no-such-tpu"),
+        ("DELETE", "tpus/us-west4-a~no-such-tpu"),
+        ("POST", "tpus/no-such-tpu/connect"),
+        ("GET", "operations/no-such-operation"),
+    ):
+        status, answer = await call(method, path)
+        assert (status, answer["reason"]) == (404, "NOT_FOUND"), path
+
+
+async def test_a_method_that_a_path_lacks_is_said_to_be_so(call: Callable[..., Any]) -> None:
+    status, answer = await call("DELETE", "tpus")
+    assert (status, answer["reason"]) == (405, "INVALID")
+
+
+async def test_each_reason_has_its_status(
+    call: Callable[..., Any], gate: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for reason in Reason:
+
+        async def fail(*_: Any, reason: Reason = reason) -> None:
+            raise TPUError("It failed.", reason, "Do this.")
+
+        monkeypatch.setattr(gate, "call", fail)
+        status, answer = await call("GET", "tpus")
+        assert status == STATUS.get(reason, 500)
+        assert answer == {"message": "It failed.", "reason": reason.value, "hint": "Do this."}
+
+
+async def test_an_error_of_ours_shows_no_inner_workings(
+    call: Callable[..., Any], gate: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any) -> None:
+        raise KeyError("secret")
+
+    monkeypatch.setattr(gate, "call", fail)
+    status, answer = await call("GET", "tpus")
+    assert (status, answer["reason"]) == (500, "INTERNAL")
+    assert "secret" not in json.dumps(answer)
+
+
+async def test_the_catalog_of_a_zone_has_what_the_zone_offers(call: Callable[..., Any]) -> None:
+    status, everything = await call("GET", "catalog")
+    assert status == 200
+    assert everything["emulated"]
+    assert everything["problem"] is None
+    assert everything["default_zone"] == "us-central1-a"
+    status, zone = await call("GET", "catalog", params={"zone": "us-west4-a"})
+    assert {kind["generation"] for kind in zone["types"]} == {"v5e"}
+    assert len(everything["types"]) > len(zone["types"])
+
+
+async def test_the_openapi_document_is_served(call: Callable[..., Any]) -> None:
+    status, document = await call("GET", "openapi.json")
+    assert (status, document["openapi"]) == (200, "3.1.0")
+    assert "/tpus/{tpu}/connect" in document["paths"]
+
+
+async def ended(call: Callable[..., Any], operation: dict[str, Any]) -> dict[str, Any]:
+    end = asyncio.get_running_loop().time() + 60
+    while operation["state"] == "running":
+        assert asyncio.get_running_loop().time() < end, operation
+        await asyncio.sleep(0.05)
+        _, operation = await call("GET", f"operations/{operation['id']}")
+    return operation
+
+
+async def test_creating_and_deleting_is_told_by_events_to_a_client_that_never_asks(
+    call: Callable[..., Any], jp_ws_fetch: Callable[..., Any]
+) -> None:
+    socket = await jp_ws_fetch("api", "events", "subscribe")
+    told: list[dict[str, Any]] = []
+
+    async def wait_for(condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first event that was told so; which of several comes first is not promised."""
+        while not (fitting := [event for event in told if condition(event)]):
+            message = await asyncio.wait_for(socket.read_message(), 30)
+            assert message is not None
+            event = json.loads(message)
+            if event["schema_id"] == CHANGE:
+                told.append(event)
+        return fitting[0]
+
+    status, operation = await call(
+        "POST", "tpus", {"name": "told", "type": "v5litepod-4", "zone": "us-west4-a"}
+    )
+    assert status == 202
+    ready = await wait_for(lambda e: e["what"] == "tpu" and e["tpu"]["state"] == "READY")
+    assert ready["id"] == "us-west4-a/told"
+    assert ready["tpu"]["emulated"]
+    await wait_for(lambda e: e["what"] == "operation" and e["operation"]["state"] == "done")
+    status, again = await call(
+        "POST", "tpus", {"name": "told", "type": "v5litepod-4", "zone": "us-west4-a"}
+    )
+    assert (status, again["reason"]) == (409, "EXISTS")
+
+    status, operation = await call("DELETE", "tpus/us-west4-a~told")
+    assert status == 202
+    await wait_for(lambda e: e["what"] == "tpu" and e["gone"])
+    assert (await ended(call, operation))["state"] == "done"
+    socket.close()
+
+
+def test_loading_the_extension_adds_at_most_60_ms_to_the_servers_start() -> None:
+    """Of the processor's time, the best of some tries: other tests run beside it."""
+    code = (
+        "import jupyter_server.serverapp, jupyter_server.extension.application, time;"
+        "t = time.process_time(); import jupyter_tpu.server; print(time.process_time() - t)"
+    )
+    times: list[float] = []
+    while len(times) < 6 and min(times, default=1.0) > 0.06:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+        times.append(float(done.stdout))
+    assert min(times) <= 0.06, times

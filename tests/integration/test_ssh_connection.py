@@ -1,0 +1,499 @@
+"""Connections to a real OpenSSH sshd on loopback; faults are made by a proxy in between."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.ssh import (
+    CommandFailed,
+    Connection,
+    HostAddress,
+    Keepalive,
+    connect,
+    ensure_key,
+    fingerprint,
+    public_key,
+)
+from jupyter_tpu.ssh.proxies import Way, open_jumps, way_to
+
+SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:" + os.environ["PATH"])
+pytestmark = [
+    pytest.mark.asyncio,
+    pytest.mark.skipif(SSHD is None, reason="SKIPPED FOR WANT OF sshd: install openssh-server"),
+]
+
+QUICK = Keepalive(1.0, 2)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostAddress]:
+    """A running sshd of this user's, with our key."""
+    folder = tmp_path_factory.mktemp("sshd")
+    port = free_port()
+    keygen = ["ssh-keygen", "-q", "-N", ""]
+    subprocess.run([*keygen, "-t", "ed25519", "-f", folder / "host"], check=True)
+    key = ensure_key(folder / "id")
+    (folder / "authorized").write_text(public_key(key) + "\n")
+    (folder / "config").write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nUsePAM no\n"
+        f"AuthorizedKeysFile {folder}/authorized\nStrictModes no\nPidFile none\n"
+        "PermitRootLogin yes\nMaxStartups 100\nAcceptEnv NOTHING\n"
+    )
+    if os.getuid() == 0:
+        os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
+    with (folder / "log").open("w") as log:
+        server = subprocess.Popen([SSHD, "-D", "-e", "-f", folder / "config"], stderr=log)
+    end = time.monotonic() + 20
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            break
+        assert time.monotonic() < end, (folder / "log").read_text()
+        time.sleep(0.02)
+    yield HostAddress(
+        address="127.0.0.1",
+        port=port,
+        user=getpass.getuser(),
+        host_keys=(" ".join((folder / "host.pub").read_text().split()[:2]),),
+        alias="tpu.42-0",
+        name="my-tpu",
+        identity_file=key,
+    )
+    server.terminate()
+    server.wait(10)
+
+
+@pytest_asyncio.fixture
+async def connection(host: HostAddress) -> AsyncIterator[Connection]:
+    made = await connect(host, keepalive=QUICK)
+    yield made
+    await made.close()
+
+
+class Proxy:
+    """A TCP proxy that can be made to stall (bytes stop, nothing closes) and to cut."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+        self._tasks: set[asyncio.Task] = set()
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def __aenter__(self) -> Proxy:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.cut()
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def stall(self) -> None:
+        self._flowing.clear()
+
+    def flow(self) -> None:
+        self._flowing.set()
+
+    def cut(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there = await asyncio.open_connection("127.0.0.1", self._to)
+        self._writers += [writer, there[1]]
+        for source, sink in ((reader, there[1]), (there[0], writer)):
+            task = asyncio.ensure_future(self._pump(source, sink))
+            self._tasks.add(task)
+
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await source.read(65536):
+                await self._flowing.wait()
+                sink.write(data)
+                await sink.drain()
+        sink.close()
+
+
+# ---- commands -------------------------------------------------------------------------------
+
+
+async def test_a_commands_words_variables_input_and_folder_arrive_as_they_are(connection, tmp_path):
+    odd = 'it\'s $HOME; `x` "q" *\n\\ é'
+    folder = tmp_path / "a b'c"
+    folder.mkdir()
+    done = await connection.run(
+        ["sh", "-c", 'printf "%s|%s|" "$1" "$VALUE"; cat; pwd', "sh", odd],
+        env={"VALUE": odd},
+        input=b"secret\0\xff",
+        cwd=str(folder),
+    )
+    assert done.returncode == 0
+    assert done.stdout == f"{odd}|{odd}|secret\0\N{REPLACEMENT CHARACTER}{folder}\n"
+
+
+async def test_lines_are_shown_as_they_come_and_not_at_the_end(connection, tmp_path):
+    gate = tmp_path / "gate"
+    seen: list[str] = []
+
+    def on_line(line: str) -> None:
+        seen.append(line)
+        if line == "first":
+            gate.touch()  # the command waits for this
+
+    script = f"echo first; until [ -e '{gate}' ]; do sleep 0.01; done; echo last >&2; printf rest"
+    done = await connection.run(["sh", "-c", script], on_line=on_line, timeout=20)
+    assert seen[0] == "first"
+    assert sorted(seen[1:]) == ["last", "rest"]
+    assert (done.stdout, done.stderr) == ("first\nrest", "last\n")
+
+
+async def test_another_status_than_0_is_an_error_unless_it_is_asked_for(connection):
+    with pytest.raises(CommandFailed) as caught:
+        await connection.run(["sh", "-c", "echo no such thing >&2; exit 3"])
+    assert caught.value.message == "sh failed on my-tpu with status 3: no such thing."
+    done = await connection.run(["sh", "-c", "exit 3"], check=False)
+    assert done.returncode == 3
+
+
+async def test_a_command_that_ignores_its_input_is_no_error(connection):
+    done = await connection.run(["true"], input=b"x" * 3_000_000)
+    assert done.returncode == 0
+
+
+async def test_much_output_and_much_input_pass_at_once(connection):
+    data = os.urandom(1000).hex().encode() * 1000
+    done = await connection.run(["cat"], input=data, timeout=60)
+    assert done.stdout.encode() == data
+
+
+async def test_a_command_that_takes_too_long_is_given_up_in_time(connection):
+    begin = time.monotonic()
+    with pytest.raises(TPUError) as caught:
+        await connection.run(["sleep", "100"], timeout=0.3)
+    assert caught.value.reason is Reason.TIMEOUT
+    assert time.monotonic() - begin < 5
+    assert (await connection.run(["echo", "on"])).stdout == "on\n"
+
+
+async def test_more_commands_than_sessions_wait_for_each_other(connection):
+    done = await asyncio.gather(
+        *(connection.run(["sh", "-c", f"sleep 0.05; echo {n}"]) for n in range(20))
+    )
+    assert [int(one.stdout) for one in done] == list(range(20))
+
+
+# ---- files and sockets ----------------------------------------------------------------------
+
+
+async def test_a_file_is_put_whole_with_its_mode_and_replaces_the_old_one(connection, tmp_path):
+    path = tmp_path / "new folder" / "it's"
+    await connection.put(b"old", str(path))
+    data = os.urandom(500_000)
+    await connection.put(data, str(path), 0o640)
+    assert path.read_bytes() == data
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [item.name for item in path.parent.iterdir()] == ["it's"]
+
+
+async def test_a_file_that_is_cut_short_never_takes_the_place_of_the_old_one(host, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    async with Proxy(host.port) as proxy:
+        behind = await connect(msgspec.structs.replace(host, port=proxy.port), keepalive=QUICK)
+        putting = asyncio.ensure_future(behind.put(b"x" * 80_000_000, str(path)))
+        while not list(tmp_path.glob("file.*.part")):
+            assert not putting.done()
+            await asyncio.sleep(0.005)
+        proxy.cut()
+        with pytest.raises(TPUError) as caught:
+            await putting
+        await behind.close()
+    assert caught.value.reason is Reason.UNREACHABLE
+    end = time.monotonic() + 10
+    while list(tmp_path.glob("file.*.part")):  # sshd ends the command a moment later
+        assert time.monotonic() < end
+        await asyncio.sleep(0.02)
+    assert path.read_bytes() == b"old"
+
+
+async def test_a_path_that_can_not_be_written_is_said(connection, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CommandFailed):
+        await connection.put(b"x", str(tmp_path / "file" / "below"))
+
+
+async def test_a_unix_socket_on_the_host_is_reached_with_bytes_both_ways(connection, tmp_path):
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data[::-1])
+        writer.close()
+
+    path = tmp_path / "s"
+    async with await asyncio.start_unix_server(echo, str(path)):
+        reader, writer = await connection.open_unix(str(path))
+        writer.write(b"\x00abc\xff")
+        assert await asyncio.wait_for(reader.readexactly(5), 5) == b"\xffcba\x00"
+        writer.close()
+    with pytest.raises(TPUError) as caught:
+        await connection.open_unix(str(tmp_path / "nothing"))
+    assert caught.value.reason is Reason.NOT_FOUND
+    assert isinstance(caught.value, ConnectionRefusedError)
+
+
+async def test_open_streams_do_not_take_the_places_of_commands(connection, tmp_path):
+    path = tmp_path / "s"
+    async with await asyncio.start_unix_server(lambda *_: None, str(path)):
+        streams = [await connection.open_unix(str(path)) for _ in range(20)]
+        assert (await connection.run(["echo", "still"], timeout=10)).stdout == "still\n"
+        for _, writer in streams:
+            writer.close()
+
+
+# ---- who the host is, who we are ------------------------------------------------------------
+
+
+async def test_a_host_with_another_key_is_refused_with_both_fingerprints(host, tmp_path):
+    other = public_key(ensure_key(tmp_path / "other"))
+    with pytest.raises(TPUError) as caught:
+        await connect(msgspec.structs.replace(host, host_keys=(other,)))
+    assert caught.value.reason is Reason.HOST_KEY
+    assert fingerprint(host.host_keys[0]) in caught.value.message
+    assert fingerprint(other) in caught.value.message
+    assert f"ssh-keygen -R {host.alias}" in caught.value.hint
+
+
+async def test_a_pinned_key_of_another_kind_does_not_let_the_host_in_either(host):
+    import asyncssh
+
+    key = asyncssh.generate_private_key("ecdsa-sha2-nistp256")
+    pinned = key.export_public_key().decode().strip()
+    with pytest.raises(TPUError) as caught:
+        await connect(msgspec.structs.replace(host, host_keys=(pinned,)))
+    assert caught.value.reason is Reason.HOST_KEY
+    assert fingerprint(host.host_keys[0]) in caught.value.message
+
+
+async def test_the_users_ssh_config_can_not_switch_host_key_checking_off(
+    host, tmp_path, monkeypatch
+):
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "config").write_text(
+        "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile none\n"
+        "  HostKeyAlias x\n  Port 1\n  User nobody\n"
+    )
+    monkeypatch.setenv("HOME", str(tmp_path))
+    other = public_key(ensure_key(tmp_path / "other"))
+    with pytest.raises(TPUError) as caught:
+        await connect(msgspec.structs.replace(host, host_keys=(other,)))
+    assert caught.value.reason is Reason.HOST_KEY
+    made = await connect(host)
+    await made.close()
+
+
+async def test_a_key_the_host_does_not_know_is_refused_with_a_hint(host, tmp_path):
+    stranger = ensure_key(tmp_path / "stranger")
+    with pytest.raises(TPUError) as caught:
+        await connect(msgspec.structs.replace(host, identity_file=stranger))
+    assert caught.value.reason is Reason.PERMISSION
+    assert "OS Login" in caught.value.hint
+
+
+async def test_a_key_file_open_to_others_is_refused_before_anything_is_sent(host, tmp_path):
+    key = ensure_key(tmp_path / "open")
+    key.chmod(0o644)
+    with pytest.raises(TPUError) as caught:
+        await connect(msgspec.structs.replace(host, identity_file=key))
+    assert caught.value.reason is Reason.KEY_FILE
+    assert "chmod 600" in caught.value.hint
+
+
+async def test_a_key_made_by_ssh_keygen_with_a_passphrase_is_refused(tmp_path):
+    path = tmp_path / "locked"
+    keygen = await asyncio.create_subprocess_exec(
+        *("ssh-keygen", "-q", "-t", "ed25519", "-N", "a secret", "-f", str(path))
+    )
+    assert await keygen.wait() == 0
+    with pytest.raises(TPUError) as caught:
+        ensure_key(path)
+    assert caught.value.reason is Reason.KEY_FILE
+    assert "passphrase" in caught.value.message
+
+
+async def test_openssh_itself_connects_by_what_is_pinned(host, tmp_path):
+    from jupyter_tpu.ssh import KnownHosts
+
+    hosts = KnownHosts(tmp_path / "known_hosts")
+    hosts.pin({host.alias: host.host_keys}, {host.alias: "p/z/my-tpu/0"})
+    done = await asyncio.create_subprocess_exec(
+        *("ssh", "-F", "none", "-i", str(host.identity_file), "-p", str(host.port)),
+        *("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"),
+        *("-o", f"HostKeyAlias={host.alias}", "-o", f"UserKnownHostsFile={hosts.path}"),
+        *(f"{host.user}@{host.address}", "echo through"),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await asyncio.wait_for(done.communicate(), 20)
+    assert out == b"through\n"
+
+
+# ---- ways and losses ------------------------------------------------------------------------
+
+
+async def test_nobody_at_the_port_is_said_at_once(host):
+    with pytest.raises(TPUError) as caught:
+        await connect(msgspec.structs.replace(host, port=free_port()))
+    assert caught.value.reason is Reason.UNREACHABLE
+    assert "connection refused" in caught.value.message
+
+
+async def test_a_port_that_says_nothing_is_given_up(host):
+    async with await asyncio.start_server(lambda *_: None, "127.0.0.1", 0) as silent:
+        port = silent.sockets[0].getsockname()[1]
+        with pytest.raises(TPUError) as caught:
+            await connect(msgspec.structs.replace(host, port=port), limit=0.5)
+    assert caught.value.reason is Reason.UNREACHABLE
+    assert "no answer within 0.5 s" in caught.value.message
+
+
+async def test_commands_under_way_fail_within_the_keepalives_bound_when_the_host_falls_silent(host):
+    """For real, over the whole bound (3 s)."""
+    async with Proxy(host.port) as proxy:
+        behind = await connect(msgspec.structs.replace(host, port=proxy.port), keepalive=QUICK)
+        running = [asyncio.ensure_future(behind.run(["sleep", "100"])) for _ in range(3)]
+        await behind.run(["true"])  # the others were started before it
+        assert not behind.silent
+        proxy.stall()
+        begin = time.monotonic()
+        results = await asyncio.wait_for(asyncio.gather(*running, return_exceptions=True), 10)
+        took = time.monotonic() - begin
+        assert [result.reason for result in results] == [Reason.UNREACHABLE] * 3
+        assert took < QUICK.bound + 1.0
+        await asyncio.wait_for(behind.wait_lost(), 1)
+        await behind.close()
+
+
+async def test_commands_under_way_fail_at_once_when_the_connection_is_cut(host):
+    async with Proxy(host.port) as proxy:
+        behind = await connect(msgspec.structs.replace(host, port=proxy.port), keepalive=QUICK)
+        running = asyncio.ensure_future(behind.run(["sh", "-c", "echo up; sleep 100"]))
+        await behind.run(["true"])
+        proxy.cut()
+        begin = time.monotonic()
+        with pytest.raises(TPUError) as caught:
+            await running
+        assert caught.value.reason is Reason.UNREACHABLE
+        assert time.monotonic() - begin < 1
+        await behind.close()
+
+
+async def test_a_host_can_be_asked_whether_it_is_alive(host):
+    async with Proxy(host.port) as proxy:
+        behind = await connect(msgspec.structs.replace(host, port=proxy.port))
+        assert await behind.alive(5)
+        proxy.stall()
+        assert not await behind.alive(0.3)
+        proxy.flow()
+        assert await behind.alive(5)
+        await behind.close()
+        assert not await behind.alive(0.3)
+
+
+async def test_a_proxy_command_leads_to_the_host(host):
+    relay = (
+        "import socket,sys,threading\n"
+        "s=socket.create_connection(('127.0.0.1',int(sys.argv[1])))\n"
+        "def up():\n"
+        "  while d:=sys.stdin.buffer.raw.read(65536): s.sendall(d)\n"
+        "threading.Thread(target=up,daemon=True).start()\n"
+        "while d:=s.recv(65536): sys.stdout.buffer.write(d); sys.stdout.buffer.flush()\n"
+    )
+    command = (shutil.which("python3") or "python3", "-c", relay, str(host.port))
+    made = await connect(
+        msgspec.structs.replace(host, address="192.0.2.1", proxy_command=command), limit=30
+    )
+    assert (await made.run(["echo", "proxied"])).stdout == "proxied\n"
+    await made.close()
+
+
+async def test_the_ssh_configs_way_is_taken_by_address_and_never_to_this_machine(host, tmp_path):
+    config = tmp_path / "config"
+    config.write_text(
+        "Host 192.0.2.*\n  ProxyJump ann@bastion:2222,inner\n"
+        "Host 198.51.100.7\n  ProxyCommand nc -x proxy %h %p\n"
+        "Host my-tpu\n  ProxyCommand false\n"
+        "Host 127.*\n  ProxyCommand false\n"
+    )
+
+    async def way(address: str) -> Way:
+        proxied = msgspec.structs.replace(host, address=address, port=22, proxy_command=("iap",))
+        return await way_to(proxied, config)
+
+    assert await way("192.0.2.9") == Way(jumps=("ann@bastion:2222", "inner"))
+    assert (await way("198.51.100.7")).command == ("nc", "-x", "proxy", "198.51.100.7", "22")
+    assert await way("203.0.113.1") == Way(command=("iap",))
+    assert await way("127.0.0.1") == Way(command=("iap",))
+    config.write_text("Host *\n  ProxyCommand 'unclosed\n")
+    assert await way("192.0.2.9") == Way(command=("iap",))
+
+
+async def test_a_jump_host_is_gone_through_and_checked_by_the_users_own_known_hosts(
+    host, tmp_path, monkeypatch
+):
+    folder = tmp_path / ".ssh"
+    folder.mkdir()
+    (folder / "config").write_text(
+        f"Host bastion\n  HostName 127.0.0.1\n  Port {host.port}\n  User {host.user}\n"
+        f"  IdentityFile {host.identity_file}\n  UserKnownHostsFile {folder}/known_hosts\n"
+        "Host 127.0.0.2\n  ProxyJump bastion\n"
+    )
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+
+    import asyncssh
+
+    for known in (None, f"[127.0.0.1]:{host.port} {public_key(ensure_key(tmp_path / 'other'))}\n"):
+        if known is not None:
+            (folder / "known_hosts").write_text(known)
+        async with contextlib.AsyncExitStack() as stack:
+            with pytest.raises(TPUError) as caught:
+                await open_jumps(("bastion",), stack)
+        assert caught.value.reason is Reason.HOST_KEY
+        assert "`ssh bastion`" in caught.value.hint
+    (folder / "known_hosts").write_text(f"[127.0.0.1]:{host.port} {host.host_keys[0]}\n")
+    async with contextlib.AsyncExitStack() as stack:
+        jump = await open_jumps(("bastion",), stack)
+        assert jump is not None
+        through = await asyncssh.connect(
+            "127.0.0.1",
+            host.port,
+            tunnel=jump,
+            config=None,
+            username=host.user,
+            client_keys=[str(host.identity_file)],
+            known_hosts=([asyncssh.import_public_key(host.host_keys[0])], [], []),
+        )
+        assert (await through.run("echo two hops")).stdout == "two hops\n"
+        through.close()
+        await through.wait_closed()

@@ -1,0 +1,281 @@
+"""``jupyter tpu tunnel`` and the REST face: real commands, a real emulator, a real server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.cli import main
+
+COMMAND = [sys.executable, "-m", "jupyter_tpu.cli"]
+LIMIT = 60.0  # seconds for anything
+ZONE = "us-central1-a"
+
+
+class Shell:
+    """Runs commands with folders of its own."""
+
+    def __init__(self, folder: Path, emulator: Any) -> None:
+        self.folder = folder
+        self.environment = {**os.environ, **emulator.environment}
+        for name in ("JUPYTER_TPU_DATA_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+            self.environment[name] = str(folder / name.lower())
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, *words],
+            env=self.environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def out(self, *words: str) -> str:
+        done = self.run(*words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def complaint(self, *words: str) -> str:
+        done = self.run(*words)
+        assert done.returncode == 1, done.stdout
+        assert done.stderr.count("\n") == 1, done.stderr
+        return done.stderr
+
+
+class JupyterServer:
+    """A Jupyter server with the extension; it can be killed and started again."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self.token = secrets.token_hex(16)
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            self.port = probe.getsockname()[1]
+
+    def start(self) -> None:
+        log = self._shell.folder / f"server-{uuid.uuid4().hex[:6]}.log"
+        options = [f"--ServerApp.port={self.port}", "--ServerApp.port_retries=0", "--allow-root"]
+        options += ["--ServerApp.open_browser=False", f"--ServerApp.root_dir={self._shell.folder}"]
+        options += ["--ServerApp.jpserver_extensions={'jupyter_tpu': True}"]
+        with log.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "jupyter_server", *options],
+                env={**self._shell.environment, "JUPYTER_TOKEN": self.token},
+                stdout=out,
+                stderr=out,
+            )
+        until = time.monotonic() + LIMIT
+        while "is running at" not in log.read_text():
+            assert self.process.poll() is None, log.read_text()
+            assert time.monotonic() < until, log.read_text()
+            time.sleep(0.05)
+
+    def end(self, number: int = signal.SIGTERM) -> None:
+        self.process.send_signal(number)
+        self.process.wait(LIMIT)
+
+    def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/jupyter-tpu/v1/{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"token {self.token}"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=LIMIT) as answer:
+                return answer.status, json.loads(answer.read() or b"null")
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
+
+
+@pytest.fixture
+def shell(tmp_path: Path, emulator: Any) -> Shell:
+    return Shell(tmp_path, emulator)
+
+
+@pytest.fixture
+def server(shell: Shell) -> Iterator[JupyterServer]:
+    server = JupyterServer(shell)
+    server.start()
+    yield server
+    if server.process.poll() is None:
+        server.end()
+
+
+@pytest.fixture(scope="module")
+def tpu(emulator: Any) -> Iterator[dict[str, Any]]:
+    """A TPU for the tests that leave it as it was."""
+    parent = f"projects/{emulator.state.project}/locations/{ZONE}"
+    name = f"tunnel-{uuid.uuid4().hex[:6]}"
+    body = {"acceleratorType": "v5litepod-4", "runtimeVersion": "v2-alpha-tpuv5-lite"}
+    emulator.wait(emulator.request("POST", f"/v2/{parent}/nodes?nodeId={name}", body))
+    yield emulator.request("GET", f"/v2/{parent}/nodes/{name}")
+    emulator.wait(emulator.request("DELETE", f"/v2/{parent}/nodes/{name}"))
+
+
+@pytest.fixture
+def behind(tpu: dict[str, Any]) -> Iterator[int]:
+    """The port of a server on the host's own address, which says "hello" to everybody."""
+    listener = socket.create_server((tpu["networkEndpoints"][0]["ipAddress"], 0))
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.sendall(b"hello")
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield listener.getsockname()[1]
+    listener.close()
+
+
+def name_of(tpu: dict[str, Any]) -> str:
+    return tpu["name"].rpartition("/")[2]
+
+
+def said(port: int) -> bytes:
+    """What is said at a local port."""
+    with socket.create_connection(("127.0.0.1", port), LIMIT) as connection:
+        return connection.makefile("rb").read()
+
+
+def said_at_last(port: int) -> bytes:
+    """The same, as soon as somebody listens there."""
+    until = time.monotonic() + LIMIT
+    while True:
+        try:
+            return said(port)
+        except ConnectionRefusedError:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
+def test_without_a_server_a_tunnel_lasts_as_long_as_the_command(
+    shell: Shell, tpu: dict[str, Any], behind: int
+) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "tunnel", name_of(tpu), str(behind)],
+        env=shell.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line.endswith(f"leads to port {behind} of {name_of(tpu)}.\n"), line
+    port = int(line.split()[0].partition(":")[2])
+    assert "Ctrl-C closes it." in process.stdout.readline()
+    assert said(port) == b"hello"
+    assert shell.out("tunnel", "list").startswith("No tunnels.")
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=LIMIT)
+    assert process.returncode == 1
+    assert "Traceback" not in errors
+    with pytest.raises(ConnectionRefusedError):
+        said(port)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("0", "0 is not a port on the host. Ports are 1 to 65535."),
+        ("70000", "70000 is not a port on the host."),
+        ("8888:0", "0 is not a port on this machine."),
+        ("8888:70000", "70000 is not a port on this machine."),
+        ("eighty", "'eighty' is not PORT or PORT:LOCAL."),
+        ("8888 --worker 3", "has 1 host; there is no host 3"),
+        ("8888 --address 0.0.0.0", "Tunnels listen on this machine alone"),
+    ],
+)
+def test_what_can_not_be_is_one_line(
+    shell: Shell,
+    tpu: dict[str, Any],
+    words: str,
+    complaint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for variable, value in shell.environment.items():
+        monkeypatch.setenv(variable, value)
+    assert main(["tunnel", name_of(tpu), *words.split()]) == 1
+    errors = capsys.readouterr().err
+    assert complaint in errors
+    assert errors.count("\n") == 1
+
+
+def test_beside_a_server_tunnels_are_opened_listed_and_removed(
+    shell: Shell, server: JupyterServer, tpu: dict[str, Any], behind: int
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        local = probe.getsockname()[1]
+    opened = shell.out("tunnel", name_of(tpu), f"{behind}:{local}", "9")
+    assert f"localhost:{local} leads to port {behind} of {name_of(tpu)}." in opened
+    assert said(local) == b"hello"
+    with pytest.raises(ConnectionResetError):
+        said(int(opened.splitlines()[1].split()[0].partition(":")[2]))
+    listed = shell.out("tunnel", "list")
+    assert f"Nothing listens on port 9 of {name_of(tpu)}." in listed
+    (row,) = [line for line in listed.splitlines() if f"localhost:{local}" in line]
+    assert "open" in row
+    assert row.endswith("5 B")
+    there = json.loads(shell.out("tunnel", name_of(tpu), "--json"))
+    assert [each["port"] for each in there] == [behind, 9]
+    assert "taken by the tunnel" in shell.complaint("tunnel", name_of(tpu), f"9:{local}")
+    assert "Closed: " in shell.out("tunnel", "remove", str(local))
+    assert "There is no tunnel" in shell.complaint("tunnel", "remove", str(local))
+    with pytest.raises(ConnectionRefusedError):
+        said(local)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_tunnels_come_back_with_the_server_on_the_same_port(
+    server: JupyterServer, tpu: dict[str, Any], behind: int, number: int
+) -> None:
+    path = f"tpus/{name_of(tpu)}/tunnels"
+    status, tunnel = server.call("POST", path, {"port": behind})
+    assert status == 201
+    assert said(tunnel["local_port"]) == b"hello"
+    server.end(number)
+    with pytest.raises(ConnectionRefusedError):
+        said(tunnel["local_port"])
+    server.start()
+    assert said_at_last(tunnel["local_port"]) == b"hello"
+    status, listed = server.call("GET", path)
+    assert [each["id"] for each in listed] == [tunnel["id"]]
+    status, everywhere = server.call("GET", "tunnels")
+    assert [each["id"] for each in everywhere] == [tunnel["id"]]
+    assert server.call("DELETE", f"{path}/{tunnel['id']}")[0] == 204
+    status, problem = server.call("DELETE", f"{path}/{tunnel['id']}")
+    assert (status, problem["reason"]) == (404, "NOT_FOUND")
+    assert server.call("GET", "tunnels") == (200, [])
+    for body, reason in (
+        ({"port": 0}, (400, "INVALID")),
+        ({"port": 70000}, (400, "INVALID")),
+        ({}, (400, "INVALID")),
+        ({"port": "x"}, (400, "INVALID")),
+        ({"port": 80, "colour": 1}, (400, "INVALID")),
+    ):
+        status, problem = server.call("POST", path, body)
+        assert (status, problem["reason"]) == reason, body
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        body = {"port": 80, "local_port": other.getsockname()[1]}
+        status, problem = server.call("POST", path, body)
+    assert (status, problem["reason"]) == (409, "CONFLICT")

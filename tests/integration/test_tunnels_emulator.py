@@ -1,0 +1,524 @@
+"""Tunnels to emulated hosts: bytes, breaks, restarts, and what is told apart.
+
+The servers that tunnels lead to run in this process and listen on a host's own address: emulated
+hosts share this machine's network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import socket
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.models import Change, OpenTunnel, Tunnel
+from jupyter_tpu.fleet.tunnels import ADDRESSES_VARIABLE
+from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.links import HostName, Links, LinkState
+from jupyter_tpu.ssh import Keepalive
+
+pytestmark = pytest.mark.asyncio
+
+LIMIT = 30.0  # seconds for anything
+ZONE = "us-central1-a"
+
+
+class Server:
+    """A fleet as one Jupyter server has it; *folder* outlives it."""
+
+    def __init__(self, state_file: Path, folder: Path) -> None:
+        self._state_file = state_file
+        self._folder = folder
+
+    async def __aenter__(self) -> Fleet:
+        self.links = Links(Cloud(Target(emulator=str(self._state_file))), keepalive=Keepalive(1, 2))
+        self.fleet = await Fleet.open(
+            self.links, KernelSpecs(self._folder / "kernels"), self._folder / "fleet.sqlite"
+        )
+        return self.fleet
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.fleet.close()
+        await self.links.close()
+        await self.links.cloud.close()
+
+
+@pytest.fixture
+def server(emulator: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "data"))
+    return Server(emulator.state_file, tmp_path)
+
+
+@pytest_asyncio.fixture
+async def fleet(server: Server) -> AsyncIterator[Fleet]:
+    async with server as fleet:
+        yield fleet
+
+
+@pytest.fixture(scope="module")
+def tpu(emulator: Any) -> Iterator[dict[str, Any]]:
+    """A pod of four hosts for the tests that leave it as it was."""
+    parent = f"projects/{emulator.state.project}/locations/{ZONE}"
+    name = f"tunnels-{uuid.uuid4().hex[:6]}"
+    body = {"acceleratorType": "v5litepod-16", "runtimeVersion": "v2-alpha-tpuv5-lite"}
+    emulator.wait(emulator.request("POST", f"/v2/{parent}/nodes?nodeId={name}", body))
+    yield emulator.request("GET", f"/v2/{parent}/nodes/{name}")
+    emulator.wait(emulator.request("DELETE", f"/v2/{parent}/nodes/{name}"))
+
+
+def name_of(tpu: dict[str, Any]) -> str:
+    return tpu["name"].rpartition("/")[2]
+
+
+def internal(tpu: dict[str, Any], host: int = 0) -> str:
+    return tpu["networkEndpoints"][host]["ipAddress"]
+
+
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@contextlib.asynccontextmanager
+async def listening(handler: Handler, address: str) -> AsyncIterator[int]:
+    """A server on *address* of a host; gives its port."""
+    started = await asyncio.start_server(handler, address, 0)
+    try:
+        yield started.sockets[0].getsockname()[1]
+    finally:
+        started.close()
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Gives everything back, then says how much it was."""
+    count = 0
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65536):
+            count += len(data)
+            writer.write(data)
+            await writer.drain()
+        writer.write(f"|{count}".encode())
+        writer.close()
+
+
+async def exchange(port: int, data: bytes, address: str = "127.0.0.1") -> bytes:
+    """Sends *data* and its end, and reads to the end."""
+    reader, writer = await asyncio.open_connection(address, port)
+
+    async def send() -> None:
+        writer.write(data)
+        await writer.drain()
+        writer.write_eof()
+
+    _, answer = await asyncio.wait_for(asyncio.gather(send(), reader.read()), LIMIT)
+    writer.close()
+    return answer
+
+
+async def until(
+    fleet: Fleet, id: str, condition: Callable[[Tunnel], bool], limit: float = LIMIT
+) -> Tunnel:
+    """The tunnel as an event tells it, as soon as *condition* holds."""
+    found: asyncio.Future[Tunnel] = asyncio.get_running_loop().create_future()
+
+    def told(change: Change) -> None:
+        if change.tunnel and change.id == id and condition(change.tunnel) and not found.done():
+            found.set_result(change.tunnel)
+
+    unsubscribe = fleet.subscribe(told)
+    try:
+        for tunnel in await fleet.all_tunnels():
+            if tunnel.id == id and condition(tunnel):
+                return tunnel
+        return await asyncio.wait_for(found, limit)
+    except asyncio.TimeoutError:
+        raise AssertionError(f"not so: {await fleet.all_tunnels()}") from None
+    finally:
+        unsubscribe()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def listeners(port: int) -> set[str]:
+    """The addresses on which somebody listens on *port*, as Linux writes them."""
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            address, _, here = line.split()[1].rpartition(":")
+            if int(here, 16) == port and line.split()[3] == "0A":
+                found.add(address)
+    return found
+
+
+async def strike(emulator: Any, kind: str, tpu: dict[str, Any]) -> None:
+    body = {"kind": kind, "node": tpu["name"]}
+    await asyncio.to_thread(emulator.request, "POST", "/emulator/v1/faults", body)
+
+
+# ---- bytes -------------------------------------------------------------------------------------
+
+
+async def test_bytes_arrive_right_both_ways_and_each_end_may_finish_first(
+    fleet: Fleet, tpu: dict[str, Any]
+) -> None:
+    data = os.urandom(5_000_000)
+    async with listening(echo, internal(tpu)) as port:
+        tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+        assert (tunnel.host, tunnel.port, tunnel.address) == (0, port, "127.0.0.1")
+        answer = await exchange(tunnel.local_port, data)
+        assert answer == data + f"|{len(data)}".encode()
+        told = await until(fleet, tunnel.id, lambda told: told.connections == 0)
+        assert told.state == "open"
+        assert told.problem is None
+        assert (told.sent, told.received) == (len(data), len(answer))
+
+
+async def test_many_connections_at_once_do_not_mix(fleet: Fleet, tpu: dict[str, Any]) -> None:
+    async with listening(echo, internal(tpu)) as port:
+        tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+        payloads = [os.urandom(1 + 777 * number) for number in range(100)]
+        answers = await asyncio.gather(*(exchange(tunnel.local_port, each) for each in payloads))
+        assert answers == [each + f"|{len(each)}".encode() for each in payloads]
+
+
+async def test_a_reader_that_does_not_read_stops_the_sender_and_not_the_others(
+    fleet: Fleet, tpu: dict[str, Any]
+) -> None:
+    sent = 0
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        with contextlib.suppress(OSError):
+            while True:
+                writer.write(bytes(65536))
+                await writer.drain()
+                sent += 65536
+
+    async with listening(flood, internal(tpu)) as port, listening(echo, internal(tpu)) as other:
+        tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+        beside = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=other))
+        reader, writer = await asyncio.open_connection("127.0.0.1", tunnel.local_port, limit=1000)
+        await reader.readexactly(1000)
+        before = -1
+        while sent != before:  # until nothing has moved for a while
+            before = sent
+            assert await exchange(beside.local_port, b"x") == b"x|1"
+            await asyncio.sleep(0.3)
+        assert sent < 40 << 20, "windows and buffers are far smaller"
+        writer.close()
+
+
+async def test_each_host_of_a_pod_has_its_own_tunnels(fleet: Fleet, tpu: dict[str, Any]) -> None:
+    async def name(host: int, writer: asyncio.StreamWriter) -> None:
+        writer.write(f"host {host}".encode())
+        writer.close()
+
+    async with contextlib.AsyncExitStack() as stack:
+        ports = [
+            await stack.enter_async_context(
+                listening(lambda _, writer, host=host: name(host, writer), internal(tpu, host))
+            )
+            for host in range(4)
+        ]
+        for host, port in enumerate(ports):
+            wanted = OpenTunnel(port=port, host=host)
+            tunnel = await fleet.open_tunnel(name_of(tpu), wanted)
+            assert await exchange(tunnel.local_port, b"") == f"host {host}".encode()
+        listed = await fleet.tunnels(f"{ZONE}~{name_of(tpu)}")
+        assert [(each.host, each.port) for each in listed] == list(enumerate(ports))
+
+
+# ---- what can not be, and what went wrong ------------------------------------------------------
+
+
+async def refusal(fleet: Fleet, tpu: dict[str, Any], **wanted: Any) -> TPUError:
+    with pytest.raises(TPUError) as caught:
+        await fleet.open_tunnel(name_of(tpu), OpenTunnel(**wanted))
+    return caught.value
+
+
+@pytest.mark.parametrize("port", [0, 70000, -1])
+async def test_what_is_no_port_is_said_so(fleet: Fleet, tpu: dict[str, Any], port: int) -> None:
+    for wanted in ({"port": port}, {"port": 8888, "local_port": port}):
+        error = await refusal(fleet, tpu, **wanted)
+        assert error.reason is Reason.INVALID
+        assert f"{port} is not a port" in error.message
+        assert "1 to 65535" in error.hint
+    assert await fleet.all_tunnels() == []
+
+
+async def test_a_host_that_is_not_there_is_said_so(fleet: Fleet, tpu: dict[str, Any]) -> None:
+    error = await refusal(fleet, tpu, port=8888, host=4)
+    assert error.reason is Reason.INVALID
+    assert "4 hosts; there is no host 4" in error.message
+
+
+async def test_a_taken_local_port_is_told_from_a_dead_port_on_the_host(
+    fleet: Fleet, tpu: dict[str, Any]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        error = await refusal(fleet, tpu, port=9, local_port=taken)
+        assert error.reason is Reason.CONFLICT
+        assert error.message == f"Port {taken} of this machine is taken by another program."
+    assert await fleet.all_tunnels() == []
+
+    tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=9))
+    with pytest.raises(ConnectionResetError):
+        await exchange(tunnel.local_port, b"")
+    told = await until(fleet, tunnel.id, lambda told: told.problem is not None)
+    assert told.problem is not None
+    assert (told.state, told.problem.reason) == ("open", Reason.NOT_FOUND)
+    assert told.problem.message == f"Nothing listens on port 9 of {name_of(tpu)}."
+
+
+async def test_a_dead_port_that_comes_alive_is_reached_through_the_same_tunnel(
+    fleet: Fleet, tpu: dict[str, Any]
+) -> None:
+    async with listening(echo, internal(tpu)) as port:
+        pass
+    tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+    with pytest.raises(ConnectionResetError):
+        await exchange(tunnel.local_port, b"")
+    started = await asyncio.start_server(echo, internal(tpu), port)
+    assert await exchange(tunnel.local_port, b"x") == b"x|1"
+    await until(fleet, tunnel.id, lambda told: told.problem is None)
+    started.close()
+
+
+async def test_two_tunnels_on_one_port_are_refused_and_the_same_twice_is_one(
+    fleet: Fleet, tpu: dict[str, Any]
+) -> None:
+    first = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=8888))
+    again = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=8888))
+    assert again.id == first.id
+    error = await refusal(fleet, tpu, port=7777, local_port=first.local_port)
+    assert error.reason is Reason.CONFLICT
+    assert f"taken by the tunnel to port 8888 of {name_of(tpu)}" in error.message
+    local = free_port()
+    other = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=8888, local_port=local))
+    assert (other.local_port, other.id != first.id) == (local, True)
+    assert len(await fleet.all_tunnels()) == 2
+
+
+async def test_a_tunnel_listens_on_loopback_alone_unless_that_was_allowed(
+    fleet: Fleet, tpu: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=8888))
+    assert listeners(tunnel.local_port) == {"0100007F", "0" * 24 + "01000000"}  # 127.0.0.1, ::1
+
+    for address in ("0.0.0.0", "::", "example.com", ""):
+        error = await refusal(fleet, tpu, port=8889, address=address)
+        assert error.reason is Reason.INVALID
+        assert ADDRESSES_VARIABLE in error.hint
+    monkeypatch.setenv(ADDRESSES_VARIABLE, "127.9.9.9")
+    async with listening(echo, internal(tpu)) as port:
+        wide = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port, address="127.9.9.9"))
+        assert await exchange(wide.local_port, b"x", "127.9.9.9") == b"x|1"
+        with pytest.raises(ConnectionRefusedError):
+            await exchange(wide.local_port, b"x")
+
+
+async def test_a_tpu_that_is_not_ready_or_not_there_gets_no_tunnel(
+    fleet: Fleet, create_tpu: Any
+) -> None:
+    made = await asyncio.to_thread(create_tpu)
+    await fleet.wait((await fleet.stop(name_of(made))).id)
+    error = await refusal(fleet, made, port=8888)
+    assert (error.reason, error.hint) == (Reason.CONFLICT, "Start it first.")
+    with pytest.raises(TPUError) as caught:
+        await fleet.open_tunnel("nothing", OpenTunnel(port=8888))
+    assert caught.value.reason is Reason.NOT_FOUND
+
+
+# ---- breaks ------------------------------------------------------------------------------------
+
+
+async def test_a_cut_link_resets_what_is_open_and_the_port_stays(
+    fleet: Fleet, tpu: dict[str, Any], emulator: Any
+) -> None:
+    async with listening(echo, internal(tpu)) as port:
+        tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+        reader, writer = await asyncio.open_connection("127.0.0.1", tunnel.local_port)
+        writer.write(b"before")
+        assert await asyncio.wait_for(reader.readexactly(6), LIMIT) == b"before"
+        await strike(emulator, "cut-links", tpu)
+        with pytest.raises(ConnectionResetError):
+            await asyncio.wait_for(reader.read(), LIMIT)
+        begin = time.monotonic()
+        assert await exchange(tunnel.local_port, b"after") == b"after|5"
+        assert time.monotonic() - begin < 5
+        writer.close()
+
+
+@pytest.mark.parametrize("kind", ["reboot", "maintenance"])
+async def test_a_host_that_reboots_comes_back_behind_the_same_port(
+    server: Server, fleet: Fleet, create_tpu: Any, emulator: Any, kind: str
+) -> None:
+    made = await asyncio.to_thread(create_tpu)
+    async with listening(echo, internal(made)) as port:
+        tunnel = await fleet.open_tunnel(name_of(made), OpenTunnel(port=port))
+        assert await exchange(tunnel.local_port, b"1") == b"1|1"
+        link = server.links.get(HostName(NodeName.parse(made["name"]), 0))
+        before = link.address
+        down = asyncio.ensure_future(until(fleet, tunnel.id, lambda told: told.state == "waiting"))
+        await asyncio.sleep(0)  # it is listening
+        await strike(emulator, kind, made)
+        told = await down
+        assert told.problem is not None
+        # Who connects meanwhile waits.
+        assert await exchange(tunnel.local_port, b"2") == b"2|1"
+        assert (link.address != before) == (kind == "maintenance")
+        told = await until(fleet, tunnel.id, lambda told: told.state == "open")
+        assert told.local_port == tunnel.local_port
+
+
+async def test_a_stopped_tpu_needs_you_and_its_tunnel_works_when_it_was_started(
+    server: Server, fleet: Fleet, create_tpu: Any
+) -> None:
+    made = await asyncio.to_thread(create_tpu)
+    async with listening(echo, internal(made)) as port:
+        tunnel = await fleet.open_tunnel(name_of(made), OpenTunnel(port=port))
+        assert await exchange(tunnel.local_port, b"1") == b"1|1"
+        await fleet.wait((await fleet.stop(name_of(made))).id)
+        told = await until(fleet, tunnel.id, lambda told: told.state == "needs-you")
+        assert told.problem is not None
+        assert "stopped" in told.problem.message
+        await fleet.wait((await fleet.start(name_of(made))).id)
+        await until(fleet, tunnel.id, lambda told: told.state == "open")
+        link = server.links.get(HostName(NodeName.parse(made["name"]), 0))
+        assert link.state is LinkState.UP
+        # Its addresses may be others.
+        seen = await fleet.tpu(name_of(made))
+        again = await asyncio.start_server(echo, seen.hosts[0].internal_address, 0)
+        if seen.hosts[0].internal_address == internal(made):
+            assert await exchange(tunnel.local_port, b"2") == b"2|1"
+        again.close()
+
+
+async def test_the_tunnels_of_a_deleted_tpu_are_gone(fleet: Fleet, create_tpu: Any) -> None:
+    made = await asyncio.to_thread(create_tpu)
+    tunnel = await fleet.open_tunnel(name_of(made), OpenTunnel(port=8888))
+    gone = asyncio.Event()
+    fleet.subscribe(lambda change: change.id == tunnel.id and change.gone and gone.set())
+    await until(fleet, tunnel.id, lambda told: True)
+    await fleet.wait((await fleet.delete(name_of(made))).id)
+    await asyncio.wait_for(gone.wait(), LIMIT)
+    with pytest.raises(ConnectionRefusedError):
+        await exchange(tunnel.local_port, b"")
+    assert await fleet.all_tunnels() == []
+
+
+# ---- servers that end --------------------------------------------------------------------------
+
+
+async def test_the_next_server_has_the_same_tunnels_on_the_same_ports(
+    server: Server, tpu: dict[str, Any]
+) -> None:
+    async with listening(echo, internal(tpu, 1)) as port:
+        wanted = OpenTunnel(port=port, host=1)
+        async with server as first:
+            tunnel = await first.open_tunnel(name_of(tpu), wanted)
+            closed = await first.open_tunnel(name_of(tpu), OpenTunnel(port=8888))
+            await first.close_tunnel(name_of(tpu), closed.id)
+        with pytest.raises(ConnectionRefusedError):
+            await exchange(tunnel.local_port, b"")
+        async with server as second:
+            told = await until(second, tunnel.id, lambda told: told.state == "open")
+            assert told.local_port == tunnel.local_port
+            assert await exchange(tunnel.local_port, b"x") == b"x|1"
+            assert len(await second.all_tunnels()) == 1
+
+
+async def test_a_port_that_was_taken_meanwhile_is_had_as_soon_as_it_is_free(
+    server: Server, tpu: dict[str, Any]
+) -> None:
+    async with listening(echo, internal(tpu)) as port:
+        async with server as first:
+            tunnel = await first.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+        thief = socket.create_server(("127.0.0.1", tunnel.local_port))
+        async with server as second:
+            told = await until(second, tunnel.id, lambda told: told.state == "taken")
+            assert told.problem is not None
+            assert told.problem.reason is Reason.CONFLICT
+            thief.close()
+            await until(second, tunnel.id, lambda told: told.state == "open")
+            assert await exchange(tunnel.local_port, b"x") == b"x|1"
+
+
+async def test_two_servers_share_the_tunnels_and_one_takes_over_from_the_other(
+    server: Server, emulator: Any, tmp_path: Path, tpu: dict[str, Any]
+) -> None:
+    other = Server(emulator.state_file, tmp_path)
+    async with listening(echo, internal(tpu)) as port, other as beside:
+        async with server as first:
+            tunnel = await first.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+            told = await until(beside, tunnel.id, lambda told: told.state == "elsewhere")
+            assert told.local_port == tunnel.local_port
+            again = await beside.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+            assert again.id == tunnel.id
+        await until(beside, tunnel.id, lambda told: told.state == "open")
+        assert await exchange(tunnel.local_port, b"x") == b"x|1"
+        async with server as first:
+            # What one closes is closed at the other, too.
+            await first.close_tunnel(name_of(tpu), tunnel.id)
+            end = time.monotonic() + LIMIT
+            while await beside.all_tunnels() or listeners(tunnel.local_port):
+                assert time.monotonic() < end
+                await asyncio.sleep(0.1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+async def test_gigabytes_and_thousands_of_requests_go_through_with_flat_memory(
+    fleet: Fleet, tpu: dict[str, Any]
+) -> None:
+    import psutil
+
+    size = 1 << 30
+    block = os.urandom(1 << 20)
+
+    async def source(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            for _ in range(size // len(block)):
+                writer.write(block)
+                await writer.drain()
+            writer.close()
+
+    expected = hashlib.sha256(block * (size // len(block) // 64)).hexdigest()
+    async with listening(source, internal(tpu)) as port, listening(echo, internal(tpu)) as other:
+        tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+        small = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=other))
+        assert await exchange(small.local_port, b"x") == b"x|1"
+        before = psutil.Process().memory_info().rss
+        most = before
+        reader, writer = await asyncio.open_connection("127.0.0.1", tunnel.local_port)
+        for _ in range(64):
+            digest = hashlib.sha256()
+            for _ in range(size // len(block) // 64):
+                digest.update(await asyncio.wait_for(reader.readexactly(len(block)), LIMIT))
+            assert digest.hexdigest() == expected
+            most = max(most, psutil.Process().memory_info().rss)
+        assert await reader.read() == b""
+        writer.close()
+        assert most - before < 150 << 20
+        for _ in range(100):
+            answers = await asyncio.gather(*(exchange(small.local_port, b"x") for _ in range(100)))
+            assert set(answers) == {b"x|1"}
+        told = await until(fleet, small.id, lambda told: told.connections == 0)
+        assert told.state == "open"
+        assert psutil.Process().memory_info().rss - before < 150 << 20

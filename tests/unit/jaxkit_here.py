@@ -1,0 +1,12 @@
+"""jax as the unit tests of jaxkit use it: eight simulated CPU devices, no TPU plugin.
+
+Imported before anything makes a backend. By configuration and not by environment, so that the
+processes which other tests start see nothing of it.
+"""
+
+import jax
+
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_num_cpu_devices", 8)
+
+assert jax.device_count() == 8, "something used jax before the tests of jaxkit could configure it"

@@ -1,0 +1,220 @@
+"""The journal's copy on disk, and what is remembered of requests, without servers or hosts."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from jupyter_tpu.agent import messages
+from jupyter_tpu.agent.journal import IOPUB, NORMAL, SHELL, Message
+from jupyter_tpu.server.adoption import journal_file
+from jupyter_tpu.server.adoption import kept as kept_module
+from jupyter_tpu.server.adoption.journal_file import SAID, JournalFile
+from jupyter_tpu.server.adoption.kept import KeptKernel
+from jupyter_tpu.server.adoption.records import Place, Record
+
+KERNEL = messages.Author("key", "kernel")
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "tpu"))
+
+
+@pytest.fixture
+def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_file, "SEGMENT", 2000)
+
+
+def everything(journal: JournalFile, number: int = 0, limit: int = 500) -> list[tuple[int, bytes]]:
+    reader, found = journal.reader(number), []
+    while entries := journal.read(reader, limit):
+        found += [(entry.number, entry.parts[0]) for entry in entries]
+    return found
+
+
+def test_records_come_back_in_order_from_any_place(tmp_path: Path, small_files: None) -> None:
+    journal = JournalFile(tmp_path)
+    sizes = random.Random(4).choices([0, 10, 300, 5000], k=100)
+    written = [(n + 1, b"%d" % n + b"x" * size) for n, size in enumerate(sizes)]
+    for number, text in written:
+        assert journal.append(SAID, IOPUB, number, [text]) == number
+    assert everything(journal) == written
+    for place in (1, 2, 50, 99, 100):
+        assert everything(journal, place) == written[place - 1 :]
+    assert everything(journal, 101) == []
+    journal.close()
+    assert everything(JournalFile(tmp_path)) == written
+
+
+@pytest.mark.parametrize("cut", [1, 5, 14, 40])
+def test_a_record_that_was_cut_off_is_as_if_never_written(tmp_path: Path, cut: int) -> None:
+    journal = JournalFile(tmp_path)
+    for number in (1, 2, 3):
+        journal.append(SAID, IOPUB, number, [b"message %d" % number, b"x" * 30])
+    journal.close()
+    [path] = tmp_path.glob("journal-*")
+    path.write_bytes(path.read_bytes()[:-cut])
+    again = JournalFile(tmp_path)
+    assert everything(again) == [(1, b"message 1"), (2, b"message 2")]
+    assert again.append(SAID, IOPUB, 3, [b"again"]) == 3
+    assert everything(again, 3) == [(3, b"again")]
+
+
+def test_a_reader_of_what_was_removed_goes_on_with_the_oldest(
+    tmp_path: Path, small_files: None
+) -> None:
+    journal = JournalFile(tmp_path)
+    reader = journal.reader(1)
+    for number in range(1, 101):
+        journal.append(SAID, IOPUB, number, [b"x" * 100])
+    journal.release(60)
+    assert 1 < journal.oldest <= 60
+    assert journal.read(reader, 10)[0].number == journal.oldest
+    assert len(list(tmp_path.glob("journal-*"))) < 10
+
+
+def test_a_full_disk_is_survived_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = JournalFile(tmp_path)
+    journal.append(SAID, IOPUB, 1, [b"on disk"])
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(journal_file.os, "pwrite", full)
+        journal.append(SAID, IOPUB, 2, [b"in memory"])
+        journal.append(SAID, IOPUB, 3, [b"too"])
+    assert everything(journal) == [(1, b"on disk"), (2, b"in memory"), (3, b"too")]
+
+
+# ---- what is remembered
+
+
+def kept(kernel_id: str = "k", *, states: list[str] | None = None) -> KeptKernel:
+    found = {record.id: (place, record) for place, record in Place.find()}
+    place, record = found.get(kernel_id) or (
+        Place.make(kernel_id),
+        Record(id=kernel_id, kernel_name="spec", root_dir="/", key="key", secret="s"),
+    )
+    return KeptKernel(
+        place,
+        record,
+        adopting=kernel_id in found,
+        on_state=lambda state, _: states.append(state) if states is not None else None,
+        on_gone=lambda _: None,
+    )
+
+
+def header(kind: str, message_id: str, session: str = "tab") -> bytes:
+    return json.dumps({"msg_id": message_id, "msg_type": kind, "session": session}).encode()
+
+
+class Host:
+    """Says what a kernel would, numbered as its host numbers it."""
+
+    def __init__(self, kernel: KeptKernel) -> None:
+        self.kernel = kernel
+        self.last = 0
+
+    def says(self, kind: str, content: dict, parent: bytes, channel: int = IOPUB) -> bool:
+        self.last += 1
+        parts = KERNEL.message(kind, content, parent=parent, idents=[b"tab"])
+        return self.kernel.take(Message(NORMAL, self.last, channel, 0, parts))
+
+    def runs(self, request: bytes) -> None:
+        self.says("status", {"execution_state": "busy"}, request)
+        self.says("stream", {"name": "stdout", "text": "x"}, request)
+
+    def ends(self, request: bytes) -> None:
+        reply = {"status": "ok", "execution_count": 7}
+        self.says("execute_reply", reply, request, SHELL)
+        self.says("status", {"execution_state": "idle"}, request)
+
+
+def test_what_came_already_is_not_taken_again_by_the_next_server() -> None:
+    first = kept()
+    host = Host(first)
+    request = header("execute_request", "r")
+    assert first.asked(request, b'{"cellId": "c"}') is None
+    host.runs(request)
+    first.leave()
+    second = kept()
+    assert second.adopting
+    assert list(second.running) == ["r"]
+    again = Host(second)
+    assert not again.says("status", {}, request), "the host did not get the acknowledgement"
+    assert not again.says("stream", {}, request)
+    assert again.says("stream", {}, request)
+
+
+def test_a_request_is_known_until_a_while_after_its_end_was_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernel = kept()
+    host, request = Host(kernel), header("execute_request", "r")
+    kernel.connect("tab", None, lambda: None)
+    kernel.asked(request, b'{"cellId": "c"}')
+    again = kernel.asked(header("execute_request", "r", "another"), b"{}")
+    assert again is not None
+    assert again.cell == "c"
+    host.runs(request)
+    host.ends(request)
+    [offered] = kernel.offers("another")
+    assert (offered.id, offered.cell, offered.count) == ("r", "c", 7)
+    assert kernel.offers("tab") == [], "it shows it already"
+    kernel.acknowledge("tab", kernel.journal.next - 1)
+    assert kernel.offers("another") == [offered]
+    monkeypatch.setattr(kept_module, "REMEMBERED", -1.0)
+    assert kernel.offers("another") == []
+    assert kernel.asked(request, b"{}") is None
+
+
+def test_much_that_nobody_reads_stays_with_the_host_until_somebody_does(
+    monkeypatch: pytest.MonkeyPatch, small_files: None
+) -> None:
+    monkeypatch.setattr(kept_module, "UNREAD", 10_000)
+    kernel = kept()
+    host, room = Host(kernel), []
+    assert not kernel.full(lambda: room.append(1)), "nobody is expected to read"
+    kernel.connect("tab", None, lambda: None)
+    while not kernel.full(lambda: room.append(1)):
+        host.says("stream", {"text": "x" * 500}, b"{}")
+    assert not room
+    kernel.acknowledge("tab", kernel.journal.next - 1)
+    assert room == [1]
+
+
+def test_a_client_goes_on_where_it_was_or_where_it_says_it_is() -> None:
+    kernel = kept()
+    host = Host(kernel)
+    kernel.connect("tab", None, lambda: None)
+    for _ in range(10):
+        host.says("stream", {}, b"{}")
+    kernel.acknowledge("tab", 4)
+    kernel.leave()
+    kernel = kept()
+    assert kernel.connect("tab", None, lambda: None).number == 5
+    assert kernel.connect("tab", 7, lambda: None).number == 8
+    assert kernel.connect("tab", 99, lambda: None).number == 11, "more than there is"
+    assert kernel.connect("new", None, lambda: None).number == 11
+
+
+def test_two_processes_never_have_the_same_kernel() -> None:
+    first = kept()
+    assert Place.find() == []
+    first.leave()
+    [(place, record)] = Place.find()
+    assert record.id == "k"
+    place.release()
+
+
+def test_a_folder_without_a_whole_record_is_cleared_away() -> None:
+    place = Place.make("half")
+    (place.path / "record.json").write_text('{"id": "ha')
+    place.release()
+    assert Place.find() == []
+    assert not place.path.exists()

@@ -1,0 +1,50 @@
+"""What is sent to hosts: small, the same everywhere, and able to run on an old Python."""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import jupyter_tpu.agent
+from jupyter_tpu.agent.bundle import bundle
+
+SOURCES = sorted(Path(jupyter_tpu.agent.__file__).parent.glob("*.py"))
+
+
+def test_the_bundle_is_smaller_than_a_picture():
+    assert len(bundle().data) < 50_000, "a reconnect to a new version must stay within 50 kB"
+
+
+def test_the_bundle_is_the_same_for_the_same_sources():
+    first = bundle()
+    bundle.cache_clear()
+    assert bundle() == first
+
+
+def test_the_bundle_has_all_the_agent_under_a_name_of_its_own():
+    names = set(zipfile.ZipFile(io.BytesIO(bundle().data)).namelist())
+    modules = {path.name for path in SOURCES} - {"bundle.py"}
+    assert names == {"__main__.py", *(f"jupyter_tpu_agent/{name}" for name in modules)}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_the_agent_is_python_3_8_and_imports_the_standard_library_and_zmq_alone(path):
+    tree = ast.parse(path.read_text(), feature_version=(3, 8))
+    allowed = set(sys.stdlib_module_names) | {"zmq"}
+    if path.name == "ipython_kernel.py":
+        allowed.add("ipykernel")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level == 0:
+            assert node.module.split(".")[0] in allowed
+        elif isinstance(node, ast.Import):
+            assert {alias.name.split(".")[0] for alias in node.names} <= allowed
+
+
+def test_only_keepers_need_more_than_the_standard_library():
+    users = {path.name for path in SOURCES if "import zmq" in path.read_text()}
+    assert users == {"channels.py", "ipython_kernel.py"}

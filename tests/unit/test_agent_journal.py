@@ -1,0 +1,461 @@
+"""The journal by itself: bytes in, events out, and nothing lost over any sequence of breaks."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import tempfile
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from jupyter_tpu.agent import frames
+from jupyter_tpu.agent.frames import ProtocolError
+from jupyter_tpu.agent.journal import (
+    NORMAL,
+    TRANSITIONS,
+    URGENT,
+    Acknowledged,
+    Answered,
+    Failed,
+    Gap,
+    Greeting,
+    Heard,
+    Journal,
+    Message,
+    Opened,
+    Refused,
+    Skipped,
+    State,
+    refusal,
+)
+from jupyter_tpu.agent.store import Store
+
+
+def join(client: Journal, keeper: Journal, words: dict | None = None) -> list:
+    """Connects the two; the events of the keeper's accepting and of the client's hello."""
+    client.connect(words or {})
+    greeting = Greeting()
+    hello = greeting.feed(client.data_to_send(0))
+    assert hello is not None
+    events = keeper.accept(greeting, hello, {"welcome": True})
+    return events + client.receive_data(keeper.data_to_send(0))
+
+
+def drain(sender: Journal, receiver: Journal, consume: bool = True) -> list:
+    """Carries everything there is from one to the other."""
+    events = []
+    while data := sender.data_to_send():
+        for event in receiver.receive_data(data):
+            events.append(event)
+            if consume and isinstance(event, Message | Gap):
+                receiver.consumed(event)
+    return events
+
+
+def settle(one: Journal, other: Journal) -> tuple[list, list]:
+    """Carries everything in both directions until both are silent; what each end saw."""
+    seen_by_one: list = []
+    seen_by_other: list = []
+    quiet = False
+    while not quiet:
+        quiet = True
+        for sender, receiver, seen in ((one, other, seen_by_other), (other, one, seen_by_one)):
+            if data := sender.data_to_send():
+                quiet = False
+                for event in receiver.receive_data(data):
+                    seen.append(event)
+                    if isinstance(event, Message | Gap):
+                        receiver.consumed(event)
+    return seen_by_one, seen_by_other
+
+
+def parts_of(events: list) -> list[list[bytes]]:
+    return [event.parts for event in events if isinstance(event, Message)]
+
+
+@pytest.fixture
+def pair() -> tuple[Journal, Journal]:
+    client, keeper = Journal(), Journal()
+    join(client, keeper)
+    return client, keeper
+
+
+def test_a_message_arrives_once_and_is_released_when_it_was_consumed(pair):
+    client, keeper = pair
+    keeper.send(4, [b"one", b"", b"three"], flags=7)
+    assert keeper.waiting > 0
+    (message,) = drain(keeper, client, consume=False)
+    assert message == Message(NORMAL, 1, 4, 7, [b"one", b"", b"three"])
+    drain(client, keeper)
+    assert keeper.waiting > 0, "not consumed, so not released"
+    client.consumed(message)
+    assert drain(client, keeper) == [Acknowledged(NORMAL, 1)]
+    assert keeper.waiting == 0
+
+
+def test_messages_sent_without_a_connection_arrive_with_the_next_one():
+    client, keeper = Journal(), Journal()
+    keeper.send(1, [b"early"])
+    client.send(1, [b"too"])
+    join(client, keeper)
+    assert parts_of(drain(keeper, client)) == [[b"early"]]
+    assert parts_of(drain(client, keeper)) == [[b"too"]]
+
+
+def test_a_large_message_goes_on_where_the_break_was():
+    client, keeper = Journal(window=1 << 30), Journal(window=1 << 30)
+    join(client, keeper)
+    large = bytes(range(256)) * 4096
+    keeper.send(4, [large])
+    first = keeper.data_to_send(512 * 1024)
+    assert client.receive_data(first[:-10]) == []
+    client.broken()
+    keeper.broken()
+    join(client, keeper)
+    rest = keeper.data_to_send(1 << 30)
+    assert len(rest) < len(large) - 400 * 1024, "only what was missing is sent again"
+    assert parts_of(client.receive_data(rest)) == [[large]]
+
+
+def test_a_client_that_died_with_a_message_in_hand_has_a_successor_that_gets_it_again(pair):
+    client, keeper = pair
+    for text in (b"a", b"b", b"c"):
+        keeper.send(4, [text])
+    first, *_ = drain(keeper, client, consume=False)
+    client.consumed(first)
+    drain(client, keeper)
+    keeper.broken()
+    successor = Journal()
+    opened = join(successor, keeper)
+    assert [event.fresh for event in opened if isinstance(event, Opened)] == [True, True]
+    assert parts_of(drain(keeper, successor)) == [[b"b"], [b"c"]]
+
+
+def test_a_successors_messages_are_numbered_anew_and_none_is_taken_for_a_repeat(pair):
+    client, keeper = pair
+    client.send(1, [b"from the first"])
+    drain(client, keeper)
+    keeper.broken()
+    successor = Journal()
+    successor.send(1, [b"from the second"])
+    join(successor, keeper)
+    assert parts_of(drain(successor, keeper)) == [[b"from the second"]]
+
+
+def test_a_client_learns_what_another_one_took_in_its_absence(pair):
+    client, keeper = pair
+    keeper.send(4, [b"1"])
+    settle(client, keeper)
+    client.broken()
+    thief = Journal()
+    join(thief, keeper)
+    keeper.send(4, [b"2"])
+    keeper.send(4, [b"3"])
+    settle(thief, keeper)
+    events = join(client, keeper)
+    assert Skipped(NORMAL, 2, 3) in events
+    keeper.send(4, [b"4"])
+    assert parts_of(drain(keeper, client)) == [[b"4"]]
+
+
+def test_an_urgent_message_overtakes_what_waits(pair):
+    client, keeper = pair
+    client.send(1, [bytes(50 << 20)])
+    keeper.receive_data(client.data_to_send())
+    client.send(0, [b"interrupt"], urgent=True)
+    assert parts_of(keeper.receive_data(client.data_to_send())) == [[b"interrupt"]]
+
+
+def test_no_more_than_the_window_is_under_way_until_the_receiver_consumes():
+    client, keeper = Journal(), Journal(window=100_000)
+    join(client, keeper)
+    for _ in range(100):
+        keeper.send(4, [bytes(10_000)])
+    got = drain(keeper, client, consume=False)
+    assert 10 <= len(got) <= 11
+    client.consumed(got[-1])
+    drain(client, keeper)
+    assert len(drain(keeper, client, consume=False)) >= 10
+
+
+def test_a_message_larger_than_the_window_still_arrives():
+    client, keeper = Journal(), Journal(window=100_000)
+    join(client, keeper)
+    large = bytes(3_000_000)
+    keeper.send(4, [b"before"])
+    keeper.send(4, [large])
+    seen, _ = settle(client, keeper)
+    assert parts_of(seen) == [[b"before"], [large]]
+
+
+def test_what_was_dropped_is_a_numbered_record_that_is_acknowledged(pair):
+    client, keeper = pair
+    for text in (b"kept", b"gone", b"gone too", b"kept too"):
+        keeper.send(4, [text])
+    keeper.store.drop(2, 3)
+    kept, gap, too = drain(keeper, client)
+    assert (kept.parts, too.parts) == ([b"kept"], [b"kept too"])
+    assert gap == Gap(NORMAL, 2, 3, messages=2, size=8 + len(b"gone") + 8 + len(b"gone too"))
+    drain(client, keeper)
+    assert keeper.waiting == 0
+    assert len(keeper.store) == 0
+
+
+def test_a_message_over_the_limit_becomes_a_gap_and_not_a_broken_connection():
+    client, keeper = Journal(), Journal(max_message=1000)
+    join(client, keeper)
+    keeper.send(4, [bytes(2000)])
+    (gap,) = drain(keeper, client)
+    assert (gap.messages, gap.size) == (1, 2008)
+
+
+def test_pings_are_answered_and_words_are_heard(pair):
+    client, keeper = pair
+    client.ping(42)
+    client.say({"leave": True})
+    assert drain(client, keeper) == [Heard({"leave": True})]
+    assert drain(keeper, client) == [Answered(42)]
+
+
+def test_a_refused_client_is_told_why():
+    client = Journal()
+    client.connect({})
+    client.data_to_send()
+    (event,) = client.receive_data(refusal({"reason": "CONFLICT"}))
+    assert event == Refused({"reason": "CONFLICT"})
+    assert client.state is State.REFUSED
+    assert client.data_to_send() == b""
+    client.broken()
+    assert client.state is State.DETACHED
+
+
+def broken_peers() -> dict[str, bytes]:
+    """Bytes that no honest keeper sends, after its hello."""
+    piece = frames.Piece(NORMAL, 4, 0, 1, 1, 8, 0, bytes(8))
+    return {
+        "larger than the limit": struct.pack("!IB", frames.MAX_FRAME + 1, 3),
+        "of no length": struct.pack("!IB", 0, 3),
+        "of an unknown kind": struct.pack("!IB", 1, 99),
+        "cut off inside": struct.pack("!IB", 3, frames.ACK) + b"ab",
+        "a word that is no JSON": struct.pack("!IB", 3, frames.WORD) + b"{]",
+        "a word that is no object": struct.pack("!IB", 3, frames.WORD) + b"[]",
+        "acknowledges what was never sent": frames.encode(frames.Ack(NORMAL, 5, 0)),
+        "gives credit for what was never sent": frames.encode(frames.Ack(NORMAL, 0, 5)),
+        "a lane that is not": frames.encode(frames.Ack(9, 0, 0)),
+        "a message in a lane that is not": frames.encode(piece._replace(lane=9)),
+        "a number is missing": frames.encode(piece._replace(last=2)),
+        "a gap that skips": frames.encode(frames.GapNote(NORMAL, 3, 4, 2, 2)),
+        "a piece that does not fit": frames.encode(piece._replace(offset=4)),
+        "longer than it said": frames.encode(piece._replace(size=4)),
+        "a message too large": frames.encode(piece._replace(size=frames.MAX_MESSAGE + 1)),
+        "parts that do not add up": frames.encode(piece._replace(data=b"\0\0\0\1\0\0\0\1")),
+        "a head that is cut off": frames.encode(piece._replace(data=b"\0\0\0\7\0\0\0\0")),
+        "a second hello": frames.encode(frames.Hello({})),
+    }
+
+
+@pytest.mark.parametrize("what", broken_peers())
+def test_a_peer_that_breaks_the_protocol_ends_in_a_clear_state(pair, what):
+    client, keeper = pair
+    events = client.receive_data(broken_peers()[what])
+    assert isinstance(events[-1], Failed)
+    assert events[-1].problem
+    assert client.state is State.FAILED
+    assert client.data_to_send() == b""
+    assert client.receive_data(b"more") == []
+    # The stream is whole: a new connection goes on.
+    client.broken()
+    join(client, keeper)
+    keeper.send(4, [b"fine"])
+    assert parts_of(drain(keeper, client)) == [[b"fine"]]
+
+
+def hello_of(**changed) -> bytes:
+    lanes = [[1, 0, 0], [1, 0, 0]]
+    said = {"stream": "s", "peer": None, "lanes": lanes, "words": {}, **changed}
+    return frames.encode(frames.Hello(said))
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\0\0\0\7\1JTPX\0\1",
+        frames.encode(frames.Ping(1)),
+        hello_of(lanes=[[1, 0, 0]]),
+        hello_of(lanes=[[0, -1, 0], [1, 0, 0]]),
+        hello_of(lanes="x"),
+        hello_of(stream=7),
+        hello_of(words=[]),
+    ],
+)
+def test_a_greeting_that_is_none_fails_at_once(greeting):
+    client = Journal()
+    client.connect({})
+    client.data_to_send()
+    assert isinstance(client.receive_data(greeting)[-1], Failed)
+    assert client.state is State.FAILED
+
+
+def test_a_peer_of_another_version_is_told_apart_from_a_broken_one():
+    body = frames.MAGIC + struct.pack("!H", 2) + json.dumps({}).encode()
+    other = struct.pack("!IB", 1 + len(body), frames.HELLO) + body
+    with pytest.raises(ProtocolError, match="version 2 of the journal protocol, this is version 1"):
+        Greeting().feed(other)
+
+
+def test_a_peer_that_claims_more_than_was_sent_is_not_resumed(pair):
+    client, keeper = pair
+    client.broken()
+    greeting = Greeting()
+    lie = hello_of(stream=client.stream, peer=keeper.stream, lanes=[[1, 5, 0], [1, 0, 0]])
+    hello = greeting.feed(lie)
+    (event,) = keeper.accept(greeting, hello, {})
+    assert isinstance(event, Failed)
+    assert keeper.state is State.FAILED
+
+
+def test_the_table_has_every_transition_and_no_other_is_possible():
+    journal = Journal()
+    journal.connect({})
+    with pytest.raises(ValueError, match="connect is not possible while greeting"):
+        journal.connect({})
+    assert all((state, "break") in TRANSITIONS for state in State)
+    assert all((state, "accept") in TRANSITIONS for state in State)
+
+
+# ---- any sequence of breaks ---------------------------------------------------------------------
+
+
+class Breaks(RuleBasedStateMachine):
+    """A keeper, a client and a line between them that breaks at any byte.
+
+    The client may also be killed: its successor must get everything that was not consumed.
+    """
+
+    @initialize(window=st.sampled_from([1, 50, 4096]), memory=st.sampled_from([0, 200, 1 << 20]))
+    def begin(self, window: int, memory: int) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.keeper = Journal(Store(self.folder.name, memory), window=window)
+        self.client = Journal(window=window)
+        self.window = window
+        self.lines: dict[str, bytearray] | None = None  # bytes under way, by receiver
+        self.greeting: Greeting | None = None
+        self.sent: dict[tuple[str, int], list] = {
+            (end, lane): [] for end in ("client", "keeper") for lane in (NORMAL, URGENT)
+        }
+        self.got: dict[tuple[str, int], list] = {key: [] for key in self.sent}
+        self.pending: dict[str, list] = {"client": [], "keeper": []}
+        self.serial = 0
+
+    def end(self, name: str) -> Journal:
+        return self.client if name == "client" else self.keeper
+
+    @rule(
+        end=st.sampled_from(["client", "keeper"]),
+        urgent=st.booleans(),
+        sizes=st.lists(st.integers(0, 300), max_size=4),
+    )
+    def send(self, end: str, urgent: bool, sizes: list[int]) -> None:
+        self.serial += 1
+        parts = [str(self.serial).encode(), *(bytes(size) for size in sizes)]
+        lane = URGENT if urgent else NORMAL
+        self.end(end).send(4, parts, urgent=urgent)
+        self.sent[end, lane].append((self.serial, parts))
+
+    @precondition(lambda self: self.lines is None)
+    @rule()
+    def connect(self) -> None:
+        self.client.connect({})
+        self.lines = {"client": bytearray(), "keeper": bytearray()}
+        self.greeting = Greeting()
+
+    @precondition(lambda self: self.lines is not None)
+    @rule(end=st.sampled_from(["client", "keeper"]), limit=st.sampled_from([1, 500, 1 << 20]))
+    def write(self, end: str, limit: int) -> None:
+        if end == "keeper" and self.greeting is not None:
+            return
+        self.lines["keeper" if end == "client" else "client"] += self.end(end).data_to_send(limit)
+
+    @precondition(lambda self: self.lines is not None)
+    @rule(end=st.sampled_from(["client", "keeper"]), share=st.floats(0, 1))
+    def read(self, end: str, share: float) -> None:
+        line = self.lines[end]
+        count = int(len(line) * share + 0.5)
+        data = bytes(line[:count])
+        del line[:count]
+        if end == "keeper" and self.greeting is not None:
+            hello = self.greeting.feed(data)
+            if hello is None:
+                return
+            greeting, self.greeting = self.greeting, None
+            events = self.keeper.accept(greeting, hello, {})
+        else:
+            events = self.end(end).receive_data(data)
+        for event in events:
+            assert not isinstance(event, Failed | Skipped | Refused), event
+            if isinstance(event, Message):
+                self.pending[end].append(event)
+
+    @rule(end=st.sampled_from(["client", "keeper"]), count=st.integers(0, 5))
+    def consume(self, end: str, count: int) -> None:
+        for event in self.pending[end][:count]:
+            other = "keeper" if end == "client" else "client"
+            self.end(end).consumed(event)
+            self.got[other, event.lane].append((int(event.parts[0]), event.parts))
+        del self.pending[end][:count]
+
+    @precondition(lambda self: self.lines is not None)
+    @rule(keeper_notices=st.booleans())
+    def cut(self, keeper_notices: bool) -> None:
+        self.client.broken()
+        if keeper_notices:
+            self.keeper.broken()
+        self.lines = self.greeting = None
+
+    @precondition(lambda self: not self.pending["keeper"])
+    @rule()
+    def kill_client(self) -> None:
+        self.client = Journal(window=self.window)
+        self.pending["client"].clear()
+        self.lines = self.greeting = None
+        # What the dead client had not got rid of died with it; the rest was delivered.
+        for lane in (NORMAL, URGENT):
+            self.sent["client", lane] = list(self.got["client", lane])
+
+    @invariant()
+    def what_arrived_is_what_was_sent_in_order_and_once(self) -> None:
+        for key, got in self.got.items() if hasattr(self, "got") else ():
+            assert got == self.sent[key][: len(got)], key
+
+    def teardown(self) -> None:
+        if not hasattr(self, "keeper"):
+            return
+        if self.lines is not None:
+            self.cut(False)
+        self.connect()
+        for _ in range(10_000):
+            for end, other in (("client", "keeper"), ("keeper", "client")):
+                self.write(end, 1 << 20)
+                self.read(other, 1.0)
+                self.consume(other, 1000)
+            if self.got == self.sent and not self.client.waiting and not self.keeper.waiting:
+                break
+        assert self.got == self.sent
+        assert self.keeper.waiting == self.client.waiting == 0
+        self.keeper.store.close()
+        assert os.listdir(self.folder.name) == []
+        self.folder.cleanup()
+
+
+TestBreaks = Breaks.TestCase
+TestBreaks.settings = settings(
+    max_examples=120,
+    stateful_step_count=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)

@@ -1,0 +1,38 @@
+"""Which folders of kernels are somebody's, and which are left over."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from jupyter_tpu.agent.keepers import START, Keepers
+from jupyter_tpu.agent.places import kernel_folder
+
+
+@pytest.mark.asyncio
+async def test_a_folder_that_another_daemon_is_making_is_not_cleared_away(tmp_path: Path) -> None:
+    keepers = Keepers(str(tmp_path), "")
+    folder = Path(kernel_folder(str(tmp_path), "young"))
+    folder.mkdir()
+    assert await keepers.statuses() == []
+    assert folder.is_dir()
+
+    long_ago = time.time() - 2 * START
+    os.utime(folder, (long_ago, long_ago))
+    assert await keepers.statuses() == []
+    assert not folder.exists()
+
+
+@pytest.mark.asyncio
+async def test_what_a_killed_keeper_left_is_cleared_away_at_once(tmp_path: Path) -> None:
+    keepers = Keepers(str(tmp_path), "")
+    folder = Path(kernel_folder(str(tmp_path), "killed"))
+    folder.mkdir()
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(folder / "keeper.sock"))
+    assert await keepers.statuses() == []
+    assert not folder.exists()

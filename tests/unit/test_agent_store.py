@@ -1,0 +1,121 @@
+"""What a journal keeps: memory first, then files that only their owner reads and that go away."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jupyter_tpu.agent import store as store_module
+from jupyter_tpu.agent.store import Store
+
+
+def content(store: Store) -> list[tuple[int, bytes]]:
+    """Everything held, by number."""
+    found, number = [], store.oldest
+    while (entry := store.find(number)) is not None:
+        found.append((entry.last, store.read(entry, 0, entry.size) if not entry.is_gap else b""))
+        number = entry.last + 1
+    return found
+
+
+def test_what_does_not_fit_into_memory_is_on_disk_and_reads_the_same(tmp_path):
+    store = Store(str(tmp_path), memory=100)
+    sent = [bytes([number]) * 60 for number in range(1, 20)]
+    for payload in sent:
+        store.append(4, 0, payload)
+    assert content(store) == list(enumerate(sent, 1))
+    assert store.memory == 60
+    assert store.bytes == 60 * 19
+    (file,) = tmp_path.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_part_of_a_spilled_message_is_read_from_its_place(tmp_path):
+    store = Store(str(tmp_path), memory=0)
+    store.append(4, 0, b"before")
+    store.append(4, 0, b"0123456789")
+    store.append(4, 0, b"after")
+    entry = store.find(2)
+    assert entry is not None
+    assert store.read(entry, 3, 4) == b"3456"
+    assert store.read(entry, 8, 100) == b"89"
+
+
+def test_files_are_deleted_as_soon_as_everything_in_them_is_released(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_module, "SEGMENT", 100)
+    store = Store(str(tmp_path), memory=0)
+    for _ in range(10):
+        store.append(4, 0, bytes(60))
+    assert len(list(tmp_path.iterdir())) == 5
+    store.release(5)
+    assert len(list(tmp_path.iterdir())) == 3
+    store.release(10)
+    assert len(list(tmp_path.iterdir())) == 1, "the one that is written to"
+    store.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_when_the_disk_cannot_take_it_nothing_is_lost_and_the_owner_can_see_why(tmp_path):
+    folder = tmp_path / "gone"
+    store = Store(str(folder), memory=0)
+    store.append(4, 0, b"kept all the same")
+    assert content(store) == [(1, b"kept all the same")]
+    assert store.problem == "the journal cannot be written: No such file or directory"
+    folder.mkdir()
+    store.append(4, 0, b"and on")
+    assert store.problem == ""
+    assert content(store) == [(1, b"kept all the same"), (2, b"and on")]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_a_full_disk_in_the_middle_of_a_file_loses_nothing(tmp_path):
+    store = Store(str(tmp_path), memory=0)
+    store.append(4, 0, b"first")
+    full = os.open("/dev/full", os.O_RDWR)
+    os.dup2(full, store._segment.fd)  # from now on every write fails with ENOSPC
+    os.close(full)
+    store.append(4, 0, b"second")
+    assert store.problem == "the journal cannot be written: No space left on device"
+    entry = store.find(2)
+    assert store.read(entry, 0, 100) == b"second"
+
+
+def test_a_gap_takes_the_numbers_of_what_was_dropped():
+    store = Store()
+    for text in (b"one", b"two", b"three", b"four"):
+        store.append(4, 0, text)
+    store.drop(2, 3)
+    gap = store.find(2)
+    assert (gap.first, gap.last, gap.count, gap.dropped) == (2, 3, 2, 8)
+    assert store.find(3) is gap
+    assert content(store) == [(1, b"one"), (3, b""), (4, b"four")]
+    store.drop(1, 3)
+    gap = store.find(1)
+    assert (gap.first, gap.last, gap.count, gap.dropped) == (1, 3, 3, 11)
+    with pytest.raises(ValueError, match="not the borders"):
+        store.drop(2, 4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.one_of(st.binary(min_size=1, max_size=40), st.integers(0, 30)), max_size=60),
+    st.sampled_from([0, 50, 10_000]),
+)
+def test_a_store_is_a_list_that_loses_its_beginning(tmp_path_factory, steps, memory):
+    folder = tmp_path_factory.mktemp("store")
+    store, model = Store(str(folder), memory=memory), []
+    for step in steps:
+        if isinstance(step, bytes):
+            model.append((store.append(4, 0, step), step))
+        else:
+            store.release(step)
+            model = [item for item in model if item[0] > step]
+    assert content(store) == model
+    assert store.bytes == sum(len(payload) for _, payload in model)
+    assert len(store) == len(model)
+    store.close()
+    assert list(folder.iterdir()) == []

@@ -1,0 +1,108 @@
+"""The environment that kernels start in, the folders and sockets, and signed messages."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tempfile
+
+import pytest
+
+from jupyter_tpu.agent import messages, places
+from jupyter_tpu.agent.places import keeper_socket, kernel_folder, private_folder, run_folder
+from jupyter_tpu.agent.surroundings import kernel_environment, without_allocator
+
+
+def test_tcmalloc_is_not_preloaded_into_kernels_but_other_libraries_stay():
+    preload = "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4:/opt/loopback.so"
+    assert without_allocator({"LD_PRELOAD": preload}) == {"LD_PRELOAD": "/opt/loopback.so"}
+    assert without_allocator({"LD_PRELOAD": "/usr/lib/libtcmalloc.so.4"}) == {}
+    assert without_allocator({"A": "b"}) == {"A": "b"}
+
+
+def test_kernels_keep_the_hosts_tpu_variables_and_lose_those_of_the_login(monkeypatch, tmp_path):
+    monkeypatch.setenv("TPU_WORKER_ID", "3")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    monkeypatch.setenv("SSH_CONNECTION", "1.2.3.4 5 6.7.8.9 22")
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "env" / "pyvenv.cfg").touch()
+    found = kernel_environment(str(tmp_path / "env/bin/python"))
+    assert found["TPU_WORKER_ID"] == "3"
+    assert found["JAX_PLATFORMS"] == "cpu"
+    assert "SSH_CONNECTION" not in found
+    assert "PYTHONPATH" not in found
+    assert found["PATH"].split(os.pathsep)[0] == str(tmp_path / "env/bin")
+    assert found["VIRTUAL_ENV"] == str(tmp_path / "env")
+    assert found["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / ".cache/jupyter-tpu/jax")
+
+
+def test_everything_is_below_one_private_folder(monkeypatch):
+    with tempfile.TemporaryDirectory() as home:
+        monkeypatch.setenv("HOME", home)
+        run = run_folder()
+        assert run == f"{home}/.jupyter-tpu/run"
+        for folder in (f"{home}/.jupyter-tpu", run):
+            assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+        assert kernel_folder(run, "../../etc").startswith(run + "/k-")
+
+
+def test_sockets_of_a_very_long_home_are_in_tmp_and_short_enough(monkeypatch, tmp_path):
+    home = tmp_path / ("very-long-" * 8)
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    run = run_folder()
+    try:
+        assert run.startswith(f"/tmp/jupyter-tpu-{os.getuid()}-")
+        assert len(keeper_socket(run, "x" * 100)) <= places.LONGEST_SOCKET
+    finally:
+        os.rmdir(run)
+
+
+def test_a_folder_that_somebody_else_can_enter_is_closed_to_them(tmp_path):
+    (tmp_path / "open").mkdir(mode=0o755)
+    assert private_folder(str(tmp_path / "open"))
+    assert stat.S_IMODE((tmp_path / "open").stat().st_mode) == 0o700
+
+
+def test_a_link_in_place_of_the_folder_is_refused(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with pytest.raises(PermissionError):
+        private_folder(str(tmp_path / "link"))
+
+
+def test_messages_are_signed_as_jupyter_clients_expect():
+    from jupyter_client.session import Session
+
+    author = messages.Author("a key", "keeper")
+    parts = author.message("status", {"execution_state": "idle"}, parent=b'{"msg_id": "1"}')
+    session = Session(key=b"a key")
+    _, body = session.feed_identities(parts)
+    found = session.deserialize(body)
+    assert found["msg_type"] == "status"
+    assert found["parent_header"]["msg_id"] == "1"
+    assert found["content"] == {"execution_state": "idle"}
+
+
+def test_a_signature_of_another_key_is_noticed():
+    parts = messages.Author("a key", "one").message("status", {}, idents=[b"client"])
+    assert messages.Author("a key", "two").signed(parts)
+    assert not messages.Author("another", "two").signed(parts)
+
+
+@pytest.mark.parametrize(
+    "parts", [[], [b"x"], [b"<IDS|MSG>"], [b"a", b"<IDS|MSG>", b"sig", b"{}", b"{}"]]
+)
+def test_what_is_no_jupyter_message_is_told_apart(parts):
+    with pytest.raises(ValueError, match="not a Jupyter message"):
+        messages.delimiter_of(parts)
+
+
+def test_a_header_that_is_no_object_is_told_apart():
+    parts = [messages.DELIMITER, b"", json.dumps([1]).encode(), b"{}", b"{}", b"{}"]
+    with pytest.raises(ValueError, match="not a Jupyter message"):
+        messages.part(parts, messages.HEADER)

@@ -1,0 +1,210 @@
+"""Merging into tasks.json keeps what is the user's, and says no to what it can't read."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jupyter_tpu import catalog
+from jupyter_tpu.cli import jsonc, main
+from jupyter_tpu.cli.vscode import inputs, merge, tasks
+
+TASKS = tasks("jupyter")
+INPUTS = inputs()
+OURS = {task["label"] for task in TASKS}
+
+MINE = """\
+// made by hand
+{
+  "version": "2.0.0",
+  "tasks": [
+    { "label": "build", "type": "shell", "command": "make" }, // keep me
+    /* and me */
+    {
+      "label": "test", // "TPU: connect" is no task here
+      "type": "shell",
+      "command": "make test",
+    },
+    // the last word
+  ],
+  "inputs": []  // nothing yet
+}
+"""
+
+
+def parsed(text: str) -> Any:
+    return jsonc.parse(text.removeprefix("\ufeff")).value
+
+
+def comments(text: str) -> list[str]:
+    return re.findall(r"// .*|/\* .*? \*/", text)
+
+
+def test_an_empty_or_missing_file_becomes_one_with_only_our_tasks() -> None:
+    for empty in ("", "\ufeff", " \n"):
+        made = json.loads(merge(empty, TASKS, INPUTS))
+        assert made == {"version": "2.0.0", "tasks": TASKS, "inputs": INPUTS}
+
+
+def test_tasks_and_comments_of_the_user_stay_where_they_are() -> None:
+    merged = merge(MINE, TASKS, INPUTS)
+    value = parsed(merged)
+    assert [task["label"] for task in value["tasks"]][:2] == ["build", "test"]
+    assert value["tasks"][2:] == TASKS
+    assert value["inputs"] == INPUTS
+    assert comments(merged) == comments(MINE)
+    assert '"command": "make" }, // keep me' in merged
+
+
+def test_merging_twice_changes_nothing_more() -> None:
+    for old in ("", MINE, MINE.replace("\n", "\r\n"), "{}", '{"tasks":[]}', "\ufeff{}"):
+        once = merge(old, TASKS, INPUTS)
+        assert merge(once, TASKS, INPUTS) == once
+
+
+def test_an_older_task_of_ours_is_replaced_in_its_place() -> None:
+    old = '{"tasks": [{"label": "TPU: list", "command": "old"}, {"label": "mine"}]}'
+    value = parsed(merge(old, TASKS, INPUTS))
+    labels = [task["label"] for task in value["tasks"]]
+    assert labels[:2] == ["TPU: list", "mine"]
+    assert sorted(labels) == sorted([*OURS, "mine"])
+    assert value["tasks"][0]["args"] == ["tpu", "list"]
+
+
+def test_the_files_own_indentation_and_line_ends_are_used() -> None:
+    old = '{\r\n\t"tasks": [\r\n\t\t{"label": "mine"}\r\n\t]\r\n}\r\n'
+    merged = merge(old, TASKS, INPUTS)
+    assert '\r\n\t\t{\r\n\t\t\t"label": "TPU: start Jupyter server"' in merged
+    assert "\n" not in merged.replace("\r\n", "")
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=12,
+)
+user_tasks = st.lists(
+    st.dictionaries(st.text(), json_values)
+    | st.fixed_dictionaries(
+        {"label": st.text().filter(lambda label: label not in OURS), "command": st.text()}
+    ).map(dict),
+    max_size=5,
+)
+remarks = st.text(st.characters(exclude_characters="\r\n*/", exclude_categories=["Cs"]))
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    tasks=user_tasks,
+    others=st.dictionaries(st.text().filter(lambda k: k not in ("tasks", "inputs")), json_values),
+    remark=remarks,
+    indent=st.sampled_from([None, 2, 4, "\t"]),
+    trailing=st.booleans(),
+)
+def test_whatever_the_user_has_survives(
+    tasks: list[Any], others: dict[str, Any], remark: str, indent: Any, trailing: bool
+) -> None:
+    user = {**others, "tasks": tasks}
+    text = json.dumps(user, indent=indent, ensure_ascii=False)
+    if trailing:
+        text = text[:-1] + f", // {remark}\n}}"
+    text = f"// {remark}\n{text}\n/* {remark} */"
+    merged = merge(text, TASKS[:2], INPUTS[:1])
+    value = parsed(merged)
+    assert value["tasks"][: len(tasks)] == tasks
+    assert value["tasks"][len(tasks) :] == TASKS[:2]
+    assert value["inputs"] == INPUTS[:1]
+    assert {k: v for k, v in value.items() if k not in ("tasks", "inputs")} == {
+        "version": "2.0.0",
+        **others,
+    }
+    assert merged.count(f"// {remark}\n") == text.count(f"// {remark}\n")
+    assert merge(merged, TASKS[:2], INPUTS[:1]) == merged
+
+
+@settings(deadline=None)
+@given(json_values, st.sampled_from([None, 1, 4, "\t"]))
+def test_the_reader_agrees_with_json(value: Any, indent: Any) -> None:
+    text = json.dumps(value, indent=indent)
+    part = jsonc.parse(f" /* a */ {text} // b")
+    assert part.value == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "{",
+        "[1 2]",
+        '{"a" 1}',
+        '{"a": 1} x',
+        "{,}",
+        '{"a": "\\q"}',
+        "/* open",
+        "'a'",
+        "[" * 999,
+        "nul",
+    ],
+)
+def test_the_reader_says_where_a_text_is_wrong(broken: str) -> None:
+    with pytest.raises(jsonc.Malformed, match=r"\(line \d+, column \d+\)"):
+        jsonc.parse(broken)
+
+
+@pytest.mark.parametrize("bad", ['{"tasks": [', "[]", '{"tasks": {}}', '{"inputs": 3}', "// only"])
+def test_a_file_that_cannot_be_merged_is_not_touched(
+    bad: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / ".vscode" / "tasks.json"
+    path.parent.mkdir()
+    path.write_text(bad)
+    assert main(["vscode", str(tmp_path)]) == 1
+    complaint = capsys.readouterr().err
+    assert "was not changed" in complaint
+    assert complaint.count("\n") == 1
+    assert path.read_text() == bad
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_the_command_writes_the_file_and_then_leaves_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["vscode", str(tmp_path)]) == 0
+    path = tmp_path / ".vscode" / "tasks.json"
+    assert "TPU: create and connect" in capsys.readouterr().out
+    written = path.stat().st_mtime_ns, path.read_text()
+    assert main(["vscode", str(tmp_path)]) == 0
+    assert "already" in capsys.readouterr().out
+    assert (path.stat().st_mtime_ns, path.read_text()) == written
+
+
+def test_background_tasks_tell_vs_code_when_they_begin_and_end() -> None:
+    for task in TASKS:
+        if task.get("isBackground"):
+            background = task["problemMatcher"]["background"]
+            assert {"beginsPattern", "endsPattern", "activeOnStart"} <= background.keys()
+            assert task["problemMatcher"]["pattern"]["regexp"]
+
+
+def test_pickers_offer_every_type_with_what_it_means_and_every_zone() -> None:
+    by_id = {each["id"]: each for each in INPUTS}
+    options = {option["value"]: option["label"] for option in by_id["tpuType"]["options"]}
+    assert set(options) == {each.name for each in catalog.types()}
+    assert options["v5litepod-8"] == "v5litepod-8 = 8 chips · 1 host · 128 GB HBM"
+    assert by_id["tpuZone"]["options"] == sorted(catalog.zones())
+    assert by_id["tpuZone"]["default"] in by_id["tpuZone"]["options"]
+
+
+def test_every_picker_a_task_names_is_there_and_no_secret_is() -> None:
+    text = json.dumps(TASKS)
+    assert set(re.findall(r"\$\{input:(\w+)\}", text)) == {each["id"] for each in INPUTS}
+    assert "token" not in text

@@ -1,0 +1,220 @@
+"""Google's wordings, as seen in public reports, and what becomes of them."""
+
+from __future__ import annotations
+
+import pytest
+from google.api_core import exceptions
+from google.longrunning.operations_pb2 import Operation
+from google.rpc.status_pb2 import Status
+
+from jupyter_tpu.cloud.operations import finished, pauses
+from jupyter_tpu.cloud.reasons import call_error, operation_error
+from jupyter_tpu.errors import Reason, TPUError
+
+CAPACITY = (
+    'There is no more capacity in the zone "us-central1-c"; you can try in another zone where '
+    "Cloud TPU Nodes are offered (see https://cloud.google.com/tpu/docs/regions) "
+    "[EID: 0x9f48947a7d57c8d]"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "reason"),
+    [
+        (8, CAPACITY, Reason.NO_CAPACITY),
+        (
+            9,
+            "Insufficient reserved capacity. Contact customer support to increase your "
+            "reservation. [EID: 0x7adf6d58c08b0aa4]",
+            Reason.NO_CAPACITY,
+        ),
+        (
+            8,
+            "Quota limit 'TPUV6EPreemptiblePerProjectPerRegionForTPUAPI' has been exceeded. "
+            "Limit: 0 in region us-east5.",
+            Reason.QUOTA,
+        ),
+        (
+            8,
+            "Quota 'TPUV2sPreemptiblePodPerProjectPerZoneForTPUAPI' exhausted. Limit 32 in zone "
+            "europe-west4-a",
+            Reason.QUOTA,
+        ),
+        (
+            8,
+            "Quota exceeded for quota metric 'Read requests' and limit 'Read requests per minute'",
+            Reason.UNAVAILABLE,
+        ),
+        (
+            3,
+            "Cloud TPU received a bad request. update is not supported while in state PREEMPTED "
+            "[EID: 0x73013519f5b7feb2]",
+            Reason.CONFLICT,
+        ),
+        (
+            3,
+            "Cloud TPU received a bad request. the accelerator v4-128 was not found in zone "
+            "us-central2-b [EID: 0x945ef875d10e8e13]",
+            Reason.INVALID,
+        ),
+        (
+            3,
+            'CloudTpu received an invalid AcceleratorType, "v3-8" for zone "us-central1-c". Valid '
+            'values are "v2-8, ".',
+            Reason.INVALID,
+        ),
+        (7, "Location us-east1-d is not found or access is unauthorized.", Reason.PERMISSION),
+        (
+            7,
+            "Permission 'tpu.nodes.create' denied on 'projects/p/locations/z' (or it may not "
+            "exist).",
+            Reason.PERMISSION,
+        ),
+        (6, "Resource 'projects/p/locations/z/nodes/n' already exists", Reason.EXISTS),
+        (5, "Resource 'projects/p/locations/z/nodes/n' was not found", Reason.NOT_FOUND),
+        (
+            9,
+            "Your request to provision TPU Node has been denied. Please migrate to TPU VM "
+            "Architecture",
+            Reason.INVALID,
+        ),
+        (13, "Internal error. [EID: 0x1]", Reason.UNAVAILABLE),
+        (99, "Something new.", Reason.INTERNAL),
+    ],
+)
+def test_each_wording_has_its_reason_and_keeps_googles_sentence(code, message, reason):
+    error = operation_error(code, message)
+    assert error.reason is reason
+    assert "EID" not in error.message
+    assert error.message.endswith((".", ")"))
+    words = message.partition(" [EID")[0].removeprefix("Cloud TPU received a bad request. ")
+    assert words[1:].rstrip(".") in error.message
+
+
+def test_the_hint_for_a_switched_off_api_is_the_command_that_switches_it_on():
+    error = exceptions.Forbidden(
+        "Cloud TPU API has not been used in project 123 before or it is disabled. Enable it by "
+        "visiting https://console.developers.google.com/…"
+    )
+    problem = call_error(error, timeout=1, project="mine")
+    assert problem.reason is Reason.PERMISSION
+    assert "gcloud services enable tpu.googleapis.com --project mine" in problem.hint
+
+
+def test_the_hint_for_a_missing_quota_project_is_the_command_that_sets_it():
+    error = exceptions.Forbidden(
+        "Your application is authenticating by using local Application Default Credentials. The "
+        "tpu.googleapis.com API requires a quota project, which is not set by default."
+    )
+    problem = call_error(error, timeout=1, project="mine")
+    assert problem.reason is Reason.PERMISSION
+    assert "set-quota-project mine" in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (exceptions.TooManyRequests("Quota limit 'X' has been exceeded."), Reason.QUOTA),
+        (exceptions.ResourceExhausted("Quota limit 'X' has been exceeded."), Reason.QUOTA),
+        (exceptions.Conflict("Another operation."), Reason.CONFLICT),
+        (exceptions.Aborted("Another operation."), Reason.CONFLICT),
+        (exceptions.NotFound("Gone."), Reason.NOT_FOUND),
+        (exceptions.DeadlineExceeded("Deadline Exceeded"), Reason.TIMEOUT),
+        (exceptions.Unauthenticated("Request had invalid credentials."), Reason.NO_CREDENTIALS),
+        (exceptions.ServiceUnavailable("DNS resolution failed"), Reason.UNAVAILABLE),
+        (
+            exceptions.ServiceUnavailable(
+                "Getting metadata from plugin failed with error: ('invalid_grant: Token has been "
+                "expired or revoked.', {'error': 'invalid_grant'})"
+            ),
+            Reason.NO_CREDENTIALS,
+        ),
+        (
+            exceptions.ServiceUnavailable(
+                "Getting metadata from plugin failed with error: "
+                "HTTPSConnectionPool(host='oauth2.googleapis.com', port=443): Max retries exceeded"
+            ),
+            Reason.UNAVAILABLE,
+        ),
+        # A failed operation over async gRPC: no code but that in its errors.
+        (
+            exceptions.GoogleAPICallError(CAPACITY, errors=(Status(code=8, message=CAPACITY),)),
+            Reason.NO_CAPACITY,
+        ),
+    ],
+)
+def test_a_calls_error_has_the_same_reason_over_every_transport(error, reason):
+    assert call_error(error, timeout=1).reason is reason
+
+
+def test_a_refused_login_says_so_without_pythons_noise():
+    error = exceptions.ServiceUnavailable(
+        "Getting metadata from plugin failed with error: ('invalid_grant: Bad Request', {'a': 1})"
+    )
+    problem = call_error(error, timeout=1)
+    assert "gcloud auth application-default login" in problem.hint
+    assert "{" not in problem.message
+
+
+def test_the_emulators_silence_is_not_blamed_on_google():
+    problem = call_error(exceptions.ServiceUnavailable("refused"), timeout=1, emulated=True)
+    assert "emulator" in problem.message
+    assert "Google" not in str(problem)
+
+
+# ---- waiting for operations ---------------------------------------------------------------------
+
+
+def test_polling_is_quick_first_and_then_slower_up_to_a_bound():
+    schedule = pauses()
+    seconds = [next(schedule) for _ in range(30)]
+    assert seconds[0] <= 0.25
+    assert seconds == sorted(seconds)
+    assert max(seconds) == 5.0
+
+
+class Operations:
+    """Answers about one operation, in turn; the last one stays."""
+
+    def __init__(self, *answers: Operation | TPUError) -> None:
+        self.answers = list(answers)
+
+    async def __call__(self, name: str) -> Operation:
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, TPUError):
+            raise answer
+        return answer
+
+
+FAILED = Operation(name="o", done=True, error=Status(code=8, message=CAPACITY))
+
+
+@pytest.mark.asyncio
+async def test_a_failed_operation_raises_its_reason():
+    with pytest.raises(TPUError) as caught:
+        await finished(Operation(name="o"), Operations(FAILED), what="creating x")
+    assert caught.value.reason is Reason.NO_CAPACITY
+
+
+@pytest.mark.asyncio
+async def test_an_operation_that_was_done_at_once_is_not_asked_for():
+    await finished(Operation(name="o", done=True), Operations(FAILED), what="creating x")
+
+
+@pytest.mark.asyncio
+async def test_a_poll_that_fails_for_the_networks_sake_is_repeated():
+    flaky = Operations(TPUError("away", Reason.UNAVAILABLE), Operation(name="o", done=True))
+    await finished(Operation(name="o"), flaky, what="creating x")
+    refused = Operations(TPUError("no", Reason.PERMISSION))
+    with pytest.raises(TPUError) as caught:
+        await finished(Operation(name="o"), refused, what="creating x")
+    assert caught.value.reason is Reason.PERMISSION
+
+
+@pytest.mark.asyncio
+async def test_waiting_has_a_limit():
+    with pytest.raises(TPUError) as caught:
+        await finished(
+            Operation(name="o"), Operations(Operation(name="o")), what="creating x", limit=0.3
+        )
+    assert caught.value.reason is Reason.TIMEOUT

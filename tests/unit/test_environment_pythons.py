@@ -1,0 +1,73 @@
+"""Which Python an environment gets, and what is installed into it."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_tpu.environment import Spec
+from jupyter_tpu.environment.making import requirements
+from jupyter_tpu.environment.pythons import FETCHED, choose, missing
+from jupyter_tpu.errors import Reason, TPUError
+
+HOST = {"3.10.12": "/usr/bin/python3", "3.12.4": "/opt/12", "3.13.1": "/opt/13"}
+
+
+def chosen(wanted: str | None, *hosts: dict[str, str], made: str = "") -> str:
+    return choose(wanted, hosts, [made] * len(hosts), "default").said
+
+
+def test_the_newest_that_all_hosts_have_is_taken() -> None:
+    assert chosen(None, HOST) == "3.13"
+    assert chosen(None, HOST, {"3.12.9": "/x", "3.11.1": "/y"}) == "3.12"
+
+
+def test_one_that_jax_does_not_support_is_not_taken() -> None:
+    assert chosen(None, {"3.10.12": "/usr/bin/python3"}) == FETCHED
+    assert chosen(None, {"3.12.1": "/a", "3.99.0": "/b"}) == "3.12"
+
+
+def test_what_is_asked_for_is_found_by_minor_or_full_version() -> None:
+    assert choose("3.12", [HOST], [""], "default").path_in(HOST) == "/opt/12"
+    assert choose("3.12.4", [HOST], [""], "default").path_in(HOST) == "/opt/12"
+    assert choose("3.12.5", [HOST], [""], "default").path_in(HOST) == "3.12.5"
+
+
+def test_an_environment_that_is_there_keeps_its_python() -> None:
+    assert chosen(None, HOST, made="3.12.4") == "3.12"
+    with pytest.raises(TPUError, match=r"default has Python 3\.12\.4, not 3\.13") as error:
+        chosen("3.13", HOST, made="3.12.4")
+    assert error.value.reason is Reason.CONFLICT
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sentence"),
+    [
+        ("python3", "not a Python version"),
+        ("3.8", "JAX needs Python 3.11"),
+        ("2.7", "JAX needs Python 3.11"),
+        ("3.1;x", "not a"),
+        ("3.12\n", "not a"),
+    ],
+)
+def test_a_python_that_can_not_be_meant_is_refused(wanted: str, sentence: str) -> None:
+    with pytest.raises(TPUError, match=sentence):
+        chosen(wanted, HOST)
+
+
+def test_a_python_that_can_not_be_had_names_those_that_are_there() -> None:
+    error = missing("3.14", [HOST])
+    assert "3.10.12, 3.12.4, 3.13.1" in error.message
+    assert error.hint == "Choose 3.12.4 or 3.13.1."
+
+
+def test_real_hosts_get_jax_for_tpus_and_emulated_ones_the_plain_one() -> None:
+    spec = Spec(name="default", packages=("flax",), requirements="optax>=0.2\n")
+    assert requirements(spec, emulated=False).splitlines() == [
+        "jax[tpu]",
+        "ipykernel",
+        "pyzmq",
+        "ipywidgets",
+        "flax",
+        "optax>=0.2",
+    ]
+    assert requirements(spec, emulated=True).splitlines()[0] == "jax"

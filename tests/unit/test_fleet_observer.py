@@ -1,0 +1,169 @@
+"""One poll feeds everyone: how often Google is asked, whoever else asks."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from jupyter_tpu.cloud import Cloud
+from jupyter_tpu.cloud.models import Node, NodeList, NodeName
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet import observer as module
+from jupyter_tpu.fleet.observer import Observer
+
+NAME = NodeName("p", "us-west4-a", "my-tpu")
+
+
+class CountingCloud(Cloud):
+    """Answers from memory and counts: the number of calls is what these tests are about."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.answer: NodeList | TPUError = NodeList(nodes=(), unreachable=())
+
+    async def list_nodes(self, zone: str = "-") -> NodeList:
+        self.calls += 1
+        await asyncio.sleep(0)
+        if isinstance(self.answer, TPUError):
+            raise self.answer
+        return self.answer
+
+
+def node(state: str, zone: str = "us-west4-a") -> Node:
+    return Node(name=NodeName("p", zone, "my-tpu"), id="7", type="v4-8", state=state)
+
+
+class Setting:
+    def __init__(self) -> None:
+        self.cloud = CountingCloud()
+        self.needed = self.busy = False
+        self.looks = 0
+        self.observer = Observer(
+            self.cloud,
+            needed=lambda: self.needed,
+            busy=lambda: self.busy,
+            looked=self._looked,
+        )
+
+    def _looked(self) -> None:
+        self.looks += 1
+
+    async def __aenter__(self) -> Setting:
+        self._task = asyncio.create_task(self.observer.run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+
+    async def calls_within(self, seconds: float) -> int:
+        """How many calls are made in a stretch of time; its passing is the subject here."""
+        before = self.cloud.calls
+        await asyncio.sleep(seconds)
+        return self.cloud.calls - before
+
+
+@pytest.fixture(autouse=True)
+def _quicker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rhythm, forty times faster."""
+    monkeypatch.setattr(module, "QUICK", 0.05)
+    monkeypatch.setattr(module, "SLOW", 0.75)
+    monkeypatch.setattr(module, "FAILED", 0.25)
+    monkeypatch.setattr(module, "FRESH", 0.125)
+
+
+@pytest.mark.asyncio
+async def test_google_is_not_asked_before_anybody_asks() -> None:
+    async with Setting() as setting:
+        assert await setting.calls_within(0.3) == 0
+
+
+@pytest.mark.asyncio
+async def test_a_hundred_clients_that_poll_cost_what_one_costs() -> None:
+    async with Setting() as setting:
+        await asyncio.gather(*(setting.observer.recent() for _ in range(100)))
+        assert setting.cloud.calls == 1
+        for _ in range(100):
+            await setting.observer.recent()
+        assert setting.cloud.calls == 1
+
+
+@pytest.mark.asyncio
+async def test_who_asks_for_the_list_sees_what_was_done_elsewhere_a_moment_ago() -> None:
+    async with Setting() as setting:
+        await asyncio.gather(*(setting.observer.current() for _ in range(100)))
+        assert setting.cloud.calls == 1
+        setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
+        await asyncio.sleep(0.3)  # longer than FRESH, shorter than SLOW
+        assert setting.cloud.calls == 1
+        await asyncio.gather(*(setting.observer.current() for _ in range(100)))
+        assert len(setting.observer.nodes) == 1
+        assert setting.cloud.calls == 2
+
+
+@pytest.mark.asyncio
+async def test_who_asks_for_the_list_does_not_wait_long_for_a_slow_google(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 0.1)
+    async with Setting() as setting:
+        await setting.observer.current()
+        await asyncio.sleep(0.3)
+        never = asyncio.Event()
+        monkeypatch.setattr(setting.cloud, "list_nodes", never.wait)
+        await asyncio.wait_for(setting.observer.current(), 5)
+
+
+@pytest.mark.asyncio
+async def test_it_is_quick_while_something_changes_and_slow_when_nothing_does() -> None:
+    async with Setting() as setting:
+        setting.cloud.answer = NodeList(nodes=(node("CREATING"),), unreachable=())
+        await setting.observer.recent()
+        assert await setting.calls_within(0.5) >= 2
+        setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
+        await setting.observer.look_again()
+        await asyncio.sleep(0.4)  # after the change it stays quick for a moment
+        assert await setting.calls_within(0.6) <= 1
+
+
+@pytest.mark.asyncio
+async def test_it_pauses_when_nobody_is_interested_and_nothing_is_connected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "INTEREST", 0.2)
+    monkeypatch.setattr(module, "SLOW", 0.1)
+    async with Setting() as setting:
+        await setting.observer.recent()
+        await asyncio.sleep(0.5)
+        assert await setting.calls_within(0.4) == 0
+        setting.needed = True
+        setting.observer.nudge()
+        assert await setting.calls_within(0.5) >= 1
+
+
+@pytest.mark.asyncio
+async def test_not_being_able_to_ask_makes_no_tpu_vanish() -> None:
+    async with Setting() as setting:
+        setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
+        await setting.observer.look_again()
+        setting.cloud.answer = TPUError("No.", Reason.NO_CREDENTIALS, "Log in.")
+        await setting.observer.look_again()
+        assert NAME in setting.observer.nodes
+        assert not setting.observer.complete("us-west4-a")
+        assert setting.observer.problem is not None
+        assert setting.observer.problem.reason is Reason.NO_CREDENTIALS
+
+
+@pytest.mark.asyncio
+async def test_tpus_of_a_zone_that_does_not_answer_stay_as_they_were() -> None:
+    async with Setting() as setting:
+        there = (node("READY"), node("READY", "us-east5-a"))
+        setting.cloud.answer = NodeList(nodes=there, unreachable=())
+        await setting.observer.look_again()
+        setting.cloud.answer = NodeList(nodes=(), unreachable=("us-west4-a",))
+        await setting.observer.look_again()
+        assert list(setting.observer.nodes) == [NAME]
+        assert not setting.observer.complete("us-west4-a")
+        assert setting.observer.complete("us-east5-a")
+        assert setting.observer.problem is not None
+        assert "us-west4-a did not answer" in setting.observer.problem.message

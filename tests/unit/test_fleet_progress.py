@@ -1,0 +1,101 @@
+"""What faces see of an operation: steps, progress, log, and no more events than needed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from jupyter_tpu.environment import StepPlan
+from jupyter_tpu.fleet.changes import Changes
+from jupyter_tpu.fleet.models import Change, Operation
+from jupyter_tpu.fleet.progress import LOG_LINES, Progress
+
+STEPS = [StepPlan("a", "First", 1), StepPlan("b", "Second", 3)]
+
+
+def made(measured: bool = True) -> Progress:
+    progress = Progress(Operation(id="1", kind="connect", tpu="t"), lambda: None)
+    progress.plan(STEPS, hosts=2, measured=measured)
+    return progress
+
+
+def test_progress_is_the_weighted_sum_of_the_steps_and_never_goes_back() -> None:
+    progress = made()
+    progress.begin("a")
+    progress.done("a")
+    assert progress.operation.progress == 0.25
+    progress.begin("b")
+    progress.part("b", 0.5)
+    progress.part("b", 0.2)
+    assert progress.operation.progress == 0.625
+    assert progress.operation.message == "Second"
+
+
+def test_progress_that_nobody_knows_is_not_invented() -> None:
+    progress = made(measured=False)
+    progress.begin("a")
+    progress.done("a")
+    assert progress.operation.progress is None
+
+
+def test_the_step_that_runs_is_the_one_that_failed() -> None:
+    progress = made()
+    progress.begin("a")
+    progress.host_done("a")
+    progress.fail()
+    assert [step.state for step in progress.operation.steps] == ["failed", "waiting"]
+    assert (progress.operation.steps[0].hosts_done, progress.operation.steps[0].hosts) == (1, 2)
+
+
+def test_the_log_keeps_its_last_lines_without_control_characters() -> None:
+    progress = made()
+    for number in range(LOG_LINES + 10):
+        progress.log(f"line {number}\x1b[31m\r\n")
+    assert len(progress.operation.log) == LOG_LINES
+    assert progress.operation.log[-1] == f"line {LOG_LINES + 9}[31m"
+
+
+@pytest.mark.asyncio
+async def test_a_thousand_log_lines_make_few_events_and_the_last_is_told() -> None:
+    operation = Operation(id="1", kind="connect", tpu="t")
+    told: list[int] = []
+    changes = Changes(
+        lambda what, id: Change(what="operation", id=id, operation=operation), interval=0.02
+    )
+    complete = asyncio.Event()
+
+    def tell(change: Change) -> None:
+        told.append(len(operation.log))
+        if told[-1] == 1000:
+            complete.set()
+
+    changes.subscribe(tell)
+    for number in range(1000):
+        operation.log.append(str(number))
+        changes.touch("operation", "1")
+        if number % 100 == 0:
+            await asyncio.sleep(0)
+    await asyncio.wait_for(complete.wait(), 5)
+    assert len(told) < 20
+
+
+@pytest.mark.asyncio
+async def test_what_did_not_change_is_not_told_and_what_is_gone_is_told_once() -> None:
+    there = True
+    told: list[bool] = []
+    changes = Changes(lambda what, id: Change(what="tpu", id=id, gone=not there), interval=60)
+    unsubscribe = changes.subscribe(lambda change: told.append(change.gone))
+    for _ in range(3):
+        changes.touch("tpu", "z/a")
+        changes.flush()
+    there = False
+    for _ in range(3):
+        changes.touch("tpu", "z/a")
+        changes.flush()
+    assert told == [False, True]
+    unsubscribe()
+    there = True
+    changes.touch("tpu", "z/a")
+    changes.flush()
+    assert told == [False, True]

@@ -1,0 +1,201 @@
+"""Desired state survives, belongs to one cloud, and is readable by its owner only."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from jupyter_tpu.cloud.models import NodeName
+from jupyter_tpu.errors import TPUError
+from jupyter_tpu.fleet.models import ConnectTPU, Environment, Operation
+from jupyter_tpu.fleet.operations import Operations
+from jupyter_tpu.fleet.owner import Owner
+from jupyter_tpu.fleet.store import (
+    KEEP_AT_MOST,
+    EnvironmentRecord,
+    OperationRecord,
+    Store,
+)
+
+NAME = NodeName("p", "us-west4-a", "my-tpu")
+
+
+def record(name: str = "default") -> EnvironmentRecord:
+    return EnvironmentRecord(
+        node_id="7",
+        wanted=ConnectTPU(environment=name, packages=["flax"]),
+        environment=Environment(name=name, tpu="my-tpu", zone="us-west4-a", state="ready"),
+    )
+
+
+def operation(id: str, kind: str = "connect", **fields: object) -> Operation:
+    now = datetime.now(timezone.utc).isoformat()
+    return Operation(id=id, kind=kind, tpu="my-tpu", zone="us-west4-a", created=now, **fields)
+
+
+def test_what_was_written_is_read_by_the_next_process(tmp_path: Path) -> None:
+    first = Store(tmp_path / "fleet.sqlite", "google")
+    first.set_connected(NAME, "7")
+    first.save_environment(NAME, record())
+    first.close()
+    second = Store(tmp_path / "fleet.sqlite", "google")
+    assert second.connected() == {NAME: "7"}
+    assert second.environments() == {NAME: {"default": record()}}
+
+
+def test_an_emulator_sees_nothing_of_googles_tpus(tmp_path: Path) -> None:
+    google = Store(tmp_path / "fleet.sqlite", "google")
+    google.set_connected(NAME, "7")
+    emulator = Store(tmp_path / "fleet.sqlite", "emulator:1")
+    assert emulator.connected() == {}
+    emulator.forget(NAME)
+    assert google.connected() == {NAME: "7"}
+
+
+def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+    store = Store(tmp_path / "fleet.sqlite", "google")
+    store.set_connected(NAME, "7")
+    for path in tmp_path.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+
+
+def test_forgetting_a_tpu_drops_all_of_it_and_nothing_else(tmp_path: Path) -> None:
+    store = Store(tmp_path / "fleet.sqlite", "google")
+    other = NodeName("p", "us-west4-a", "other")
+    for name in (NAME, other):
+        store.set_connected(name, "7")
+        store.save_environment(name, record())
+    store.forget(NAME)
+    assert list(store.connected()) == list(store.environments()) == [other]
+
+
+def test_writes_of_another_process_are_noticed(tmp_path: Path) -> None:
+    store, other = (Store(tmp_path / "fleet.sqlite", "google") for _ in range(2))
+    store.set_connected(NAME, "7")
+    assert not store.changed_elsewhere()
+    other.drop_connected(NAME)
+    assert store.changed_elsewhere()
+    assert not store.changed_elsewhere()
+
+
+def test_only_lately_ended_operations_are_kept(tmp_path: Path) -> None:
+    store = Store(tmp_path / "fleet.sqlite", "google")
+    now = datetime.now(timezone.utc)
+    for number in range(KEEP_AT_MOST + 5):
+        ended = (now - timedelta(minutes=number)).isoformat()
+        done = operation(f"new-{number}", state="done", ended=ended)
+        store.save_operation(OperationRecord(operation=done, project="p", owner="x"))
+    long_ago = (now - timedelta(days=9)).isoformat()
+    old = operation("old", state="failed", ended=long_ago)
+    store.save_operation(OperationRecord(operation=old, project="p", owner="x"))
+    running = operation("running")
+    store.save_operation(OperationRecord(operation=running, project="p", owner="x"))
+    store.prune()
+    kept = {record.operation.id for record in store.operations()}
+    assert {"running", "new-0"} <= kept
+    assert "old" not in kept
+    assert len(kept) == KEEP_AT_MOST + 1
+
+
+def test_a_row_that_can_not_be_read_is_left_out_and_takes_nothing_along(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Store(tmp_path / "fleet.sqlite", "google")
+    for name in ("default", "other"):
+        store.save_environment(NAME, record(name))
+    for id in ("1", "2"):
+        store.save_operation(OperationRecord(operation=operation(id), project="p", owner="o"))
+    with sqlite3.connect(tmp_path / "fleet.sqlite") as file:
+        file.execute("UPDATE environments SET record = '{}' WHERE name = 'other'")
+        file.execute("UPDATE operations SET record = 'x' WHERE id = '1'")
+        file.execute("INSERT INTO tunnels VALUES ('3', 'google', 'o', '{}')")
+    assert list(store.environments()[NAME]) == ["default"]
+    assert [read.operation.id for read in store.operations()] == ["2"]
+    assert store.tunnels() == []
+    assert len(caplog.messages) == 3
+
+
+def test_a_damaged_file_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "fleet.sqlite").write_bytes(b"this is no database, but it is long enough" * 30)
+    with pytest.raises(TPUError, match="Move it away"):
+        Store(tmp_path / "fleet.sqlite", "google")
+
+
+def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.sqlite"
+    Store(path, "google").close()
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+    with pytest.raises(TPUError, match="newer jupyter-tpu"):
+        Store(path, "google")
+
+
+def test_a_living_process_is_told_from_a_dead_one(tmp_path: Path) -> None:
+    mine, other = Owner(tmp_path / "owners"), Owner(tmp_path / "owners")
+    assert mine.alive(mine.id)
+    assert mine.alive(other.id)
+    other.close()
+    assert not mine.alive(other.id)
+    assert not mine.alive("never-was")
+
+
+def load(store: Store, owner: Owner, *, resume: bool) -> tuple[Operations, list[str]]:
+    operations = Operations(store, owner, changed=lambda *_: None, ended=lambda _: None)
+    return operations, [r.operation.id for r in operations.load(resume=resume)]
+
+
+def test_what_killed_processes_left_is_cleared_away_and_living_ones_are_not(
+    tmp_path: Path,
+) -> None:
+    living, recent, old = Owner(tmp_path), tmp_path / "b.lock", tmp_path / "c.lock"
+    recent.touch()
+    old.touch()
+    for path in (old, tmp_path / f"{living.id}.lock"):
+        os.utime(path, (0, 0))
+    other = Owner(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted(
+        [recent, tmp_path / f"{living.id}.lock", tmp_path / f"{other.id}.lock"]
+    )
+    other.close()
+    living.close()
+
+
+def test_operations_of_a_dead_process_are_resumed_or_said_to_be_interrupted(
+    tmp_path: Path,
+) -> None:
+    store = Store(tmp_path / "fleet.sqlite", "google")
+    alive = Owner(tmp_path / "owners")
+    for id, kind, owner in (
+        ("a", "connect", "dead"),
+        ("b", "create", "dead"),
+        ("c", "stop", "dead"),
+        ("d", "connect", alive.id),
+    ):
+        store.save_operation(
+            OperationRecord(operation=operation(id, kind), project="p", owner=owner)
+        )
+    operations, resumed = load(store, Owner(tmp_path / "owners"), resume=True)
+    assert sorted(resumed) == ["a", "b"]
+    stopped = operations.get("c")
+    assert stopped.state == "failed"
+    assert stopped.problem is not None
+    assert stopped.problem.reason == "INTERRUPTED"
+    assert stopped.problem.hint == "If the TPU stays READY, stop it again."
+    assert operations.get("d").state == "running"
+
+
+def test_a_command_beside_no_server_leaves_resuming_to_the_next_server(tmp_path: Path) -> None:
+    store = Store(tmp_path / "fleet.sqlite", "google")
+    store.save_operation(OperationRecord(operation=operation("a"), project="p", owner="dead"))
+    operations, resumed = load(store, Owner(tmp_path / "owners"), resume=False)
+    assert resumed == []
+    problem = operations.get("a").problem
+    assert problem is not None
+    assert problem.hint == "Connect again: it goes on where it was."
+    _, resumed = load(store, Owner(tmp_path / "owners"), resume=True)
+    assert resumed == ["a"]

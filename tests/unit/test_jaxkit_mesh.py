@@ -1,0 +1,201 @@
+"""Meshes and batches: even splits, uneven ones refused with the nearest sizes, nothing lost."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import jaxkit_here  # noqa: F401
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.sharding import AxisType, PartitionSpec
+
+from jupyter_tpu import jaxkit
+from jupyter_tpu.errors import TPUError
+
+
+def mesh_of(**axes: int) -> jax.sharding.Mesh:
+    return jaxkit.make_mesh(axes)
+
+
+def test_a_mesh_takes_all_devices_and_its_axes_are_automatic() -> None:
+    mesh = jaxkit.make_mesh("data")
+    assert dict(mesh.shape) == {"data": 8}
+    assert set(mesh.axis_types) == {AxisType.Auto}
+    assert dict(jaxkit.make_mesh({"data": -1, "model": 2}).shape) == {"data": 4, "model": 2}
+    assert dict(jaxkit.make_mesh({"data": 2}, 2).shape) == {"data": 2}
+    assert dict(jaxkit.make_mesh(["data"], jax.devices()[4:]).shape) == {"data": 4}
+    explicit = jaxkit.make_mesh("data", explicit=True)
+    assert set(explicit.axis_types) == {AxisType.Explicit}
+
+
+@pytest.mark.parametrize(
+    ("axes", "says"),
+    [
+        ({"data": 3}, "does not divide 8 devices. The sizes have to multiply to 8"),
+        ({"data": 3, "model": -1}, "does not divide 8 devices"),
+        ({"data": -1, "model": -1}, "Only one"),
+        ({"data": 0}, "positive whole number"),
+        ({"data": 1.5}, "positive whole number"),
+        ({"data": True}, "positive whole number"),
+        ({}, "names with sizes"),
+        (["a", "b"], "names with sizes"),
+    ],
+)
+def test_axes_that_do_not_divide_are_refused(axes, says: str) -> None:
+    with pytest.raises(TPUError) as caught:
+        jaxkit.make_mesh(axes)
+    assert says in str(caught.value)
+
+
+def test_more_devices_than_there_are_is_said_with_how_to_simulate_them() -> None:
+    with pytest.raises(TPUError, match=r"8 devices here, not 9.*JAX_NUM_CPU_DEVICES"):
+        jaxkit.make_mesh("data", 9)
+
+
+def test_replicating_puts_all_of_it_everywhere() -> None:
+    tree = jaxkit.replicate({"w": np.ones((3, 5))}, mesh_of(data=4, model=2))
+    assert tree["w"].is_fully_replicated
+    assert len(tree["w"].devices()) == 8
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=st.integers(1, 40), uneven=st.sampled_from(["error", "drop", "pad"]))
+def test_every_row_of_a_batch_is_where_it_should_be_or_said_to_be_missing(rows, uneven) -> None:
+    mesh = mesh_of(data=4, model=2)
+    batch = {"x": np.arange(rows * 3, dtype=np.float32).reshape(rows, 3), "y": np.arange(rows)}
+    if uneven == "error" and rows % 4:
+        lower = rows // 4 * 4
+        with pytest.raises(TPUError) as caught:
+            jaxkit.shard_batch(batch, mesh)
+        assert str(lower + 4) in caught.value.hint
+        assert not lower or str(lower) in caught.value.hint
+        return
+    if uneven == "drop" and rows < 4:
+        with pytest.raises(TPUError, match="Nothing would be left"):
+            jaxkit.shard_batch(batch, mesh, uneven="drop")
+        return
+    placed = jaxkit.shard_batch(batch, mesh, uneven=uneven)
+    if uneven == "pad":
+        placed, mask = placed
+        assert np.asarray(mask).sum() == rows
+        assert np.asarray(mask)[:rows].all()
+        kept = rows
+        assert not np.asarray(placed["x"])[rows:].any()
+    else:
+        kept = rows - rows % 4
+    assert placed["x"].shape[0] % 4 == 0
+    assert placed["x"].sharding.spec == PartitionSpec(("data",))
+    assert (np.asarray(placed["x"])[:kept] == batch["x"][:kept]).all()
+    assert (np.asarray(placed["y"])[:kept] == batch["y"][:kept]).all()
+
+
+def test_a_batch_goes_over_one_axis_or_several() -> None:
+    mesh = mesh_of(data=4, model=2)
+    both = jaxkit.shard_batch(np.ones((8, 2)), mesh, ("data", "model"))
+    assert {shard.data.shape for shard in both.addressable_shards} == {(1, 2)}
+    one = jaxkit.shard_batch(np.ones((8, 2)), mesh, "model")
+    assert {shard.data.shape for shard in one.addressable_shards} == {(4, 2)}
+
+
+@pytest.mark.parametrize(
+    ("batch", "axis", "says"),
+    [
+        ({"x": np.ones((8, 2)), "y": np.ones(7)}, None, "x has 8, y has 7"),
+        ({"x": np.float32(3)}, None, "x has no rows"),
+        ({}, None, "no arrays"),
+        (np.ones(8), "rows", "no axis 'rows'. Its axes are data, model"),
+        (np.ones(8), (), "No axis"),
+    ],
+)
+def test_batches_without_rows_and_unknown_axes_are_refused(batch, axis, says: str) -> None:
+    with pytest.raises(TPUError) as caught:
+        jaxkit.shard_batch(batch, mesh_of(data=4, model=2), axis)
+    assert says in str(caught.value)
+
+
+def test_prefetching_keeps_the_order_and_runs_ahead_by_so_many() -> None:
+    mesh = mesh_of(data=8)
+    taken: list[int] = []
+
+    def source():
+        for number in range(5):
+            taken.append(number)
+            yield np.full((8, 2), number)
+
+    batches = jaxkit.prefetch(source(), mesh, ahead=2)
+    first = next(batches)
+    assert taken == [0, 1]
+    assert len(first.devices()) == 8
+    rest = [int(batch[0, 0]) for batch in batches]
+    assert [int(first[0, 0]), *rest] == [0, 1, 2, 3, 4]
+
+
+def test_an_iterator_that_fails_fails_at_its_place() -> None:
+    def source():
+        yield np.ones(8)
+        yield np.ones(8)
+        raise OSError("the disk is gone")
+
+    batches = jaxkit.prefetch(source(), mesh_of(data=8), ahead=3)
+    assert next(batches).shape == (8,)
+    assert next(batches).shape == (8,)
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(batches)
+
+
+def test_prefetching_places_as_it_is_told() -> None:
+    device = jax.devices()[5]
+    (batch,) = jaxkit.prefetch([np.ones(3)], jax.sharding.SingleDeviceSharding(device))
+    assert batch.devices() == {device}
+    with pytest.raises(TPUError, match="at least 1"):
+        jaxkit.prefetch([], mesh_of(data=8), ahead=0)
+
+
+@given(processes=st.integers(1, 64), share=st.integers(0, 100))
+def test_the_hosts_shares_make_up_the_batch(processes: int, share: int) -> None:
+    rows = processes * share
+    slices = [jaxkit.host_slice(rows, process, processes) for process in range(processes)]
+    assert [row for part in slices for row in range(rows)[part]] == list(range(rows))
+
+
+def test_shares_that_do_not_divide_and_hosts_that_are_not_there_are_refused() -> None:
+    with pytest.raises(TPUError, match="The nearest sizes are 8 and 12"):
+        jaxkit.host_slice(10, 0, 4)
+    with pytest.raises(TPUError, match="no process 4 of 4"):
+        jaxkit.host_slice(8, 4, 4)
+
+
+def test_joining_the_hosts_of_one_process_is_sharding_its_batch() -> None:
+    joined = jaxkit.join_hosts({"x": np.arange(16).reshape(8, 2)}, mesh_of(data=8))
+    assert joined["x"].shape == (8, 2)
+    assert {shard.data.shape for shard in joined["x"].addressable_shards} == {(1, 2)}
+    with pytest.raises(TPUError, match="multiple of 8"):
+        jaxkit.join_hosts(np.ones(9), mesh_of(data=8))
+
+
+def test_a_mean_with_the_padding_masked_is_the_mean_without() -> None:
+    rows = np.arange(10, dtype=np.float32)
+    placed, mask = jaxkit.shard_batch(rows, mesh_of(data=8), uneven="pad")
+    mean = jax.jit(lambda x, m: jnp.where(m, x, 0).sum() / m.sum())(placed, mask)
+    assert float(mean) == pytest.approx(rows.mean())
+
+
+def test_precision_goes_by_name_and_the_old_way_is_explained() -> None:
+    def precision_of(name) -> str:
+        with jaxkit.matmul_precision(name):
+            jaxpr = jax.make_jaxpr(lambda a: a @ a)(jnp.ones((2, 2)))
+        return jaxpr.eqns[0].params["precision"][0].name
+
+    assert precision_of("highest") == precision_of("float32") == "HIGHEST"
+    assert precision_of(jax.lax.Precision.HIGH) == "HIGH"
+    assert precision_of("bfloat16") == precision_of("default") == "DEFAULT"
+    with pytest.raises(TPUError, match="no precision 'best'"):
+        jaxkit.matmul_precision("best")
+    before = jax.config.jax_default_matmul_precision
+    try:
+        assert jaxkit.set_matmul_precision("float32") == "highest"
+        assert jax.config.jax_default_matmul_precision == "highest"
+    finally:
+        jax.config.update("jax_default_matmul_precision", before)

@@ -1,0 +1,109 @@
+"""Tiles: what the TPU's own compiler said of thousands of arrays, and sums that must add up."""
+
+from __future__ import annotations
+
+import json
+import re
+from math import prod
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_tpu import jaxkit
+from jupyter_tpu.errors import TPUError
+from jupyter_tpu.jaxkit.shapes import BITS
+from jupyter_tpu.jaxkit.tiles import GENERATIONS
+
+VECTORS = json.loads(Path(__file__).with_name("jaxkit_layouts.json").read_text())
+CASES = [(name, group) for group in VECTORS["layouts"] for name in group["of"]]
+
+shapes = st.lists(
+    st.one_of(st.integers(0, 40), st.sampled_from([96, 127, 128, 129, 1000, 4096])), max_size=4
+)
+dtypes = st.sampled_from(sorted(set(BITS) - {"complex128"}))
+generations = st.sampled_from(GENERATIONS)
+
+
+@pytest.mark.parametrize(("name", "group"), CASES, ids=[name for name, _ in CASES])
+def test_layouts_and_bytes_are_the_compilers(name: str, group: dict) -> None:
+    generation, dtype = name.split("/")
+    rows = [jaxkit.tiling(shape, dtype, generation) for shape in VECTORS["shapes"]]
+    assert [row.layout for row in rows] == group["layouts"]
+    assert sum(row.padded_bytes for row in rows) == group["bytes"]
+
+
+def test_the_vectors_cover_every_generation_and_width() -> None:
+    names = {name for name, _ in CASES}
+    for generation in GENERATIONS:
+        for dtype in ("float32", "bfloat16", "int8", "int4", "bool", "float8_e4m3fn"):
+            assert f"{generation}/{dtype}" in names
+
+
+@given(shape=shapes, dtype=dtypes, generation=generations)
+def test_padding_never_loses_and_the_full_shape_wastes_nothing(shape, dtype, generation) -> None:
+    row = jaxkit.tiling(shape, dtype, generation)
+    assert row.padded_bytes >= row.bytes
+    assert row.waste == row.padded_bytes - row.bytes
+    assert row.padded_bytes == jaxkit.padded_bytes(shape, dtype, generation)
+    assert all(full >= size for full, size in zip(row.full_shape, shape, strict=True))
+    unpacked = BITS[dtype] < 8 and generation in ("v2", "v3")  # 4 bits take 8 there, always
+    if shape and prod(shape) and not unpacked and dtype not in ("int2", "uint2"):
+        full = jaxkit.tiling(row.full_shape, dtype, generation)
+        assert full.padded_bytes == row.padded_bytes
+        assert full.waste == 0
+
+
+@given(shape=shapes, dtype=dtypes)
+def test_the_layout_names_every_dimension_once(shape, dtype) -> None:
+    layout = jaxkit.tiling(shape, dtype, "v6e").layout
+    order = re.match(r"\{([\d,]*)", layout)[1]
+    assert sorted(int(axis) for axis in order.split(",") if axis) == list(range(len(shape)))
+
+
+def test_a_row_of_three_takes_four_rows_and_a_column_of_one_is_turned() -> None:
+    assert jaxkit.tiling((3, 1000), "float32").layout == "{1,0:T(4,128)}"
+    assert jaxkit.tiling((1000, 1), "float32").layout == "{0,1:T(1,128)}"
+    assert jaxkit.padded_bytes((1000, 1), "float32", "v5e") == 4096
+    assert jaxkit.padded_bytes((1000, 1), "float32", "v3") == 8192
+
+
+def test_a_table_shows_the_worst_first_and_adds_up() -> None:
+    table = jaxkit.tiling_table(
+        {"small": (3,), "deep": {"w": ((1000, 100), "bfloat16")}, "list": [(8, 128)]}, "v5e"
+    )
+    assert [row.name for row in table.arrays] == ["deep/w", "small", "list/0"]
+    assert table.padded_bytes == sum(row.padded_bytes for row in table.arrays)
+    text = str(table)
+    assert "deep/w" in text
+    assert "1024×104" in text  # turned: the thousand along the lanes
+    html = table._repr_html_()
+    assert html.count("<tr>") == 4
+
+
+def test_names_in_html_are_escaped() -> None:
+    assert "<script>" not in jaxkit.tiling_table({"<script>": (3,)})._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "generation", "says"),
+    [
+        ((-1,), "float32", "v5e", "not -1"),
+        ((1 << 60,), "float32", "v5e", "2**53"),
+        ((True,), "float32", "v5e", "whole number"),
+        ((1.0,), "float32", "v5e", "whole number"),
+        ((3,), "float33", "v5e", "no dtype 'float33'"),
+        ((3,), None, "v5e", "no dtype"),
+        ((3,), "float32", "v9", "no TPU generation 'v9'"),
+        ("3x4", "float32", "v5e", "list of whole numbers"),
+    ],
+)
+def test_bad_shapes_dtypes_and_generations_are_refused(shape, dtype, generation, says) -> None:
+    with pytest.raises(TPUError) as caught:
+        jaxkit.padded_bytes(shape, dtype, generation)
+    assert says in str(caught.value)
+
+
+def test_a_shape_of_terabytes_is_only_arithmetic() -> None:
+    assert jaxkit.padded_bytes((1 << 20, 1 << 20), "float32", "v5p") == 1 << 42

@@ -1,0 +1,129 @@
+"""Kernelspecs as Jupyter sees them."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from jupyter_client.kernelspec import KernelSpecManager
+
+from jupyter_tpu.kernels import KernelSpecs, TPUProvisioner
+
+WHERE = {"project": "p", "zone": "us-central1-a", "tpu": "my-tpu"}
+REST = {
+    "worker": 0,
+    "environment": "default",
+    "python_version": "3.12.4",
+    "host_python": "/home/me/env/bin/python",
+    "emulator": None,
+    "emulated": False,
+    "variables": {},
+}
+
+
+@pytest.fixture
+def specs(tmp_path) -> KernelSpecs:
+    return KernelSpecs(tmp_path / "data" / "kernels")
+
+
+@pytest.fixture
+def jupyter(specs) -> KernelSpecManager:
+    return KernelSpecManager(kernel_dirs=[str(specs.folder)], ensure_native_kernel=False)
+
+
+def test_a_registered_environment_is_a_kernelspec_of_jupyter(specs, jupyter):
+    name, display_name = specs.register(**WHERE, **REST)
+    assert (name, display_name) == ("tpu-us-central1-a-my-tpu-default", "Python 3.12 · my-tpu")
+    spec = jupyter.get_kernel_spec(name)
+    assert spec.display_name == display_name
+    assert spec.language == "python"
+    assert spec.interrupt_mode == "signal"
+    assert spec.metadata["debugger"] is True
+    provisioner = spec.metadata["kernel_provisioner"]
+    assert provisioner["provisioner_name"] == "jupyter-tpu"
+    assert set(provisioner["config"]) <= set(TPUProvisioner.class_trait_names())
+    resources = jupyter.get_all_specs()[name]["resource_dir"]
+    for logo in ("logo-svg.svg", "logo-32x32.png", "logo-64x64.png"):
+        assert (specs.folder / name / logo).stat().st_size > 0, resources
+
+
+def test_variables_reach_the_kernel_through_jupyter_and_through_the_launcher(specs, jupyter):
+    name, _ = specs.register(**WHERE, **{**REST, "variables": {"TPU_PROCESS_BOUNDS": "1,1,1"}})
+    spec = jupyter.get_kernel_spec(name)
+    assert spec.env == {"TPU_PROCESS_BOUNDS": "1,1,1"}
+    assert spec.argv[-2:] == ["--variable", "TPU_PROCESS_BOUNDS=1,1,1"]
+
+
+def test_its_command_is_a_complete_launcher_for_clients_without_provisioners(specs, jupyter):
+    name, _ = specs.register(**WHERE, **{**REST, "worker": 3, "emulator": "/state.json"})
+    argv = jupyter.get_kernel_spec(name).argv
+    assert argv[:5] == [
+        sys.executable,
+        "-m",
+        "jupyter_tpu.kernels.launch",
+        "-f",
+        "{connection_file}",
+    ]
+    options = dict(zip(argv[5::2], argv[6::2], strict=True))
+    assert options == {
+        "--project": "p",
+        "--zone": "us-central1-a",
+        "--tpu": "my-tpu",
+        "--worker": "3",
+        "--environment": "default",
+        "--host-python": "/home/me/env/bin/python",
+        "--emulator": "/state.json",
+    }
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"environment": "torch"}, "Python 3.12 · my-tpu · torch"),
+        ({"emulated": True}, "Python 3.12 · my-tpu (emulated)"),
+        ({"worker": 2, "environment": "x"}, "Python 3.12 · my-tpu · host 2 · x"),
+    ],
+)
+def test_the_display_name_says_what_is_not_usual(specs, changed, expected):
+    assert specs.register(**WHERE, **{**REST, **changed})[1] == expected
+
+
+def test_registering_again_renews_and_leaves_one(specs, jupyter):
+    specs.register(**WHERE, **REST)
+    name, _ = specs.register(**WHERE, **{**REST, "python_version": "3.13.1"})
+    assert [spec.name for spec in specs.list()] == [name]
+    assert jupyter.get_kernel_spec(name).display_name == "Python 3.13 · my-tpu"
+    assert [path.name for path in specs.folder.parent.iterdir()] == ["kernels"]
+
+
+def test_tpus_of_the_same_name_elsewhere_get_kernelspecs_of_their_own(specs):
+    ours, _ = specs.register(**WHERE, **REST)
+    theirs, _ = specs.register(**{**WHERE, "project": "other"}, **REST)
+    emulated, _ = specs.register(**WHERE, **{**REST, "emulator": "/state.json", "emulated": True})
+    assert len({ours, theirs, emulated}) == 3
+    assert specs.register(**{**WHERE, "project": "other"}, **REST)[0] == theirs
+
+
+def test_unregistering_removes_what_was_meant_and_nothing_else(specs):
+    default, _ = specs.register(**WHERE, **REST)
+    torch, _ = specs.register(**WHERE, **{**REST, "environment": "torch"})
+    other, _ = specs.register(**{**WHERE, "tpu": "other"}, **REST)
+    foreign = specs.folder / "python3"
+    foreign.mkdir()
+    (foreign / "kernel.json").write_text(json.dumps({"argv": [], "display_name": "Python"}))
+    (specs.folder / "broken").mkdir()
+    (specs.folder / "broken" / "kernel.json").write_text("{")
+    specs.unregister(**WHERE, environment="torch")
+    assert [spec.name for spec in specs.list()] == sorted([default, other])
+    specs.unregister(**WHERE)
+    specs.unregister(**WHERE)
+    assert sorted(path.name for path in specs.folder.iterdir()) == sorted(
+        [other, "python3", "broken"]
+    )
+    assert torch not in {spec.name for spec in specs.list()}
+
+
+def test_listing_without_a_folder_finds_none(specs):
+    assert specs.list() == []
+    specs.unregister(**WHERE)

@@ -1,0 +1,196 @@
+"""The state machine by itself: no clock, no socket; a virtual driver does what the actions say."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_tpu.links.life import LONGEST_DELAY, Action, Do, Event, LinkLife, LinkState
+
+
+def doing(actions: list[Action]) -> list[Do]:
+    return [action.do for action in actions]
+
+
+def life_that(*events: Event, jitter: float = 0.0) -> LinkLife:
+    life = LinkLife(lambda: jitter)
+    for event in events:
+        life.on(event)
+    return life
+
+
+class Driver:
+    """What `Link` does, without a network: keeps count of what is under way."""
+
+    def __init__(self, jitter: float) -> None:
+        self.life = LinkLife(lambda: jitter)
+        self.wanted = False
+        self.attempt = False
+        self.connection = False
+        self.timer = False
+        self.probe = False
+        self.reported = LinkState.DOWN
+
+    def on(self, event: Event) -> None:
+        """An event that can happen now; what it ends is over before the machine hears of it."""
+        if event is Event.WANTED:
+            self.wanted = True
+        elif event is Event.UNWANTED:
+            self.wanted = False
+        elif event in (Event.CONNECTED, Event.FAILED, Event.REFUSED):
+            self.attempt = False
+            self.connection = event is Event.CONNECTED
+        elif event is Event.LOST:
+            self.connection = False
+        elif event is Event.TIMER:
+            self.timer = False
+        if event in (Event.HEARD, Event.LOST):
+            self.probe = False
+        for action in self.life.on(event):
+            self.do(action)
+
+    def do(self, action: Action) -> None:
+        if action.do is Do.CONNECT:
+            assert not self.attempt, "a second attempt beside the first"
+            assert not self.connection, "an attempt beside a connection"
+            self.attempt = True
+        elif action.do is Do.DISCONNECT:
+            self.attempt = self.connection = self.probe = False
+        elif action.do is Do.SCHEDULE:
+            assert 0 < action.delay <= LONGEST_DELAY
+            self.timer = True
+        elif action.do is Do.UNSCHEDULE:
+            self.timer = False
+        elif action.do is Do.PROBE:
+            assert self.connection
+            self.probe = True
+        elif action.do is Do.REPORT:
+            self.reported = self.life.state
+
+    def possible(self) -> list[Event]:
+        events = [Event.WANTED, Event.UNWANTED, Event.WOKE, Event.MOVED]
+        if self.attempt:
+            events += [Event.CONNECTED, Event.FAILED, Event.REFUSED]
+        if self.connection:
+            events += [Event.LOST, Event.SILENCE, Event.HEARD]
+        if self.timer:
+            events.append(Event.TIMER)
+        return events
+
+
+@given(st.data(), st.floats(0, 1, exclude_max=True))
+def test_a_wanted_link_is_up_or_under_way_or_says_what_it_needs(data, jitter):
+    driver = Driver(jitter)
+    for _ in range(data.draw(st.integers(0, 60))):
+        driver.on(data.draw(st.sampled_from(driver.possible())))
+        state = driver.life.state
+        assert driver.reported is state, "a change of state was not reported"
+        if state is LinkState.DOWN:
+            assert not driver.wanted
+            assert (driver.attempt, driver.connection, driver.timer) == (False, False, False)
+        else:
+            assert driver.wanted
+        assert driver.attempt == (state is LinkState.CONNECTING)
+        assert driver.connection == (state in (LinkState.UP, LinkState.SILENT))
+        if state is LinkState.WAITING:
+            assert driver.timer
+
+
+@given(st.data())
+def test_from_anywhere_a_wanted_link_comes_up_once_the_host_answers(data):
+    driver = Driver(0.5)
+    for _ in range(data.draw(st.integers(0, 40))):
+        driver.on(data.draw(st.sampled_from(driver.possible())))
+    driver.on(Event.WANTED)  # somebody wants it, again or still
+    for _ in range(4):
+        if driver.attempt:
+            driver.on(Event.CONNECTED)
+        elif driver.life.state is LinkState.SILENT:
+            driver.on(Event.HEARD)
+        elif driver.life.state is LinkState.WAITING:
+            driver.on(Event.TIMER)
+    assert driver.life.state is LinkState.UP
+    assert driver.connection
+
+
+@given(st.lists(st.sampled_from(list(Event)), max_size=60))
+def test_events_that_can_not_happen_change_nothing_for_the_worse(events):
+    life = life_that(Event.WANTED)
+    for event in events:
+        before = life.state
+        actions = life.on(event)
+        assert (Do.REPORT in doing(actions)) == (life.state is not before)
+
+
+def test_a_first_loss_is_answered_by_connecting_at_once():
+    life = life_that(Event.WANTED, Event.CONNECTED, Event.TIMER)
+    assert Do.CONNECT in doing(life.on(Event.LOST))
+    assert life.state is LinkState.CONNECTING
+
+
+def test_a_host_that_drops_each_connection_is_not_hammered():
+    life = life_that(Event.WANTED, Event.CONNECTED, jitter=0.999)
+    delays = []
+    for _ in range(12):
+        for action in life.on(Event.LOST):
+            if action.do is Do.SCHEDULE:
+                delays.append(action.delay)
+        if life.state is LinkState.WAITING:
+            life.on(Event.TIMER)
+        life.on(Event.CONNECTED)
+    assert len(delays) >= 10
+    assert delays == sorted(delays)
+    assert delays[-1] == pytest.approx(LONGEST_DELAY, rel=0.01)
+
+
+def test_retries_wait_longer_each_time_up_to_a_bound_and_start_anew_after_a_settled_connection():
+    life = life_that(Event.WANTED)
+    delays = []
+    for _ in range(10):
+        delays += [a.delay for a in life.on(Event.FAILED) if a.do is Do.SCHEDULE]
+        life.on(Event.TIMER)
+    assert delays[0] <= 0.5
+    assert delays == sorted(delays)
+    assert delays[-1] == LONGEST_DELAY / 2  # no jitter: half of it
+    for event in (Event.CONNECTED, Event.TIMER, Event.LOST):
+        life.on(event)
+    (action,) = [a for a in life.on(Event.FAILED) if a.do is Do.SCHEDULE]
+    assert action.delay <= 1.0
+
+
+def test_jitter_spreads_retries_over_half_of_the_delay():
+    for jitter, expected in ((0.0, 0.25), (0.5, 0.375)):
+        life = life_that(Event.WANTED, jitter=jitter)
+        (action,) = [a for a in life.on(Event.FAILED) if a.do is Do.SCHEDULE]
+        assert action.delay == expected
+
+
+def test_waking_up_asks_a_link_that_is_up_for_an_answer_and_retries_one_that_waits():
+    up = life_that(Event.WANTED, Event.CONNECTED)
+    assert doing(up.on(Event.WOKE)) == [Do.PROBE, Do.REPORT]
+    assert up.state is LinkState.SILENT
+    waiting = life_that(Event.WANTED, Event.FAILED)
+    assert Do.CONNECT in doing(waiting.on(Event.WOKE))
+
+
+def test_what_needs_the_user_is_not_retried_until_it_is_asked_for_or_the_host_moved():
+    for event in (Event.WANTED, Event.MOVED):
+        life = life_that(Event.WANTED, Event.REFUSED)
+        assert life.state is LinkState.NEEDS_YOU
+        for nothing in (Event.TIMER, Event.WOKE, Event.LOST, Event.HEARD):
+            assert life.on(nothing) == []
+        assert Do.CONNECT in doing(life.on(event))
+
+
+def test_a_moved_host_is_connected_to_anew_from_every_wanted_state():
+    for events in (
+        [Event.WANTED],
+        [Event.WANTED, Event.CONNECTED],
+        [Event.WANTED, Event.CONNECTED, Event.SILENCE],
+        [Event.WANTED, Event.FAILED],
+        [Event.WANTED, Event.REFUSED],
+    ):
+        life = life_that(*events)
+        assert Do.CONNECT in doing(life.on(Event.MOVED)), events
+        assert life.state is LinkState.CONNECTING

@@ -1,0 +1,170 @@
+"""What is read out of a node and its guest attributes."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_tpu.cloud import Endpoint, Node, NodeName, Target
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.links import HostName, default_links
+from jupyter_tpu.links.lookup import Lookup, host_keys, iap_command
+from jupyter_tpu.ssh import KnownHosts
+
+NAME = NodeName("p", "us-central2-b", "my-tpu")
+KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
+PUBLISHED = {
+    ("hostkeys", "ssh-rsa"): "AAAArsa",
+    ("hostkeys", "ssh-ed25519"): KEY,
+    ("hostkeys", "ssh-dss"): "AAAAdss",
+    ("vm", "hostname"): "t1v-n-1234abcd-w-0",
+}
+
+
+class OneNode:
+    """A cloud in which there is one node."""
+
+    def __init__(self, node: Node, attributes: list[dict], *, emulated: bool = False) -> None:
+        self.node = node
+        self.attributes = attributes
+        self.emulated = emulated
+        self.added: list[tuple] = []
+        self.error: TPUError | None = None
+
+    async def get_node(self, name: NodeName) -> Node:
+        if self.error:
+            raise self.error
+        return self.node
+
+    async def guest_attributes(self, name: NodeName) -> list[dict]:
+        if self.error:
+            raise self.error
+        return self.attributes
+
+    async def add_ssh_key(self, *key) -> bool:
+        self.added.append(key)
+        return True
+
+
+@pytest.fixture(autouse=True)
+def own_data(tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+
+
+def node(state: str = "READY", external: str = "203.0.113.7", **fields) -> Node:
+    return Node(
+        name=NAME,
+        id="42",
+        type="v4-8",
+        state=state,
+        **{"endpoints": (Endpoint(internal="10.0.0.2", external=external),), **fields},
+    )
+
+
+def lookup(tmp_path, node: Node, *attributes: dict, emulated: bool = False):
+    cloud = OneNode(node, list(attributes), emulated=emulated)
+    return cloud, Lookup(cloud, KnownHosts(tmp_path / "known"))  # type: ignore[arg-type]
+
+
+def test_host_keys_are_read_with_and_without_their_kind_the_preferred_one_first():
+    assert host_keys(PUBLISHED) == (f"ssh-ed25519 {KEY}", "ssh-rsa AAAArsa")
+    spelled = {("hostkeys", "ssh-ed25519"): f"ssh-ed25519 {KEY} root@host\n"}
+    assert host_keys(spelled) == (f"ssh-ed25519 {KEY}",)
+    assert host_keys({("hostkeys", "ssh-ed25519"): ""}) == ()
+
+
+def test_a_host_without_an_external_address_is_reached_through_gclouds_tunnel(tmp_path):
+    assert iap_command(NAME, PUBLISHED) == ()  # no gcloud on this machine
+    (tmp_path / "bin").mkdir()
+    gcloud = tmp_path / "bin" / "gcloud"
+    gcloud.write_text("#!/bin/sh\n")
+    gcloud.chmod(0o755)
+    command = iap_command(NAME, PUBLISHED)
+    assert command[:5] == (str(gcloud), "compute", "start-iap-tunnel", "t1v-n-1234abcd-w-0", "22")
+    assert {"--listen-on-stdin", "--project=p", "--zone=us-central2-b"} <= set(command)
+    assert iap_command(NAME, {}) == ()  # the instance's name is not known
+
+
+@pytest.mark.asyncio
+async def test_the_external_address_is_preferred_and_the_port_is_the_published_one(tmp_path):
+    cloud, found = lookup(tmp_path, node(), {**PUBLISHED, ("ssh", "port"): "2222"}, emulated=True)
+    address = (await found.find(HostName(NAME, 0))).address
+    assert (address.address, address.port, address.alias) == ("203.0.113.7", 2222, "tpu.42-0")
+    assert address.host_keys[0] == f"ssh-ed25519 {KEY}"
+    assert address.label == "my-tpu"
+    assert len(cloud.added) == 1
+    cloud.node = node(external="")
+    found.forget(NAME)
+    address = (await found.find(HostName(NAME, 0))).address
+    assert (address.address, address.proxy_command) == ("10.0.0.2", ())
+
+
+@pytest.mark.asyncio
+async def test_a_host_that_published_no_key_is_not_trusted_on_first_use(tmp_path):
+    _, found = lookup(tmp_path, node(), {("vm", "hostname"): "x"})
+    with pytest.raises(TPUError) as caught:
+        await found.find(HostName(NAME, 0))
+    assert caught.value.reason is Reason.UNREACHABLE
+    assert "host key" in caught.value.message
+
+
+@pytest.mark.asyncio
+async def test_a_pinned_key_stays_whatever_is_published_later(tmp_path):
+    cloud, found = lookup(tmp_path, node(), PUBLISHED, emulated=True)
+    first = (await found.find(HostName(NAME, 0))).address.host_keys
+    cloud.attributes = [{("hostkeys", "ssh-ed25519"): "AAAAother"}]
+    fresh = Lookup(cloud, KnownHosts(tmp_path / "known"))  # type: ignore[arg-type]
+    assert (await fresh.find(HostName(NAME, 0))).address.host_keys == first
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("state", "endpoints", "reason"),
+    [
+        ("STOPPED", 1, Reason.CONFLICT),
+        ("PREEMPTED", 1, Reason.CONFLICT),
+        ("TERMINATED", 0, Reason.CONFLICT),
+        ("STOPPING", 1, Reason.UNREACHABLE),
+        ("CREATING", 0, Reason.UNREACHABLE),
+        ("READY", 0, Reason.INVALID),
+    ],
+)
+async def test_what_keeps_a_node_from_being_reached_is_told_apart(
+    tmp_path, state, endpoints, reason
+):
+    there = node(state, endpoints=(Endpoint(internal="10.0.0.2"),) * endpoints)
+    _, found = lookup(tmp_path, there, PUBLISHED)
+    with pytest.raises(TPUError) as caught:
+        await found.find(HostName(NAME, 0))
+    assert caught.value.reason is reason
+    assert "my-tpu" in caught.value.message
+
+
+@pytest.mark.asyncio
+async def test_while_google_can_not_be_asked_the_last_answers_serve(tmp_path):
+    cloud, found = lookup(tmp_path, node(), PUBLISHED, emulated=True)
+    before = await found.find(HostName(NAME, 0))
+    cloud.error = TPUError("away", Reason.UNAVAILABLE)
+    other = Lookup(cloud, KnownHosts(tmp_path / "known"))  # type: ignore[arg-type]
+    found.forget(NAME)
+    assert (await found.find(HostName(NAME, 0))).address == before.address
+    with pytest.raises(TPUError, match="away"):
+        await other.find(HostName(NAME, 0))
+    cloud.error = TPUError("gone", Reason.NOT_FOUND)
+    found.forget(NAME)
+    with pytest.raises(TPUError, match="There is no TPU my-tpu"):
+        await found.find(HostName(NAME, 0))
+
+
+@pytest.mark.asyncio
+async def test_a_process_has_one_link_per_host_whatever_project_it_was_asked_with(tmp_path):
+    one = default_links(Target(project="one"))
+    two = default_links(Target(project="two"))
+    emulated = default_links(Target(emulator=str(tmp_path / "state")))
+    host = HostName(NAME, 0)
+    assert default_links(Target(project="one")) is one
+    assert (one.cloud.project, two.cloud.project) == ("one", "two")
+    assert one.get(host) is two.get(host)
+    assert emulated.get(host) is not one.get(host)
+    await one.close()
+    await emulated.close()

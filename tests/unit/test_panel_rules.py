@@ -1,0 +1,26 @@
+"""The panel says what is wrong with a name while it is typed: by the server's own rules."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from jupyter_tpu.fleet import models
+
+SOURCES = Path(__file__).parents[2] / "labextension" / "src"
+
+
+@pytest.mark.parametrize(
+    ("file", "constant", "rule"),
+    [
+        ("createForm.ts", "NAME_PATTERN", models.TPUName),
+        ("connectForm.ts", "ENVIRONMENT_PATTERN", models.EnvironmentName),
+    ],
+)
+def test_the_panel_has_the_servers_rule_for_names(file, constant, rule):
+    source = (SOURCES / file).read_text(encoding="utf-8")
+    found = re.search(rf"{constant} =\s*'(.*)';", source)
+    assert found is not None
+    rules = get_args(rule)[1].pattern.removesuffix(r"(?!\n)")  # which JavaScript's $ implies
+    assert found[1].replace("\\\\", "\\") == rules

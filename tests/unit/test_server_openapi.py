@@ -1,0 +1,103 @@
+"""The OpenAPI document and the frontend's types say what the models say."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator
+
+from jupyter_tpu.errors import Reason
+from jupyter_tpu.fleet.api import FleetAPI
+from jupyter_tpu.fleet.models import TPU, Host, Operation, Problem
+from jupyter_tpu.server.handlers import STATUS
+from jupyter_tpu.server.openapi import document
+from jupyter_tpu.server.routes import JAX_ROUTES, ROUTES
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "typescript_types.py"
+
+
+def references(part: Any) -> set[str]:
+    if isinstance(part, dict):
+        own = {part["$ref"]} if "$ref" in part else set()
+        return own.union(*(references(value) for value in part.values()))
+    if isinstance(part, list):
+        return set().union(*(references(value) for value in part))
+    return set()
+
+
+def test_the_document_is_complete_and_has_no_dangling_reference() -> None:
+    made = document("/base/")
+    assert made["openapi"] == "3.1.0"
+    assert made["servers"] == [{"url": "/base/jupyter-tpu/v1"}]
+    for reference in references(made):
+        _, _, kind, name = reference.split("/")
+        assert name in made["components"][kind]
+    for path, methods in made["paths"].items():
+        for operation in methods.values():
+            named = {p["name"] for p in operation.get("parameters", ()) if p["in"] == "path"}
+            assert named == set(re.findall(r"{(\w+)}", path))
+    identifiers = [o["operationId"] for m in made["paths"].values() for o in m.values()]
+    assert len(identifiers) == len(set(identifiers)) == len(ROUTES) + len(JAX_ROUTES)
+
+
+@pytest.mark.parametrize("name", sorted(document()["components"]["schemas"]))
+def test_each_schema_is_a_valid_json_schema(name: str) -> None:
+    Draft202012Validator.check_schema(document()["components"]["schemas"][name])
+
+
+def test_what_is_answered_fits_its_schema() -> None:
+    made = document()
+    tpu = TPU(name="a", zone="z", project="p", hosts=[Host(index=0)])
+    operation = Operation(id="1", kind="create", tpu="a")
+    problem = Problem(message="No.", reason=Reason.QUOTA)
+    for answer in (tpu, operation, problem):
+        schema = {"$ref": f"#/components/schemas/{type(answer).__name__}", **made}
+        Draft202012Validator(schema).validate(msgspec.to_builtins(answer))
+
+
+def test_every_method_of_the_fleet_has_a_route_with_its_arguments() -> None:
+    by_call = {route.call: route for route in ROUTES}
+    methods = {
+        name: method
+        for name, method in inspect.getmembers(FleetAPI, inspect.iscoroutinefunction)
+        if name != "close"
+    }
+    assert set(by_call) == set(methods)
+    for name, method in methods.items():
+        route = by_call[name]
+        given = re.findall(r"{\w+}", route.path)
+        given += ["body"] if route.body is not None else list(route.query)
+        expected = list(inspect.signature(method).parameters)[1:]
+        assert len(given) == len(expected), (name, given, expected)
+
+
+def test_every_request_of_jaxkits_worker_has_a_route_with_the_body_it_reads() -> None:
+    from jupyter_tpu.jaxkit.answering import _REQUESTS
+
+    assert {route.call: route.body for route in JAX_ROUTES} == {
+        name: kind for name, (kind, _) in _REQUESTS.items()
+    }
+    content = document()["paths"]["/jax/prng/sample"]["post"]["responses"]["200"]["content"]
+    assert set(content) == {"application/json", "application/x-npy"}
+
+
+def test_every_failed_answer_has_an_error_status_that_no_login_page_follows() -> None:
+    assert all(400 <= status < 600 and status != 401 for status in STATUS.values())
+    assert STATUS[Reason.NO_CREDENTIALS] == 424
+    assert STATUS[Reason.KERNELS_RUNNING] == STATUS[Reason.EXISTS] == 409
+
+
+def test_the_frontends_types_are_those_of_the_models(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = importlib.util.spec_from_file_location("typescript_types", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    assert script.main(["--check"]) == 0, "run `make types`"
+    assert "export interface ITPU {" in script.render()

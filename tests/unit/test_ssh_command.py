@@ -1,0 +1,61 @@
+"""How commands are spelled for a host's shell, and what their failure is called."""
+
+from __future__ import annotations
+
+import pickle
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_tpu.errors import Reason
+from jupyter_tpu.ssh.command import Completed, command_line, failure, from_home
+
+WORDS = st.lists(st.text(st.characters(exclude_characters="\0")), min_size=1)
+
+
+@given(WORDS)
+def test_a_shell_sees_the_very_words(words):
+    assert shlex.split(command_line(words)) == ["exec", *words]
+
+
+@given(WORDS, st.text(st.characters(exclude_characters="\0")))
+def test_variables_and_folder_are_quoted_too(words, value):
+    line = command_line(words, {"NAME": value}, value)
+    start = ["cd", from_home(value), "&&", "exec", "env", f"NAME={value}"]
+    assert shlex.split(line) == [*start, *words]
+
+
+@pytest.mark.parametrize("name", ["A B", "A=B", "1A", "", "A;rm"])
+def test_a_variables_name_must_be_one(name):
+    with pytest.raises(ValueError, match="variable"):
+        command_line(["true"], {name: ""})
+
+
+def test_the_home_folder_is_where_a_session_starts():
+    assert from_home("~") == "."
+    assert from_home("~/a b") == "./a b"
+    assert from_home("~//etc") == "./etc"
+    assert from_home("~other/x") == "~other/x"
+    assert from_home("/tmp/~") == "/tmp/~"
+
+
+def failed(returncode: int, stderr: str):
+    return failure(
+        ["/usr/bin/uv", "x"], Completed(returncode=returncode, stdout="", stderr=stderr), "my-tpu"
+    )
+
+
+def test_a_failure_is_named_by_its_last_line_and_keeps_its_output():
+    error = failed(2, "warning\nno such package: jaxx\n\n")
+    assert error.message == "uv failed on my-tpu with status 2: no such package: jaxx."
+    assert error.completed.stderr.startswith("warning")
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.message, again.completed) == (error.message, error.completed)
+
+
+def test_a_full_disk_a_signal_and_a_missing_command_are_told_apart():
+    assert failed(1, "write error: No space left on device").reason is Reason.DISK_FULL
+    assert "signal 9" in failed(-9, "").message
+    assert "uv was not found on my-tpu" in failed(127, "").message

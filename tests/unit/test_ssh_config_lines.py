@@ -1,0 +1,190 @@
+"""What is written into OpenSSH's configuration, and what of the user's is left as it is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.ssh.openssh_config import (
+    HostEntry,
+    change_user_config,
+    config_path,
+    entries_named,
+    includes,
+    remember_keys,
+    render,
+    with_include,
+    without_include,
+    write_section,
+)
+
+TARGET = Path("/data/jupyter tpu/config")
+
+words = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=30)
+lines = st.one_of(
+    words,
+    words.map(lambda text: f"Host {text}"),
+    words.map(lambda text: f"  User {text}"),
+    words.map(lambda text: f"# {text}"),
+    st.just("Match all"),
+    st.just("Include ~/.ssh/conf.d/*"),
+    st.just('  include = "/data/other"'),
+)
+configurations = st.builds(
+    lambda parts, end, last: end.join(parts).encode() + (end.encode() if last else b""),
+    st.lists(lines, max_size=8),
+    st.sampled_from(["\n", "\r\n"]),
+    st.booleans(),
+)
+
+
+@given(st.one_of(configurations, st.binary(max_size=200)))
+def test_all_of_the_users_own_bytes_survive_and_come_back(text: bytes) -> None:
+    added = with_include(text, TARGET)
+    assert includes(added, TARGET)
+    assert with_include(added, TARGET) == added
+    if not includes(text, TARGET):
+        assert added.endswith(text)
+        line = added[: len(added) - len(text)]
+        assert line.rstrip(b"\r\n") == b'Include "/data/jupyter tpu/config"'
+        assert line.count(b"\n") == 1
+        if line not in text:
+            assert without_include(added, TARGET) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "there"),
+    [
+        (b"Include /data/x/config\n", True),
+        (b'  INCLUDE = "/data/x/config"\r\nHost a\n', True),
+        (b"Include ~/other /data/x/config # both\n", True),
+        (b"#Include /data/x/config\n", False),
+        (b"Host a\n  Include /data/x/config\n", False),  # for one host only
+        (b"match all\nInclude /data/x/config\n", False),
+        (b'Include "/data/x/config\n', False),
+        (b"Hosts\nInclude /data/x/config2\n", False),
+    ],
+)
+def test_an_include_counts_only_where_it_holds_for_all_hosts(text: bytes, there: bool) -> None:
+    assert includes(text, Path("/data/x/config")) is there
+
+
+def test_the_file_is_changed_in_one_step_where_it_is_and_keeps_its_mode(tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles" / "ssh"
+    real.parent.mkdir()
+    real.write_bytes(b"Host a\n  User \xff\n")
+    real.chmod(0o640)
+    link = tmp_path / "config"
+    link.symlink_to(real)
+    assert change_user_config(link, TARGET, add=True)
+    assert not change_user_config(link, TARGET, add=True)
+    assert link.is_symlink()
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert real.read_bytes().endswith(b"\nHost a\n  User \xff\n")
+    assert change_user_config(link, TARGET, add=False)
+    assert not change_user_config(link, TARGET, add=False)
+    assert real.read_bytes() == b"Host a\n  User \xff\n"
+    assert [path.name for path in real.parent.iterdir()] == ["ssh"]
+
+
+def test_a_file_that_is_not_there_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / ".ssh" / "config"
+    assert change_user_config(path, TARGET, add=True)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_file_that_can_not_be_written_is_explained_with_the_line_to_add(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    with pytest.raises(TPUError) as caught:
+        change_user_config(tmp_path / "config", TARGET, add=True)
+    assert caught.value.reason is Reason.PERMISSION
+    assert 'Include "/data/jupyter tpu/config"' in caught.value.hint
+
+
+def test_entries_of_the_users_own_with_our_names_are_found() -> None:
+    text = b"Host my-tpu other\nHost=x\n  HostName my-tpu-2\nhost my-tpu-1\n"
+    assert entries_named(text, ["my-tpu", "my-tpu-1", "my-tpu-2"]) == ["my-tpu", "my-tpu-1"]
+
+
+def entry(folder: Path, *names: str) -> HostEntry:
+    return HostEntry(
+        names=names,
+        user="ann",
+        alias=f"{names[0]}-0.zone.project",
+        known_hosts=folder / "hosts" / f"{names[0]}-0.zone.project",
+        identity_file=folder / "key",
+        proxy=("/bin/my python", "-m", "proxy", names[0], "--data=/a%h b'c"),
+    )
+
+
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="SKIPPED FOR WANT OF ssh")
+def test_openssh_understands_what_is_written_as_it_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "with blank and %d"
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "with blank"))
+    write_section("google", [entry(folder, "my-tpu", "my-tpu-0"), entry(folder, "my-tpu-1")])
+    user = tmp_path / "config"
+    user.write_text("Host *\n  User bob\n  ProxyJump gate\n")
+    change_user_config(user, config_path(), add=True)
+
+    def said(name: str) -> dict[str, str]:
+        done = subprocess.run(
+            ["ssh", "-F", user, "-G", name], capture_output=True, text=True, check=True
+        )
+        return dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
+
+    for name in ("my-tpu", "my-tpu-0", "my-tpu-1"):
+        found = said(name)
+        assert found["user"] == "ann"
+        assert found["identityfile"].replace("%%", "%") == str(folder / "key")
+        assert found["stricthostkeychecking"] == "true"
+        assert found["proxycommand"].endswith("""'--data=/a%%h b'"'"'c'""")
+        assert "proxyjump" not in found
+    assert said("elsewhere")["user"] == "bob"
+
+
+def test_entries_of_several_clouds_stand_together_and_go_with_their_emulator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path))
+    state_file = tmp_path / "emulator.json"
+    state_file.write_text("{}")
+    assert write_section("emulator-1", [entry(tmp_path, "fake")], str(state_file))
+    assert write_section("google", [entry(tmp_path, "real")])
+    assert not write_section("google", [entry(tmp_path, "real")])
+    text = config_path().read_text()
+    assert text.index("Host real") < text.index("Host fake")
+    assert stat.S_IMODE(config_path().stat().st_mode) == 0o600
+    state_file.unlink()
+    write_section("google", [])
+    assert "Host" not in config_path().read_text()
+
+
+def test_the_keys_of_a_host_are_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "hosts" / "my-tpu-0.zone.project"
+    remember_keys(path, ["ssh-ed25519 AAAA", "ssh-rsa BBBB comment"])
+    assert path.read_text() == (
+        "my-tpu-0.zone.project ssh-ed25519 AAAA\nmy-tpu-0.zone.project ssh-rsa BBBB\n"
+    )
+    remember_keys(path, ["ssh-ed25519 CCCC"])
+    assert path.read_text().count("\n") == 1
+
+
+def test_a_name_that_openssh_has_no_way_to_say_is_refused(tmp_path: Path) -> None:
+    bad = entry(Path('/with"quote'), "a")
+    with pytest.raises(TPUError, match="can't be told"):
+        render([bad])
+    for name in ("100%", "a*", "[x]"):
+        with pytest.raises(TPUError, match="can't be told"):
+            change_user_config(tmp_path / "config", tmp_path / name / "config", add=True)
+    assert os.listdir(tmp_path) == []
