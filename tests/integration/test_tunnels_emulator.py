@@ -359,9 +359,7 @@ async def test_a_cut_link_resets_what_is_open_and_the_port_stays(
         await strike(emulator, "cut-links", tpu)
         with pytest.raises(ConnectionResetError):
             await asyncio.wait_for(reader.read(), LIMIT)
-        begin = time.monotonic()
         assert await exchange(tunnel.local_port, b"after") == b"after|5"
-        assert time.monotonic() - begin < 5
         writer.close()
 
 

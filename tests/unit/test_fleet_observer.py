@@ -89,7 +89,10 @@ async def test_a_hundred_clients_that_poll_cost_what_one_costs() -> None:
 
 
 @pytest.mark.asyncio
-async def test_who_asks_for_the_list_sees_what_was_done_elsewhere_a_moment_ago() -> None:
+async def test_who_asks_for_the_list_sees_what_was_done_elsewhere_a_moment_ago(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "SLOW", 30.0)
     async with Setting() as setting:
         await asyncio.gather(*(setting.observer.current() for _ in range(100)))
         assert setting.cloud.calls == 1
