@@ -206,14 +206,12 @@ def test_several_clients_get_their_own_answers_and_all_the_output(notebook):
     # A session, and so an identity, of its own, as clients in other processes have.
     other = Notebook(notebook.manager, session=Session(key=notebook.manager.session.key))
     try:
-        mine = notebook.client.execute("print('from one')")
-        theirs = other.client.execute("print('from the other')")
-        for who, request in ((notebook, mine), (other, theirs)):
-            reply = who.client.get_shell_msg(timeout=20)
+        for asking, text in ((notebook, "from one"), (other, "from the other")):
+            request = asking.client.execute(f"print({text!r})")
+            reply = asking.client.get_shell_msg(timeout=20)
             assert reply["parent_header"]["msg_id"] == request
-        for who in (notebook, other):
-            who.until_output(mine, "from one")
-            who.until_output(theirs, "from the other")
+            for who in (notebook, other):
+                who.until_output(request, text)
     finally:
         other.close()
 
