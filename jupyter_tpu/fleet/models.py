@@ -190,6 +190,8 @@ class Tunnel(Struct, kw_only=True):
     #: Bytes to and from the host since this server opened it.
     sent: int = 0
     received: int = 0
+    #: The line is slow and the data shrink: new connections are compressed.
+    compressed: bool = False
 
 
 class TPU(Struct, kw_only=True):

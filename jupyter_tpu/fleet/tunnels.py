@@ -294,6 +294,7 @@ class _Running:
         shown.since = max(self._since, self._link.since)
         shown.connections = self.forwarder.connections
         shown.sent, shown.received = self.forwarder.sent, self.forwarder.received
+        shown.compressed = self.forwarder.compressed
 
     async def close(self) -> None:
         self._unsubscribe()

@@ -60,6 +60,8 @@ class Link:
         self._connection: Connection | None = None
         self._agent: AgentClient | None = None
         self._agent_lock = asyncio.Lock()  # one deployment at a time
+        self._compressed: Connection | None = None  # beside the other, for what shrinks
+        self._compressed_lock = asyncio.Lock()
         self._attempt: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -214,14 +216,33 @@ class Link:
             return await connection.open_unix(path)
 
     async def open_port(
-        self, factory: Callable[[], Any], port: int, *, window: int = WINDOW
+        self,
+        factory: Callable[[], Any],
+        port: int,
+        *,
+        window: int = WINDOW,
+        compressed: bool = False,
     ) -> SSHTCPChannel[bytes]:
         """A channel to a TCP port there; see :meth:`jupyter_tpu.ssh.Connection.open_port`.
 
-        Hold the link for as long as the channel is used.
+        Hold the link for as long as the channel is used. What is *compressed* goes over a second
+        connection, which is made when it is first asked for and ends with the link's own.
         """
         async with self._borrowed() as connection:
+            if compressed:
+                connection = await self._compressing(connection)
             return await connection.open_port(factory, port, window=window)
+
+    async def _compressing(self, plain: Connection) -> Connection:
+        """The connection beside *plain* that compresses; raises what `connect` does."""
+        async with self._compressed_lock:
+            if self._compressed is None or self._compressed.closed:
+                made = await connect(plain.host, keepalive=self._keepalive, compressed=True)
+                if self._connection is not plain:
+                    self._own(made.close())
+                    raise _lost(self.host)
+                self._compressed = made
+            return self._compressed
 
     async def open_tcp(
         self, port: int, *, window: int = WINDOW
@@ -375,9 +396,12 @@ class Link:
         connection, self._connection = self._connection, None
         watch, self._watch = self._watch, None
         agent, self._agent = self._agent, None
+        compressed, self._compressed = self._compressed, None
         if watch is not None and watch is not asyncio.current_task():
             watch.cancel()
         self._own(_part(agent, connection))
+        if compressed is not None:
+            self._own(compressed.close())
 
     def _own(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs *work* (closing, probing) beside; :meth:`close` waits for it."""

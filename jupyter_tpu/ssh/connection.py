@@ -309,7 +309,11 @@ class Connection:
 
 
 async def connect(
-    host: HostAddress, *, keepalive: Keepalive | None = None, limit: float = 20.0
+    host: HostAddress,
+    *,
+    keepalive: Keepalive | None = None,
+    limit: float = 20.0,
+    compressed: bool = False,
 ) -> Connection:
     """Opens a connection.
 
@@ -318,6 +322,7 @@ async def connect(
     host: where, as whom, and which keys the host may show.
     keepalive: how soon silence counts as lost.
     limit: seconds for all of it, proxies included.
+    compressed: all that goes over it, if the host's sshd can; for slow lines.
 
     Raises HOST_KEY for a host with another key than the pinned ones (both fingerprints are in
     the message), PERMISSION where it refuses our key, KEY_FILE, and UNREACHABLE.
@@ -329,7 +334,7 @@ async def connect(
     try:
         way = await way_to(host)
         ssh, lost = await asyncio.wait_for(
-            _open(host, way, keepalive or Keepalive(), stack, shown), limit
+            _open(host, way, keepalive or Keepalive(), stack, shown, compressed), limit
         )
     except BaseException as error:
         await stack.aclose()
@@ -354,6 +359,7 @@ async def _open(
     keepalive: Keepalive,
     stack: AsyncExitStack,
     shown: list[str],
+    compressed: bool,
 ) -> tuple[SSHClientConnection, asyncio.Future[None]]:
     import asyncssh
 
@@ -389,7 +395,7 @@ async def _open(
         gss_auth=False,
         kex_algs="^curve25519-sha256,curve25519-sha256@libssh.org",
         encryption_algs="^aes128-gcm@openssh.com",
-        compression_algs=["none"],
+        compression_algs=["zlib@openssh.com", "none"] if compressed else ["none"],
         keepalive_interval=keepalive.interval,
         keepalive_count_max=keepalive.count,
     )

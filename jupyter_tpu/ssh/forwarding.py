@@ -5,9 +5,8 @@ asyncssh's own forwarder has no say in the channel's window, and at 40 ms its 2 
 without a task in between. Whoever reads slowly slows the writer down: each side pauses the other,
 so that memory stays flat. An end of file is passed on without ending the other direction.
 
-SSH compresses a whole connection or nothing of it, and decides when it is made. A tunnel's bytes
-therefore share the link's choice, which is none: on a fast line compressing costs 20 times more
-than encrypting. What is worth compressing is better compressed by who knows it (HTTP's gzip).
+SSH compresses a whole connection or nothing of it, and decides when it is made. So what is worth
+compressing (`thrift`) is asked to go over another connection than the rest.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import Reason, TPUError
 from .command import NotListening
+from .thrift import Thrift
 
 if TYPE_CHECKING:
     from asyncssh import ChannelOpenError, SSHTCPChannel
@@ -47,7 +47,7 @@ class OpenPort(Protocol):
     """What opens a channel: `Link.open_port`, `Connection.open_port`."""
 
     async def __call__(
-        self, factory: Callable[[], Any], port: int, *, window: int
+        self, factory: Callable[[], Any], port: int, *, window: int, compressed: bool
     ) -> SSHTCPChannel[bytes]: ...
 
 
@@ -65,6 +65,7 @@ class Forwarder:
     connections, total: open now, and accepted so far.
     sent, received: bytes to and from the host, of all connections.
     problem: why the last connection could not be led on; None if it could.
+    compressed: the line is slow and the data shrink, so that new connections are compressed.
     """
 
     def __init__(self, open_port: OpenPort, port: int, changed: Callable[[], None]) -> None:
@@ -75,6 +76,8 @@ class Forwarder:
         self.sent = 0
         self.received = 0
         self.problem: TPUError | None = None
+        self._thrifts = Thrift(), Thrift()  # to and from the host
+        self._clock = asyncio.get_running_loop().time
         self._open_port = open_port
         self._changed = changed
         self._closed = False
@@ -85,6 +88,10 @@ class Forwarder:
     @property
     def listening(self) -> bool:
         return bool(self._servers)
+
+    @property
+    def compressed(self) -> bool:
+        return any(thrift.worth(self._clock()) for thrift in self._thrifts)
 
     async def listen(self, local_port: int, address: str = "127.0.0.1") -> int:
         """Starts listening; returns the port. *local_port* 0: any free one.
@@ -144,8 +151,11 @@ class Forwarder:
 
     async def _lead(self, pair: _Pair) -> None:
         window = max(LEAST_WINDOW, min(WINDOW, WINDOWS // max(1, self.connections)))
+        pair.compressed = self.compressed
         try:
-            await self._open_port(lambda: _Remote(pair), self.port, window=window)
+            await self._open_port(
+                lambda: _Remote(pair), self.port, window=window, compressed=pair.compressed
+            )
         except TPUError as error:
             self.problem = error
             pair.cut()
@@ -158,6 +168,13 @@ class Forwarder:
                 self.problem = None
                 self._changed()
             pair.begin()
+
+    def _passed(self, data: bytes, pair: _Pair, *, received: bool) -> None:
+        if received:
+            self.received += len(data)
+        else:
+            self.sent += len(data)
+        self._thrifts[received].passed(data, self._clock(), compressed=pair.compressed)
 
     def _ended(self, pair: _Pair) -> None:
         if pair in self._pairs:
@@ -173,6 +190,7 @@ class _Pair:
         self.forwarder = forwarder
         self.local: asyncio.Transport | None = None
         self.channel: SSHTCPChannel[bytes] | None = None
+        self.compressed = False
         self._flushing = False
 
     def pause_channel(self) -> None:
@@ -238,7 +256,7 @@ class _Local(asyncio.Protocol):
         channel = self.pair.channel
         if channel is None:
             return
-        self._forwarder.sent += len(data)
+        self._forwarder._passed(data, self.pair, received=False)
         try:
             channel.write(data)
         except OSError:  # the channel has just been closed
@@ -281,7 +299,7 @@ class _Remote:
     def data_received(self, data: bytes, datatype: int | None) -> None:
         local = self._pair.local
         if local is not None:
-            self._pair.forwarder.received += len(data)
+            self._pair.forwarder._passed(data, self._pair, received=True)
             local.write(data)
 
     def eof_received(self) -> bool:

@@ -263,4 +263,5 @@ export interface ITunnel {
   connections: number;
   sent: number;
   received: number;
+  compressed: boolean;
 }

@@ -26,7 +26,7 @@ PYTHON = "/home/tpu/env/bin/python"
 def line_to(emulator: Any, tpu: str) -> Iterator[FaultProxy]:
     """A good line, so far, that every SSH connection to *tpu*'s first host takes, from whatever
     process."""
-    (host,) = emulator.hosts(tpu)
+    host = emulator.hosts(tpu)[0]
     with FaultProxy(host["address"], host["port"], address=host["address"]) as proxy:
         fault = {"kind": "line", "node": tpu, "port": proxy.port}
         made = emulator.request("POST", "/emulator/v1/faults", fault)

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from stormy_host import line_to
 
 from jupyter_tpu.cloud import Cloud, NodeName, Target
 from jupyter_tpu.errors import Reason, TPUError
@@ -343,6 +344,42 @@ async def test_a_tpu_that_is_not_ready_or_not_there_gets_no_tunnel(
     with pytest.raises(TPUError) as caught:
         await fleet.open_tunnel("nothing", OpenTunnel(port=8888))
     assert caught.value.reason is Reason.NOT_FOUND
+
+
+# ---- slow lines --------------------------------------------------------------------------------
+
+
+async def test_on_a_slow_line_what_shrinks_is_compressed_and_what_does_not_is_not(
+    fleet: Fleet, tpu: dict[str, Any], emulator: Any
+) -> None:
+    text, noise = b"step 1200 loss 0.3141 accuracy 0.92\n" * 40_000, os.urandom(1 << 20)
+    saying = text
+
+    async def say(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(saying)
+        writer.close()
+
+    with line_to(emulator, name_of(tpu)) as line:
+        line.rate = 1e6
+        async with listening(say, internal(tpu)) as port:
+            tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+
+            async def fetch() -> tuple[bytes, bool, int]:
+                """What came, whether the next would be compressed, and the line's bytes."""
+                line.count()
+                came = await exchange(tunnel.local_port, b"")
+                [now] = await fleet.all_tunnels()
+                return came, now.compressed, line.count()[1]
+
+            came, compressed, carried = await fetch()
+            assert (came, compressed) == (text, True)
+            assert carried > len(text)
+            came, compressed, carried = await fetch()
+            assert (came, compressed) == (text, True)
+            assert carried < len(text) / 5
+            saying = noise
+            came, compressed, _ = await fetch()
+            assert (came, compressed) == (noise, False)
 
 
 # ---- breaks ------------------------------------------------------------------------------------
