@@ -46,12 +46,15 @@ class Thrift:
             self._begin(now)
         self._last = now
         self._bytes += len(data)
-        self._sample += data[: SAMPLE - len(self._sample)]
+        if len(self._sample) < SAMPLE:
+            self._sample += data[: SAMPLE - len(self._sample)]
         if self._bytes >= ENOUGH:
-            shrinks = len(zlib.compress(self._sample, 1)) < SHRINKS * len(self._sample)
-            rate = self._bytes / max(now - self._begun, 1e-3)
             if not compressed:
-                self._until = now + HOLDS if shrinks and rate < SLOW else float("-inf")
-            elif not shrinks:
+                slow = self._bytes < SLOW * (now - self._begun)
+                self._until = now + HOLDS if slow and self._shrinks() else float("-inf")
+            elif not self._shrinks():
                 self._until = float("-inf")
             self._begin(now)
+
+    def _shrinks(self) -> bool:
+        return len(zlib.compress(self._sample, 1)) < SHRINKS * len(self._sample)
