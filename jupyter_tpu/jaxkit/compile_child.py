@@ -1,4 +1,4 @@
-"""The process that compiles for a TPU: ``python -m jupyter_tpu.jaxkit.compile_child``.
+"""The process that compiles for a TPU: ``python -m jupyter_tpu.jaxkit.compile_child WATCHER``.
 
 One request on stdin; on the stdout it was started with one answer, and before it, as frames without
 a head, what is being done (prints of the user's code go to stderr). It may be killed at any time;
@@ -23,7 +23,7 @@ from ..errors import Reason, TPUError
 from .frames import read_frame, write_frame
 from .meshes import DoesNotDivide
 from .models import ArgumentRequest, CompileReport, CompileRequest
-from .running import end_with_parent
+from .running import end_with
 from .topology import Topology
 
 
@@ -50,7 +50,7 @@ class CompileAnswer(msgspec.Struct, kw_only=True):
 
 
 def main() -> None:
-    end_with_parent()
+    end_with(int(sys.argv[1]))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     requests = sys.stdin.buffer

@@ -38,7 +38,7 @@ def run_watched(
     on_news: Callable[[str], None] | None = None,
     on_line: Callable[[str], None] | None = None,
 ) -> bytes:
-    """Runs ``python -m module`` and returns the head of its answer.
+    """Runs ``python -m module OUR_PID`` and returns the head of its answer.
 
     *request*: head and body of the request, given a folder that lives as long as the process.
     *what*: begins the messages ("Compiling for v6e-8"). *on_news* gets what the process says of its
@@ -53,7 +53,7 @@ def run_watched(
         folder = Path(temporary)
         head, body = request(folder)
         process = subprocess.Popen(
-            [sys.executable, "-m", module],
+            [sys.executable, "-m", module, str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -86,9 +86,8 @@ def resident_bytes(pid: int) -> int:
         return 0
 
 
-def end_with_parent() -> None:
-    """For the process itself: it and all it started end when the process that watches it does."""
-    parent = os.getppid()
+def end_with(parent: int) -> None:
+    """For the process itself: it and all it started end when the one that watches it has ended."""
 
     def look() -> None:
         while os.getppid() == parent:
