@@ -96,12 +96,14 @@ def _variants(schema: dict[str, Any], interfaces: set[str]) -> list[str]:
         return [v for part in schema["anyOf"] for v in _variants(part, interfaces)]
     if "enum" in schema:
         return [f"'{value}'" for value in schema["enum"]]
+    if not schema:
+        return ["unknown"]
     kind = schema["type"]
     if kind == "array":
         inner = _variants(schema["items"], interfaces)
         return [f"{inner[0]}[]" if len(inner) == 1 else f"({' | '.join(inner)})[]"]
     if kind == "object":
-        inner = _variants(schema["additionalProperties"], interfaces)
+        inner = _variants(schema.get("additionalProperties", {}), interfaces)
         return [f"{{ [key: string]: {' | '.join(inner)} }}"]
     return [{"integer": "number", "null": "null"}.get(kind, kind)]
 

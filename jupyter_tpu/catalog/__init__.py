@@ -1,18 +1,19 @@
-"""Pure data and its reading: types, chips, hosts, HBM, images and zones.
-
-Dated prices belong here too, as a file beside ``tables.py``.
-"""
+"""Pure data and its reading: types, chips, hosts, HBM, images, zones and dated prices."""
 
 from .models import AcceleratorType
+from .prices import PRICES_READ, PRICES_SOURCE, usd_per_hour
 from .reading import UnknownType, accelerator_type, is_zone, types, types_in, versions, zones
 
 __all__ = [
+    "PRICES_READ",
+    "PRICES_SOURCE",
     "AcceleratorType",
     "UnknownType",
     "accelerator_type",
     "is_zone",
     "types",
     "types_in",
+    "usd_per_hour",
     "versions",
     "zones",
 ]

@@ -116,9 +116,12 @@ def _follow(session: Session, answer: Answer) -> None:
     from .waiting import finish_all
 
     operation = msgspec.json.decode(answer.body, type=Operation)
-    print(f"{operation.tpu}: {operation.kind} began", flush=True)
-    finish_all(session, operation, sys.stdout)
-    print(f"{operation.tpu}: {operation.kind} is done")
+    about = f"{operation.tpu}: {operation.kind}" if operation.tpu else operation.kind
+    print(f"{about} began", flush=True)
+    ended = finish_all(session, operation, sys.stdout)
+    print(f"{about} is done")
+    if ended.result is not None:
+        print_json(ended.result)
 
 
 def _show(answer: Answer) -> None:

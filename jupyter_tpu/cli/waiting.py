@@ -29,6 +29,7 @@ _DOING = {
     "connect": "connected",
     "disconnect": "disconnected",
     "environment": "given an environment",
+    "compile": "compiled",
 }
 
 #: States of a TPU in which Google has not begun yet.
@@ -86,7 +87,17 @@ def sentence(operation: Operation) -> str:
     for step in operation.steps:
         if step.state == "running" and step.title == said and step.hosts > 1:
             said += f" ({step.hosts_done} of {step.hosts} hosts)"
-    return f"{operation.tpu}: {said}" if said else ""
+    return f"{operation.tpu}: {said}" if said and operation.tpu else said
+
+
+def _subject(operation: Operation) -> str:
+    return operation.tpu or "the program"
+
+
+def _shown(operation: Operation) -> str:
+    """The command that shows what becomes of it."""
+    what = "list" if operation.tpu else f"api GET operations/{operation.id}"
+    return f"`jupyter tpu {what}`"
 
 
 def _bar(part: float | None, line: str, seconds: float) -> str:
@@ -140,15 +151,15 @@ def raise_problem(ended: Operation) -> None:
         raise TPUError(ended.problem.message, ended.problem.reason, ended.problem.hint)
     if ended.state == "cancelled":
         raise TPUError(
-            f"{ended.tpu} is not {_DOING[ended.kind]}: that was cancelled.", Reason.CANCELLED
+            f"{_subject(ended)} is not {_DOING[ended.kind]}: that was cancelled.", Reason.CANCELLED
         )
 
 
-def finish_all(session: Session, operation: Operation, stream: TextIO) -> None:
+def finish_all(session: Session, operation: Operation, stream: TextIO) -> Operation:
     """As :func:`finish`; after a create that asks for it, the connecting, too."""
-    finish(session, operation, stream)
+    ended = finish(session, operation, stream)
     if operation.kind != "create":
-        return
+        return ended
     for other in session.call(session.fleet.operations()):
         if (
             other.kind == "connect"
@@ -163,7 +174,8 @@ def finish_all(session: Session, operation: Operation, stream: TextIO) -> None:
                     error.reason,
                     error.hint,
                 ) from None
-            return
+            break
+    return ended
 
 
 def _cancel(session: Session, operation: Operation, progress: Progress) -> Operation:
@@ -174,14 +186,14 @@ def _cancel(session: Session, operation: Operation, progress: Progress) -> Opera
         return await ended(session.fleet, await session.fleet.cancel(operation.id))
 
     progress.end()
-    note(f"Cancelling; waiting until {operation.tpu} is tidied up …")
+    note(f"Cancelling; waiting until {_subject(operation)} is tidied up …")
     try:
         return session.call(cancel())
     except KeyboardInterrupt:
         raise TPUError(
-            f"This did not wait until {operation.tpu} was tidied up.",
+            f"This did not wait until {_subject(operation)} was tidied up.",
             Reason.INTERRUPTED,
-            "`jupyter tpu list` shows what there is.",
+            f"{_shown(operation)} shows what there is.",
         ) from None
 
 
@@ -197,9 +209,9 @@ def _result(future: Future[Operation]) -> Operation:
 
 def _asks_to_cancel(session: Session, operation: Operation, progress: Progress) -> bool:
     """After a Ctrl-C: whether to cancel. Raises CANCELLED to leave the operation to itself."""
-    doing = f"{operation.tpu} is still being {_DOING[operation.kind]}"
+    doing = f"{_subject(operation)} is still being {_DOING[operation.kind]}"
     if not can_ask():
-        note(f"{doing}. Another Ctrl-C cancels that; `jupyter tpu list` shows it.")
+        note(f"{doing}. Another Ctrl-C cancels that; {_shown(operation)} shows it.")
         return False
     progress.pause(True)
     leaving = "l leaves it to the server" if session.server else "l leaves it to Google"
@@ -250,8 +262,8 @@ def left_alone(session: Session, operation: Operation) -> str:
     """What becomes of an operation that nobody waits for."""
     if session.server is not None:
         return (
-            f"{operation.tpu} is still being {_DOING[operation.kind]} by the Jupyter server; "
-            "`jupyter tpu list` shows it."
+            f"{_subject(operation)} is still being {_DOING[operation.kind]} by the Jupyter server; "
+            f"{_shown(operation)} shows it."
         )
     if operation.kind in ("connect", "environment"):
         return (

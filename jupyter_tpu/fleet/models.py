@@ -7,7 +7,7 @@ these classes. Times are RFC 3339 in UTC, sizes in bytes unless a name says othe
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -240,8 +240,11 @@ class Operation(Struct, kw_only=True):
     """Anything that takes longer than a second: progress, log lines, an end, can be cancelled."""
 
     id: str
-    kind: Literal["create", "start", "stop", "delete", "connect", "disconnect", "environment"]
-    tpu: str
+    kind: Literal[
+        "create", "start", "stop", "delete", "connect", "disconnect", "environment", "compile"
+    ]
+    #: The TPU it is about; "" if it needs none.
+    tpu: str = ""
     zone: str = ""
     state: Literal["running", "done", "failed", "cancelled"] = "running"
     #: What it is doing now, in a short sentence.
@@ -252,6 +255,8 @@ class Operation(Struct, kw_only=True):
     #: The last lines of its log (at most 1000).
     log: list[str] = []
     problem: Problem | None = None
+    #: What it found, if it was started to find something: as the route that starts it says.
+    result: dict[str, Any] | None = None
     created: str = ""
     ended: str = ""
 

@@ -6,14 +6,13 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 from ..cloud.models import NodeName
 from ..errors import Reason, TPUError
 from .models import Operation, Problem
-from .owner import Owner
 from .progress import Progress, now
-from .store import OperationRecord, Store
+from .store import KEEP_AT_MOST, OperationRecord
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +37,24 @@ def name_of(record: OperationRecord) -> NodeName:
     return NodeName(record.project, record.operation.zone, record.operation.tpu)
 
 
+class Records(Protocol):
+    """Where operations are written down (`Store`)."""
+
+    def operations(self) -> list[OperationRecord]: ...
+
+    def save_operation(self, record: OperationRecord) -> None: ...
+
+    def prune(self) -> None: ...
+
+
+class Process(Protocol):
+    """Whose operations they are (`Owner`)."""
+
+    id: str
+
+    def alive(self, owner: str) -> bool: ...
+
+
 class _Running:
     def __init__(self, record: OperationRecord, name: NodeName) -> None:
         self.record = record
@@ -51,21 +68,24 @@ class _Running:
 class Operations:
     """All operations of one cloud identity. On the core thread's loop.
 
-    changed(id, tpu) is called whenever one changes; ended(tpu) after one ended.
+    changed(id, tpu) is called whenever one changes; ended(tpu) after one ended. keep: of the ended
+    ones, so many are remembered.
     """
 
     def __init__(
         self,
-        store: Store,
-        owner: Owner,
+        store: Records,
+        owner: Process,
         *,
         changed: Callable[[str, NodeName], None],
         ended: Callable[[NodeName], None],
+        keep: int = KEEP_AT_MOST,
     ) -> None:
         self._store = store
         self._owner = owner
         self._changed = changed
         self._ended = ended
+        self._keep = keep
         self._running: dict[str, _Running] = {}
         self._others: dict[str, Operation] = {}  # ended ones
         self.closing = False
@@ -178,8 +198,15 @@ class Operations:
         self._others[operation.id] = operation
         self._store.save_operation(running.record)
         self._store.prune()
+        self._prune()
         self._changed(operation.id, running.name)
         self._ended(running.name)
+
+    def _prune(self) -> None:
+        ended = [operation for operation in self._others.values() if operation.state != "running"]
+        ended.sort(key=lambda operation: operation.ended, reverse=True)
+        for operation in ended[self._keep :]:
+            del self._others[operation.id]
 
     @staticmethod
     def _explain(operation: Operation, error: BaseException) -> Problem:

@@ -23,6 +23,7 @@ from .models import (
     SplitRequest,
     TilingRequest,
 )
+from .requests import decode
 
 #: Of any array made on the way to an answer: 16 MiB of float32.
 MAX_ELEMENTS = 1 << 22
@@ -38,17 +39,7 @@ def answer(name: str, body: bytes) -> Answer:
     if name not in _REQUESTS:
         raise TPUError(f"There is no request {name!r}.", Reason.NOT_FOUND)
     kind, respond = _REQUESTS[name]
-    try:
-        request = msgspec.json.decode(body, type=kind)
-    except msgspec.ValidationError as error:
-        raise TPUError(f"The request is not as it should be: {error}.", Reason.INVALID) from None
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise TPUError(
-            f"The request is not JSON: {error}.",
-            Reason.INVALID,
-            "NaN and Infinity are not numbers in JSON." if b"N" in body or b"I" in body else "",
-        ) from None
-    return respond(request)
+    return respond(decode(kind, body))
 
 
 def split(request: SplitRequest) -> Answer:

@@ -1,8 +1,9 @@
-"""The process that compiles for a TPU: ``python -m jupyter_tpu.jaxkit.compile_child``.
+"""The process that compiles for a TPU: ``python -m jupyter_tpu.jaxkit.compile_child WATCHER``.
 
-One request on stdin, one answer on the stdout it was started with (prints of the user's code go to
-stderr). It may be killed at any time; the caller watches its time and memory. libtpu's compiler
-ends the process where other libraries would raise, one more reason for a process of its own.
+One request on stdin; on the stdout it was started with one answer, and before it, as frames without
+a head, what is being done (prints of the user's code go to stderr). It may be killed at any time;
+the caller watches its time and memory. libtpu's compiler ends the process where other libraries
+would raise, one more reason for a process of its own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,9 @@ import msgspec
 
 from ..errors import Reason, TPUError
 from .frames import read_frame, write_frame
+from .meshes import DoesNotDivide
 from .models import ArgumentRequest, CompileReport, CompileRequest
+from .running import end_with
 from .topology import Topology
 
 
@@ -41,9 +45,12 @@ class CompileAnswer(msgspec.Struct, kw_only=True):
     message: str = ""
     reason: Reason = Reason.INVALID
     hint: str = ""
+    #: It is the sizes that don't go with this type's devices; with another's they may.
+    does_not_divide: bool = False
 
 
 def main() -> None:
+    end_with(int(sys.argv[1]))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     requests = sys.stdin.buffer
@@ -51,19 +58,27 @@ def main() -> None:
     head, body = read_frame(requests, 1 << 31)
     job = msgspec.json.decode(head, type=CompileJob)
     try:
-        answer = CompileAnswer(report=compile_job(job, body))
+        answer = CompileAnswer(
+            report=compile_job(job, body, lambda words: write_frame(answers, b"", words.encode()))
+        )
     except TPUError as error:
-        answer = CompileAnswer(message=error.message, reason=error.reason, hint=error.hint)
+        answer = CompileAnswer(
+            message=error.message,
+            reason=error.reason,
+            hint=error.hint,
+            does_not_divide=isinstance(error, DoesNotDivide),
+        )
     write_frame(answers, msgspec.json.encode(answer), b"")
     answers.flush()
     # libtpu's own threads make an orderly end slow, and there is nothing to put in order.
     os._exit(0)
 
 
-def compile_job(job: CompileJob, blob: bytes) -> CompileReport:
+def compile_job(job: CompileJob, blob: bytes, tell: Callable[[str], None]) -> CompileReport:
     """The report on the job's program; `TPUError` for code that fails and what cannot compile."""
     started = time.perf_counter()
     if job.code is not None:
+        tell("Running the code and tracing its function")
         exported = _from_code(job.code, job.topology.devices)
         job.mesh, job.names, job.donated = exported.mesh, exported.names, exported.donated
         blob = exported.blob
@@ -86,6 +101,7 @@ def compile_job(job: CompileJob, blob: bytes) -> CompileReport:
         report.notes.append(
             f"The program uses {used} of {job.topology.devices} devices; give a mesh to use more."
         )
+    tell(f"Compiling for {job.topology.type}")
     lowered = _lower(job, program)
     try:
         compiled = lowered.compile()

@@ -7,24 +7,42 @@ that is watched: time, memory, and the user's wish to stop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-from ..catalog import types
 from ..errors import Reason, TPUError
 from .compile_child import CompileAnswer, CompileJob
 from .meshes import DoesNotDivide
-from .models import CompileLimits, CompileReport, CompileRequest
+from .models import CompileLimits, CompileOutcome, CompileReport, CompileRequest, CompileTrial
 from .running import run_watched
-from .topology import Topology, price, topology
+from .searching import Search, by_price
+from .topology import Topology, topology
 
 _DEFAULT_LIMITS = CompileLimits()
+#: Of the process that compiles.
+ENVIRONMENT = {
+    "JAX_PLATFORMS": "cpu",  # nothing is executed
+    "JAX_ENABLE_COMPILATION_CACHE": "false",  # its entries have no buffer assignment
+    "PYTHONUNBUFFERED": "1",  # what the code prints is seen while it runs
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    "TPU_LOG_DIR": "disabled",
+    # libtpu looks for the TPU that this machine would be part of, and complains without an answer;
+    # what is compiled for is another matter.
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-8",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_WORKER_ID": "0",
+}
+_TELL = 0.2  # seconds between two looks at what was heard
+_LINES = 200  # that are kept between two looks
 
 
 def compile_for(
@@ -76,12 +94,65 @@ async def compile_for_async(
     return await _in_thread(where, job, blob, limits)
 
 
-async def compile_code(request: CompileRequest) -> CompileReport:
-    """POST jax/compile: runs the code and compiles its function, all in the watched process."""
-    where = topology(request.type)
+class Watch(Protocol):
+    """Told on the loop what the compiling of some code is doing."""
+
+    def begin(self, type: str) -> None:
+        """A type is tried now."""
+
+    def say(self, words: str) -> None:
+        """What is being done with it."""
+
+    def log(self, line: str) -> None:
+        """A line that the code or the compiler printed."""
+
+    def end(self, trial: CompileTrial) -> None:
+        """How it went with that type."""
+
+
+async def compile_code(request: CompileRequest, watch: Watch | None = None) -> CompileOutcome:
+    """POST jax/compile: runs the code and compiles its function, all in the watched process.
+
+    A process for each type that is tried. Raises `TPUError` as `compile_for` does, and INVALID if
+    no type can run the program at all; cancelling it ends the process.
+    """
+    search = Search(types_to_try(request))
     _need_libtpu()
-    job = CompileJob(topology=where, code=request, dump="")
-    return await _in_thread(where, job, b"", request.limits)
+    for name in search.names:
+        where = topology(name)
+        if watch is not None:
+            watch.begin(name)
+        job = CompileJob(topology=where, code=request, dump="")
+        try:
+            report = await _in_thread(where, job, b"", request.limits, watch)
+        except DoesNotDivide as error:
+            if request.type is not None:
+                raise
+            search.passed_over(name, error)
+        else:
+            search.ended(report)
+        if watch is not None:
+            watch.end(search.tried[-1])
+        if search.found:
+            break
+    return search.outcome()
+
+
+def types_to_try(request: CompileRequest) -> list[str]:
+    """The types that a request is about, in their order; `TPUError` (INVALID) for unknown ones."""
+    if request.type is not None and request.types is not None:
+        raise TPUError("Give one type, or types to try: not both.", Reason.INVALID)
+    names = request.types if request.type is None else [request.type]
+    return _known(by_price(request.max_devices) if names is None else names)
+
+
+def _known(names: list[str]) -> list[str]:
+    """*names*, each once: a misspelt one is an error, not a type that does not fit."""
+    if not names:
+        raise TPUError("There are no types to try.", Reason.INVALID)
+    for name in names:
+        topology(name)
+    return list(dict.fromkeys(names))
 
 
 def cheapest_type(
@@ -95,46 +166,33 @@ def cheapest_type(
     """The report on the first type that *fn* fits, tried from the cheapest on.
 
     *types*: those of your grant, say, in your own order; by default the catalog's with up to
-    *max_devices* devices, by list price (`topology.PRICES_READ`), not counting the time a program
-    takes. *on_report* sees every attempt. *options*: as for `compile_for`; a mesh with a -1
-    (``{"data": -1}``) grows with the type. Types whose devices the mesh or the arguments don't
+    *max_devices* devices, by list price (`catalog.PRICES_READ` says of when), not counting the time
+    a program takes. *on_report* sees every attempt. *options*: as for `compile_for`; a mesh with a
+    -1 (``{"data": -1}``) grows with the type. Types whose devices the mesh or the arguments don't
     divide are passed over.
 
     Raises `TPUError` (INVALID) if none fits, with what the last lacked.
     """
-    names = _by_price(max_devices) if types is None else list(types)
-    if not names:
-        raise TPUError("There are no types to try.", Reason.INVALID)
-    refused: list[str] = []
-    too_small: list[CompileReport] = []
-    for name in names:
-        topology(name)  # a misspelt name is an error, not a type that does not fit
-    for name in names:
+    search = Search(_known(by_price(max_devices) if types is None else list(types)))
+    for name in search.names:
         try:
             report = compile_for(name, fn, *shapes, **options)
         except DoesNotDivide as error:
-            refused.append(f"{name}: {error.message}")
+            search.passed_over(name, error)
             continue
         if on_report is not None:
             on_report(report)
-        if report.fits:
+        search.ended(report)
+        if search.found:
             return report
-        too_small.append(report)
-    if not too_small:
-        raise TPUError(f"No type can run this program. {refused[-1]}", Reason.INVALID)
-    nearest = min(too_small, key=lambda report: (report.needed_bytes or 0) - report.hbm_bytes)
+    nearest = search.outcome().report
     needed = (nearest.needed_bytes or 0) / 2**30
     raise TPUError(
-        f"The program fits none of {len(names)} types; nearest is {nearest.type}, where it needs "
-        f"{needed:.2f} GiB of {nearest.hbm_bytes / 2**30:.2f} on each device.",
+        f"The program fits none of {len(search.names)} types; nearest is {nearest.type}, where it "
+        f"needs {needed:.2f} GiB of {nearest.hbm_bytes / 2**30:.2f} on each device.",
         Reason.INVALID,
         "Split more of its arrays over the mesh, or recompute instead of keeping (jax.checkpoint).",
     )
-
-
-def _by_price(max_devices: int) -> list[str]:
-    kinds = [kind for kind in types() if kind.devices <= max_devices]
-    return [kind.name for kind in sorted(kinds, key=lambda kind: (price(kind), kind.hosts))]
 
 
 def _prepared(
@@ -182,16 +240,48 @@ def _need_libtpu() -> None:
 
 
 async def _in_thread(
-    where: Topology, job: CompileJob, blob: bytes, limits: CompileLimits
+    where: Topology,
+    job: CompileJob,
+    blob: bytes,
+    limits: CompileLimits,
+    watch: Watch | None = None,
 ) -> CompileReport:
     stop = threading.Event()
-    work = asyncio.create_task(asyncio.to_thread(_run, where, job, blob, limits, stop))
+    heard = _Heard()
+    work = asyncio.create_task(asyncio.to_thread(_run, where, job, blob, limits, stop, heard))
     try:
-        return await asyncio.shield(work)
+        while not work.done():
+            # Looked at, not told of: code that prints without end must not fill the loop.
+            await asyncio.wait([work], timeout=_TELL)
+            if watch is not None:
+                heard.tell(watch)
+        return work.result()
     except asyncio.CancelledError:
         stop.set()
+        work.add_done_callback(lambda task: task.exception())  # that it was stopped: no news
         await asyncio.wait([work], timeout=10)
         raise
+
+
+class _Heard:
+    """What the threads of a process heard, kept short until somebody asks."""
+
+    def __init__(self) -> None:
+        self.words = ""
+        self.lines: deque[str] = deque(maxlen=_LINES)
+        self._told = ""
+
+    def hear_words(self, words: str) -> None:
+        self.words = words
+
+    def tell(self, watch: Watch) -> None:
+        words = self.words
+        if words != self._told:
+            self._told = words
+            watch.say(words)
+        for _ in range(len(self.lines)):
+            with contextlib.suppress(IndexError):  # pushed out by newer ones
+                watch.log(self.lines.popleft())
 
 
 def _run(
@@ -200,6 +290,7 @@ def _run(
     blob: bytes,
     limits: CompileLimits,
     stop: threading.Event | None,
+    heard: _Heard | None = None,
 ) -> CompileReport:
     def request(folder: Path) -> tuple[bytes, bytes]:
         job.dump = str(folder / "dump")
@@ -212,16 +303,16 @@ def _run(
         seconds=limits.seconds,
         memory_bytes=limits.memory_bytes,
         stop=stop,
+        on_news=heard.hear_words if heard else None,
+        on_line=heard.lines.append if heard else None,
         environment=lambda folder: {
-            "JAX_PLATFORMS": "cpu",  # nothing is executed
-            "JAX_ENABLE_COMPILATION_CACHE": "false",  # its entries have no buffer assignment
-            "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-            "TPU_SKIP_MDS_QUERY": "1",
-            "TPU_LOG_DIR": "disabled",
+            **ENVIRONMENT,
             "XLA_FLAGS": f"--xla_dump_to={folder / 'dump'}",
         },
     )
     answer = msgspec.json.decode(head, type=CompileAnswer)
+    if answer.does_not_divide:
+        raise DoesNotDivide(answer.message, answer.hint)
     if answer.report is None:
         raise TPUError(answer.message, answer.reason, answer.hint)
     for buffer in answer.report.buffers:

@@ -222,10 +222,14 @@ class TilingTable(Struct, kw_only=True):
 # ---- compiling --------------------------------------------------------------------------------
 
 
+#: One dimension of an argument.
+Size = Annotated[int, Meta(ge=0, le=1 << 53)]
+
+
 class ArgumentRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """One argument of the function: an array by its shape, or a tree of them."""
 
-    shape: Shape | None = None
+    shape: list[Size] | None = None
     dtype: str = "float32"
     spec: Spec = []
     #: Instead of a shape: name -> argument.
@@ -233,6 +237,8 @@ class ArgumentRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class CompileLimits(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """Of one compiling process; it is ended beyond them."""
+
     seconds: Annotated[float, Meta(gt=0, le=3600)] = 300.0
     #: Resident memory of the compiling process.
     memory_bytes: Annotated[int, Meta(ge=1 << 29)] = 6 << 30
@@ -241,14 +247,23 @@ class CompileLimits(Struct, kw_only=True, forbid_unknown_fields=True, frozen=Tru
 class CompileRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """POST jax/compile: Python code that defines a function, and the shapes it is called with.
 
-    The code is run, in a process of its own, as the user who asks.
+    The code is run as the user whose server this is, as a cell of a notebook would be, in a
+    process of its own that is ended at its limits of time and memory.
     """
 
-    type: str
-    code: str
+    code: Annotated[str, Meta(max_length=1 << 20)]
+    #: The name of the function that the code defines.
     function: str
     arguments: list[ArgumentRequest]
+    #: The type to compile for ("v5litepod-8").
+    type: str | None = None
+    #: Instead of one: those of a grant, say, tried in this order until the program fits. With
+    #: neither: the catalog's, from the cheapest on.
+    types: Annotated[list[str], Meta(max_length=64)] | None = None
+    #: Of the types that are tried.
+    max_devices: Annotated[int, Meta(ge=1)] = 64
     mesh: MeshAxes | None = None
+    #: Arguments whose memory the outputs may take, by position.
     donate: list[int] = []
     limits: CompileLimits = CompileLimits()
 
@@ -320,6 +335,33 @@ class CompileReport(Struct, kw_only=True):
         from .tables import compile_html
 
         return compile_html(self)
+
+
+class CompileTrial(Struct, kw_only=True):
+    """How a program fared on one type."""
+
+    type: str
+    #: None: its devices do not divide the mesh or the arguments, so it was passed over.
+    fits: bool | None
+    #: Per device; None where the compiler gave up before it knew.
+    needed_bytes: int | None = None
+    hbm_bytes: int = 0
+    #: USD for all chips at list price, in the cheapest zone noted; None if not known.
+    usd_per_hour: float | None = None
+    #: Why it does not fit or was passed over.
+    why: str = ""
+
+
+class CompileOutcome(Struct, kw_only=True):
+    """What an operation of jax/compile found."""
+
+    #: The first type that the program fits; None if none of those tried.
+    type: str | None
+    #: On that type; else on the one where the least is lacking.
+    report: CompileReport
+    tried: list[CompileTrial]
+    #: Where `usd_per_hour` is from, and of which day.
+    prices: str = ""
 
 
 class Answer(Struct, kw_only=True):

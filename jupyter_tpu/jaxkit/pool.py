@@ -22,6 +22,8 @@ from .worker import MAX_ANSWER, MAX_BODY, AnswerHead
 
 #: Starting Python on a busy machine.
 _START_SECONDS = 60.0
+#: Of the bodies of all requests that wait or run.
+_MOST_BYTES = 64 << 20
 
 
 class JaxWorker:
@@ -52,6 +54,7 @@ class JaxWorker:
         self._idle_seconds = idle_seconds
         self._idle: list[_Worker] = []
         self._working: set[_Worker] = set()
+        self._bytes = 0  # of requests that wait or run
         self._busy = 0  # processes at work or being started
         self._quiet = asyncio.Event()  # none is
         self._quiet.set()
@@ -72,6 +75,15 @@ class JaxWorker:
             raise TPUError(
                 f"The request has {len(body):,} bytes; {MAX_BODY:,} are allowed.", Reason.INVALID
             )
+        if self._bytes + len(body) > _MOST_BYTES:
+            raise _too_many()
+        self._bytes += len(body)
+        try:
+            return await self._answered(name, body, client)
+        finally:
+            self._bytes -= len(body)
+
+    async def _answered(self, name: str, body: bytes, client: str) -> Answer:
         worker = await self._turn(client)
         healthy = False
         try:
@@ -125,9 +137,7 @@ class JaxWorker:
         if self._closed:
             raise _closing()
         if sum(len(queue) for queue in self._queues.values()) >= self._may_wait:
-            raise TPUError(
-                "Too many requests are waiting.", Reason.UNAVAILABLE, "Try again in a moment."
-            )
+            raise _too_many()
         place: asyncio.Future[_Worker | None] = asyncio.get_running_loop().create_future()
         self._queues.setdefault(client, deque()).append(place)
         self._serve()
@@ -259,6 +269,10 @@ class _Worker:
         """Waits until the process has ended and its pipes are closed."""
         self._stdin.close()
         await self._process.wait()
+
+
+def _too_many() -> TPUError:
+    return TPUError("Too many requests are waiting.", Reason.UNAVAILABLE, "Try again in a moment.")
 
 
 def _closing() -> TPUError:

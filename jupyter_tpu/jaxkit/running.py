@@ -21,6 +21,7 @@ from ..errors import Reason, TPUError
 from .frames import FrameTooLarge, read_frame, write_frame
 
 _TAIL = 64 << 10  # of stderr
+_LINE = 500  # bytes of a line that are told
 _ANSWER = 64 << 20
 _LOOK = 0.05  # seconds between looks at the process
 
@@ -34,11 +35,15 @@ def run_watched(
     memory_bytes: int,
     environment: Callable[[Path], Mapping[str, str]],
     stop: threading.Event | None = None,
+    on_news: Callable[[str], None] | None = None,
+    on_line: Callable[[str], None] | None = None,
 ) -> bytes:
-    """Runs ``python -m module`` and returns the head of its answer.
+    """Runs ``python -m module OUR_PID`` and returns the head of its answer.
 
     *request*: head and body of the request, given a folder that lives as long as the process.
-    *what*: begins the messages ("Compiling for v6e-8"). Raises `TPUError`: TIMEOUT after *seconds*,
+    *what*: begins the messages ("Compiling for v6e-8"). *on_news* gets what the process says of its
+    progress, *on_line* each line that it prints (cut after 500 bytes); both on threads of their
+    own, and as fast as they come. Raises `TPUError`: TIMEOUT after *seconds*,
     INVALID beyond *memory_bytes* of resident memory, CANCELLED when *stop* is set, INTERNAL if the
     process ends without an answer. The process and all it started are gone on return.
     """
@@ -48,14 +53,14 @@ def run_watched(
         folder = Path(temporary)
         head, body = request(folder)
         process = subprocess.Popen(
-            [sys.executable, "-m", module],
+            [sys.executable, "-m", module, str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**clean_environment(), **environment(folder)},
             start_new_session=True,
         )
-        talk = _Talk(process, head, body)
+        talk = _Talk(process, head, body, on_news or _ignore, on_line or _ignore)
         try:
             _watch(process, talk, what, seconds, memory_bytes, stop)
         finally:
@@ -79,6 +84,18 @@ def resident_bytes(pid: int) -> int:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError):
         return 0
+
+
+def end_with(parent: int) -> None:
+    """For the process itself: it and all it started end when the one that watches it has ended."""
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os.killpg(0, signal.SIGKILL)
+
+    if hasattr(os, "killpg"):
+        threading.Thread(target=look, daemon=True).start()
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -120,12 +137,21 @@ def _watch(
 class _Talk:
     """The pipes of a process, each on a thread: none can fill up and stop the others."""
 
-    def __init__(self, process: subprocess.Popen[bytes], head: bytes, body: bytes) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        head: bytes,
+        body: bytes,
+        on_news: Callable[[str], None],
+        on_line: Callable[[str], None],
+    ) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         self.answer: tuple[bytes, bytes] | None = None
         self.done = threading.Event()
+        self._on_news = on_news
+        self._on_line = on_line
         self._tail = bytearray()
         jobs: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
             (self._write, (process.stdin, head, body)),
@@ -156,17 +182,33 @@ class _Talk:
     def _read(self, stream: BinaryIO) -> None:
         try:
             with stream:
-                self.answer = read_frame(stream, _ANSWER)
+                while self.answer is None:
+                    head, body = read_frame(stream, _ANSWER)
+                    if head:
+                        self.answer = head, body
+                    else:
+                        self._on_news(body.decode(errors="replace"))
         except (EOFError, FrameTooLarge, OSError):
             pass  # no answer; its exit tells
         finally:
             self.done.set()
 
     def _drain(self, stream: BinaryIO) -> None:
+        line = b""
         with stream:
             while chunk := stream.read1(1 << 16):  # type: ignore[attr-defined]
                 self._tail += chunk
                 del self._tail[:-_TAIL]
+                *whole, line = (line + chunk).split(b"\n")
+                for one in whole:
+                    self._on_line(one[:_LINE].decode(errors="replace"))
+                line = line[: 2 * _LINE]  # whoever never ends a line gets its beginning told
+        if line:
+            self._on_line(line[:_LINE].decode(errors="replace"))
+
+
+def _ignore(_: str) -> None:
+    pass
 
 
 def _died(what: str, status: int, tail: str) -> TPUError:

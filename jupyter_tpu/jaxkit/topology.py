@@ -26,11 +26,6 @@ _USABLE_GIB = {
     "tpu7x": 94.74,
 }
 
-#: List prices in USD per chip and hour, on demand, in the cheapest zone noted; read 2024-12-23 from
-#: public price lists. Good for an order of types by cost, not for a bill.
-LIST_PRICES = {"v2": 1.24, "v3": 2.20, "v4": 3.22, "v5e": 1.20, "v5p": 4.20, "v6e": 2.70}
-PRICES_READ = "2024-12-23"
-
 
 class Topology(Struct, kw_only=True, frozen=True):
     """A TPU as its compiler knows it."""
@@ -80,11 +75,6 @@ def known_type(name: str) -> AcceleratorType:
 def usable_hbm(generation: str) -> int:
     """Bytes of HBM that a program may use on one device of *generation*."""
     return int(_USABLE_GIB[generation] * 2**30)
-
-
-def price(kind: AcceleratorType) -> float:
-    """USD per hour for all chips, from `LIST_PRICES`."""
-    return LIST_PRICES.get(kind.generation, float("inf")) * kind.chips
 
 
 def _host_bounds(chips: int) -> tuple[int, int, int]:

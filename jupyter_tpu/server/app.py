@@ -10,10 +10,12 @@ from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Unicode, Union
 
 from ..errors import TPUError
+from .compiling import Compilations, CompileHandler
 from .events import CHANGE, SCHEMA
 from .gate import Gate
 from .handlers import handlers
 from .jax import JaxGate, jax_handlers
+from .routes import COMPILE, ROOT
 
 if TYPE_CHECKING:
     from ..cloud import Target
@@ -70,6 +72,8 @@ class JupyterTPU(ExtensionApp):
         self.handlers.extend(handlers(self.gate))
         self.jax = JaxGate()
         self.handlers.extend(jax_handlers(self.jax))
+        compilations = {"compilations": Compilations(self.gate)}
+        self.handlers.append((f"/{ROOT}/{COMPILE.path}", CompileHandler, compilations))
         logger = self.serverapp.event_logger
         assert logger is not None
         logger.register_event_schema(SCHEMA)

@@ -1,4 +1,7 @@
-"""The way from the server's loop to the fleet on the core thread; opened when first needed."""
+"""The way from the server's loop to the fleet on the core thread; opened when first needed.
+
+Operations that need no TPU are beside the fleet: to ask for them and to end them never opens it.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from ..errors import Reason, TPUError
 from ..links import core_thread
 
 if TYPE_CHECKING:
     from ..cloud import Target
     from ..fleet import Fleet
-    from ..fleet.models import Change
+    from ..fleet.local import LocalOperations
+    from ..fleet.models import Change, Operation
+
+#: What is asked of one operation, whoever runs it.
+_OF_ONE = ("operation", "cancel")
 
 
 class Gate:
@@ -22,6 +30,7 @@ class Gate:
     ) -> None:
         self._target = target
         self._changed = changed
+        self._local: LocalOperations | None = None
         self._fleet: Fleet | None = None
         self._opening: asyncio.Lock | None = None
         self._closed = False
@@ -45,9 +54,33 @@ class Gate:
 
     # ---- on the core thread ----
 
+    def local(self) -> LocalOperations:
+        """The operations that need no TPU."""
+        if self._closed:
+            raise TPUError("The server is stopping.", Reason.INTERRUPTED)
+        if self._local is None:
+            from ..fleet.local import LocalOperations
+
+            self._local = LocalOperations()
+            self._local.subscribe(self._changed)
+        return self._local
+
     async def _call(self, method: str, arguments: tuple[Any, ...]) -> Any:
+        local = self._local
+        if local is not None and method in _OF_ONE and local.has(arguments[0]):
+            return await getattr(local, method)(*arguments)
+        if method == "operations":
+            return await self._operations()
         fleet = await self._open()
         return await getattr(fleet, method)(*arguments)
+
+    async def _operations(self) -> list[Operation]:
+        try:
+            of_tpus = await (await self._open()).operations()
+        except TPUError:
+            of_tpus = []  # no cloud, no operations there; the list of TPUs says why
+        here = self._local.all() if self._local is not None else []
+        return sorted(here + of_tpus, key=lambda o: o.created, reverse=True)
 
     async def _open(self) -> Fleet:
         if self._opening is None:
@@ -71,6 +104,8 @@ class Gate:
         return fleet
 
     async def _close(self) -> None:
+        if self._local is not None:
+            await self._local.close()
         if self._opening is None:
             return
         async with self._opening:

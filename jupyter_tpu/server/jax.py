@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
 from tornado import web
+from tornado.iostream import StreamClosedError
 
 from ..errors import Reason, TPUError
 from ..links import core_thread
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
     from ..jaxkit.pool import JaxWorker
 
 
+#: Bytes of answers that clients have not read yet.
+UNREAD = 256 << 20
+
+
 class JaxGate:
     """The way from the server's loop to the worker processes; none runs before the first request.
 
@@ -29,6 +36,22 @@ class JaxGate:
     def __init__(self) -> None:
         self._worker: JaxWorker | None = None
         self._closed = False
+        self._unread = 0
+
+    @contextlib.contextmanager
+    def delivering(self, size: int) -> Iterator[None]:
+        """While an answer of *size* bytes is on its way to a client; UNAVAILABLE if too much is."""
+        if self._unread + size > UNREAD:
+            raise TPUError(
+                f"Answers of {self._unread:,} bytes wait to be read: this one would be too many.",
+                Reason.UNAVAILABLE,
+                "Read those first, and ask for fewer at a time.",
+            )
+        self._unread += size
+        try:
+            yield
+        finally:
+            self._unread -= size
 
     async def request(self, name: str, body: bytes, client: str) -> Answer:
         """What :meth:`JaxWorker.request` answers; raises what it raises."""
@@ -77,16 +100,23 @@ class JaxHandler(Handler):
         self._work = asyncio.ensure_future(request)
         try:
             answer = await self._work
+            with self._gate.delivering(len(answer.body)):
+                await self._deliver(answer)
         except TPUError as error:
             self.write_problem(error)
-            return
         except asyncio.CancelledError:
-            if self._gone:
-                return  # nobody is left to be answered
-            raise
+            if not self._gone:  # else nobody is left to be answered
+                raise
+
+    async def _deliver(self, answer: Answer) -> None:
+        """Returns when the client has taken it, or is gone."""
         for name, value in answer.headers.items():
             self.set_header(name, value)
-        self.finish(answer.body, set_content_type=answer.content_type)
+        self.set_header("Content-Type", answer.content_type)
+        self.set_header("Content-Length", str(len(answer.body)))
+        with contextlib.suppress(StreamClosedError):
+            await self.flush()  # the head alone: tornado would copy a body that goes with it
+            await self.finish(answer.body, set_content_type=answer.content_type)
 
     def on_connection_close(self) -> None:
         super().on_connection_close()

@@ -10,7 +10,7 @@ import msgspec
 
 from .. import __version__
 from ..fleet.models import Problem
-from .routes import JAX_ROUTES, ROOT, ROUTES, Route
+from .routes import COMPILE, JAX_ROUTES, ROOT, ROUTES, Route
 
 _PARTS = {
     "tpu": "Its name, or zone~name where two zones have the same one",
@@ -22,8 +22,13 @@ _PARTS = {
 
 @cache
 def document(base_url: str = "/") -> dict[str, Any]:
-    routes = (*ROUTES, *JAX_ROUTES)
-    types = [t for route in routes for t in (route.answer, route.body) if t is not None]
+    routes = (*ROUTES, *JAX_ROUTES, COMPILE)
+    types = [
+        kind
+        for route in routes
+        for kind in (route.answer, route.body, route.result)
+        if kind is not None
+    ]
     unique = list({str(t): t for t in [*types, Problem]}.values())
     schemas, components = msgspec.json.schema_components(
         unique, ref_template="#/components/schemas/{name}"
@@ -39,7 +44,8 @@ def document(base_url: str = "/") -> dict[str, Any]:
             "version": __version__,
             "description": "Google Cloud TPUs as part of the notebook. What takes longer than a "
             "second answers 202 and an operation. Changes are Jupyter events. What stands under "
-            "jax/ is computed beside the server while you wait, and ended when that takes long.",
+            "jax/ is computed beside the server while you wait, and ended when that takes long; "
+            "jax/compile alone is an operation.",
         },
         "servers": [{"url": f"{base_url}{ROOT}"}],
         "security": [{"token": []}],
@@ -74,7 +80,11 @@ def _operation(route: Route, by_type: dict[str, Any]) -> dict[str, Any]:
     ]
     success: dict[str, Any] = {"description": route.about}
     if route.answer is not None:
-        success["content"] = _json(by_type[str(route.answer)]) | {
+        answer = by_type[str(route.answer)]
+        if route.result is not None:
+            result = {"anyOf": [by_type[str(route.result)], {"type": "null"}]}
+            answer = {"allOf": [answer, {"properties": {"result": result}}]}
+        success["content"] = _json(answer) | {
             kind: {"schema": {"description": when}} for kind, when in route.media.items()
         }
     operation: dict[str, Any] = {
@@ -85,6 +95,8 @@ def _operation(route: Route, by_type: dict[str, Any]) -> dict[str, Any]:
             "default": {"description": "What went wrong", "content": _json(by_type[str(Problem)])},
         },
     }
+    if route.more:
+        operation["description"] = route.more
     if parameters:
         operation["parameters"] = parameters
     if route.body is not None:

@@ -22,6 +22,8 @@ from ..fleet.models import (
     Tunnel,
 )
 from ..jaxkit.models import (
+    CompileOutcome,
+    CompileRequest,
     FoldRequest,
     KeyDescription,
     Placement,
@@ -53,6 +55,8 @@ class Route(Struct, frozen=True, kw_only=True):
     query: dict[str, str] = {}  # names and what they mean
     status: int = 200
     media: dict[str, str] = {}  # other types of content the answer may have, and when
+    result: Any = None  # of the operation that is the answer, when that is done
+    more: str = ""  # what the document says besides
 
 
 def _route(line: str, call: str, about: str, answer: Any = None, **more: Any) -> Route:
@@ -104,6 +108,17 @@ JAX_ROUTES = (
     _jax("placement", "What each device holds of arrays", Placement, PlacementRequest),
     _jax("tiling", "What the tiles of a TPU waste", TilingTable, TilingRequest),
 )
+
+COMPILE = _jax(
+    "compile", "Compile a program for TPUs that are not there", Operation, CompileRequest,
+    result=CompileOutcome,
+    more="The code is run, as the user whose server this is and who may run any code in its "
+    "kernels anyway (leave to execute on kernels is asked for, too). It runs in a process of its "
+    "own, one program at a time, that is ended at its limits of time and memory, by DELETE "
+    "operations/{operation}, and with the server; nothing is executed on a TPU, and none is "
+    "needed, nor a project. Programs wait for their turn. The operation is gone when the server "
+    "is.",
+)  # fmt: skip
 
 
 def paths() -> dict[str, dict[str, Route]]:

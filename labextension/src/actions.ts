@@ -99,6 +99,8 @@ export class Actions {
         case 'environment':
           await this._connect(tpu);
           break;
+        case 'compile':
+          break; // it is of no TPU
         default:
           await this.act(operation.kind, tpu);
       }

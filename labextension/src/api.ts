@@ -153,6 +153,7 @@ export interface IOpenTunnel {
 export interface IOperation {
   id: string;
   kind:
+    | 'compile'
     | 'connect'
     | 'create'
     | 'delete'
@@ -168,6 +169,7 @@ export interface IOperation {
   steps: IStep[];
   log: string[];
   problem: IProblem | null;
+  result: { [key: string]: unknown } | null;
   created: string;
   ended: string;
 }

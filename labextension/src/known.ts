@@ -106,6 +106,9 @@ export class Known {
 
   /** Takes in one operation; as `replace`. */
   put(operation: IOperation): IOperation[] {
+    if (!operation.tpu) {
+      return []; // it is about no TPU, and this is about TPUs
+    }
     const before = this._operations.get(operation.id);
     // Lists and events may leave the log out; it only grows.
     if (before && operation.log.length === 0) {

@@ -117,6 +117,8 @@ export function operationTitle(
   switch (operation.state) {
     case 'running':
       switch (operation.kind) {
+        case 'compile':
+          return trans.__('Compiling');
         case 'connect':
           return trans.__('Connecting %1', name);
         case 'create':
@@ -135,6 +137,8 @@ export function operationTitle(
       break;
     case 'done':
       switch (operation.kind) {
+        case 'compile':
+          return trans.__('Compiled');
         case 'connect':
           return trans.__('%1 is connected', name);
         case 'create':
@@ -153,6 +157,8 @@ export function operationTitle(
       break;
     case 'cancelled':
       switch (operation.kind) {
+        case 'compile':
+          return trans.__('Compiling was cancelled');
         case 'connect':
           return trans.__('Connecting %1 was cancelled', name);
         case 'create':
@@ -171,6 +177,8 @@ export function operationTitle(
       break;
     default:
       switch (operation.kind) {
+        case 'compile':
+          return trans.__('The program could not be compiled');
         case 'connect':
           return trans.__('%1 could not be connected', name);
         case 'create':

@@ -20,7 +20,7 @@ from jax.sharding import PartitionSpec as P
 
 from jupyter_tpu import catalog, jaxkit
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.jaxkit.compiling import compile_code
+from jupyter_tpu.jaxkit.compiling import ENVIRONMENT, compile_code
 from jupyter_tpu.jaxkit.models import ArgumentRequest, CompileLimits, CompileRequest
 from jupyter_tpu.jaxkit.topology import topology
 
@@ -255,9 +255,11 @@ async def test_code_is_compiled_with_trees_of_arguments_and_its_lines_are_named(
     )
     tree = ArgumentRequest(tree={"w": ArgumentRequest(shape=[512, 8192], dtype="bfloat16")})
     batch = ArgumentRequest(shape=[8192, 512], dtype="bfloat16", spec=["data"])
-    report = await compile_code(
+    outcome = await compile_code(
         request(code, arguments=[tree, batch], type="v6e-4", mesh={"data": -1}, donate=[1])
     )
+    assert outcome.type == "v6e-4"
+    report = outcome.report
     assert report.fits
     assert report.devices_used == 4
     assert report.aliased_bytes == 2048 * 512 * 2
@@ -368,12 +370,7 @@ def test_libtpu_knows_the_topology_of_every_type_in_the_catalog() -> None:
         "    assert (len(found.devices), hosts) == (t.devices, t.hosts), (name, hosts)\n"
         "print(len(names))\n"
     )
-    environment = {
-        "JAX_PLATFORMS": "cpu",
-        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-        "TPU_SKIP_MDS_QUERY": "1",
-        "PATH": "/usr/bin",
-    }
+    environment = {**ENVIRONMENT, "PATH": "/usr/bin"}
     run = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120
     )

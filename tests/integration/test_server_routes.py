@@ -17,12 +17,12 @@ from tornado.httpclient import HTTPClientError
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.server.events import CHANGE
 from jupyter_tpu.server.handlers import STATUS
-from jupyter_tpu.server.routes import JAX_ROUTES, ROOT, ROUTES
+from jupyter_tpu.server.routes import COMPILE, JAX_ROUTES, ROOT, ROUTES
 
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
 
 ALL = [
-    *((route.method, route.path) for route in (*ROUTES, *JAX_ROUTES)),
+    *((route.method, route.path) for route in (*ROUTES, *JAX_ROUTES, COMPILE)),
     ("GET", "openapi.json"),
 ]
 

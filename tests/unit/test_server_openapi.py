@@ -10,14 +10,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, ValidationError
 
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.api import FleetAPI
 from jupyter_tpu.fleet.models import TPU, Host, Operation, Problem
+from jupyter_tpu.jaxkit.models import CompileOutcome, CompileReport
 from jupyter_tpu.server.handlers import STATUS
 from jupyter_tpu.server.openapi import document
-from jupyter_tpu.server.routes import JAX_ROUTES, ROUTES
+from jupyter_tpu.server.routes import COMPILE, JAX_ROUTES, ROUTES
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "typescript_types.py"
 
@@ -43,7 +44,7 @@ def test_the_document_is_complete_and_has_no_dangling_reference() -> None:
             named = {p["name"] for p in operation.get("parameters", ()) if p["in"] == "path"}
             assert named == set(re.findall(r"{(\w+)}", path))
     identifiers = [o["operationId"] for m in made["paths"].values() for o in m.values()]
-    assert len(identifiers) == len(set(identifiers)) == len(ROUTES) + len(JAX_ROUTES)
+    assert len(identifiers) == len(set(identifiers)) == len((*ROUTES, *JAX_ROUTES, COMPILE))
 
 
 @pytest.mark.parametrize("name", sorted(document()["components"]["schemas"]))
@@ -85,6 +86,24 @@ def test_every_request_of_jaxkits_worker_has_a_route_with_the_body_it_reads() ->
     }
     content = document()["paths"]["/jax/prng/sample"]["post"]["responses"]["200"]["content"]
     assert set(content) == {"application/json", "application/x-npy"}
+
+
+def test_the_document_says_what_compiling_finds_and_that_code_is_run() -> None:
+    made = document()
+    described = made["paths"]["/jax/compile"]["post"]
+    assert "code is run" in described["description"]
+    schema = described["responses"]["202"]["content"]["application/json"]["schema"]
+    report = CompileReport(
+        type="v6e-1", topology="v6e:1x1", devices=1, devices_used=1, hosts=1, fits=True, hbm_bytes=9
+    )
+    outcome = CompileOutcome(type="v6e-1", report=report, tried=[])
+    operation = Operation(id="1", kind="compile", result=msgspec.to_builtins(outcome))
+    validator = Draft202012Validator({**schema, "components": made["components"]})
+    validator.validate(msgspec.to_builtins(operation))
+    validator.validate(msgspec.to_builtins(Operation(id="1", kind="compile")))
+    operation.result = {"type": 3}
+    with pytest.raises(ValidationError):
+        validator.validate(msgspec.to_builtins(operation))
 
 
 def test_every_failed_answer_has_an_error_status_that_no_login_page_follows() -> None:

@@ -1,0 +1,136 @@
+"""POST jax/compile: programs compiled for TPUs that are not there, each an operation."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from jupyter_core.utils import ensure_async
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from ..errors import Reason, TPUError
+from ..links import core_thread
+from .handlers import Handler
+
+if TYPE_CHECKING:
+    from ..fleet.progress import Progress
+    from ..jaxkit.models import CompileRequest, CompileTrial
+    from .gate import Gate
+
+#: Bytes of a request: a program's code, and shapes.
+MOST = 2 << 20
+#: Programs that may run or wait; further ones are refused at once.
+WAITING = 100
+_WAITS = "Waiting for its turn"
+
+
+class Compilations:
+    """One compiler at a time, whatever is asked: a single one may take gigabytes."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._turn: asyncio.Lock | None = None
+
+    async def start(self, body: bytes) -> bytes:
+        """The operation, as JSON. Raises `TPUError` for what is wrong with the request itself,
+        UNAVAILABLE if too many wait.
+        """
+        return await core_thread().call(self._start(body))
+
+    # ---- on the core thread ----
+
+    async def _start(self, body: bytes) -> bytes:
+        from ..jaxkit.compiling import types_to_try
+        from ..jaxkit.meshes import axis_sizes
+        from ..jaxkit.models import CompileRequest
+        from ..jaxkit.requests import decode
+
+        if len(body) > MOST:
+            raise TPUError(
+                f"The request has {len(body):,} bytes; {MOST:,} are allowed.", Reason.INVALID
+            )
+        request = decode(CompileRequest, body)
+        names = types_to_try(request)
+        if request.mesh is not None and -1 not in request.mesh.values():
+            axis_sizes(request.mesh, None)  # each size by itself; the rest depends on the type
+        local = self._gate.local()
+        if sum(o.kind == "compile" and o.state == "running" for o in local.all()) >= WAITING:
+            raise TPUError(
+                f"{WAITING} programs wait to be compiled.",
+                Reason.UNAVAILABLE,
+                "Try again when some have ended, or cancel one: DELETE operations/ID.",
+            )
+        operation = local.start(
+            "compile", lambda progress: self._work(request, names, progress), _WAITS
+        )
+        return msgspec.json.encode(operation)
+
+    async def _work(self, request: CompileRequest, names: list[str], progress: Progress) -> None:
+        from ..environment import StepPlan
+        from ..jaxkit.compiling import compile_code
+
+        steps = [StepPlan(name, f"Compiling for {name}", 1.0) for name in names]
+        progress.plan(steps, measured=len(steps) > 1)
+        self._turn = self._turn or asyncio.Lock()
+        async with self._turn:
+            outcome = await compile_code(request, _Told(progress))
+        for step in steps[len(outcome.tried) :]:
+            progress.done(step.key, "skipped")
+        progress.log(
+            f"The program fits {outcome.type}."
+            if outcome.type
+            else f"The program fits none of {len(outcome.tried)} types tried."
+        )
+        progress.operation.result = msgspec.to_builtins(outcome)
+
+
+class _Told:
+    """What the compiling says, as an operation's steps and log (`jaxkit.compiling.Watch`)."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def begin(self, type: str) -> None:
+        self._progress.begin(type)
+
+    def say(self, words: str) -> None:
+        self._progress.say(words)
+        self._progress.log(f"{words} …")
+
+    def log(self, line: str) -> None:
+        self._progress.log(line)
+
+    def end(self, trial: CompileTrial) -> None:
+        if trial.fits is None:
+            self._progress.log(f"{trial.type} is passed over: {trial.why}")
+            self._progress.done(trial.type, "skipped")
+            return
+        self._progress.log(
+            f"It fits {trial.type}." if trial.fits else f"It does not fit {trial.type}: {trial.why}"
+        )
+        self._progress.done(trial.type)
+
+
+class CompileHandler(Handler):
+    """Starts one. The code runs as the server's user, as a kernel would: whoever asks has to be
+    allowed to use kernels, too.
+    """
+
+    def initialize(self, compilations: Compilations) -> None:
+        self._compilations = compilations
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        allowed: Any = self.authorizer.is_authorized(self, self.current_user, "execute", "kernels")
+        if not await ensure_async(allowed):
+            raise web.HTTPError(403, "Compiling runs code: it needs leave to execute on kernels.")
+        try:
+            operation = await self._compilations.start(self.request.body)
+        except TPUError as error:
+            self.write_problem(error)
+            return
+        self.set_status(202)
+        self.finish(operation)

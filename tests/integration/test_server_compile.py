@@ -1,0 +1,228 @@
+"""POST jax/compile on a real Jupyter server that knows no project and no credentials."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+import pytest
+from jupyter_server.auth import Authorizer
+from tornado.httpclient import HTTPClientError
+
+from jupyter_tpu.server.events import CHANGE
+from jupyter_tpu.server.routes import ROOT
+
+pytest.importorskip("libtpu", reason="pip install 'jupyter-tpu[compile]'")
+pytest_plugins = ["pytest_jupyter.jupyter_server"]
+
+LIMIT = 150.0  # seconds: a compiler on a busy machine
+PROGRAM = """
+import jax.numpy as jnp
+
+print("the code runs")
+
+def fn(weights, x):
+    return jnp.tanh(x @ weights)
+"""
+ARGUMENTS = [{"shape": [512, 512]}, {"shape": [64, 512], "spec": ["data"]}]
+COMPILE = {"code": PROGRAM, "function": "fn", "arguments": ARGUMENTS, "mesh": {"data": -1}}
+ENDLESS = {**COMPILE, "code": "print('on and on')\nwhile True: pass", "type": "v6e-1"}
+
+
+@pytest.fixture
+def jp_server_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> dict[str, Any]:
+    monkeypatch.setenv("HOME", str(tmp_path))  # nobody is logged in
+    return {"ServerApp": {"jpserver_extensions": {"jupyter_tpu": True}}}
+
+
+@pytest.fixture
+def call(jp_fetch: Callable[..., Any], jp_serverapp: Any) -> Callable[..., Any]:
+    """``await call(method, path, body)`` gives status and decoded answer."""
+
+    async def fetch(method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        options: dict[str, Any] = {"method": method, "request_timeout": 60}
+        if body is not None:
+            options["body"] = body if isinstance(body, str) else json.dumps(body)
+        try:
+            response = await jp_fetch(*ROOT.split("/"), *path.split("/"), **options)
+        except HTTPClientError as error:
+            return error.code, json.loads(error.response.body if error.response else "null")
+        return response.code, json.loads(response.body or "null")
+
+    return fetch
+
+
+async def told(socket: Any, condition: Callable[[Any], bool]) -> Any:
+    """The next operation in the server's events that meets the condition."""
+    while True:
+        event = json.loads(await asyncio.wait_for(socket.read_message(), LIMIT))
+        if event["schema_id"] == CHANGE and condition(event["operation"]):
+            return event["operation"]
+
+
+def compilers() -> list[psutil.Process]:
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        try:
+            if "jupyter_tpu.jaxkit.compile_child" in child.cmdline():
+                found.append(child)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        await asyncio.sleep(0.05)
+
+
+async def ended(call: Callable[..., Any], operation: dict[str, Any]) -> dict[str, Any]:
+    deadline = time.monotonic() + LIMIT
+    while operation["state"] == "running":
+        assert time.monotonic() < deadline, operation
+        await asyncio.sleep(0.1)
+        status, operation = await call("GET", f"operations/{operation['id']}")
+        assert status == 200, operation
+    return operation
+
+
+async def test_a_program_is_compiled_where_there_is_no_project_and_told_by_events(
+    call: Callable[..., Any], jp_ws_fetch: Callable[..., Any]
+) -> None:
+    events = await jp_ws_fetch("api", "events", "subscribe")
+    status, answer = await call("GET", "tpus")
+    assert (status, answer["tpus"]) == (200, [])
+    assert answer["problem"]["reason"] in ("NO_PROJECT", "NO_CREDENTIALS")
+
+    status, operation = await call("POST", "jax/compile", {**COMPILE, "type": "v5litepod-4"})
+    assert status == 202, operation
+    assert (operation["kind"], operation["tpu"], operation["result"]) == ("compile", "", None)
+
+    running = await told(events, lambda o: "the code runs" in o["log"])
+    assert running["steps"][0]["title"] == "Compiling for v5litepod-4"
+    done = await told(events, lambda o: o["state"] != "running")
+    status, asked = await call("GET", f"operations/{operation['id']}")
+    assert asked == done
+    assert (done["state"], done["problem"], done["progress"]) == ("done", None, 1.0)
+    assert [step["state"] for step in done["steps"]] == ["done"]
+    result = done["result"]
+    assert result["type"] == "v5litepod-4"
+    assert result["report"]["fits"]
+    assert result["report"]["devices_used"] == 4
+    assert result["report"]["libtpu_version"]
+    (trial,) = result["tried"]
+    assert trial["usd_per_hour"] == 4.8
+    assert "2024-12-23" in result["prices"]
+    status, operations = await call("GET", "operations")
+    assert [o["id"] for o in operations] == [operation["id"]]
+    assert compilers() == []
+    events.close()
+
+
+async def test_types_are_tried_in_order_until_the_program_fits(call: Callable[..., Any]) -> None:
+    """A grant with a type whose devices don't divide, one too small, one that fits, one more."""
+    weights = {"shape": [98304, 98304], "dtype": "bfloat16", "spec": [None, "model"]}
+    request = {
+        **COMPILE,
+        "code": PROGRAM.replace("fn(weights, x)", "fn(weights, x, extra)"),
+        "mesh": {"model": -1},
+        "arguments": [weights, {"shape": [8, 98304]}, {"shape": [20], "spec": ["model"]}],
+        "types": ["v2-8", "v5litepod-1", "v6e-1", "v5p-8"],
+    }
+    status, operation = await call("POST", "jax/compile", request)
+    assert status == 202, operation
+    done = await ended(call, operation)
+    assert done["state"] == "done", done["problem"]
+    result = done["result"]
+    assert result["type"] == result["report"]["type"] == "v6e-1"
+    tried = result["tried"]
+    assert [(row["type"], row["fits"]) for row in tried] == [
+        ("v2-8", None),
+        ("v5litepod-1", False),
+        ("v6e-1", True),
+    ]
+    assert "does not divide" in tried[0]["why"]
+    assert tried[1]["needed_bytes"] > tried[1]["hbm_bytes"]
+    assert [step["state"] for step in done["steps"]] == ["skipped", "done", "done", "skipped"]
+    assert f"It does not fit v5litepod-1: {tried[1]['why']}" in done["log"]
+
+
+async def test_cancelling_ends_the_compiler_and_the_next_program_gets_its_turn(
+    call: Callable[..., Any],
+) -> None:
+    _, endless = await call("POST", "jax/compile", ENDLESS)
+    _, waiting = await call("POST", "jax/compile", ENDLESS)
+    _, failing = await call("POST", "jax/compile", {**ENDLESS, "code": "1 / 0"})
+    await until(lambda: compilers() != [])
+    (first,) = compilers()
+    status, waiting = await call("DELETE", f"operations/{waiting['id']}")
+    assert (status, waiting["state"]) == (202, "cancelled")
+    assert waiting["problem"]["reason"] == "CANCELLED"
+    assert first.is_running()
+
+    status, _ = await call("DELETE", f"operations/{endless['id']}")
+    assert status == 202
+    assert (await ended(call, endless))["state"] == "cancelled"
+    await until(lambda: not first.is_running())
+    failed = await ended(call, failing)
+    assert failed["state"] == "failed"
+    assert failed["problem"]["reason"] == "INVALID"
+    assert "line 1: ZeroDivisionError" in failed["problem"]["message"]
+    assert compilers() == []
+
+
+async def test_code_that_never_returns_is_ended_at_its_time(call: Callable[..., Any]) -> None:
+    _, operation = await call("POST", "jax/compile", {**ENDLESS, "limits": {"seconds": 2}})
+    failed = await ended(call, operation)
+    assert failed["problem"]["reason"] == "TIMEOUT"
+    assert "on and on" in failed["log"]
+    assert compilers() == []
+
+
+BAD = [
+    ('{"code": NaN}', "not JSON"),
+    ({"type": "v5e-8"}, "v5litepod-8"),
+    ({"types": ["v6e-8"], "type": "v6e-8"}, "not both"),
+    ({"types": []}, "no types"),
+    ({"type": "v6e-1", "arguments": [{"shape": [-8]}]}, ">= 0"),
+    ({"type": "v6e-1", "arguments": [{"shape": ["n"]}]}, "Expected `int`, got `str`"),
+    ({"type": "v6e-1", "arguments": [{"shape": [1 << 60]}]}, "<="),
+    ({"type": "v6e-1", "mesh": {"data": 0}}, "positive whole number, not 0"),
+    ({"type": "v6e-1", "limits": {"seconds": 0}}, "> 0"),
+    ({"type": "v6e-1", "limits": {"memory_bytes": 1}}, ">="),
+    ({"type": "v6e-1", "code": "x" * (1 << 20) + "y"}, "length <="),
+    ({"type": "v6e-1", "code": "x" * (2 << 20)}, "are allowed"),
+    ({"type": "v6e-1", "colour": 1}, "colour"),
+]
+
+
+async def test_requests_that_can_not_be_meant_are_refused_at_once(call: Callable[..., Any]) -> None:
+    for change, says in BAD:
+        body = change if isinstance(change, str) else {**COMPILE, **change}
+        status, problem = await call("POST", "jax/compile", body)
+        assert (status, problem["reason"]) == (400, "INVALID"), problem
+        assert says in problem["message"] + problem["hint"], problem
+    assert (await call("GET", "operations")) == (200, [])
+    assert compilers() == []
+
+
+class NoKernels(Authorizer):
+    """Everything but running code."""
+
+    def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
+        return action != "execute"
+
+
+async def test_who_may_not_run_code_in_kernels_may_not_run_it_here(
+    call: Callable[..., Any], jp_serverapp: Any
+) -> None:
+    jp_serverapp.web_app.settings["authorizer"] = NoKernels(parent=jp_serverapp)
+    status, problem = await call("POST", "jax/compile", {**COMPILE, "type": "v6e-1"})
+    assert (status, problem["reason"]) == (403, "PERMISSION")
+    assert "execute" in problem["message"]

@@ -1,0 +1,73 @@
+"""Operations that need no TPU: run, told, cancelled, and forgotten after a while."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet import local
+from jupyter_tpu.fleet.local import LocalOperations
+from jupyter_tpu.fleet.models import Change
+from jupyter_tpu.fleet.progress import Progress
+
+pytestmark = pytest.mark.asyncio
+
+
+async def finds(progress: Progress) -> None:
+    progress.log("a line")
+    progress.operation.result = {"answer": 42}
+
+
+async def test_what_is_found_is_the_operations_result_and_told() -> None:
+    operations = LocalOperations()
+    told: list[Change] = []
+    operations.subscribe(told.append)
+    started = operations.start("compile", finds, "Waiting")
+    assert (started.tpu, started.zone, started.message) == ("", "", "Waiting")
+    ended = await operations.wait(started.id)
+    assert (ended.state, ended.result, ended.log) == ("done", {"answer": 42}, ["a line"])
+    assert operations.all() == [ended]
+    operations._changes.flush()
+    assert told[-1].operation == ended
+    await operations.close()
+
+
+async def test_one_that_fails_says_why_and_one_that_is_cancelled_ends() -> None:
+    operations = LocalOperations()
+
+    async def fails(progress: Progress) -> None:
+        raise TPUError("No.", Reason.TIMEOUT, "Wait.")
+
+    async def waits(progress: Progress) -> None:
+        await asyncio.Event().wait()
+
+    failed = await operations.wait(operations.start("compile", fails).id)
+    assert failed.problem is not None
+    assert (failed.state, failed.problem.reason) == ("failed", Reason.TIMEOUT)
+    cancelled = await operations.cancel(operations.start("compile", waits).id)
+    assert cancelled.state == "cancelled"
+    running = operations.start("compile", waits)
+    await operations.close()
+    assert running.state == "running"  # with the process it is gone: nobody asks any more
+
+
+async def test_old_ones_are_forgotten_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "KEEP_ENDED", 2)
+    operations = LocalOperations()
+    told: list[Change] = []
+    operations.subscribe(told.append)
+    ids = []
+    for _ in range(4):
+        ids.append(operations.start("compile", finds).id)
+        await operations.wait(ids[-1])
+        operations._changes.flush()
+        await asyncio.sleep(0.002)  # `ended` has milliseconds
+    assert [operation.id for operation in operations.all()] == [ids[3], ids[2]]
+    assert [operations.has(id) for id in ids] == [False, False, True, True]
+    assert [change.id for change in told if change.gone] == ids[:2]
+    with pytest.raises(TPUError) as caught:
+        await operations.operation(ids[0])
+    assert caught.value.reason is Reason.NOT_FOUND
+    await operations.close()
