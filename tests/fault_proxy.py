@@ -183,6 +183,8 @@ class FaultProxy:
             up = _Way(self, flow, self._up, reader, far_writer)
             down = _Way(self, flow, self._down, far_reader, writer)
             await _all(up.take(), up.give(), down.take(), down.give())
+        except asyncio.CancelledError:
+            pass  # it was reset
         except OSError:
             flow.reset()  # as the end that broke it did
         finally:

@@ -34,6 +34,10 @@ what the sender holds is its store's matter.
 dropped is not silence but a record with its own numbers: first, last, how many, how many bytes. It
 is delivered, consumed and acknowledged like a message.
 
+*Folding.* Messages that wait may be made fewer (``folding.py``): one that was merged of several
+stands for all their numbers. Only what no peer can have a byte of is folded, and what was put on
+the wire stays as it was, so a number means the same on every connection.
+
 *A connection's life* is the table below. ``accept`` may come at any time: a new connection takes
 the place of the old one, which is how a client comes back whose broken link nobody noticed. A
 ProtocolError leaves the stream whole (the broken frame was not taken), so the owner may try again
@@ -52,7 +56,7 @@ from typing import Any, Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import frames
 from .frames import Decoder, ProtocolError
-from .lanes import Incoming, Outgoing
+from .lanes import Fold, Incoming, Outgoing
 from .store import Store
 
 NORMAL, URGENT = 0, 1
@@ -196,6 +200,7 @@ class Journal:
     store: where messages of the normal lane are kept; the urgent one is short and in memory.
     window: bytes that may be under way in a lane without the peer's credit.
     max_message: bytes; a larger message from the peer is a protocol error.
+    fold: makes less of messages of the normal lane that wait; see ``folding.py``.
     """
 
     def __init__(
@@ -204,12 +209,13 @@ class Journal:
         *,
         window: int = WINDOW,
         max_message: int = frames.MAX_MESSAGE,
+        fold: Optional[Fold] = None,
     ) -> None:
         self.stream = os.urandom(12).hex()
         self.state = State.DETACHED
         self._max_message = max_message
         self._out = {
-            NORMAL: Outgoing(Store() if store is None else store, window),
+            NORMAL: Outgoing(Store() if store is None else store, window, fold),
             URGENT: Outgoing(Store(), window),
         }
         self._in = {lane: Incoming(max_message) for lane in LANES}
@@ -304,11 +310,13 @@ class Journal:
 
         One that is larger than the limit becomes a gap of one message, as if it were dropped.
         """
-        store = self._out[URGENT if urgent else NORMAL].store
+        half = self._out[URGENT if urgent else NORMAL]
         payload = frames.join_parts(parts)
         if len(payload) > self._max_message:
-            return store.append_gap(1, len(payload))
-        return store.append(channel, flags, payload)
+            return half.store.append_gap(1, len(payload))
+        number = half.store.append(channel, flags, payload)
+        half.appended()
+        return number
 
     def consumed(self, event: Union[Message, Gap]) -> None:
         """The application is done with *event* and with all before it in its lane."""

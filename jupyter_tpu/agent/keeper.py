@@ -20,6 +20,7 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 
 from . import frames, messages
 from .channels import KernelChannels
+from .folding import Folder
 from .journal import (
     CONTROL,
     IOPUB,
@@ -68,9 +69,9 @@ class Keeper:
         self.state = "starting"
         self.last_activity = self.started = messages.now()
         self._limit: int = order.get("journal_limit") or JOURNAL_LIMIT
-        self._journal = Journal(Store(self.folder))
-        self._lease = Lease(order["secret"], time.monotonic())
         self._author = messages.Author(order["key"], "keeper")
+        self._journal = Journal(Store(self.folder), fold=Folder(self._author).fold)
+        self._lease = Lease(order["secret"], time.monotonic())
         self._mark = self._author.session.encode()
         self._channels: Optional[KernelChannels] = None
         self._pump: Optional[Pump] = None

@@ -6,19 +6,31 @@ Part of the machine described in ``journal.py``; no I/O and no clock here either
 from __future__ import annotations
 
 from collections import deque
-from typing import Deque, List, Optional, Tuple
+from typing import Callable, Deque, List, Optional, Sequence, Tuple
 
 from . import frames
 from .frames import ProtocolError
-from .store import Store
+from .store import Entry, Numbered, Store
+
+#: Makes fewer messages of some that follow each other, for the same numbers.
+Fold = Callable[[Sequence[Numbered]], List[Numbered]]
+#: Messages, and bytes of them, that are folded together.
+FOLD, FOLD_BYTES = 256, 1 << 20
 
 
 class Outgoing:
-    """What this end sends in one lane."""
+    """What this end sends in one lane.
 
-    def __init__(self, store: Store, window: int) -> None:
+    What waits is folded, once when there is much of it and again just before it is sent; never
+    what a peer can have a byte of.
+    """
+
+    def __init__(self, store: Store, window: int, fold: Optional[Fold] = None) -> None:
         self.store = store
         self.window = window
+        self._fold = fold
+        self._gathered = 0  # folded up to here as it came …
+        self._final = 0  # … and up to here for sending: that stays as it is
         self.acked = 0  # the peer has taken everything up to here
         self.high = 0  # the last number that was ever put on the wire whole
         self.cursor = 1  # the next number to send on this connection …
@@ -55,11 +67,35 @@ class Outgoing:
         self.store.release(ack.seq)
         return True
 
+    def appended(self) -> None:
+        """A message was added to the store."""
+        start = max(self._final, self._gathered) + 1
+        if self._fold is not None and self.store.last - start >= FOLD:
+            self._gathered = max(start, self._fold_from(start))
+
+    def _next_entry(self) -> Optional[Entry]:
+        entry = self.store.find(self.cursor)
+        if self._fold is not None and entry is not None and entry.last > self._final:
+            self._final = max(entry.last, self._fold_from(entry.first))
+            return self.store.find(self.cursor)
+        return entry
+
+    def _fold_from(self, number: int) -> int:
+        """Folds what begins with *number*; the last number that it looked at, or 0."""
+        assert self._fold is not None
+        before = self.store.stretch(number, FOLD, FOLD_BYTES)
+        if not before:
+            return 0
+        after = self._fold(before)
+        if after != before:
+            self.store.replace(before, after)
+        return before[-1].last
+
     def next_frame(self, lane: int) -> Optional[frames.Frame]:
         """The next piece to put on the wire; None: nothing to send, or no room in the window."""
         if self.sent - self.credit >= self.window:
             return None
-        entry = self.store.find(self.cursor)
+        entry = self._next_entry()
         if entry is None:
             return None
         span = entry.last - entry.first + 1

@@ -81,6 +81,11 @@ class Author:
         body = [json.dumps(header).encode(), parent, b"{}", content]
         return [*idents, DELIMITER, self._sign(body), *body]
 
+    def rewritten(self, parts: Sequence[bytes], at: int, content: bytes) -> List[bytes]:
+        """*parts*, a message whose delimiter is *at*, with other *content*."""
+        body = [*parts[at + HEADER : at + CONTENT], content]
+        return [*parts[:at], DELIMITER, self._sign(body), *body, *parts[at + CONTENT + 1 :]]
+
     def signed(self, parts: Sequence[bytes]) -> bool:
         """Whether *parts*, a message, has the signature that this key gives it."""
         at = delimiter_of(parts)

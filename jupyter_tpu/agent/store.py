@@ -11,7 +11,9 @@ from __future__ import annotations
 import bisect
 import contextlib
 import os
-from typing import List, Optional
+from typing import List, NamedTuple, Optional, Sequence, Tuple
+
+from .frames import join_parts, split_parts
 
 #: Bytes in one file of a spilling store.
 SEGMENT = 8 << 20
@@ -38,6 +40,16 @@ class Entry:
     @property
     def is_gap(self) -> bool:
         return self.size == 0
+
+
+class Numbered(NamedTuple):
+    """A message, in its parts, under the numbers *first* to *last*."""
+
+    first: int
+    last: int
+    channel: int
+    flags: int
+    parts: List[bytes]
 
 
 class _Segment:
@@ -97,10 +109,7 @@ class Store:
     def append(self, channel: int, flags: int, payload: bytes) -> int:
         """Keeps an encoded message and returns its number."""
         entry = Entry(self.last + 1, self.last + 1, channel, flags, len(payload))
-        if not self._spill(entry, payload):
-            entry.payload = payload
-            self.memory += len(payload)
-        self.bytes += len(payload)
+        self._keep(entry, payload)
         return self._add(entry)
 
     def append_gap(self, count: int, dropped: int) -> int:
@@ -108,6 +117,12 @@ class Store:
         entry = Entry(self.last + 1, self.last + 1, 0, 0, 0)
         entry.count, entry.dropped = count, dropped
         return self._add(entry)
+
+    def _keep(self, entry: Entry, payload: bytes) -> None:
+        if not self._spill(entry, payload):
+            entry.payload = payload
+            self.memory += len(payload)
+        self.bytes += len(payload)
 
     def _add(self, entry: Entry) -> int:
         self._entries.append(entry)
@@ -145,11 +160,8 @@ class Store:
 
         For what has not been put on the wire yet; the two numbers must be borders of entries.
         """
-        start = bisect.bisect_left(self._firsts, first, self._start)
-        end = bisect.bisect_right(self._firsts, last, self._start)
+        start, end = self._between(first, last)
         gone = self._entries[start:end]
-        if not gone or gone[0].first != first or gone[-1].last != last:
-            raise ValueError("%d to %d are not the borders of messages held" % (first, last))
         gap = Entry(first, last, 0, 0, 0)
         for entry in gone:
             gap.count += entry.count if entry.is_gap else 1
@@ -157,6 +169,57 @@ class Store:
             self._forget(entry)
         self._entries[start:end] = [gap]
         self._firsts[start:end] = [first]
+
+    def stretch(self, number: int, messages: int, size: int) -> List[Numbered]:
+        """Messages that follow each other from *number* on, a border: as many, and of as many
+        bytes, at most; it ends before a gap.
+        """
+        found: List[Numbered] = []
+        index = bisect.bisect_left(self._firsts, number, self._start)
+        for entry in self._entries[index : index + messages]:
+            size -= entry.size
+            if entry.is_gap or size < 0:
+                break
+            parts = split_parts(self.read(entry, 0, entry.size))
+            found.append(Numbered(entry.first, entry.last, entry.channel, entry.flags, parts))
+        return found
+
+    def replace(self, before: Sequence[Numbered], after: Sequence[Numbered]) -> None:
+        """Puts *after* in the place of *before*, the messages of the same numbers.
+
+        For what has not been put on the wire yet, like `drop`. Parts that are the same object
+        are not written anew.
+        """
+        start, end = self._between(after[0].first, after[-1].last)
+        parts = {each.last: each.parts for each in before}
+        held = {entry.last: entry for entry in self._entries[start:end]}
+        entries = []
+        for each in after:
+            if each.parts is parts.get(each.last):
+                entry = held.pop(each.last)
+                entry.first = each.first
+            else:
+                payload = join_parts(each.parts)
+                entry = Entry(each.first, each.last, each.channel, each.flags, len(payload))
+                self._keep(entry, payload)
+            entries.append(entry)
+        for entry in held.values():
+            self._forget(entry)
+        firsts = [entry.first for entry in entries]
+        if start - self._start > len(self._entries) - end:
+            self._entries[start:end], self._firsts[start:end] = entries, firsts
+        else:  # what comes before them is less to move
+            oldest, self._start = self._start, self._start + end - start - len(entries)
+            self._entries[self._start : end] = self._entries[oldest:start] + entries
+            self._firsts[self._start : end] = self._firsts[oldest:start] + firsts
+
+    def _between(self, first: int, last: int) -> Tuple[int, int]:
+        start = bisect.bisect_left(self._firsts, first, self._start)
+        end = bisect.bisect_right(self._firsts, last, self._start)
+        gone = self._entries[start:end]
+        if not gone or gone[0].first != first or gone[-1].last != last:
+            raise ValueError("%d to %d are not the borders of messages held" % (first, last))
+        return start, end
 
     def close(self) -> None:
         """Forgets everything and deletes the files."""

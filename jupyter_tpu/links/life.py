@@ -66,7 +66,7 @@ class Action(Struct, frozen=True):
 
 #: Seconds a connection has to last before its loss counts as a first one.
 SETTLED = 10.0
-FIRST_DELAY = 0.5
+FIRST_DELAY = 0.25
 LONGEST_DELAY = 30.0
 
 _S, _E = LinkState, Event

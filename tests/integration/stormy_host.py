@@ -84,10 +84,15 @@ class Storm:
 
     def close(self) -> None:
         self.proxy.mend()
+        import time
+
+        t = time.monotonic()
         for manager in self._managers:
             if manager.has_kernel:
                 manager.shutdown_kernel(now=True)
+        print("T shutdown", time.monotonic() - t)
         core_thread().wait(self._close())
+        print("T close", time.monotonic() - t)
 
     async def _close(self) -> None:
         await self._links.close()
@@ -98,7 +103,7 @@ class Storm:
 def storm(emulator: Any, tpu: str, keepalive: Keepalive | None = None) -> Iterator[Storm]:
     """A :class:`Storm` whose line is good so far."""
     factory = KernelProvisionerFactory.instance()
-    before = factory.provisioners.get("jupyter-tpu")
+    before, others = factory.provisioners.get("jupyter-tpu"), dict(hosts)
     with line_to(emulator, tpu) as proxy:
         made = Storm(emulator, tpu, proxy, keepalive or Keepalive())
         hosts[tpu] = made.link  # type: ignore[assignment]  # as much of a host as kernels need
@@ -107,6 +112,7 @@ def storm(emulator: Any, tpu: str, keepalive: Keepalive | None = None) -> Iterat
             yield made
         finally:
             made.close()
-            del hosts[tpu]
+            hosts.clear()
+            hosts.update(others)
             if before is not None:
                 factory.provisioners["jupyter-tpu"] = before

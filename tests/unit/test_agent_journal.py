@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import struct
 import tempfile
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from jupyter_tpu.agent import frames
+from jupyter_tpu.agent import frames, lanes
 from jupyter_tpu.agent.frames import ProtocolError
 from jupyter_tpu.agent.journal import (
     NORMAL,
@@ -32,7 +35,7 @@ from jupyter_tpu.agent.journal import (
     State,
     refusal,
 )
-from jupyter_tpu.agent.store import Store
+from jupyter_tpu.agent.store import Numbered, Store
 
 
 def join(client: Journal, keeper: Journal, words: dict | None = None) -> list:
@@ -331,16 +334,38 @@ def test_the_table_has_every_transition_and_no_other_is_possible():
 # ---- any sequence of breaks ---------------------------------------------------------------------
 
 
+def fold_threes(held: Sequence[Numbered]) -> list[Numbered]:
+    """Merges what comes, three of it into one: their first parts, with a comma between them."""
+    folded = []
+    for start in range(0, len(held), 3):
+        some = held[start : start + 3]
+        serials = b",".join(each.parts[0] for each in some)
+        parts = [serials, *some[-1].parts[1:]] if len(some) > 1 else some[0].parts
+        folded.append(some[-1]._replace(first=some[0].first, parts=parts))
+    return folded
+
+
 class Breaks(RuleBasedStateMachine):
     """A keeper, a client and a line between them that breaks at any byte.
 
-    The client may also be killed: its successor must get everything that was not consumed.
+    The client may also be killed: its successor must get everything that was not consumed. Both
+    write down at once what comes, as servers do: who knows the number has the message.
     """
 
-    @initialize(window=st.sampled_from([1, 50, 4096]), memory=st.sampled_from([0, 200, 1 << 20]))
-    def begin(self, window: int, memory: int) -> None:
+    @initialize(
+        window=st.sampled_from([1, 50, 4096]),
+        memory=st.sampled_from([0, 200, 1 << 20]),
+        fold=st.sampled_from([None, fold_threes]),
+        many=st.sampled_from([4, lanes.FOLD]),
+    )
+    def begin(self, window: int, memory: int, fold: Any, many: int) -> None:
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(lanes, "FOLD", many)
         self.folder = tempfile.TemporaryDirectory()
-        self.keeper = Journal(Store(self.folder.name, memory), window=window)
+        self.keeper = Journal(Store(self.folder.name, memory), window=window, fold=fold)
+        self.written: list[int] = []
+        self.last = 0
+        self.taken = {NORMAL: 0, URGENT: 0}  # by clients
         self.client = Journal(window=window)
         self.window = window
         self.lines: dict[str, bytearray] | None = None  # bytes under way, by receiver
@@ -400,13 +425,25 @@ class Breaks(RuleBasedStateMachine):
             assert not isinstance(event, Failed | Skipped | Refused), event
             if isinstance(event, Message):
                 self.pending[end].append(event)
+                if end == "client" and event.lane == NORMAL and event.last > self.last:
+                    self.written += map(int, event.parts[0].split(b","))
+                    self.last = event.last
 
     @rule(end=st.sampled_from(["client", "keeper"]), count=st.integers(0, 5))
     def consume(self, end: str, count: int) -> None:
         for event in self.pending[end][:count]:
             other = "keeper" if end == "client" else "client"
             self.end(end).consumed(event)
-            self.got[other, event.lane].append((int(event.parts[0]), event.parts))
+            if end == "client":
+                if event.last <= self.taken[event.lane]:
+                    continue  # a killed client had it, and could not say so any more
+                self.taken[event.lane] = event.last
+            *merged, last = map(int, event.parts[0].split(b","))
+            known = dict(self.sent[other, event.lane])
+            # What was merged away has left only its serial number.
+            self.got[other, event.lane] += [(serial, known[serial]) for serial in merged]
+            parts = [str(last).encode(), *event.parts[1:]]
+            self.got[other, event.lane].append((last, parts))
         del self.pending[end][:count]
 
     @precondition(lambda self: self.lines is not None)
@@ -435,6 +472,12 @@ class Breaks(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "keeper"):
             return
+        try:
+            self.everything_arrives()
+        finally:
+            self.patch.undo()
+
+    def everything_arrives(self) -> None:
         if self.lines is not None:
             self.cut(False)
         self.connect()
@@ -446,6 +489,7 @@ class Breaks(RuleBasedStateMachine):
             if self.got == self.sent and not self.client.waiting and not self.keeper.waiting:
                 break
         assert self.got == self.sent
+        assert self.written == [serial for serial, _ in self.sent["keeper", NORMAL]]
         assert self.keeper.waiting == self.client.waiting == 0
         self.keeper.store.close()
         assert os.listdir(self.folder.name) == []
@@ -459,3 +503,32 @@ TestBreaks.settings = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_long_life_with_breaks_loses_nothing(seed):
+    """The same by chance: hypothesis finds short stories, and these are long ones."""
+    chance = random.Random(seed)
+    machine = Breaks()
+    machine.begin(
+        window=chance.choice([50, 4096]),
+        memory=chance.choice([0, 200, 1 << 20]),
+        fold=chance.choice([None, fold_threes, fold_threes]),
+        many=chance.choice([4, lanes.FOLD]),
+    )
+    ends = "client", "keeper"
+    for _ in range(400):
+        if machine.lines is None:
+            machine.connect()
+        for end, other in (ends, ends[::-1]):
+            machine.write(end, chance.choice([1, 500, 1 << 20]))
+            machine.read(other, chance.choice([0.3, 1.0, 1.0]))
+            machine.consume(end, chance.randrange(4))
+        for _ in range(chance.choice([0, 0, 1, 5])):
+            machine.send(chance.choice(ends), chance.random() < 0.2, [chance.randrange(300)])
+        machine.what_arrived_is_what_was_sent_in_order_and_once()
+        if chance.random() < 0.1:
+            machine.cut(chance.random() < 0.5)
+            if chance.random() < 0.3 and not machine.pending["keeper"]:
+                machine.kill_client()
+    machine.teardown()

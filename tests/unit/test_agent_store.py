@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_tpu.agent import store as store_module
+from jupyter_tpu.agent.frames import join_parts, split_parts
 from jupyter_tpu.agent.store import Store
 
 
@@ -98,6 +99,36 @@ def test_a_gap_takes_the_numbers_of_what_was_dropped():
     assert (gap.first, gap.last, gap.count, gap.dropped) == (1, 3, 3, 11)
     with pytest.raises(ValueError, match="not the borders"):
         store.drop(2, 4)
+
+
+@pytest.mark.parametrize(("first", "last"), [(2, 5), (20, 25), (36, 40)])
+def test_messages_are_replaced_by_fewer_for_the_same_numbers(tmp_path, first, last):
+    store = Store(str(tmp_path), memory=100)
+    for number in range(1, 41):
+        store.append(4, 0, join_parts([b"%d" % number]))
+    store.release(1)
+    before = store.stretch(first, last - first + 1, 10_000)
+    assert [each.parts for each in before] == [[b"%d" % n] for n in range(first, last + 1)]
+    merged = before[-2]._replace(first=first, parts=[b"merged"])
+    store.replace(before, [merged, before[-1]])
+    found = [(last, split_parts(payload)[0]) for last, payload in content(store)]
+    usual = [(n, b"%d" % n) for n in range(2, 41)]
+    assert found == [*usual[: first - 2], (last - 1, b"merged"), *usual[last - 2 :]]
+    assert store.find(first).last == last - 1
+    assert store.bytes == sum(store.find(number).size for number, _ in found)
+    store.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stretch_ends_before_a_gap_and_at_its_limits():
+    store = Store()
+    for number in range(1, 11):
+        store.append(4, 0, join_parts([bytes(number)]))
+    store.drop(5, 6)
+    assert [each.last for each in store.stretch(1, 100, 10_000)] == [1, 2, 3, 4]
+    assert [each.last for each in store.stretch(7, 2, 10_000)] == [7, 8]
+    assert store.stretch(7, 100, 10) == []
+    assert store.stretch(5, 100, 10_000) == []
 
 
 @settings(max_examples=60, deadline=None)

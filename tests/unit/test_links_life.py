@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.links.life import LONGEST_DELAY, Action, Do, Event, LinkLife, LinkState
+from jupyter_tpu.links.life import (
+    FIRST_DELAY,
+    LONGEST_DELAY,
+    Action,
+    Do,
+    Event,
+    LinkLife,
+    LinkState,
+)
 
 
 def doing(actions: list[Action]) -> list[Do]:
@@ -160,7 +168,7 @@ def test_retries_wait_longer_each_time_up_to_a_bound_and_start_anew_after_a_sett
 
 
 def test_jitter_spreads_retries_over_half_of_the_delay():
-    for jitter, expected in ((0.0, 0.25), (0.5, 0.375)):
+    for jitter, expected in ((0.0, FIRST_DELAY / 2), (0.5, FIRST_DELAY * 0.75)):
         life = life_that(Event.WANTED, jitter=jitter)
         (action,) = [a for a in life.on(Event.FAILED) if a.do is Do.SCHEDULE]
         assert action.delay == expected

@@ -1,0 +1,261 @@
+"""Folding by itself: whatever is folded, the notebook looks the same in the end."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jupyter_tpu.agent import folding, messages
+from jupyter_tpu.agent.folding import Folder, fold_text
+from jupyter_tpu.agent.journal import IOPUB, SHELL
+from jupyter_tpu.agent.store import Numbered
+
+KERNEL = messages.Author("key", "kernel")
+FOLDER = Folder(messages.Author("key", "keeper"))
+PARENTS = [b'{"msg_id": "one"}', b'{"msg_id": "two"}']
+
+
+def said(kind: str, content: dict[str, Any], parent: bytes = PARENTS[0]) -> list[bytes]:
+    return KERNEL.message(kind, content, parent=parent, idents=[kind.encode()])
+
+
+def stream(text: str, name: str = "stdout", parent: bytes = PARENTS[0]) -> list[bytes]:
+    return said("stream", {"name": name, "text": text}, parent)
+
+
+def display(text: str, display_id: str = "", *, update: bool = False, **more: Any) -> list[bytes]:
+    transient = {"display_id": display_id} if display_id else {}
+    content = {"data": {"text/plain": text}, "metadata": {}, "transient": transient}
+    return said("update_display_data" if update else "display_data", content, **more)
+
+
+def clear(wait: bool, parent: bytes = PARENTS[0]) -> list[bytes]:
+    return said("clear_output", {"wait": wait}, parent)
+
+
+def numbered(found: list[list[bytes]]) -> list[Numbered]:
+    return [
+        Numbered(number, number, SHELL if parts[0] == b"execute_reply" else IOPUB, 0, parts)
+        for number, parts in enumerate(found, 1)
+    ]
+
+
+def fold(found: list[list[bytes]]) -> list[list[bytes]]:
+    held = numbered(found)
+    folded = FOLDER.fold(held)
+    reached = 0
+    for each in folded:
+        assert each.first == reached + 1, "the numbers have no holes"
+        assert each.last >= each.first
+        assert KERNEL.signed(each.parts)
+        reached = each.last
+    assert reached == len(found)
+    return [each.parts for each in folded]
+
+
+def kinds(found: list[list[bytes]]) -> list[str]:
+    return [messages.part(parts, messages.HEADER)["msg_type"] for parts in found]
+
+
+def text_of(parts: list[bytes]) -> str:
+    return messages.part(parts, messages.CONTENT)["text"]
+
+
+# ---- a notebook
+
+
+def drawn(text: str, *, terminal: bool) -> list[str]:
+    """What is left of *text*: as JupyterLab draws it, or as a terminal with colours does."""
+    lines, row, column = [[]], 0, 0
+    if terminal:
+        text = text.replace("\x1b[31m", "").replace("\x1b[A", "\0")
+    for character in text:
+        line = lines[row]
+        if character == "\n":
+            row, column = row + 1, 0
+            if row == len(lines):
+                lines.append([])
+        elif character == "\r":
+            column = 0
+        elif character == "\b":
+            column = max(0, column - 1)
+        elif character == "\0":
+            row = max(0, row - 1)
+        else:
+            line.extend(" " * (column - len(line)))
+            line[column : column + 1] = [character]
+            column += 1
+    return ["".join(line) for line in lines]
+
+
+class Shown:
+    """What frontends keep of what was said."""
+
+    def __init__(self, found: list[list[bytes]]) -> None:
+        self.areas: list[list[list[Any]]] = []  # outputs: kind, name or display id, what it shows
+        self.area: dict[bytes, list[list[Any]]] = {}  # where output of a request goes
+        self.waiting: set[bytes] = set()  # requests whose next output clears what is there
+        self.others: list[list[bytes]] = []
+        self.begin()
+        for parts in found:
+            self.take(parts)
+
+    def begin(self) -> None:
+        """Output goes elsewhere from now on."""
+        self.area = {parent: [] for parent in PARENTS}
+        self.areas += self.area.values()
+
+    def take(self, parts: list[bytes]) -> None:
+        kind = messages.part(parts, messages.HEADER)["msg_type"]
+        content = messages.part(parts, messages.CONTENT)
+        parent = parts[messages.delimiter_of(parts) + messages.PARENT]
+        outputs = self.area[parent]
+        display_id = content.get("transient", {}).get("display_id")
+        if kind == "clear_output":
+            self.waiting.add(parent)
+            if not content["wait"]:
+                self.waiting.discard(parent)
+                outputs.clear()
+        elif kind == "update_display_data":
+            for shown in (shown for area in self.areas for shown in area):
+                if shown[1] == display_id:
+                    shown[2] = content["data"]
+        elif kind in ("stream", "display_data", "error"):
+            if parent in self.waiting:
+                self.waiting.discard(parent)
+                outputs.clear()
+            if kind != "stream":
+                outputs.append([kind, display_id, content.get("data")])
+            elif outputs and outputs[-1][:2] == ["stream", content["name"]]:
+                outputs[-1][2] += content["text"]
+            else:
+                outputs.append(["stream", content["name"], content["text"]])
+        else:
+            self.others.append(parts)
+            if kind == "comm_msg":  # a widget captures it
+                self.begin()
+
+    def final(self, *, terminal: bool) -> Any:
+        drawn_areas = [
+            [
+                [kind, of, drawn(what, terminal=terminal) if kind == "stream" else what]
+                for kind, of, what in area
+            ]
+            for area in self.areas
+        ]
+        return self.others, drawn_areas, self.waiting
+
+
+TEXT = st.lists(
+    st.sampled_from(["a", "bc", "def", "\r", "\n", "\r", "\b", "\x1b[31m", "\x1b[A", "ü", "😀"]),
+    max_size=6,
+).map("".join)
+PARENT = st.sampled_from(PARENTS)
+ANYTHING = st.one_of(
+    st.builds(stream, TEXT, st.sampled_from(["stdout", "stderr"]), PARENT),
+    st.builds(stream, TEXT),
+    st.builds(display, st.sampled_from("xyz"), st.sampled_from(["", "d", "e"]), parent=PARENT),
+    st.builds(
+        display, st.sampled_from("xyz"), st.sampled_from("de"), update=st.just(True), parent=PARENT
+    ),
+    st.builds(clear, st.booleans(), PARENT),
+    st.builds(said, st.sampled_from(["status", "comm_msg", "error", "execute_reply"]),
+              st.just({}), PARENT),
+)  # fmt: skip
+SOME = st.lists(ANYTHING, max_size=4)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.lists(ANYTHING, max_size=4), st.lists(ANYTHING, max_size=14), st.lists(ANYTHING, max_size=4)
+)
+def test_the_notebook_is_the_same_in_the_end(before, middle, after):
+    whole, folded = before + middle + after, before + fold(middle) + after
+    for terminal in (False, True):
+        assert Shown(folded).final(terminal=terminal) == Shown(whole).final(terminal=terminal)
+
+
+@settings(max_examples=400, deadline=None)
+@given(TEXT, st.lists(TEXT, max_size=5).map("".join), TEXT)
+def test_text_is_drawn_the_same_in_the_end(before, text, after):
+    for terminal in (False, True):
+        assert drawn(before + fold_text(text) + after, terminal=terminal) == drawn(
+            before + text + after, terminal=terminal
+        )
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(ANYTHING, max_size=14), st.integers(0, 14))
+def test_it_may_be_folded_in_any_pieces_and_again(found, cut):
+    pieces = [each for part in (found[:cut], found[cut:]) if part for each in fold(part)]
+    again = fold(pieces) if pieces else []
+    for terminal in (False, True):
+        assert Shown(again).final(terminal=terminal) == Shown(found).final(terminal=terminal)
+
+
+# ---- what it is for
+
+
+def test_ten_thousand_lines_are_few_messages(monkeypatch):
+    folded = fold([stream(f"{number}\n") for number in range(10_000)])
+    assert "".join(map(text_of, folded)).split() == [str(number) for number in range(10_000)]
+    assert len(folded) == 2
+    assert max(len(text_of(parts)) for parts in folded) <= folding.LIMIT
+
+
+def test_of_a_progress_bar_its_last_state_is_left():
+    bar = [stream(f"\r{n:3}%|{'#' * n}{' ' * (100 - n)}|", "stderr") for n in range(101)]
+    (left,) = fold([stream("before\n", "stderr"), *bar, stream("\n", "stderr")])
+    assert text_of(left) == f"before\n100%|{'#' * 100}|\n"
+
+
+def test_a_bar_that_becomes_shorter_leaves_what_stands_beyond_it():
+    (left,) = fold([stream("\rlong line"), stream("\rmiddle"), stream("\rshort")])
+    assert text_of(left) == "\rlong line\rmiddle\rshort"
+
+
+def test_of_updates_of_a_display_the_last_is_left_in_its_place():
+    updates = [display(str(n), "d", update=True) for n in range(1000)]
+    other = display("other", "e", update=True)
+    left = fold([display("first", "d"), other, *updates, stream("end")])
+    assert kinds(left) == ["display_data", "update_display_data", "update_display_data", "stream"]
+    assert left[2] is updates[-1]
+
+
+def test_of_outputs_that_are_cleared_for_the_next_the_last_is_left():
+    drawing = [parts for n in range(500) for parts in (clear(True), display(str(n)))]
+    left = fold([stream("before"), *drawing])
+    assert kinds(left) == ["clear_output", "display_data"]
+    assert left[1] is drawing[-1]
+
+
+def test_a_clear_that_waits_for_output_that_does_not_come_clears_nothing():
+    assert kinds(fold([stream("stays"), clear(True)])) == ["stream", "clear_output"]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        said("comm_msg", {}),
+        said("error", {"ename": "E"}),
+        stream("x", "stderr"),
+        stream("x", parent=PARENTS[1]),
+        [b"no message"],
+        [*stream("x"), b"a buffer"],
+        said("stream", {"name": "stdout", "text": "x", "more": 1}),
+        [*stream("x")[:3], b"[]", *stream("x")[4:]],
+    ],
+)
+def test_what_must_not_go_or_is_not_understood_stays_where_it_is(between):
+    held = numbered([stream("a"), between, stream("b")])
+    assert FOLDER.fold(held) == held
+
+
+def test_half_of_a_surrogate_pair_is_kept_as_it_is():
+    broken = said("stream", b'{"name": "stdout", "text": "\\ud800"}')  # type: ignore[arg-type]
+    (left,) = fold([stream("a"), broken])
+    assert json.loads(left[-1])["text"] == "a\ud800"
