@@ -40,6 +40,7 @@ from .journal import (
 from .kernel_process import KernelProcess, become_subreaper
 from .lease import Denied, Granted, Lease
 from .peer import peer_user
+from .places import boot
 from .pump import Broken, Pump
 from .store import Store
 
@@ -67,6 +68,7 @@ class Keeper:
         self._path = os.path.join(self.folder, "keeper.sock")
         self.state = "starting"
         self.last_activity = self.started = messages.now()
+        self._boot = boot()
         self._limit: int = order.get("journal_limit") or JOURNAL_LIMIT
         self._journal = Journal(Store(self.folder))
         self._lease = Lease(order["secret"], time.monotonic())
@@ -249,6 +251,7 @@ class Keeper:
             "waiting": self._journal.waiting,
             "paused": self.process.paused,
             "code": self.process.code,
+            "boot": self._boot,
         }
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
