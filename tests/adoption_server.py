@@ -263,7 +263,10 @@ class Client:
         """What a request has printed, each message once: a client may get a last one twice."""
         seen: dict[str, str] = {}
         for message in self.messages:
-            if message["msg_type"] == "stream" and message["parent_header"]["msg_id"] == request:
+            if (
+                message["msg_type"] == "stream"
+                and message["parent_header"].get("msg_id") == request
+            ):
                 seen[message["header"]["msg_id"]] = message["content"]["text"]
         return "".join(seen.values())
 

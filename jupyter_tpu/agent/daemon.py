@@ -23,6 +23,7 @@ from typing import Any, Awaitable, Callable, Dict
 
 from .keepers import Keepers, StartError
 from .peer import peer_user
+from .places import boot
 from .probe import probe
 
 #: Seconds without a connection and without a kernel after which the daemon ends.
@@ -111,6 +112,7 @@ class Daemon:
             "pid": os.getpid(),
             "run": self.run_folder,
             "python": sys.executable,
+            "boot": boot(),
         }
         writer.write(_line(hello))
         try:

@@ -41,6 +41,7 @@ from .journal import (
 from .kernel_process import KernelProcess, become_subreaper
 from .lease import Denied, Granted, Lease
 from .peer import peer_user
+from .places import boot
 from .pump import Broken, Pump
 from .store import Store
 
@@ -68,6 +69,7 @@ class Keeper:
         self._path = os.path.join(self.folder, "keeper.sock")
         self.state = "starting"
         self.last_activity = self.started = messages.now()
+        self._boot = boot()
         self._limit: int = order.get("journal_limit") or JOURNAL_LIMIT
         self._author = messages.Author(order["key"], "keeper")
         self._journal = Journal(Store(self.folder), fold=Folder(self._author).fold)
@@ -250,6 +252,7 @@ class Keeper:
             "waiting": self._journal.waiting,
             "paused": self.process.paused,
             "code": self.process.code,
+            "boot": self._boot,
         }
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -35,6 +35,20 @@ def run_folder() -> str:
     return private_folder(folder)
 
 
+def boot() -> str:
+    """Another text after each start of this host: of the machine, or of the container we are in."""
+    found = []
+    for path in ("/proc/sys/kernel/random/boot_id", "/proc/1/stat"):
+        try:
+            with open(path, "rb") as file:
+                # Of /proc/1/stat the 22nd field, when the first process was started.
+                words = file.read().rpartition(b")")[2].split()
+        except OSError:
+            words = []
+        found.append(words[19 if len(words) > 19 else 0].decode() if words else "")
+    return " ".join(found).strip()
+
+
 def kernel_folder(run: str, kernel_id: str) -> str:
     """The folder of one kernel, whatever its id is spelled like; not made here."""
     return run + "/k-" + hashlib.sha256(kernel_id.encode()).hexdigest()[:16]

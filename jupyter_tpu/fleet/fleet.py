@@ -31,7 +31,7 @@ from .models import (
     Tunnel,
 )
 from .offer import Offer
-from .operations import name_of
+from .operations import name_of, problem_of
 from .owner import Owner
 from .progress import Progress
 from .references import resolve
@@ -142,10 +142,35 @@ class Fleet:
         name = await self._find(ref)
         if not self._state.environments.get(name):
             return []  # never connected: no kernel of ours can be there
+        if self._state.tpu(name).state != "READY":
+            return self._state.kernels.known(name)  # there is nobody to ask
         return await self._state.kernels.ask(name)
+
+    async def note_lost(
+        self, id: str, where: dict[str, str], notebook: str, problem: TPUError
+    ) -> None:
+        """A kernel of this process is dead, and why: it is shown until somebody has seen it.
+
+        where: its ``project``, ``zone``, ``tpu`` and ``environment``.
+        """
+        name = NodeName(where["project"], where["zone"], where["tpu"])
+        self._state.kernels.note_lost(
+            name,
+            Kernel(
+                id=id,
+                tpu=name.node,
+                zone=name.zone,
+                environment=where["environment"],
+                state="dead",
+                notebook=notebook,
+                problem=problem_of(problem),
+            ),
+        )
 
     async def end_kernel(self, ref: str, id: str) -> None:
         name = await self._find(ref)
+        if self._state.kernels.drop_lost(name, id):
+            return
         if id not in {kernel.id for kernel in await self.kernels(ref)}:
             raise TPUError(f"There is no kernel {id!r} on {name.node}.", Reason.NOT_FOUND)
         await self._state.kernels.end(name, id)

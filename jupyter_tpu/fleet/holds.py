@@ -77,17 +77,31 @@ class KernelWatch:
         self._holds = holds
         self._changed = changed
         self._known: dict[NodeName, dict[str, Kernel]] = {}
+        self._lost: dict[NodeName, dict[str, Kernel]] = {}  # dead, and somebody should know
         self._wake = asyncio.Event()
 
     def known(self, name: NodeName) -> list[Kernel]:
-        """As last told; [] where nothing is known."""
-        return list(self._known.get(name, {}).values())
+        """As last told, with those that were lost lately; [] where nothing is known."""
+        return list({**self._lost.get(name, {}), **self._known.get(name, {})}.values())
 
     def find(self, id: str) -> Kernel | None:
-        for kernels in self._known.values():
+        for kernels in (*self._known.values(), *self._lost.values()):
             if id in kernels:
                 return kernels[id]
         return None
+
+    def note_lost(self, name: NodeName, kernel: Kernel) -> None:
+        """Takes the word of a client that a kernel is dead; its ``problem`` says why."""
+        self._known.get(name, {}).pop(kernel.id, None)
+        self._lost.setdefault(name, {})[kernel.id] = kernel
+        self._changed(name, {kernel.id})
+
+    def drop_lost(self, name: NodeName, id: str) -> bool:
+        """Shows a lost kernel no more; False if there is none of that id."""
+        gone = self._lost.get(name, {}).pop(id, None)
+        if gone is not None:
+            self._changed(name, {id})
+        return gone is not None
 
     async def ask(self, name: NodeName, patience: float = ANSWER) -> list[Kernel]:
         """Asks the agent of host 0; raises TPUError if it can't be reached within *patience*."""
@@ -115,6 +129,10 @@ class KernelWatch:
     def forget(self, name: NodeName) -> None:
         self._learn(name, [])
         self._known.pop(name, None)
+
+    def forget_lost(self, name: NodeName) -> None:
+        for id in list(self._lost.pop(name, {})):
+            self._changed(name, {id})
 
     def poke(self) -> None:
         """Something was started or ended: look soon."""
@@ -144,6 +162,12 @@ class KernelWatch:
         after = {kernel.id: kernel for kernel in kernels}
         self._known[name] = after
         changed = {id for id in before.keys() | after.keys() if before.get(id) != after.get(id)}
+        # A notebook that has another kernel has no lost one.
+        notebooks = {kernel.notebook for kernel in kernels if kernel.notebook}
+        for lost in list(self._lost.get(name, {}).values()):
+            if lost.id in after or lost.notebook in notebooks:
+                del self._lost[name][lost.id]
+                changed.add(lost.id)
         if changed:
             self._changed(name, changed)
 

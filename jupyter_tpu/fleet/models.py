@@ -168,6 +168,8 @@ class Kernel(Struct, kw_only=True):
     last_activity: str = ""
     attached: bool = False  # a client holds the lease
     notebook: str = ""
+    #: Why it is dead, if that was nobody's wish; it is shown until it is ended.
+    problem: Problem | None = None
 
 
 class Tunnel(Struct, kw_only=True):

@@ -151,6 +151,7 @@ class State:
                 self.store.drop_environment(name, env)
         self.holds.release(name)
         self.kernels.forget(name)
+        self.kernels.forget_lost(name)
         self.touch(name)
 
     def forget(self, name: NodeName) -> None:
@@ -161,6 +162,7 @@ class State:
         self.store.forget(name)
         self.holds.release(name)
         self.kernels.forget(name)
+        self.kernels.forget_lost(name)
         self.tunnels.forget(name)
         self.drop_interrupted(name)
         self.touch(name)

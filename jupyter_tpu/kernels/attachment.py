@@ -1,7 +1,8 @@
 """The client's end of a kernel's journal, kept attached to its keeper over a link that may break.
 
 While the link heals nothing is lost and nothing is decided: the keeper keeps what the kernel says,
-the journal here keeps what its clients say. Only the host itself can report the kernel gone.
+the journal here keeps what its clients say. Only the host itself can report the kernel gone, and
+only Google the host.
 """
 
 from __future__ import annotations
@@ -19,11 +20,17 @@ from typing import Any, Protocol
 from ..agent.journal import KEEPER, Event, Failed, Gap, Heard, Journal, Message, Opened, Refused
 from ..agent.pump import Broken, Pump
 from ..errors import Reason, TPUError
+from ..links import HostGone
 
 log = logging.getLogger(__name__)
 
 #: Seconds between attempts while the link itself is up: the first, and the longest.
 RETRY = 0.05, 1.0
+#: The longest while the link needs the user: each attempt asks Google where the host is.
+RETRY_NEEDS_YOU = 30.0
+#: Reasons that pass by themselves, or when another client of the kernel lets go of it.
+_HEALING = (Reason.UNREACHABLE, Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.CONFLICT,
+            Reason.NOT_FOUND, Reason.INTERNAL)  # fmt: skip
 #: Protocol errors in a row after which it is clear that trying again does not help.
 HOPELESS = 3
 
@@ -45,7 +52,9 @@ class Attachment:
     kernel_id: which kernel.
     secret: of its lease; the same again after a reconnect or a restart of this process.
     on_event: called with each message, and with ``Opened`` when the keeper greets.
-    on_gone: called once, when the host says that there is no such kernel any more.
+    on_gone: called once, when the host says that there is no such kernel any more, or when there
+        is no such host any more.
+    boot: which boot of its host the kernel runs in, if an earlier process knew it.
     """
 
     def __init__(
@@ -55,6 +64,8 @@ class Attachment:
         secret: str,
         on_event: Callable[[Event], None],
         on_gone: Callable[[TPUError], None],
+        *,
+        boot: str = "",
     ) -> None:
         self.kernel_id = kernel_id
         self.problem: TPUError | None = None  # why it is not attached just now
@@ -64,6 +75,7 @@ class Attachment:
         self._secret = secret
         self._on_event = on_event
         self._on_gone = on_gone
+        self._boot = boot
         self._journal = Journal()
         self._pump: Pump | None = None
         self._failures = 0
@@ -131,6 +143,11 @@ class Attachment:
                 if await self._is_gone(error):
                     return
                 self.problem = error
+                if error.reason not in _HEALING:
+                    self._pause = max(self._pause, RETRY[1])
+                    await asyncio.sleep(self._pause)
+                    self._pause = min(2 * self._pause, RETRY_NEEDS_YOU)
+                    continue
             if self._failures >= HOPELESS:
                 self._on_gone(self.problem or _gone(self.kernel_id))
                 return
@@ -167,6 +184,7 @@ class Attachment:
             )
         elif isinstance(event, Opened):
             self.problem, self._pause = None, RETRY[0]
+            self._boot = str((event.words.get("status") or {}).get("boot") or self._boot)
             self.attached.set()
             self._on_event(event)
         else:
@@ -177,6 +195,15 @@ class Attachment:
 
     async def _is_gone(self, error: TPUError) -> bool:
         """Nothing listens where the keeper was: asks the host whether it knows the kernel."""
+        if isinstance(error, HostGone):
+            self._on_gone(
+                TPUError(
+                    f"The kernel has ended with its TPU: {error.message}",
+                    Reason.NOT_FOUND,
+                    error.hint,
+                )
+            )
+            return True
         if error.reason is not Reason.NOT_FOUND:
             return False
         if self.final:
@@ -185,7 +212,8 @@ class Attachment:
             agent = await self._host.agent()
             known = (await agent.request("kernels"))["kernels"]
             if all(kernel["id"] != self.kernel_id for kernel in known):
-                self._on_gone(_gone(self.kernel_id))
+                rebooted = self._boot and agent.hello.get("boot", self._boot) != self._boot
+                self._on_gone(_rebooted() if rebooted else _gone(self.kernel_id))
                 return True
         return False
 
@@ -193,6 +221,14 @@ class Attachment:
 def _gone(kernel_id: str) -> TPUError:
     return TPUError(
         "The kernel is no longer on its host, which was restarted, or somebody ended it there.",
+        Reason.NOT_FOUND,
+        "Restart the kernel; what it computed is lost.",
+    )
+
+
+def _rebooted() -> TPUError:
+    return TPUError(
+        "The kernel's host was restarted, and the kernel has ended with it.",
         Reason.NOT_FOUND,
         "Restart the kernel; what it computed is lost.",
     )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from ..agent.journal import Message
+from ..errors import TPUError
 
 
 class Kept(Protocol):
@@ -27,6 +28,10 @@ class Kept(Protocol):
     @property
     def secret(self) -> str:
         """Of the lease."""
+
+    @property
+    def boot(self) -> str:
+        """Which boot of its host the kernel runs in; "" if that is not known."""
 
     @property
     def info(self) -> bytes | None:
@@ -53,6 +58,9 @@ class Kept(Protocol):
 
     def reported(self, status: Mapping[str, Any]) -> None:
         """The link to the kernel is there, and this is what its keeper says about it."""
+
+    def lost(self, problem: TPUError) -> None:
+        """The kernel is no more, and nobody here wished it; what is kept is discarded soon."""
 
     def leave(self) -> None:
         """This process lets go of the kernel, for the next one to take up."""

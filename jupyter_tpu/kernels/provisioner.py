@@ -17,6 +17,9 @@ from .attachment import Host
 from .keeping import Kept
 from .relay import Relay
 
+#: Clearings away of kernels that were reported dead.
+_burials: set[asyncio.Future[None]] = set()
+
 
 class TPUProvisioner(LocalProvisioner):
     """Runs the kernel of a kernelspec on a host of a TPU.
@@ -68,6 +71,7 @@ class TPUProvisioner(LocalProvisioner):
         restarter = getattr(self.parent, "_restarter", None)
         if restarter is not None and self._restart_limit is not None:
             restarter.restart_limit, self._restart_limit = self._restart_limit, None
+            restarter.remove_callback(self._bury, "dead")
         return self.connection_info
 
     async def _launch(self, environment: dict[str, str]) -> None:
@@ -126,6 +130,16 @@ class TPUProvisioner(LocalProvisioner):
         if restarter is not None and restarter.restart_limit:
             self._restart_limit = restarter.restart_limit
             restarter.restart_limit = 0
+            restarter.add_callback(self._bury, "dead")
+
+    def _bury(self) -> None:
+        """The server has reported the kernel dead and forgets it: nothing of it stays here."""
+        restarter = getattr(self.parent, "_restarter", None)
+        if restarter is not None:
+            restarter.remove_callback(self._bury, "dead")
+        burial = asyncio.ensure_future(self.cleanup())
+        _burials.add(burial)
+        burial.add_done_callback(_burials.discard)
 
     async def wait(self) -> int | None:
         """Waits for the kernel's end; returns its exit code."""

@@ -28,7 +28,7 @@ from ..agent.journal import (
     Opened,
 )
 from ..errors import Reason, TPUError
-from ..links import core_thread
+from ..links import HostGone, core_thread
 from .attachment import Attachment, Host
 from .keeping import Kept
 from .ports import Ports, endpoints
@@ -128,7 +128,12 @@ class Relay:
         self._running.update(self._kept.running)
         await self._bind(connection)
         self._attachment = Attachment(
-            self._host, self.kernel_id, self.secret, self._event, self._gone
+            self._host,
+            self.kernel_id,
+            self.secret,
+            self._event,
+            self._gone,
+            boot=self._kept.boot,
         )
 
     async def _start(self, order: dict[str, Any]) -> dict[str, Any]:
@@ -221,6 +226,8 @@ class Relay:
                     agent = await self._host.agent()
                     await agent.request("end_kernel", id=self.kernel_id, now=True)
                     return
+                except HostGone:
+                    return  # and so is everything that ran there
                 except TPUError as error:
                     log.info("Kernel %s is not ended yet: %s", self.kernel_id, error.message)
                     await asyncio.sleep(END_RETRY)
@@ -313,7 +320,6 @@ class Relay:
             assert self._attachment is not None
             self._attachment.final = True
             if not self._stopping:
-                self.final = bool(said.get("asked"))
                 self._explain(said)
             self._dead(said["code"])
         elif what == "paused":
@@ -327,14 +333,16 @@ class Relay:
     def _explain(self, said: Mapping[str, Any]) -> None:
         lines = str(said.get("output", "")).strip().splitlines()
         reason = f": {lines[-1]}" if lines else ""
-        if self.final:
-            self.problem = TPUError(
-                "The kernel was ended by somebody else: in the TPU panel, from another program, or "
-                "because its TPU was stopped or deleted.",
-                Reason.CANCELLED,
-                "Start it again if its TPU is ready.",
-            )
+        if said.get("asked"):
             log.info("Kernel %s was ended elsewhere", self.kernel_id)
+            self._lost(
+                TPUError(
+                    "The kernel was ended by somebody else: in the TPU panel, from another "
+                    "program, or because its TPU was stopped or deleted.",
+                    Reason.CANCELLED,
+                    "Start it again if its TPU is ready.",
+                )
+            )
             return
         self.problem = TPUError(
             f"The kernel ended by itself (exit code {said['code']}){reason}",
@@ -343,12 +351,20 @@ class Relay:
         log.warning("Kernel %s ended:\n%s", self.kernel_id, "\n".join(lines[-20:]))
 
     def _gone(self, problem: TPUError) -> None:
-        """The host has no such kernel any more."""
-        if not self._stopping:
-            log.warning("Kernel %s: %s", self.kernel_id, problem.message)
-            self.problem = problem
-            self.final = True
+        """There is no such kernel any more, or no such host."""
+        if not self._stopping and self.code is None:
+            log.info("Kernel %s: %s", self.kernel_id, problem.message)
+            self._lost(problem)
         self._dead(1)
+
+    def _lost(self, problem: TPUError) -> None:
+        """The kernel is no more, it was not its clients' wish, and no other is to be started."""
+        self.problem = problem
+        self.final = True
+        if self._running:
+            self._show(f"[{problem}]\n")
+        if self._kept is not None:
+            self._kept.lost(problem)
 
     def _show(self, text: str) -> None:
         """A line of our own among the output of what runs now."""

@@ -46,6 +46,12 @@ class HostName(Struct, frozen=True, order=True):
         return self.node.node + (f" host {self.worker}" if self.worker else "")
 
 
+class HostGone(TPUError):
+    """The host is no more, or is down: whatever ran there has ended, and nobody can come back to
+    it. A host that merely can't be reached is not gone.
+    """
+
+
 class Found(Struct, frozen=True, kw_only=True):
     """A host, ready to be connected to."""
 
@@ -127,7 +133,7 @@ class Lookup:
         except TPUError as error:
             if error.reason is Reason.NOT_FOUND:
                 self._last.pop(name, None)
-                raise TPUError(
+                raise HostGone(
                     f"There is no TPU {name.node} in {name.zone}.",
                     Reason.NOT_FOUND,
                     "It may have been deleted; look at the list of TPUs.",
@@ -255,13 +261,13 @@ def _check_state(node: Node, host: HostName) -> None:
     name = node.name.node
     if node.state in _GONE:
         why = "was preempted" if node.state == "PREEMPTED" else "was ended by Google"
-        raise TPUError(
+        raise HostGone(
             f"{name} {why}.",
             Reason.CONFLICT,
             "It can't be used any more: delete it, create another.",
         )
     if node.state in _STOPPED:
-        raise TPUError(f"{name} is {node.state.lower()}.", Reason.CONFLICT, "Start it first.")
+        raise HostGone(f"{name} is {node.state.lower()}.", Reason.CONFLICT, "Start it first.")
     if node.state in _GOING:
         raise TPUError(f"{name} is {node.state.lower()}.", Reason.UNREACHABLE)
     if node.state in _COMING and host.worker >= len(node.endpoints):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,7 @@ class JupyterTPU(ExtensionApp):
         if self.keep_kernels:
             from .adoption import Adoption
 
-            self._adoption = Adoption(self.serverapp)
+            self._adoption = Adoption(self.serverapp, self._kernel_lost)
             self._adoption.start()
 
     def initialize_handlers(self) -> None:
@@ -135,6 +136,19 @@ class JupyterTPU(ExtensionApp):
         assert self.serverapp is not None
         assert self.serverapp.event_logger is not None
         self.serverapp.event_logger.emit(schema_id=CHANGE, data=data)
+
+    def _kernel_lost(
+        self, id: str, where: dict[str, str], notebook: str, problem: TPUError
+    ) -> None:
+        """A kernel of this server is dead: the fleet shows and tells it."""
+
+        async def note() -> None:
+            try:
+                await self.gate.call("note_lost", id, where, notebook, problem)
+            except (TPUError, asyncio.CancelledError) as error:
+                self.log.info("Kernel %s: %s", id, error)
+
+        self._loop.add_callback(note)
 
     async def _kernel_action(self, logger: Any, schema_id: str, data: dict[str, Any]) -> None:
         self.gate.look_at_kernels()

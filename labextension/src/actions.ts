@@ -118,6 +118,11 @@ export class Actions {
   }
 
   async endKernel(tpu: ITPU, kernel: IKernel): Promise<void> {
+    if (kernel.problem) {
+      // It is dead: there is nothing to lose, and it is only shown no more.
+      await this.model.endKernel(tpu, kernel.id);
+      return;
+    }
     if (await confirmLoss('kernel', tpu, [kernel], this.trans)) {
       const ended = await this._shutDown([kernel.id]);
       if (ended.length === 0) {
@@ -131,7 +136,7 @@ export class Actions {
   toggleDetails(tpu: ITPU): void {
     const key = keyOf(tpu);
     this.view.toggle(key);
-    if (this.view.isOpen(key) && tpu.kernels > 0) {
+    if (this.view.isOpen(key) && tpu.environments.length > 0) {
       void this._kernels(tpu);
     }
   }

@@ -126,6 +126,7 @@ export interface IKernel {
   last_activity: string;
   attached: boolean;
   notebook: string;
+  problem: IProblem | null;
 }
 
 export interface ILink {

@@ -133,6 +133,11 @@ export class TPUModel extends Store {
     return this._operationEnded;
   }
 
+  /** A kernel of this server is dead, and nobody wished it: its problem says why. */
+  get kernelLost(): ISignal<this, IKernel> {
+    return this._kernelLost;
+  }
+
   /** Asks for everything again. */
   async refresh(): Promise<void> {
     this._refreshing = true;
@@ -333,6 +338,9 @@ export class TPUModel extends Store {
   private _onChange(_: IChanges, change: IChange): void {
     this._arrived?.push(change);
     this._apply(change);
+    if (change.kernel?.problem && !change.gone) {
+      this._kernelLost.emit(change.kernel);
+    }
     this._noteKernelspecs();
     this.changed();
   }
@@ -382,6 +390,7 @@ export class TPUModel extends Store {
   private _failure: Failure | null = null;
   private _failures = new Map<string, Failure>();
   private _fetches = 0;
+  private _kernelLost = new Signal<this, IKernel>(this);
   private _kernelspecs = '';
   private _kernelspecsChanged = new Signal<this, void>(this);
   private _known = new Known();

@@ -1,4 +1,5 @@
-// Tells of the end of long work when the panel, which shows it, is not in sight.
+// Tells of the end of long work when the panel, which shows it, is not in sight; and of the end of
+// a kernel, which takes what it computed with it, always.
 
 import { Notification } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
@@ -6,6 +7,7 @@ import { Widget } from '@lumino/widgets';
 import { startable } from './abilities';
 import { Actions } from './actions';
 import { IOperation } from './api';
+import { kernelName } from './dialogs';
 import { keyOf } from './known';
 import { TPUModel } from './model';
 import { operationTitle } from './words';
@@ -50,4 +52,13 @@ export function notifyOfEnds(
     }
   };
   model.operationEnded.connect(onEnd);
+  model.kernelLost.connect((_, kernel) => {
+    const { message, hint } = kernel.problem!;
+    const name = kernelName(kernel, trans);
+    const show = { label: trans.__('Show TPU'), callback: open };
+    Notification.error(`${name}: ${message} ${hint ?? ''}`.trim(), {
+      autoClose: false,
+      actions: [show]
+    });
+  });
 }

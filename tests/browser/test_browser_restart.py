@@ -1,5 +1,6 @@
 """The server is killed in the middle of a cell: what a user sees in the tab that stayed open, and
-in one that is opened afresh, and what is in the file that each of them saves.
+in one that is opened afresh, and what is in the file that each of them saves. And: the kernel's
+host is rebooted.
 """
 
 from __future__ import annotations
@@ -177,3 +178,35 @@ def test_each_line_is_once_in_both_tabs_and_in_the_files_they_save(
         assert saved_lines(page, server.root / name) == EXPECTED
         page.context.close()
     server.request("DELETE", f"/api/sessions/{after['id']}")
+
+
+@pytest.mark.timeout(300)
+def test_after_a_reboot_of_the_host_the_user_is_told_and_restarting_the_kernel_works(
+    lab: tuple[Server, str], browser: Browser, emulator: Any
+) -> None:
+    server, spec = lab
+    name = "rebooted.ipynb"
+    write_notebook(server, name, spec)
+    page = open_notebook(browser, server, name)
+    idle = page.get_by_text(re.compile(r"\| Idle$"))
+    expect(idle).to_be_visible(timeout=60_000)
+    cell_of(page).locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    wait_for_lines(page, 10)
+    node = f"projects/{emulator.state.project}/locations/us-west4-a/nodes/kept-lab"
+    emulator.request("POST", "/emulator/v1/faults", {"kind": "reboot", "node": node})
+    said = "The kernel's host was restarted, and the kernel has ended with it. Restart the kernel"
+    expect(cell_of(page)).to_contain_text(said, timeout=60_000)
+    told = page.get_by_role("alert").filter(has_text=f"{name}: {said}")
+    expect(told).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("No Kernel")).to_be_visible(timeout=60_000)
+    OUT.mkdir(exist_ok=True)
+    page.screenshot(path=OUT / "restart-rebooted.png")
+    page.get_by_role("menuitem", name="Kernel", exact=True).click()
+    page.get_by_role("menuitem", name=re.compile("^Restart Kernel…")).click()
+    expect(idle).to_be_visible(timeout=60_000)
+    cell_of(page).locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    wait_for_lines(page, LINES)
+    page.context.close()
+    server.request("DELETE", f"/api/sessions/{session_of(server, name)['id']}")

@@ -104,6 +104,7 @@ def kept(kernel_id: str = "k", *, states: list[str] | None = None) -> KeptKernel
         place,
         record,
         adopting=kernel_id in found,
+        on_lost=lambda *_: None,
         on_state=lambda state, _: states.append(state) if states is not None else None,
         on_gone=lambda _: None,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from .kept import KeptKernel
     from .records import Place, Record
 
+OnLost = Callable[[str, dict[str, str], str, TPUError], None]
+
 #: Seconds for the kernels' links to be closed when the server stops.
 LEAVING = 5.0
 #: Seconds between looks at a kernel that was taken up and whose state is not known.
@@ -28,10 +31,19 @@ UNSURE = "unknown", "starting"
 
 
 class Adoption:
-    """The kernels of one server that outlive it; implements ``kernels.keeping.Keeping``."""
+    """The kernels of one server that outlive it; implements ``kernels.keeping.Keeping``.
 
-    def __init__(self, serverapp: Any) -> None:
+    Parameters
+    ----------
+    serverapp: the server.
+    on_lost: told on the server's loop of a kernel that is no more though nobody here wished it:
+        its id, what it was (``project``, ``zone``, ``tpu`` and ``environment``), its notebook's
+        path, and why.
+    """
+
+    def __init__(self, serverapp: Any, on_lost: OnLost) -> None:
         self._app = serverapp
+        self._on_lost = on_lost
         self._log = serverapp.log
         self._root = os.path.realpath(serverapp.root_dir)
         self._kernels = serverapp.kernel_manager
@@ -85,10 +97,8 @@ class Adoption:
         from jupyter_client.kernelspec import NoSuchKernel
 
         environment = dict(os.environ)
-        if record.sessions and record.sessions[0].path:
-            environment["JPY_SESSION_NAME"] = os.path.join(
-                self._app.root_dir, record.sessions[0].path
-            )
+        if notebook := self._notebook(record):
+            environment["JPY_SESSION_NAME"] = notebook
         self._found[record.id] = place, record
         sessions = record.sessions
         try:
@@ -120,6 +130,11 @@ class Adoption:
             )
         self._watches[record.id] = self._loop.create_task(self._watch(record.id))
         self._log.info("Kernel %s is taken up again", record.id)
+
+    def _notebook(self, record: Record) -> str:
+        """The path of the document that has the kernel; "" if none has."""
+        path = record.sessions[0].path if record.sessions else None
+        return os.path.join(self._app.root_dir, path) if path else ""
 
     async def _watch(self, kernel_id: str) -> None:
         """Until the server knows the state of a kernel that was taken up.
@@ -163,11 +178,16 @@ class Adoption:
                 key="",
                 secret=os.urandom(24).hex(),
             )
+
+        def lost(record: Record, problem: TPUError) -> None:
+            self._loop.call_soon_threadsafe(self._lost, provisioner, record, problem)
+
         kept = self._kept[kernel_id] = KeptKernel(
             place,
             record,
             adopting=found is not None,
             on_state=lambda state, activity: self._reported(kernel_id, state, activity),
+            on_lost=lost,
             on_gone=self._gone,
         )
         return kept
@@ -177,6 +197,13 @@ class Adoption:
 
     def _gone(self, kernel_id: str) -> None:
         self._kept.pop(kernel_id, None)
+
+    def _lost(self, provisioner: Any, record: Record, problem: TPUError) -> None:
+        notebook = self._notebook(record)
+        named = f" ({notebook})" if notebook else ""
+        self._log.warning("Kernel %s%s is dead. %s", record.id, named, problem)
+        where = {n: getattr(provisioner, n) for n in ("project", "zone", "tpu", "environment")}
+        self._on_lost(record.id, where, notebook, problem)
 
     def _reported(self, kernel_id: str, state: str, activity: str) -> None:
         """On the core thread."""

@@ -39,6 +39,10 @@ class Entry(NamedTuple):
     size: int  # bytes
 
 
+class ClosedError(OSError):
+    """The journal was closed; there is nothing more to read."""
+
+
 class _Segment:
     def __init__(self, path: Path, first: int, *, new: bool) -> None:
         self.path = path
@@ -121,6 +125,7 @@ class JournalFile:
     def __init__(self, folder: Path, on_load: Callable[[Entry], None] | None = None) -> None:
         self._folder = folder
         self._lock = RLock()
+        self._closed = False
         self._segments: list[_Segment] = []
         for path in sorted(folder.glob("journal-*")):
             self._load(path, on_load)
@@ -179,6 +184,8 @@ class JournalFile:
     def reader(self, number: int) -> Reader:
         """A reader whose next record is *number*, or the oldest there is."""
         with self._lock:
+            if self._closed:
+                raise ClosedError("the journal is closed")
             number = min(max(number, self.oldest), self.next)
             index = bisect.bisect_right([s.first for s in self._segments], number) - 1
             segment = self._segments[index]
@@ -193,6 +200,8 @@ class JournalFile:
         """Records of about *limit* bytes, at least one; [] at the end."""
         found: list[Entry] = []
         with self._lock:
+            if self._closed:
+                raise ClosedError("the journal is closed")
             if reader.number < self.oldest:  # removed in the meantime
                 self._move(reader, self._segments[0])
             size = 0
@@ -240,5 +249,6 @@ class JournalFile:
 
     def close(self, *, remove: bool = False) -> None:
         with self._lock:
+            self._closed = True
             for segment in self._segments:
                 segment.close(remove=remove)

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...agent import messages
 from ...agent.journal import IOPUB, SHELL, Message
+from ...errors import TPUError
 from .journal_file import ASKED, SAID, Entry, JournalFile, Reader
 from .records import Place, Record, SessionRow
 
@@ -66,6 +67,7 @@ class KeptKernel:
     record: what is, or will be, in it.
     adopting: an earlier process left it there.
     on_state: called on the core thread with what the keeper says when the link is there.
+    on_lost: called on the core thread when the kernel is no more and nobody here wished it.
     on_gone: called when nothing is kept any more.
     """
 
@@ -76,6 +78,7 @@ class KeptKernel:
         *,
         adopting: bool,
         on_state: Callable[[str, str], None],
+        on_lost: Callable[[Record, TPUError], None],
         on_gone: Callable[[str], None],
     ) -> None:
         self.record = record
@@ -87,6 +90,7 @@ class KeptKernel:
         self.state = ""  # the kernel's, as its keeper said when the link was there first
         self._place = place
         self._on_state = on_state
+        self._on_lost = on_lost
         self._on_gone = on_gone
         self._lock = RLock()
         self._last = 0  # the host's number of the newest message
@@ -108,6 +112,10 @@ class KeptKernel:
     @property
     def secret(self) -> str:
         return self.record.secret
+
+    @property
+    def boot(self) -> str:
+        return self.record.boot
 
     @property
     def info(self) -> bytes | None:
@@ -160,7 +168,15 @@ class KeptKernel:
     def reported(self, status: Mapping[str, Any]) -> None:
         state, activity = str(status.get("state", "")), str(status.get("last_activity", ""))
         self.state = state
+        boot = str(status.get("boot") or "")
+        with self._lock:
+            if boot != self.record.boot and not self._gone:
+                self.record.boot = boot
+                self._place.write(self.record)
         self._on_state(state, activity)
+
+    def lost(self, problem: TPUError) -> None:
+        self._on_lost(self.record, problem)
 
     def leave(self) -> None:
         with self._lock:

@@ -36,6 +36,7 @@ class Record(Struct):
     key: str  # signs the kernel's messages
     secret: str  # of its lease
     cwd: str | None = None
+    boot: str = ""  # which boot of its host it runs in
     last_activity: str = ""  # RFC 3339
     info: str | None = None  # the content of its kernel_info_reply
     sessions: list[SessionRow] = []

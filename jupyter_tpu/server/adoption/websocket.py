@@ -23,6 +23,7 @@ Any other client acknowledges with its websocket's pong, which it gives after wh
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections import deque
 from collections.abc import Callable
@@ -36,7 +37,7 @@ from jupyter_server.services.kernels.connection.base import (
 
 from ...agent import messages
 from ...agent.journal import CONTROL, IOPUB, SHELL, STDIN
-from .journal_file import SAID, Entry, Reader
+from .journal_file import SAID, ClosedError, Entry, Reader
 from .kept import KeptKernel, Request
 
 #: Bytes sent that the client has not acknowledged; more waits in the journal.
@@ -181,6 +182,10 @@ class _Feed:
         self._woken.set()
 
     async def _pump(self) -> None:
+        with contextlib.suppress(ClosedError):  # the kernel was ended, and nothing is kept of it
+            await self._feed()
+
+    async def _feed(self) -> None:
         while True:
             while self._replays:
                 await self._replay(self._replays.popleft())

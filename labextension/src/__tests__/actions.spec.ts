@@ -13,6 +13,7 @@ import {
   aTPU,
   connectedTPU,
   openModel,
+  TestChanges,
   TestServer,
   trans
 } from './server';
@@ -31,7 +32,8 @@ const kernel: IKernel = {
   started: '',
   last_activity: '',
   attached: true,
-  notebook: 'work/Untitled.ipynb'
+  notebook: 'work/Untitled.ipynb',
+  problem: null
 };
 
 beforeEach(() => {
@@ -41,10 +43,11 @@ beforeEach(() => {
 
 async function openActions(answers: { [call: string]: Answer }): Promise<{
   actions: Actions;
+  changes: TestChanges;
   server: TestServer;
   shutDown: string[][];
 }> {
-  const { model, server } = await openModel(answers);
+  const { changes, model, server } = await openModel(answers);
   const shutDown: string[][] = [];
   const actions = new Actions(
     model,
@@ -58,7 +61,7 @@ async function openActions(answers: { [call: string]: Answer }): Promise<{
     },
     trans
   );
-  return { actions, server, shutDown };
+  return { actions, changes, server, shutDown };
 }
 
 it('asks before a delete, even where no kernel runs', async () => {
@@ -132,4 +135,20 @@ it('connects again with the environment that was not finished', async () => {
   expect(server.calls[server.calls.length - 1].body).toEqual({
     environment: 'mine'
   });
+});
+
+it('only stops showing a kernel that is dead', async () => {
+  const { actions, changes, server } = await openActions({
+    [`DELETE ${TPU}/kernels/k1`]: [204, null]
+  });
+  const problem = { message: 'Gone.', reason: 'NOT_FOUND' as const, hint: '' };
+  const lost: IKernel = { ...kernel, state: 'dead', problem };
+  const told: IKernel[] = [];
+  actions.model.kernelLost.connect((_, each) => void told.push(each));
+  changes.kernel(lost);
+  changes.kernel(kernel);
+  expect(told).toEqual([lost]);
+  await actions.endKernel(connectedTPU(), lost);
+  expect(ask).not.toHaveBeenCalled();
+  expect(server.count(`DELETE ${TPU}/kernels/k1`)).toBe(1);
 });

@@ -4,7 +4,7 @@ import { ServerConnection } from '@jupyterlab/services';
 import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 
-import { ICatalog, IChange, IOperation, ITPU } from '../api';
+import { ICatalog, IChange, IKernel, IOperation, ITPU } from '../api';
 import { IChanges } from '../events';
 import { TPUModel } from '../model';
 import { TPUServer } from '../request';
@@ -90,6 +90,10 @@ export class TestChanges implements IChanges {
 
   operation(operation: IOperation): void {
     this._emit('operation', operation.id, { operation });
+  }
+
+  kernel(kernel: IKernel): void {
+    this._emit('kernel', kernel.id, { kernel });
   }
 
   gone(what: IChange['what'], id: string): void {

@@ -1,6 +1,11 @@
 // What there is to know about one TPU: hosts, environments, kernels.
 
-import { consoleIcon, notebookIcon, stopIcon } from '@jupyterlab/ui-components';
+import {
+  closeIcon,
+  consoleIcon,
+  notebookIcon,
+  stopIcon
+} from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { startable, Tone } from '../abilities';
@@ -221,11 +226,20 @@ function Kernel(props: {
       </State>
       <span className="jp-tpu-Row-buttons">
         <IconButton
-          icon={stopIcon}
-          label={trans.__('Shut down %1', name)}
+          icon={kernel.problem ? closeIcon : stopIcon}
+          label={
+            kernel.problem
+              ? trans.__('Dismiss %1', name)
+              : trans.__('Shut down %1', name)
+          }
           onClick={() => void actions.endKernel(tpu, kernel)}
         />
       </span>
+      {kernel.problem && (
+        <span className="jp-tpu-Row-more">
+          {kernel.problem.message} {kernel.problem.hint}
+        </span>
+      )}
     </li>
   );
 }

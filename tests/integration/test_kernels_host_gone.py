@@ -1,0 +1,235 @@
+"""A kernel's host really goes away: it is rebooted, preempted, deleted. The kernel is reported dead
+once, with the reason; nothing starts it again by itself, and nothing of it stays.
+
+A real server, the emulator's faults, a kernel over real SSH, the client of test_adoption_restart.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adoption_server import Client, Server, until
+from websocket import create_connection
+
+TPU = "goes-away"
+ZONE = "us-west4-a"
+
+
+@pytest.fixture(scope="module")
+def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(
+        tmp_path_factory.mktemp("gone"), {"JUPYTER_TPU_EMULATOR": str(emulator.state_file)}
+    )
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def spec(server: Server, emulator: Any) -> Iterator[str]:
+    """The kernelspec of a connected TPU, the same for all tests of this file."""
+    yield server.connect_tpu(TPU)
+    parent = f"projects/{emulator.state.project}/locations/{ZONE}"
+    found = emulator.request("GET", f"/v2/{parent}/nodes").get("nodes", [])
+    if f"{parent}/nodes/{TPU}" in [node["name"] for node in found]:
+        emulator.wait(emulator.request("DELETE", f"/v2/{parent}/nodes/{TPU}"))
+
+
+class Events:
+    """What the server tells about kernels, as the panel hears it."""
+
+    def __init__(self, server: Server) -> None:
+        url = server.url.replace("http", "ws") + "/api/events/subscribe"
+        self._socket = create_connection(url, header=[f"Authorization: token {server.token}"])
+        self.kernels: list[dict[str, Any]] = []
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self) -> None:
+        while said := self._socket.recv():
+            event = json.loads(said)
+            if event.get("what") == "kernel":
+                self.kernels.append(event)
+
+    def lost(self, kernel_id: str) -> list[dict[str, Any]]:
+        """The problems with which the kernel was said to be dead."""
+        found = [event["kernel"] for event in self.kernels if event["id"] == kernel_id]
+        return [kernel["problem"] for kernel in found if kernel and kernel["problem"]]
+
+    def close(self) -> None:
+        self._socket.close()
+        self._thread.join(10)
+
+
+@pytest.fixture
+def events(server: Server) -> Iterator[Events]:
+    events = Events(server)
+    yield events
+    events.close()
+
+
+def start_session(server: Server, spec: str, path: str) -> dict[str, Any]:
+    body = {"path": path, "name": path, "type": "notebook", "kernel": {"name": spec}}
+    return server.request("POST", "/api/sessions", body)
+
+
+def running_cell(server: Server, session: dict[str, Any]) -> tuple[Client, str]:
+    """A client of the session's kernel, in the middle of a cell."""
+    client = Client(server, session["kernel"]["id"])
+    client.connect()
+    request = client.execute("import time\nprint('begun', flush=True)\ntime.sleep(600)")
+    client.until(lambda message: "begun" in message["content"].get("text", ""))
+    return client, request
+
+
+def states(client: Client) -> list[str]:
+    found = [m["content"] for m in client.messages if m["msg_type"] == "status"]
+    return [content["execution_state"] for content in found]
+
+
+def strike(emulator: Any, kind: str) -> None:
+    path = f"projects/{emulator.state.project}/locations/{ZONE}/nodes/{TPU}"
+    emulator.request("POST", "/emulator/v1/faults", {"kind": kind, "node": path})
+
+
+def exists(server: Server, kernel_id: str) -> bool:
+    try:
+        server.kernel(kernel_id)
+    except urllib.error.HTTPError as error:
+        if error.code != 404:
+            raise
+        return False
+    return True
+
+
+def assert_reported_dead(
+    server: Server, events: Events, client: Client, request: str, path: str, why: str
+) -> None:
+    """Once, in every place where somebody may look."""
+    kernel_id = client.kernel_id
+    client.until(lambda m: m["content"].get("execution_state") == "dead", 60)
+    assert why in client.printed(request)
+    until(lambda: not exists(server, kernel_id), 10)
+    until(lambda: events.lost(kernel_id), 10)
+    kept = server.folder / "tpu" / "kernels" / kernel_id
+    until(lambda: not kept.exists(), 20)  # the next server must not find it
+    assert states(client).count("dead") == 1
+    assert "restarting" not in states(client)
+    [problem] = events.lost(kernel_id)
+    assert why in problem["message"]
+    log = server.log.read_text()
+    [line] = [line for line in log.splitlines() if f"Kernel {kernel_id} (" in line]
+    assert why in line
+    assert path in line
+    client.close()
+
+
+@pytest.mark.timeout(200)
+def test_after_a_reboot_the_notebook_gets_a_fresh_kernel_from_the_same_environment(
+    server: Server, spec: str, emulator: Any, events: Events
+) -> None:
+    session = start_session(server, spec, "rebooted.ipynb")
+    client, request = running_cell(server, session)
+    strike(emulator, "reboot")
+    why = "host was restarted"
+    assert_reported_dead(server, events, client, request, "rebooted.ipynb", why)
+    [lost] = server.tpu("GET", f"tpus/{TPU}/kernels")
+    assert (lost["state"], lost["problem"]["reason"]) == ("dead", "NOT_FOUND")
+    assert server.tpu("GET", f"tpus/{TPU}")["kernels"] == 0
+
+    # Connecting again finds the environment as it was; it works without it, too.
+    server.finish(server.tpu("POST", f"tpus/{TPU}/connect", {}))
+    assert server.tpu("GET", f"tpus/{TPU}")["connection"] == "connected"
+    again = start_session(server, spec, "rebooted.ipynb")
+    assert again["kernel"]["id"] != session["kernel"]["id"]
+    client = Client(server, again["kernel"]["id"])
+    client.connect()
+    request = client.execute("import jax; print('fresh', 'time' in globals())")
+    client.until_done(request)
+    assert client.printed(request) == "fresh False\n"
+    client.close()
+    # The notebook has a kernel: nothing needs to be said of the old one any more.
+    until(lambda: [k["id"] for k in server.tpu("GET", f"tpus/{TPU}/kernels")]
+          == [again["kernel"]["id"]], 20)  # fmt: skip
+    server.request("DELETE", f"/api/sessions/{again['id']}")
+
+
+@pytest.mark.timeout(200)
+def test_a_restart_that_comes_before_anybody_has_noticed_gives_a_kernel_on_the_rebooted_host(
+    server: Server, spec: str, emulator: Any
+) -> None:
+    session = start_session(server, spec, "restarted.ipynb")
+    client, _ = running_cell(server, session)
+    client.close()
+    strike(emulator, "reboot")
+    server.request("POST", f"/api/kernels/{client.kernel_id}/restart")
+    client = Client(server, session["kernel"]["id"])
+    client.connect()
+    request = client.execute("print('fresh', 'time' in globals())")
+    client.until_done(request)
+    assert client.printed(request) == "fresh False\n"
+    client.close()
+    server.request("DELETE", f"/api/sessions/{session['id']}")
+
+
+@pytest.mark.timeout(200)
+def test_a_kernel_whose_host_was_rebooted_while_there_was_no_server_is_dead_to_the_next(
+    server: Server, spec: str, emulator: Any
+) -> None:
+    session = start_session(server, spec, "away.ipynb")
+    client, _ = running_cell(server, session)
+    client.close()
+    server.stop()
+    strike(emulator, "reboot")
+    server.start()
+    until(lambda: not exists(server, client.kernel_id), 60)
+    kept = server.folder / "tpu" / "kernels" / client.kernel_id
+    until(lambda: not kept.exists(), 20)
+    log = server.log.read_text()
+    [line] = [line for line in log.splitlines() if f"Kernel {client.kernel_id} (" in line]
+    assert "host was restarted" in line
+    assert server.request("GET", "/api/sessions") == []
+
+
+ENDS: dict[str, Callable[[Any], None]] = {
+    "was preempted": lambda emulator: strike(emulator, "preempt"),
+    "There is no TPU": lambda emulator: emulator.wait(
+        emulator.request(
+            "DELETE", f"/v2/projects/{emulator.state.project}/locations/{ZONE}/nodes/{TPU}"
+        )
+    ),
+}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "why", ["was preempted", pytest.param("There is no TPU", marks=pytest.mark.long)]
+)
+def test_a_kernel_on_a_tpu_that_is_no_more_is_dead_with_the_reason_and_is_not_started_again(
+    server: Server, spec: str, emulator: Any, events: Events, why: str
+) -> None:
+    if why == "There is no TPU":  # the test before has used the first one up
+        operation = server.tpu("DELETE", f"tpus/{TPU}")
+        server.finish(operation)
+        spec = server.connect_tpu(TPU)
+    path = f"{why.replace(' ', '-')}.ipynb"
+    session = start_session(server, spec, path)
+    client, request = running_cell(server, session)
+    with ThreadPoolExecutor() as pool:
+        ending = pool.submit(ENDS[why], emulator)
+        assert_reported_dead(server, events, client, request, path, why)
+        ending.result()
+    assert server.request("GET", "/api/sessions") == []
+    if why == "was preempted":
+        [lost] = server.tpu("GET", f"tpus/{TPU}/kernels")
+        assert Path(lost["notebook"]).name == path
+        # Seen: it is shown no more.
+        server.tpu("DELETE", f"tpus/{TPU}/kernels/{lost['id']}")
+        assert server.tpu("GET", f"tpus/{TPU}/kernels") == []
