@@ -24,7 +24,9 @@ from typing import Any
 
 import pytest
 
+from jupyter_tpu.cloud import Cloud, NodeName, Target
 from jupyter_tpu.emulator import EmulatorState
+from jupyter_tpu.links import HostName, Links, core_thread
 
 #: Variables that would lead a test to the user's own Google project or emulator.
 POINTING_AWAY = (
@@ -33,6 +35,13 @@ POINTING_AWAY = (
     "GOOGLE_CLOUD_PROJECT",
     "GCLOUD_PROJECT",
 )
+#: What a host of `kernels_tpu` runs first.
+MAKE_ENVIRONMENT = """
+python="$(readlink -f "$(command -v python3.11 || command -v python3)")"
+"$python" -m pip install -q --target ~/uv uv
+~/uv/bin/uv venv -q --python "$python" ~/env
+~/uv/bin/uv pip install -q --python ~/env/bin/python ipykernel ipywidgets
+"""
 # A runner in the background of a shell hands SIGINT on as ignored, to all whom the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -237,3 +246,23 @@ def create_tpu(
         except EmulatorError as error:
             if error.status not in (404, 409):  # gone, or on its way
                 raise
+
+
+@pytest.fixture(scope="session")
+def kernels_tpu(emulator: EmulatorProcess) -> Iterator[str]:
+    """The name of a TPU in us-central1-a with ipykernel and ipywidgets in ~/env of its host."""
+    parent = f"projects/{emulator.state.project}/locations/us-central1-a"
+    node = {"acceleratorType": "v5litepod-4", "runtimeVersion": "v2-alpha-tpuv5-lite"}
+    created = emulator.request("POST", f"/v2/{parent}/nodes?nodeId=kernels-tpu", node)
+    assert "error" not in emulator.wait(created)
+    core_thread().wait(_prepare(emulator))
+    yield "kernels-tpu"
+    emulator.wait(emulator.request("DELETE", f"/v2/{parent}/nodes/kernels-tpu"))
+
+
+async def _prepare(emulator: EmulatorProcess) -> None:
+    """Makes the environment, over links of its own, which leave nothing behind."""
+    links = Links(Cloud(Target(emulator=str(emulator.state_file))))
+    node = NodeName(emulator.state.project, "us-central1-a", "kernels-tpu")
+    await links.get(HostName(node, 0)).run(["sh", "-ec", MAKE_ENVIRONMENT], timeout=150)
+    await links.close()

@@ -279,14 +279,24 @@ class Model:
             items = [("hostkeys", kind, value) for kind, value in sorted(host.host_keys.items())]
             if host.host_keys:  # it has run
                 items.append(("vm", "hostname", host.hostname))
-                if host.port != 22:
-                    items.append(("ssh", "port", str(host.port)))
+                port = self._line_to(node, host) or host.port
+                if port != 22:
+                    items.append(("ssh", "port", str(port)))
             answer.append(
                 [item for item in items if namespace in ("", item[0]) and key in ("", item[1])]
             )
         return answer
 
     # ---- faults ---------------------------------------------------------------------------------
+
+    def _line_to(self, node: NodeRecord, host: HostRecord) -> int:
+        """The port of a line that somebody has put before the host; 0: there is none."""
+        lines = [
+            f.port
+            for f in self.faults.values()
+            if f.kind == "line" and f.node in (node.name, node.path)
+        ]
+        return lines[-1] if lines and host.worker == 0 else 0
 
     def add_fault(self, fault: Fault) -> Fault:
         fault.id = f"{self._chance.getrandbits(32):08x}"

@@ -119,6 +119,7 @@ FaultKind = Literal[
     "reboot",
     "maintenance",
     "cut-links",
+    "line",
 ]
 #: Faults that happen at once to a node, against those that wait for requests.
 IMMEDIATE: tuple[str, ...] = ("preempt", "reboot", "maintenance", "cut-links")
@@ -130,12 +131,15 @@ class Fault(Struct, kw_only=True, forbid_unknown_fields=True):
     kind: FaultKind
     #: Where; None: in every zone.
     zone: str | None = None
-    #: The node (its id or full path) for those that happen at once.
+    #: The node (its id or full path) for those that happen at once, and for "line".
     node: str | None = None
     #: How many requests it hits; None: until it is deleted.
     count: int | None = None
     #: How much longer operations take ("slow").
     seconds: float = 10.0
+    #: What the node's first host publishes as its SSH port: of somebody's bad "line" to it, on the
+    #: host's own address.
+    port: int = 0
     #: Given by the emulator.
     id: str = ""
 

@@ -25,33 +25,19 @@ from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, until
 from nbclient import NotebookClient
 
-from jupyter_tpu.cloud import Cloud, NodeName, Target
 from jupyter_tpu.kernels import KernelSpecs
-from jupyter_tpu.links import HostName, Links, core_thread
 
-TPU = "kernels-ssh"
 ZONE = "us-central1-a"
 PYTHON = "/home/tpu/env/bin/python"
-MAKE = """
-python="$(readlink -f "$(command -v python3.11 || command -v python3)")"
-"$python" -m pip install -q --target ~/uv uv
-~/uv/bin/uv venv -q --python "$python" ~/env
-~/uv/bin/uv pip install -q --python ~/env/bin/python ipykernel ipywidgets
-"""
 
 
 @pytest.fixture(scope="module")
-def name(emulator: Any) -> Iterator[str]:
+def name(emulator: Any, kernels_tpu: str) -> str:
     """The kernelspec of a TPU whose host has an environment."""
-    parent = f"projects/{emulator.state.project}/locations/{ZONE}"
-    node = {"acceleratorType": "v5litepod-4", "runtimeVersion": "v2-alpha-tpuv5-lite"}
-    created = emulator.request("POST", f"/v2/{parent}/nodes?nodeId={TPU}", node)
-    assert "error" not in emulator.wait(created)
-    core_thread().wait(prepare(emulator))
     spec, _ = KernelSpecs().register(
         project=emulator.state.project,
         zone=ZONE,
-        tpu=TPU,
+        tpu=kernels_tpu,
         worker=0,
         environment="default",
         python_version="3.11",
@@ -60,24 +46,15 @@ def name(emulator: Any) -> Iterator[str]:
         emulated=True,
         variables={},
     )
-    yield spec
-    emulator.wait(emulator.request("DELETE", f"/v2/{parent}/nodes/{TPU}"))
-
-
-async def prepare(emulator: Any) -> None:
-    """Makes the environment, over links of its own, which leave nothing behind."""
-    links = Links(Cloud(Target(emulator=str(emulator.state_file))))
-    host = links.get(HostName(NodeName(emulator.state.project, ZONE, TPU), 0))
-    await host.run(["sh", "-ec", MAKE], timeout=150)
-    await links.close()
+    return spec
 
 
 @pytest.fixture
-def processes(emulator: Any, name: str) -> Callable[[], list[str]]:
+def processes(emulator: Any, kernels_tpu: str) -> Callable[[], list[str]]:
     """What runs on the host, apart from the connection to it."""
 
     def found() -> list[str]:
-        (host,) = emulator.hosts(TPU)
+        (host,) = emulator.hosts(kernels_tpu)
         lines = [" ".join(process["cmdline"]) for process in host["processes"]]
         return sorted(line for line in lines if not line.startswith("sshd"))
 
