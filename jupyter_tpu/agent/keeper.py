@@ -47,6 +47,8 @@ from .store import Store
 
 #: Seconds for which the last words of a kernel that ended are kept for a client that is away.
 LINGER = 12 * 3600.0
+#: The same where its client has shut it down, which may end at once, as `jupyter console` does.
+ASKED_LINGER = 10.0
 #: Bytes of unread output after which the kernel is paused.
 JOURNAL_LIMIT = 2 << 30
 #: Seconds between the requests that find out when a new kernel answers.
@@ -84,6 +86,7 @@ class Keeper:
         self._early: List[Tuple[int, List[bytes]]] = []  # for a kernel that does not answer yet
         self._final = 0  # the number of the last message there will ever be
         self._ending = False  # somebody asked for its end
+        self._shut_down = False  # its client did
         self._died = asyncio.Event()  # the kernel
         self._gone = asyncio.Event()  # nothing more is to be done
         self._unattended = time.monotonic()
@@ -140,7 +143,9 @@ class Keeper:
                 self._lease.renew(self._lease.fence, time.monotonic())
                 self._unattended = time.monotonic()
             away = time.monotonic() - self._unattended
-            if self.process.code is not None and away > LINGER:
+            if self.process.code is not None and away > (
+                ASKED_LINGER if self._shut_down else LINGER
+            ):
                 self._gone.set()
             elif grace is not None and away > grace:
                 self._begin_ending()
@@ -353,7 +358,7 @@ class Keeper:
             if event.channel == KEEPER:
                 self._request(event.parts)
             elif event.channel in (SHELL, CONTROL, STDIN):
-                self._to_kernel(event.channel, event.parts)
+                self._from_client(event.channel, event.parts)
             self._journal.consumed(event)
         elif isinstance(event, Gap):
             self._journal.consumed(event)
@@ -364,6 +369,12 @@ class Keeper:
                 self._gone.set()
         elif isinstance(event, Heard) and event.words.get("leave"):
             self._lease.release(self._lease.fence)
+
+    def _from_client(self, channel: int, parts: List[bytes]) -> None:
+        with contextlib.suppress(ValueError):
+            header = parts[messages.delimiter_of(parts) + messages.HEADER]
+            self._shut_down |= channel == CONTROL and b'"shutdown_request"' in header
+        self._to_kernel(channel, parts)
 
     def _request(self, parts: List[bytes]) -> None:
         """What a client asks of the keeper itself, in the urgent lane."""

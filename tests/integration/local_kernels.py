@@ -72,11 +72,13 @@ def local_host(name: str) -> Iterator[tuple[LocalHost, Callable[..., KernelManag
     assert host.holds == 0, "every hold of the link was given back"
 
 
-def until(what: Callable[[], object], limit: float = 15.0) -> Any:
+def until(
+    what: Callable[[], object], limit: float = 15.0, why: Callable[[], str] = lambda: ""
+) -> Any:
     """Waits for *what* to be true, which it returns; *limit* in seconds."""
     end = time.monotonic() + limit
     while not (found := what()):
-        assert time.monotonic() < end, f"not within {limit} s"
+        assert time.monotonic() < end, f"not within {limit} s: {why()}"
         time.sleep(0.02)
     return found
 

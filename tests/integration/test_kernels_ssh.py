@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pexpect
 import pytest
+from adoption_server import Server
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
 from jupyter_client.kernelspec import KernelSpecManager
@@ -73,7 +76,7 @@ def test_a_shutdown_leaves_the_host_as_it_was(name, processes):
     manager.shutdown_kernel()
     # The link was this kernel's alone: with it goes the agent. A link that somebody borrowed in
     # the last moment stays for half a minute.
-    until(lambda: processes() == before, 45)
+    until(lambda: processes() == before, 45, lambda: f"{processes()} instead of {before}")
 
 
 def test_nbclient_runs_a_notebook_with_it(name):
@@ -92,6 +95,95 @@ def test_nbclient_runs_a_notebook_with_it(name):
     assert outputs[3][0]["text"].split() == [str(number) for number in range(1000)]
     (state,) = notebook["metadata"]["widgets"].values()
     assert any(w["model_name"] == "IntSliderModel" for w in state["state"].values())
+
+
+def test_papermill_runs_a_notebook_with_parameters(name, tmp_path):
+    parameters = nbformat.v4.new_code_cell("n = 1", metadata={"tags": ["parameters"]})
+    cells = [parameters, nbformat.v4.new_code_cell("import socket; print(socket.gethostname(), n)")]
+    kernelspec = {"name": name, "display_name": name, "language": "python"}
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernelspec})
+    nbformat.write(notebook, tmp_path / "in.ipynb")
+    command = [sys.executable, "-m", "papermill", "in.ipynb", "out.ipynb"]
+    done = subprocess.run(
+        [*command, "-p", "n", "7"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    last = nbformat.read(tmp_path / "out.ipynb", as_version=4).cells[-1]
+    assert last["outputs"][0]["text"].startswith("t1v-n-")
+    assert last["outputs"][0]["text"].endswith(" 7\n")
+
+
+def test_jupyter_console_talks_to_it_although_its_loop_stands_still(name, processes):
+    """Its loop runs only while it asks something: nothing may depend on it in between."""
+    before = processes()
+    console = pexpect.spawn(
+        sys.executable,
+        [
+            "-m",
+            "jupyter_console",
+            "--kernel",
+            name,
+            "--ZMQTerminalInteractiveShell.simple_prompt=True",
+        ],
+        encoding="utf-8",
+        timeout=90,
+        env={**os.environ, "TERM": "dumb", "PROMPT_TOOLKIT_NO_CPR": "1"},
+    )
+    try:
+        console.expect(r"In \[1\]:")
+        console.sendline("print(6 * 7, __import__('socket').gethostname())")
+        console.expect(r"42 t1v-n-")
+        console.expect(r"In \[2\]:")
+        console.sendline("input('who? ')")
+        console.expect(r"who\? ")
+        console.sendline("Ada")
+        console.expect("'Ada'")
+        console.expect(r"In \[3\]:")
+        console.sendline("import time; print('be' + 'gun'); time.sleep(600)")
+        console.expect("begun")
+        console.sendintr()
+        console.expect("KeyboardInterrupt")
+        console.expect(r"In \[4\]:")
+        console.sendline("exit")
+        console.expect(pexpect.EOF)
+    finally:
+        console.close(force=True)
+    until(lambda: processes() == before, 45, lambda: f"{processes()} instead of {before}")
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="SKIPPED FOR WANT OF node")
+def test_the_client_library_of_jupyterlab_and_vscode_drives_it_from_node(name, emulator, tmp_path):
+    server = Server(tmp_path, {"JUPYTER_TPU_EMULATOR": str(emulator.state_file)})
+    shutil.copytree(KernelSpecs().folder / name, tmp_path / "jupyter" / "kernels" / name)
+    server.start()
+    try:
+        done = subprocess.run(
+            ["node", Path(__file__).with_name("node_client.mjs"), server.url, server.token, name],
+            capture_output=True,
+            text=True,
+            timeout=150,
+            check=False,
+        )
+    finally:
+        server.stop()
+    assert done.returncode == 0, done.stderr + server.log.read_text()
+    told = json.loads(done.stdout.splitlines()[-1])  # before it the library logs
+    assert told == {
+        "language": "python",
+        "print": ["ok", "", "42\n"],
+        "input": ["ok", "", "hello Ada\n"],
+        "lines": 20000,
+        "interrupted": ["error", "KeyboardInterrupt", told["interrupted"][2]],
+        "completed": True,
+        "comm": [{"said": "hi"}, "hi\n"],
+        "restarted": ["error", "NameError", ""],
+        "left": 0,
+    }
 
 
 class Spawned:
