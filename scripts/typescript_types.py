@@ -28,6 +28,8 @@ REQUESTS = (
     models.StopTPU,
     models.DisconnectTPU,
     models.OpenTunnel,
+    models.OpenApp,
+    models.VisitApp,
 )
 ANSWERS = (
     models.Problem,
@@ -38,6 +40,8 @@ ANSWERS = (
     models.Kernel,
     models.Operation,
     models.Tunnel,
+    models.App,
+    models.AppVisit,
     models.Change,
 )
 

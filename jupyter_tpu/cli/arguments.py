@@ -193,6 +193,25 @@ long as the command""",
     )
     _json(tunnel)
 
+    app = command(
+        "app",
+        "apps:app",
+        "open a web page that a host serves, on an origin of its own; list and close such pages",
+        """jupyter tpu app my-tpu 8080
+  jupyter tpu app my-tpu 7860 --path /demo --no-browser
+  jupyter tpu app list
+  jupyter tpu app close 8080
+
+What the page is served by never gets to Jupyter: no cookie, no token, no API. With a running
+Jupyter server apps are open until it ends, without one as long as the command""",
+    )
+    app.add_argument("name", nargs="?", metavar="NAME", help="the TPU; or list, or close")
+    app.add_argument("port", nargs="?", metavar="PORT", help="on the host; to close: or the id")
+    app.add_argument("--path", default="/", help="where the page begins (/)")
+    _worker(app)
+    _browser(app)
+    _json(app)
+
     ssh = command(
         "ssh",
         "ssh:ssh",
@@ -257,6 +276,15 @@ def _name(command: argparse.ArgumentParser) -> None:
 
 def _worker(command: argparse.ArgumentParser) -> None:
     command.add_argument("--worker", type=int, default=0, metavar="N", help="which host (0)")
+
+
+def _browser(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--no-browser",
+        dest="browser",
+        action="store_false",
+        help="print the address (good once, for 30 seconds) instead of opening it",
+    )
 
 
 def _json(command: argparse.ArgumentParser) -> None:

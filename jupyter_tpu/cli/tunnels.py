@@ -14,7 +14,7 @@ from .session import Session, open_session
 if TYPE_CHECKING:
     from ..fleet.models import Change, OpenTunnel, Tunnel
 
-_COLOURS = {"open": "green", "waiting": "yellow", "elsewhere": "dim"}
+COLOURS = {"open": "green", "waiting": "yellow", "elsewhere": "dim"}
 
 
 def tunnel(chosen: argparse.Namespace) -> None:
@@ -111,10 +111,10 @@ def _list(name: str | None, chosen: argparse.Namespace) -> None:
                 _url(each),
                 each.tpu + (f" host {each.host}" if each.host else ""),
                 str(each.port),
-                colour(each.state, _COLOURS.get(each.state, "red")),
+                colour(each.state, COLOURS.get(each.state, "red")),
                 str(each.connections) if each.connections else "",
-                _size(each.sent),
-                _size(each.received),
+                size(each.sent),
+                size(each.received),
             )
             for each in found
         ]
@@ -157,7 +157,7 @@ def _why(each: Tunnel) -> str:
     return f": {each.problem.message}" if each.problem is not None else ""
 
 
-def _size(count: int) -> str:
+def size(count: int) -> str:
     """*count* bytes in words; "" for none."""
     if not count:
         return ""

@@ -16,6 +16,8 @@ from typing import Protocol
 
 from .models import (
     TPU,
+    App,
+    AppVisit,
     Catalog,
     Change,
     ConnectTPU,
@@ -24,11 +26,13 @@ from .models import (
     DisconnectTPU,
     Environment,
     Kernel,
+    OpenApp,
     OpenTunnel,
     Operation,
     StopTPU,
     TPUList,
     Tunnel,
+    VisitApp,
 )
 
 
@@ -87,6 +91,22 @@ class FleetAPI(Protocol):
 
     async def close_tunnel(self, ref: str, id: str) -> None:
         """Closes a tunnel for good."""
+
+    async def apps(self) -> list[App]:
+        """The pages of hosts that are open here, the oldest first."""
+
+    async def open_app(self, ref: str, wanted: OpenApp) -> App:
+        """Opens what listens on a host's port on an origin of its own, until this process ends.
+
+        INVALID for what can't be a port, host or path. That nothing listens there is said in the
+        browser, where it is looked for again.
+        """
+
+    async def visit_app(self, id: str, wanted: VisitApp | None = None) -> AppVisit:
+        """A URL with which one browser opens an app; each use needs a new one."""
+
+    async def close_app(self, id: str) -> None:
+        """Closes an app for all browsers; a TensorBoard that was started for it ends."""
 
     async def operations(self) -> list[Operation]:
         """Running operations and those that ended lately, newest first."""

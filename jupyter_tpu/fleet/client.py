@@ -20,6 +20,8 @@ from ..errors import Reason, TPUError
 from .api import FleetAPI
 from .models import (
     TPU,
+    App,
+    AppVisit,
     Catalog,
     Change,
     ConnectTPU,
@@ -28,12 +30,14 @@ from .models import (
     DisconnectTPU,
     Environment,
     Kernel,
+    OpenApp,
     OpenTunnel,
     Operation,
     Problem,
     StopTPU,
     TPUList,
     Tunnel,
+    VisitApp,
 )
 
 if TYPE_CHECKING:
@@ -141,6 +145,19 @@ class FleetClient:
 
     async def close_tunnel(self, ref: str, id: str) -> None:
         await self._call("DELETE", _tpu(ref, f"tunnels/{_part(id)}"))
+
+    async def apps(self) -> list[App]:
+        return await self._ask(list[App], "GET", "apps")
+
+    async def open_app(self, ref: str, wanted: OpenApp) -> App:
+        return await self._ask(App, "POST", _tpu(ref, "apps"), wanted)
+
+    async def visit_app(self, id: str, wanted: VisitApp | None = None) -> AppVisit:
+        path = f"apps/{_part(id)}/visits"
+        return await self._ask(AppVisit, "POST", path, wanted or VisitApp())
+
+    async def close_app(self, id: str) -> None:
+        await self._call("DELETE", f"apps/{_part(id)}")
 
     async def operations(self) -> list[Operation]:
         return await self._ask(list[Operation], "GET", "operations")

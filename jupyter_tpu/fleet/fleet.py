@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from ..cloud.models import NodeName
+from ..cloud.models import Node, NodeName
 from ..errors import Reason, TPUError
 from ..links import Links
 from ..paths import data_dir
@@ -16,6 +16,8 @@ from . import checks
 from .life import Action, actions
 from .models import (
     TPU,
+    App,
+    AppVisit,
     Catalog,
     Change,
     ConnectTPU,
@@ -24,11 +26,13 @@ from .models import (
     DisconnectTPU,
     Environment,
     Kernel,
+    OpenApp,
     OpenTunnel,
     Operation,
     StopTPU,
     TPUList,
     Tunnel,
+    VisitApp,
 )
 from .offer import Offer
 from .operations import name_of, problem_of
@@ -108,6 +112,7 @@ class Fleet:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=10)
         await self._state.tunnels.close()
+        await self._state.apps.close()
         self._state.holds.close()
         self._state.changes.close()
         self._owner.close()
@@ -183,6 +188,12 @@ class Fleet:
     async def all_tunnels(self) -> list[Tunnel]:
         self._state.tunnels.look()
         return self._state.tunnels.all()
+
+    async def apps(self) -> list[App]:
+        return self._state.apps.all()
+
+    async def visit_app(self, id: str, wanted: VisitApp | None = None) -> AppVisit:
+        return self._state.apps.visit(id, wanted or VisitApp())
 
     async def operations(self) -> list[Operation]:
         self._state.refresh()
@@ -281,20 +292,33 @@ class Fleet:
         """keep: whether it should be there after this process, too."""
         wanted = checks.checked(wanted)
         name = await self._find(ref)
-        node = self._state.observer.nodes.get(name)
-        if node is None or node.state != "READY":
-            raise TPUError(
-                f"{name.node} is {node.state if node else 'not there yet'}; tunnels lead to a TPU "
-                "that is READY.",
-                Reason.CONFLICT,
-                "Start it first." if node and node.state == "STOPPED" else "",
-            )
+        node = self._ready(name, "tunnels lead to")
         return await self._state.tunnels.open(node, wanted, keep=keep)
 
     async def close_tunnel(self, ref: str, id: str) -> None:
         await self._state.tunnels.remove(await self._find(ref), id)
 
+    async def open_app(self, ref: str, wanted: OpenApp) -> App:
+        wanted = checks.checked(wanted)
+        node = self._ready(await self._find(ref), "apps are on")
+        return await self._state.apps.open(node, wanted)
+
+    async def close_app(self, id: str) -> None:
+        await self._state.apps.remove(id)
+
     # ---- conditions ----
+
+    def _ready(self, name: NodeName, what: str) -> Node:
+        """The node of a TPU whose hosts can be reached; raises CONFLICT."""
+        node = self._state.observer.nodes.get(name)
+        if node is None or node.state != "READY":
+            raise TPUError(
+                f"{name.node} is {node.state if node else 'not there yet'}; {what} a TPU that is "
+                "READY.",
+                Reason.CONFLICT,
+                "Start it first." if node and node.state == "STOPPED" else "",
+            )
+        return node
 
     async def _find(self, ref: str) -> NodeName:
         return await resolve(ref, self._state)

@@ -108,6 +108,26 @@ class OpenTunnel(Struct, kw_only=True, forbid_unknown_fields=True):
     address: str = "127.0.0.1"
 
 
+class OpenApp(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A web application of a host to open in the browser, on an origin of its own."""
+
+    #: On the host, 1 to 65535.
+    port: int
+    #: Which host of the TPU.
+    host: int = 0
+    #: Where it begins.
+    path: str = "/"
+    #: What it is called; "" for "Port 6006".
+    name: Annotated[str, Meta(max_length=80)] = ""
+
+
+class VisitApp(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Who will show an app."""
+
+    #: The origin of the page that frames it ("http://localhost:8888"); "": a window of its own.
+    framed_by: str = ""
+
+
 # ---- what there is ---------------------------------------------------------------------------
 
 
@@ -196,6 +216,36 @@ class Tunnel(Struct, kw_only=True):
     compressed: bool = False
 
 
+class App(Struct, kw_only=True):
+    """A web application of a host that is open here; it ends with the server."""
+
+    id: str
+    tpu: str
+    zone: str
+    host: int
+    port: int  # on the host
+    path: str
+    name: str
+    kind: Literal["port", "tensorboard"] = "port"
+    logdir: str = ""  # of a TensorBoard
+    #: "waiting" for the link to heal: who asks meanwhile waits.
+    state: Literal["open", "waiting", "needs-you"]
+    problem: Problem | None = None
+    created: str = ""
+    #: Bytes to and from the host.
+    sent: int = 0
+    received: int = 0
+
+
+class AppVisit(Struct, kw_only=True):
+    """What one browser opens an app with."""
+
+    #: Good for one use within 30 seconds; don't keep it.
+    url: str
+    #: Answers 204 to who can reach the app's port at all.
+    probe: str
+
+
 class TPU(Struct, kw_only=True):
     """A Cloud TPU node: one TPU VM, or a pod slice of several."""
 
@@ -279,10 +329,11 @@ class Catalog(Struct, kw_only=True):
 class Change(Struct, kw_only=True):
     """What an event says: the new state of one thing, or that it is gone."""
 
-    what: Literal["tpu", "operation", "kernel", "tunnel"]
-    id: str  # zone/name of a TPU, id of an operation, kernel or tunnel
+    what: Literal["tpu", "operation", "kernel", "tunnel", "app"]
+    id: str  # zone/name of a TPU, id of an operation, kernel, tunnel or app
     gone: bool = False
     tpu: TPU | None = None
     operation: Operation | None = None
     kernel: Kernel | None = None
     tunnel: Tunnel | None = None
+    app: App | None = None

@@ -13,6 +13,7 @@ from ..cloud.models import Node, NodeName
 from ..environment import alone
 from ..links import Links
 from . import openssh
+from .apps import Apps
 from .changes import Changes
 from .holds import Holds, KernelWatch
 from .life import Seen, Wish
@@ -52,6 +53,7 @@ class State:
             ended=self._ended,
         )
         self.tunnels = Tunnels(links, store, owner, lambda id: self.changes.touch("tunnel", id))
+        self.apps = Apps(links, lambda id: self.changes.touch("app", id))
         self.observer = Observer(
             self.cloud,
             needed=lambda: bool(self.wished or self.interrupted or self.tunnels.names()),
@@ -152,6 +154,7 @@ class State:
         self.holds.release(name)
         self.kernels.forget(name)
         self.kernels.forget_lost(name)
+        self.apps.forget(name)
         self.touch(name)
 
     def forget(self, name: NodeName) -> None:
@@ -164,6 +167,7 @@ class State:
         self.kernels.forget(name)
         self.kernels.forget_lost(name)
         self.tunnels.forget(name)
+        self.apps.forget(name)
         self.drop_interrupted(name)
         self.touch(name)
 
@@ -248,6 +252,9 @@ class State:
         if what == "tunnel":
             tunnel = self.tunnels.find(id)
             return Change(what="tunnel", id=id, gone=tunnel is None, tunnel=tunnel)
+        if what == "app":
+            app = self.apps.find(id)
+            return Change(what="app", id=id, gone=app is None, app=app)
         name = NodeName(*id.split("/"))
         id = f"{name.zone}/{name.node}"
         if name not in self.names():

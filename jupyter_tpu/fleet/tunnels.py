@@ -312,11 +312,9 @@ class _Running:
 
 
 def _check(node: Node, wanted: OpenTunnel, emulated: bool) -> None:
-    for port, where in ((wanted.port, "on the host"), (wanted.local_port, "on this machine")):
-        if port is not None and not 1 <= port <= 65535:
-            raise TPUError(
-                f"{port} is not a port {where}.", Reason.INVALID, "Ports are 1 to 65535."
-            )
+    _check_port(wanted.port, "on the host")
+    if wanted.local_port is not None:
+        _check_port(wanted.local_port, "on this machine")
     if emulated and wanted.local_port == wanted.port:
         raise TPUError(
             f"An emulated host shares this machine's network: a tunnel from port {wanted.port} to "
@@ -324,14 +322,7 @@ def _check(node: Node, wanted: OpenTunnel, emulated: bool) -> None:
             Reason.INVALID,
             "Leave the local port out to get a free one.",
         )
-    hosts = len(node.endpoints)
-    if not 0 <= wanted.host < hosts:
-        raise TPUError(
-            f"{node.name.node} has {hosts} host{'' if hosts == 1 else 's'}; there is no host "
-            f"{wanted.host}.",
-            Reason.INVALID,
-            f"Hosts are numbered from 0 to {hosts - 1}." if hosts else "",
-        )
+    check_place(node, wanted.port, wanted.host)
     allowed = os.environ.get(ADDRESSES_VARIABLE, "").replace(",", " ").split()
     if wanted.address not in (*LOOPBACK, *allowed):
         raise TPUError(
@@ -339,6 +330,24 @@ def _check(node: Node, wanted: OpenTunnel, emulated: bool) -> None:
             Reason.INVALID,
             f"To let others in, set {ADDRESSES_VARIABLE}={wanted.address} for the server first.",
         )
+
+
+def check_place(node: Node, port: int, host: int) -> None:
+    """Raises INVALID for what can't be a port of a host, or is no host of that TPU."""
+    _check_port(port, "on the host")
+    hosts = len(node.endpoints)
+    if not 0 <= host < hosts:
+        raise TPUError(
+            f"{node.name.node} has {hosts} host{'' if hosts == 1 else 's'}; there is no host "
+            f"{host}.",
+            Reason.INVALID,
+            f"Hosts are numbered from 0 to {hosts - 1}." if hosts else "",
+        )
+
+
+def _check_port(port: int, where: str) -> None:
+    if not 1 <= port <= 65535:
+        raise TPUError(f"{port} is not a port {where}.", Reason.INVALID, "Ports are 1 to 65535.")
 
 
 def _now() -> str:

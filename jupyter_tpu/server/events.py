@@ -12,24 +12,25 @@ CHANGE = "https://events.jupyter-tpu.org/change/v1"
 SCHEMA: dict[str, Any] = {
     "$id": CHANGE,
     "version": "1",
-    "title": "A change of a TPU, an operation, a kernel on a TPU or a tunnel to one",
+    "title": "A change of a TPU, an operation, a kernel on a TPU, a tunnel or an app",
     "personal-data": True,
     "description": "The new state of one thing, or that it is gone.",
     "type": "object",
     "required": ["what", "id"],
     "properties": {
         "what": {
-            "enum": ["tpu", "operation", "kernel", "tunnel"],
+            "enum": ["tpu", "operation", "kernel", "tunnel", "app"],
             "description": "Which field carries the new state.",
         },
         "id": {
             "type": "string",
-            "description": "zone/name of a TPU, the id of an operation, kernel or tunnel.",
+            "description": "zone/name of a TPU, the id of an operation, kernel, tunnel or app.",
         },
         "gone": {"type": "boolean", "description": "It is no longer there."},
         "tpu": {"type": ["object", "null"], "description": "TPU of the OpenAPI document."},
         "operation": {"type": ["object", "null"], "description": "Operation of that document."},
         "kernel": {"type": ["object", "null"], "description": "Kernel of that document."},
         "tunnel": {"type": ["object", "null"], "description": "Tunnel of that document."},
+        "app": {"type": ["object", "null"], "description": "App of that document."},
     },
 }

@@ -16,6 +16,7 @@ _PARTS = {
     "tpu": "Its name, or zone~name where two zones have the same one",
     "kernel": "The kernel's id, as the list of kernels says it",
     "operation": "The operation's id",
+    "app": "The app's id, as the list of apps says it",
     "tunnel": "The tunnel's id, as the list of tunnels says it",
 }
 

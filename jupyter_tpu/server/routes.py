@@ -8,6 +8,8 @@ from msgspec import Struct
 
 from ..fleet.models import (
     TPU,
+    App,
+    AppVisit,
     Catalog,
     ConnectTPU,
     CreateTPU,
@@ -15,11 +17,13 @@ from ..fleet.models import (
     DisconnectTPU,
     Environment,
     Kernel,
+    OpenApp,
     OpenTunnel,
     Operation,
     StopTPU,
     TPUList,
     Tunnel,
+    VisitApp,
 )
 from ..jaxkit.models import (
     CompileOutcome,
@@ -89,6 +93,12 @@ ROUTES = (
            status=201),
     _route("DELETE tpus/{tpu}/tunnels/{tunnel}", "close_tunnel", "Close a tunnel"),
     _route("GET tunnels", "all_tunnels", "All tunnels", list[Tunnel]),
+    _route("POST tpus/{tpu}/apps", "open_app", "Open a web application of a host", App,
+           body=OpenApp, status=201),
+    _route("GET apps", "apps", "The web applications that are open", list[App]),
+    _route("POST apps/{app}/visits", "visit_app", "A URL that opens one, once", AppVisit,
+           body=VisitApp, status=201),
+    _route("DELETE apps/{app}", "close_app", "Close one"),
     _route("GET operations", "operations", "Running and lately ended ones", list[Operation]),
     _route("GET operations/{operation}", "operation", "One operation, with its log", Operation),
     _route("DELETE operations/{operation}", "cancel", "Cancel an operation", Operation),

@@ -100,7 +100,7 @@ class Forwarder:
         another program could have `localhost`. Raises :class:`PortTaken` (CONFLICT), PERMISSION
         for a port that only the system may use, INVALID for an address that is not this machine's.
         """
-        sockets = _sockets(local_port, address)
+        sockets = listening_sockets(local_port, address)
         loop = asyncio.get_running_loop()
         try:
             for each in sockets:
@@ -344,8 +344,11 @@ def port_refused(error: ChannelOpenError, port: int, host: str) -> TPUError:
     )
 
 
-def _sockets(port: int, address: str) -> list[socket.socket]:
-    """Listening addresses, bound."""
+def listening_sockets(port: int, address: str = "127.0.0.1") -> list[socket.socket]:
+    """Sockets that listen on *port* (0: any free one), on both loopbacks where *address* is one.
+
+    Raises what :meth:`Forwarder.listen` does.
+    """
     first = None
     try:
         first = _bound(address, port)

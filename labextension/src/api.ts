@@ -17,6 +17,30 @@ export interface IAcceleratorType {
   zones: string[];
 }
 
+/** A web application of a host that is open here; it ends with the server. */
+export interface IApp {
+  id: string;
+  tpu: string;
+  zone: string;
+  host: number;
+  port: number;
+  path: string;
+  name: string;
+  kind: 'port' | 'tensorboard';
+  logdir: string;
+  state: 'needs-you' | 'open' | 'waiting';
+  problem: IProblem | null;
+  created: string;
+  sent: number;
+  received: number;
+}
+
+/** What one browser opens an app with. */
+export interface IAppVisit {
+  url: string;
+  probe: string;
+}
+
 export interface ICatalog {
   types: IAcceleratorType[];
   zones: string[];
@@ -30,13 +54,14 @@ export interface ICatalog {
 
 /** What an event says: the new state of one thing, or that it is gone. */
 export interface IChange {
-  what: 'kernel' | 'operation' | 'tpu' | 'tunnel';
+  what: 'app' | 'kernel' | 'operation' | 'tpu' | 'tunnel';
   id: string;
   gone: boolean;
   tpu: ITPU | null;
   operation: IOperation | null;
   kernel: IKernel | null;
   tunnel: ITunnel | null;
+  app: IApp | null;
 }
 
 /**
@@ -138,6 +163,16 @@ export interface ILink {
 /** What the supervised SSH connection to one host is doing. */
 export type LinkState =
   'connecting' | 'down' | 'needs-you' | 'silent' | 'up' | 'waiting';
+
+/**
+ * A web application of a host to open in the browser, on an origin of its own.
+ */
+export interface IOpenApp {
+  port: number;
+  host?: number;
+  path?: string;
+  name?: string;
+}
 
 /** A tunnel to open: a port of this machine that leads to a port of a host. */
 export interface IOpenTunnel {
@@ -267,4 +302,9 @@ export interface ITunnel {
   sent: number;
   received: number;
   compressed: boolean;
+}
+
+/** Who will show an app. */
+export interface IVisitApp {
+  framed_by?: string;
 }

@@ -1,0 +1,13 @@
+"""Web applications of a host in the browser, each on an origin of its own: HTTP over SSH channels.
+
+A page from a host is a stranger's program. On Jupyter's origin it could start a terminal and read
+the notebooks; at ``http://LABEL.localhost:PORT`` it has only itself.
+"""
+
+from .admission import Admission
+from .listener import AppServer
+from .origin import COOKIE, Origin
+from .site import Site
+from .upstream import Upstream
+
+__all__ = ["COOKIE", "Admission", "AppServer", "Origin", "Site", "Upstream"]

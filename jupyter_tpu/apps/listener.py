@@ -1,0 +1,99 @@
+"""The one port at which all apps of a process are; which one a request means, its Host says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+
+from aiohttp import web
+
+from ..ssh.forwarding import listening_sockets
+from .origin import Origin
+from .site import Site, Untyped
+from .upstream import HEAD, Upstream
+
+log = logging.getLogger(__name__)
+
+#: Seconds for which a browser's unused connection is kept.
+KEEP = 75.0
+#: How long closing waits for answers that are under way; seconds.
+CLOSING = 1.0
+
+
+class AppServer:
+    """Listens on a random port of both loopbacks from the first app on."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self._sites: dict[str, Site] = {}
+        self._runner: web.AppRunner | None = None
+        self._servers: list[asyncio.Server] = []
+        self._starting = asyncio.Lock()
+
+    async def add(self, upstream: Upstream, name: str, label: str) -> Site:
+        """A new app at an origin that was never used and can't be guessed.
+
+        name: for people; label: what the origin's name begins with, as far as it can.
+        """
+        async with self._starting:
+            if self._runner is None:
+                await self._start()
+        word = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")[:30] or "app"
+        origin = Origin(f"{word}-{secrets.token_hex(8)}", self.port)
+        site = Site(origin, upstream, name)
+        self._sites[origin.host] = site
+        return site
+
+    def remove(self, site: Site) -> None:
+        self._sites.pop(site.origin.host, None)
+
+    async def close(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    async def _start(self) -> None:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        app.on_response_prepare.append(_tidy)
+        runner = web.AppRunner(
+            app,
+            access_log=None,  # tickets stand in URLs
+            handle_signals=False,
+            handler_cancellation=True,
+            auto_decompress=False,
+            keepalive_timeout=KEEP,
+            shutdown_timeout=CLOSING,
+            max_line_size=HEAD,
+            max_field_size=HEAD,
+        )
+        await runner.setup()
+        assert runner.server is not None
+        loop = asyncio.get_running_loop()
+        sockets = listening_sockets(0)
+        for each in sockets:
+            self._servers.append(await loop.create_server(runner.server, sock=each))
+        self.port = sockets[0].getsockname()[1]
+        self._runner = runner
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        site = self._sites.get(request.headers.get("Host", "").lower())
+        if site is None:
+            return web.Response(
+                status=421,
+                text="This app is not open any more. Open it again from JupyterLab.\n",
+                headers={"Cache-Control": "no-store"},
+            )
+        return await site.answer(request)
+
+
+async def _tidy(request: web.BaseRequest, answer: web.StreamResponse) -> None:
+    """Takes out what aiohttp adds to an answer that is not its own."""
+    answer.headers.pop("Server", None)
+    if isinstance(answer, Untyped):
+        answer.headers.pop("Content-Type", None)
