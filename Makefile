@@ -22,8 +22,9 @@ node_modules/.package-lock.json: package-lock.json package.json
 
 # The package is installed without building the frontend; that is the next rule's work.
 .venv/installed: .venv/bin/uv pyproject.toml node_modules/.package-lock.json
+	rm -rf jupyter_tpu/labextension
 	mkdir -p jupyter_tpu/labextension/static
-	touch -a jupyter_tpu/labextension/static/style.js jupyter_tpu/labextension/package.json
+	touch jupyter_tpu/labextension/static/style.js jupyter_tpu/labextension/package.json
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[jax,dev,test]'
 	rm -rf jupyter_tpu/labextension
 	@touch $@

@@ -110,7 +110,8 @@ export class TestChanges implements IChanges {
       tpu: null,
       operation: null,
       kernel: null,
-      tunnel: null
+      tunnel: null,
+      app: null
     };
     this.changed.emit({ what, id, ...none, ...more });
   }
@@ -187,6 +188,7 @@ export function anOperation(more: Partial<IOperation> = {}): IOperation {
     progress: 0,
     steps: [],
     log: [],
+    result: null,
     problem: null,
     created: '2026-10-14T10:00:00Z',
     ended: '',
