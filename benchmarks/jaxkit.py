@@ -1,24 +1,33 @@
-"""jaxkit: requests to the worker process beside the bare call, and the time to compile for a TPU.
+"""jaxkit: requests over REST beside the bare call, and the time to compile for a TPU.
 
     python benchmarks/jaxkit.py [N]
 
 Prints the median of N (200) small requests of each kind with the spread between the 10th and 90th
-percentile: asked of the worker process as REST asks, and called in this process. Then how long the
-TPU's own compiler takes for two programs, process start included, beside compiling the same for
-this CPU (needs libtpu). The figures are also written to benchmarks/out/jaxkit.json.
+percentile: over HTTP from a real Jupyter server (one connection, a request after the other), asked
+of the worker process as the server asks, and called in this process; what the server takes to
+answer at all (`api`) stands beside them. Then how long the TPU's own compiler takes for the
+programs of the examples and two larger ones, process start included, beside compiling the same for
+this CPU, and one of them as an operation over REST (all that needs libtpu). The figures are also
+written to benchmarks/out/jaxkit.json.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import http.client
 import json
 import os
+import secrets
+import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +54,75 @@ def figures(seconds: list[float]) -> dict[str, float]:
         "p10_ms": round(deciles[0] * 1e3, 3),
         "p90_ms": round(deciles[-1] * 1e3, 3),
     }
+
+
+class Rest:
+    """One connection to a Jupyter server that knows no project."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+        self._headers = {"Authorization": f"token {token}"}
+
+    def ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        try:
+            self._connection.request(method, path, body, self._headers)
+            answer = self._connection.getresponse()
+        except OSError:
+            self._connection.close()  # the next one connects again
+            raise
+        content = answer.read()
+        if answer.status >= 300:
+            raise RuntimeError(f"{answer.status}: {content[:300]!r}")
+        return content
+
+    def jax(self, name: str, body: bytes) -> bytes:
+        return self.ask("POST", f"/jupyter-tpu/v1/jax/{name}", body)
+
+
+@contextlib.contextmanager
+def server() -> Iterator[Rest]:
+    """A server of its own folders, which ends with this."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port, token = probe.getsockname()[1], secrets.token_hex(16)
+        probe.close()
+        names = ("HOME", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR")
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "jupyter_server", f"--ServerApp.port={port}"),
+                *("--ServerApp.ip=127.0.0.1", "--ServerApp.open_browser=False", "--allow-root"),
+                f"--ServerApp.root_dir={folder}",
+                "--ServerApp.jpserver_extensions={'jupyter_tpu': True}",
+            ],
+            env={
+                **os.environ,
+                **dict.fromkeys(names, folder),
+                "JUPYTER_TPU_DATA_DIR": folder,
+                "JUPYTER_TOKEN": token,
+            },
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            rest = Rest(port, token)
+            for _ in range(600):
+                with contextlib.suppress(OSError):
+                    rest.ask("GET", "/api")
+                    break
+                time.sleep(0.1)
+            yield rest
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def over_rest(ask: Callable[[], bytes], count: int) -> dict[str, float]:
+    ask()
+    times = []
+    for _ in range(count):
+        begun = time.perf_counter()
+        ask()
+        times.append(time.perf_counter() - begun)
+    return figures(times)
 
 
 async def through_the_worker(name: str, body: bytes, count: int) -> dict[str, float]:
@@ -89,6 +167,44 @@ def jax_alone(count: int) -> dict[str, float]:
     return figures(times)
 
 
+def examples() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]:
+    """What the notebooks in examples/ compute, taken from their cells."""
+    rows = {"mesh": {"data": -1}, "in_shardings": "data"}
+    tour, ode, wave = (cells(name) for name in ("jax-tour", "lorenz-ode", "wave-equation"))
+    sizes = [1, 64, 64, 1]
+    params = [{"w": (n, m), "b": (m,)} for n, m in pairwise(sizes)]
+    pond = (256, 256)
+    return {
+        "jax-tour's step, v5litepod-8": (
+            tour["step"],
+            (params, params, (512, 1), (512, 1)),
+            {"mesh": {"data": -1}, "in_shardings": (None, None, "data", "data")},
+        ),
+        "lorenz-ode's runs, v5litepod-8": (tour["jax"].vmap(ode["trajectory"]), ((128, 3),), rows),
+        "wave-equation's pond, v5litepod-8": (
+            lambda u, v: wave["run"](u, v, 6, 40),
+            (pond, pond),
+            rows,
+        ),
+    }
+
+
+def cells(name: str) -> dict[str, Any]:
+    """The functions that a notebook defines; nothing else of it is run."""
+    import ast
+
+    notebook = json.loads((HERE.parent / "examples" / f"{name}.ipynb").read_text("utf-8"))
+    code = "\n".join(
+        "".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"
+    )
+    tree = ast.parse(code)
+    kept = (ast.FunctionDef, ast.Import, ast.ImportFrom)
+    tree.body = [part for part in tree.body if isinstance(part, kept)]
+    names: dict[str, Any] = {}
+    exec(compile(tree, name, "exec"), names)
+    return names
+
+
 def programs() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]:
     import jax
     import jax.numpy as jnp
@@ -116,6 +232,7 @@ def programs() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str,
     rows = P("data")
     wide = {"in_shardings": (None, rows), **split}
     return {
+        **examples(),
         "two layers, v5litepod-8": (step, (small, (1024, 512)), wide),
         "24 layers, 200M parameters, v6e-8": (
             deep,
@@ -146,6 +263,41 @@ def compile_times() -> dict[str, dict[str, Any]]:
     return found
 
 
+CODE = """
+import jax, jax.numpy as jnp
+
+def step(params, x):
+    def loss(params):
+        return jnp.mean((jnp.tanh(x @ params["up"]) @ params["down"]) ** 2)
+
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, jax.grad(loss)(params))
+"""
+
+
+def compiled_over_rest(rest: Rest) -> dict[str, Any]:
+    """The two layers again, from the request to the end of the operation."""
+    shapes = {"up": {"shape": [512, 2048]}, "down": {"shape": [2048, 512]}}
+    body = {
+        "code": CODE,
+        "function": "step",
+        "type": "v5litepod-8",
+        "mesh": {"data": -1},
+        "arguments": [{"tree": shapes}, {"shape": [1024, 512], "spec": ["data"]}],
+    }
+    begun = time.perf_counter()
+    operation = json.loads(rest.jax("compile", json.dumps(body).encode()))
+    accepted = time.perf_counter() - begun
+    while operation["state"] == "running":
+        time.sleep(0.02)
+        operation = json.loads(rest.ask("GET", f"/jupyter-tpu/v1/operations/{operation['id']}"))
+    if operation["state"] != "done":
+        raise RuntimeError(operation["problem"])
+    return {
+        "accepted_ms": round(accepted * 1e3, 1),
+        "seconds": round(time.perf_counter() - begun, 2),
+    }
+
+
 def compiled_here(function: Callable[..., Any], shapes: tuple[Any, ...]) -> float:
     import jax
 
@@ -159,29 +311,41 @@ def compiled_here(function: Callable[..., Any], shapes: tuple[Any, ...]) -> floa
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     requests = {}
-    print(f"{'request':14}  {'through the worker':>24}  {'called in process':>24}")
-    for name, request in REQUESTS.items():
-        body = json.dumps(request).encode()
-        there = asyncio.run(through_the_worker(name, body, count))
-        here = called_here(name, body, count)
-        requests[name] = {"worker": there, "in_process": here}
-        print(f"{name:14}  {shown(there):>24}  {shown(here):>24}")
-    floor = jax_alone(count)
-    print(f"{'jax alone':14}  {'':>24}  {shown(floor):>24}")
-    compiled = compile_times()
+    print(f"{'request':14}  {'over REST':>22}  {'from the worker':>22}  {'called in process':>22}")
+    with server() as rest:
+        for name, request in REQUESTS.items():
+            body = json.dumps(request).encode()
+            wire = over_rest(lambda name=name, body=body: rest.jax(name, body), count)
+            there = asyncio.run(through_the_worker(name, body, count))
+            here = called_here(name, body, count)
+            requests[name] = {"rest": wire, "worker": there, "in_process": here}
+            print(f"{name:14}  {shown(wire):>22}  {shown(there):>22}  {shown(here):>22}")
+        bare = over_rest(lambda: rest.ask("GET", "/api"), count)
+        floor = jax_alone(count)
+        print(f"{'GET /api':14}  {shown(bare):>22}")
+        print(f"{'jax alone':14}  {'':>22}  {'':>22}  {shown(floor):>22}")
+        compiled = compile_times()
+        wire = compiled_over_rest(rest) if compiled else {}
     for name, row in compiled.items():
         print(
             f"{name}: compiled in {row['seconds']} s (for this CPU: {row['cpu_seconds']} s), "
-            f"needs {row['needed_bytes'] / 2**30:.2f} GiB a device, "
+            f"needs {row['needed_bytes'] / 2**20:,.1f} MiB a device, "
             f"{'fits' if row['fits'] else 'does not fit'}"
+        )
+    if wire:
+        print(
+            f"two layers over REST: accepted in {wire['accepted_ms']} ms, "
+            f"the operation done in {wire['seconds']} s"
         )
     out = HERE / "out" / "jaxkit.json"
     out.parent.mkdir(exist_ok=True)
     result = {
         "commit": commit(),
         "requests": requests,
+        "get_api": bare,
         "jax_alone": floor,
         "compile": compiled,
+        "compile_over_rest": wire,
     }
     out.write_text(json.dumps(result, indent=1) + "\n")
 
