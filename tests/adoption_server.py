@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import os
 import secrets
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -28,6 +30,8 @@ from websocket import (
 )
 
 LIMIT = 240.0  # seconds for an operation; the first environment downloads JAX
+#: Of a message on a websocket, in order.
+PARTS = "header", "parent_header", "metadata", "content"
 FOLDERS = {
     "JUPYTER_TPU_DATA_DIR": "tpu",
     "JUPYTER_DATA_DIR": "jupyter",
@@ -164,6 +168,10 @@ class Client:
     It answers pings, as every websocket does, and keeps its session id when it connects again.
     """
 
+    #: What a page that counts adds to the address, and how it speaks.
+    counting = ""
+    protocols: tuple[str, ...] = ()
+
     def __init__(self, server: Server, kernel_id: str) -> None:
         self.server = server
         self.kernel_id = kernel_id
@@ -173,12 +181,14 @@ class Client:
 
     def connect(self, limit: float = 30.0) -> None:
         url = self.server.url.replace("http", "ws")
-        url += f"/api/kernels/{self.kernel_id}/channels?session_id={self.session}"
+        url += f"/api/kernels/{self.kernel_id}/channels?session_id={self.session}{self.counting}"
         header = [f"Authorization: token {self.server.token}"]
 
         def connected() -> bool:
             try:
-                self.socket = create_connection(url, header=header, timeout=60)
+                self.socket = create_connection(
+                    url, header=header, timeout=60, subprotocols=list(self.protocols)
+                )
             except (OSError, WebSocketException):
                 return False
             return True
@@ -207,9 +217,16 @@ class Client:
             "content": content,
             "channel": channel,
         }
+        self.put(message)
+        return header["msg_id"]
+
+    def put(self, message: dict[str, Any]) -> None:
         assert self.socket is not None
         self.socket.send(json.dumps(message))
-        return header["msg_id"]
+
+    def get(self, said: str | bytes) -> dict[str, Any]:
+        assert isinstance(said, str), "a binary message, which no cell here asks for"
+        return json.loads(said)
 
     def execute(self, code: str, **metadata: Any) -> str:
         content = {"code": code, "silent": False, "store_history": True, "allow_stdin": True}
@@ -227,8 +244,7 @@ class Client:
             return None
         if not said:
             return None
-        message = json.loads(said) if isinstance(said, str) else None
-        assert message is not None, "a binary message, which no cell here asks for"
+        message = self.get(said)
         self.messages.append(message)
         return message
 
@@ -269,6 +285,52 @@ class Client:
             ):
                 seen[message["header"]["msg_id"]] = message["content"]["text"]
         return "".join(seen.values())
+
+
+class CountingClient(Client):
+    """Counts as our page does: says what it has, and is told the number of what comes.
+
+    Attributes
+    ----------
+    seen: the number of the last message that came; None before the first connection.
+    """
+
+    seen: int | None = None
+    protocols = ("v1.kernel.websocket.jupyter.org",)
+
+    def put(self, message: dict[str, Any]) -> None:
+        parts = [json.dumps(message[part]).encode() for part in PARTS]
+        parts.insert(0, message["channel"].encode())
+        ends = itertools.accumulate(map(len, parts), initial=8 * (len(parts) + 2))
+        offsets = [len(parts) + 1, *ends]
+        assert self.socket is not None
+        self.socket.send_binary(struct.pack(f"<{len(offsets)}Q", *offsets) + b"".join(parts))
+
+    def get(self, said: str | bytes) -> dict[str, Any]:
+        if isinstance(said, str):
+            return json.loads(said)
+        (count,) = struct.unpack_from("<Q", said)
+        offsets = struct.unpack_from(f"<{count}Q", said, 8)
+        _, *parts = (said[start:end] for start, end in itertools.pairwise(offsets))
+        message = {name: json.loads(part) for name, part in zip(PARTS, parts, strict=False)}
+        return {**message, "msg_type": message["header"]["msg_type"]}
+
+    @property
+    def counting(self) -> str:  # type: ignore[override]
+        return f"&jupyter_tpu_seen={'' if self.seen is None else self.seen}"
+
+    def read(self, limit: float = 30.0) -> dict[str, Any] | None:
+        message = super().read(limit)
+        while message is not None and "jupyter_tpu" in message:
+            words = self.messages.pop()["jupyter_tpu"]
+            self.seen = words.get("at", self.seen)
+            message = super().read(limit)
+        mark = message["metadata"].get("jupyter_tpu") if message is not None else None
+        if mark is not None and not mark["replayed"]:
+            self.seen = mark["number"]
+            assert self.socket is not None
+            self.socket.send(json.dumps({"jupyter_tpu": {"seen": self.seen}}))
+        return message
 
 
 def free_port() -> int:

@@ -82,7 +82,7 @@ class _Look:
     def __init__(self, held: Numbered) -> None:
         self.held = held
         self.kind = ""  # "": it is left as it is
-        self.parent = b""
+        self.parent = ""
         self.display: Optional[str] = None  # its display id
         self.wait = False  # of clear_output
         self.name = ""
@@ -101,7 +101,7 @@ class _Look:
         self.indifferent = kind in _INDIFFERENT
         if kind not in _FOLDABLE:
             return
-        self.parent = parts[at + messages.PARENT]
+        self.parent = _request(parts[at + messages.PARENT])
         if kind not in ("execute_result", "display_data"):
             content = json.loads(parts[at + messages.CONTENT])
         elif b'"display_id"' in parts[at + messages.CONTENT]:
@@ -120,12 +120,17 @@ class _Look:
             self.kind = kind
 
 
+def _request(parent: bytes) -> str:
+    """The request that a parent header is of. (ipykernel writes one header in two ways.)"""
+    return str(json.loads(parent).get("msg_id", ""))
+
+
 def _superseded(looks: Sequence[_Look]) -> Set[int]:
     """Which of them leave no trace, because of what follows."""
     gone: Set[int] = set()
-    updated: Set[Tuple[bytes, Optional[str]]] = set()
-    shown: Set[bytes] = set()  # parents of which there is output later on, …
-    cleared: Set[bytes] = set()  # … and whose output is cleared later on
+    updated: Set[Tuple[str, Optional[str]]] = set()
+    shown: Set[str] = set()  # parents of which there is output later on, …
+    cleared: Set[str] = set()  # … and whose output is cleared later on
     for index in range(len(looks) - 1, -1, -1):
         look = looks[index]
         if look.kind == "update_display_data":

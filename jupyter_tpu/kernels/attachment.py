@@ -175,6 +175,14 @@ class Attachment:
                 Reason.INTERNAL,
                 "Restart the kernel.",
             )
+        elif isinstance(event, Refused) and event.words.get("reason") == "PROTOCOL":
+            self._failures = HOPELESS
+            raise TPUError(
+                "The kernel was started by another version of jupyter-tpu, and the two do not "
+                f"understand each other ({event.words.get('message')}).",
+                Reason.CONFLICT,
+                "Go on with it from that version, or restart the kernel.",
+            )
         elif isinstance(event, Refused):
             # Another client holds the lease. It may let go of it, so this is tried again.
             raise TPUError(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from fault_proxy import FaultProxy
@@ -14,6 +15,7 @@ from local_host import hosts
 from local_kernels import ENTRY_POINT
 
 from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.emulator.hosts.namespaces import family
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Link, Links, core_thread
 from jupyter_tpu.ssh import Keepalive
@@ -82,17 +84,23 @@ class Storm:
         manager.start_kernel()
         return manager
 
+    def processes(self, what: Callable[[dict[str, Any]], bool]) -> list[int]:
+        """Processes of the host, as this machine numbers them; each has a name and a cmdline."""
+        (host,) = self._emulator.hosts(self._tpu)
+        return [each["outer"] for each in family(host["init_pid"]) if what(each)]
+
+    @property
+    def home(self) -> Path:
+        """The home folder on the host, as this machine sees it."""
+        (host,) = self._emulator.hosts(self._tpu)
+        return Path(host["folder"], "home", "tpu")
+
     def close(self) -> None:
         self.proxy.mend()
-        import time
-
-        t = time.monotonic()
         for manager in self._managers:
             if manager.has_kernel:
                 manager.shutdown_kernel(now=True)
-        print("T shutdown", time.monotonic() - t)
         core_thread().wait(self._close())
-        print("T close", time.monotonic() - t)
 
     async def _close(self) -> None:
         await self._links.close()

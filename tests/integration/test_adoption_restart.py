@@ -7,6 +7,7 @@ our page's counting; what a browser's tab gets is in tests/browser/test_browser_
 from __future__ import annotations
 
 import http.client
+import json
 import signal
 import threading
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adoption_server import Client, Server, until
+from adoption_server import Client, CountingClient, Server, until
 
 LINES = (
     "import time\nfor i in range({n}):\n    print('line', i, flush=True)\n    time.sleep({pause})"
@@ -212,6 +213,59 @@ def test_who_connects_in_the_middle_of_a_flood_gets_each_line_once_and_in_order(
         assert numbers == list(range(numbers[0], numbers[-1] + 1))
         client.close()
     first.close()
+
+
+def test_who_was_away_gets_lines_together_and_of_a_progress_bar_what_is_left(
+    server: Server, session: dict[str, Any]
+) -> None:
+    client = CountingClient(server, session["kernel"]["id"])
+    client.connect()
+    request = client.execute(
+        "import sys, time\n"
+        "print('begun', flush=True)\n"
+        "time.sleep(1)\n"
+        "for i in range(5000):\n"
+        "    print(f'\\r{i:4} of 5000', end='', file=sys.stderr, flush=True)\n"
+        "for i in range(5000): print('line', i, flush=True)\n"
+    )
+    client.until(lambda message: "begun\n" in message["content"].get("text", ""))
+    client.close()
+    until(lambda: server.kernel(client.kernel_id)["execution_state"] == "idle", 60)
+    before = len(client.messages)
+    client.connect()
+    client.until_done(request)
+    later = [m for m in client.messages[before:] if m["msg_type"] == "stream"]
+    assert len(later) < 500
+    lines = "".join(f"line {number}\n" for number in range(5000))
+    assert "".join(m["content"]["text"] for m in later if m["content"]["name"] == "stdout") == lines
+    bar = "".join(m["content"]["text"] for m in later if m["content"]["name"] == "stderr")
+    assert bar.rpartition("\r")[2] == "4999 of 5000"
+    assert len(bar) < 5000
+    client.close()
+
+
+def test_what_a_page_has_of_a_request_is_not_said_again(
+    server: Server, session: dict[str, Any]
+) -> None:
+    first = CountingClient(server, session["kernel"]["id"])
+    first.connect()
+    request = first.execute("for i in range(300): print('line', i, flush=True)")
+    first.until_done(request)
+    page = CountingClient(server, session["kernel"]["id"])
+    page.connect()
+    page.execute("this is not run at all", msg_id=request)
+    page.until(lambda message: message["msg_type"] == "stream")
+    last = page.messages[-1]["metadata"]["jupyter_tpu"]
+    assert last["replayed"]
+    page.close()
+    page.connect()
+    assert page.socket is not None
+    page.socket.send(json.dumps({"jupyter_tpu": {"shown": {request: last["number"]}}}))
+    page.execute("this is not run at all", msg_id=request)
+    page.until_done(request)
+    assert page.printed(request) == "".join(f"line {number}\n" for number in range(300))
+    first.close()
+    page.close()
 
 
 def test_a_request_that_comes_twice_runs_once_and_its_output_is_said_again(

@@ -24,7 +24,8 @@ def said(kind: str, content: dict[str, Any], parent: bytes = PARENTS[0]) -> list
 
 
 def stream(text: str, name: str = "stdout", parent: bytes = PARENTS[0]) -> list[bytes]:
-    return said("stream", {"name": name, "text": text}, parent)
+    # ipykernel writes the header that streams belong to in another order.
+    return said("stream", {"name": name, "text": text}, parent[:-1] + b', "session": "s"}')
 
 
 def display(text: str, display_id: str = "", *, update: bool = False, **more: Any) -> list[bytes]:
@@ -97,8 +98,8 @@ class Shown:
 
     def __init__(self, found: list[list[bytes]]) -> None:
         self.areas: list[list[list[Any]]] = []  # outputs: kind, name or display id, what it shows
-        self.area: dict[bytes, list[list[Any]]] = {}  # where output of a request goes
-        self.waiting: set[bytes] = set()  # requests whose next output clears what is there
+        self.area: dict[str, list[list[Any]]] = {}  # where output of a request goes
+        self.waiting: set[str] = set()  # requests whose next output clears what is there
         self.others: list[list[bytes]] = []
         self.begin()
         for parts in found:
@@ -106,13 +107,13 @@ class Shown:
 
     def begin(self) -> None:
         """Output goes elsewhere from now on."""
-        self.area = {parent: [] for parent in PARENTS}
+        self.area = {json.loads(parent)["msg_id"]: [] for parent in PARENTS}
         self.areas += self.area.values()
 
     def take(self, parts: list[bytes]) -> None:
         kind = messages.part(parts, messages.HEADER)["msg_type"]
         content = messages.part(parts, messages.CONTENT)
-        parent = parts[messages.delimiter_of(parts) + messages.PARENT]
+        parent = messages.part(parts, messages.PARENT)["msg_id"]
         outputs = self.area[parent]
         display_id = content.get("transient", {}).get("display_id")
         if kind == "clear_output":

@@ -6,8 +6,9 @@ are used as ever for what clients say, and for what the relay says itself.
 
 A page with our extension says in the address that it counts (``jupyter_tpu_seen``, its place, or
 nothing if it is new), finds the number of each message in the message's metadata, drops what it
-has and acknowledges what it got, so it gets each message once whatever breaks. The words between
-page and server are text frames ``{"jupyter_tpu": …}``:
+has and acknowledges what it got, so it gets each message once whatever breaks. What waits for a
+client is folded (``agent/folding.py``): a message has the number of the last one merged into it.
+The words between page and server are text frames ``{"jupyter_tpu": …}``:
 
 ========================  =====================================================================
 to the page ``at``        its place: messages after it will come
@@ -15,9 +16,12 @@ to the page ``at``        its place: messages after it will come
                           the request, the cell's, and the execution count (null: it runs)
 ``replayed``              all there is of this request was sent
 from the page ``seen``    it has everything up to this number
+``shown``                 before it asks for a request again: what it has of it, as the number up to
+                          which it was replayed, by the id of the request
 ========================  =====================================================================
 
 Any other client acknowledges with its websocket's pong, which it gives after what came before.
+After a break it may get again what it had, under the same message ids: that is not folded.
 """
 
 from __future__ import annotations
@@ -36,14 +40,16 @@ from jupyter_server.services.kernels.connection.base import (
 )
 
 from ...agent import messages
+from ...agent.folding import Folder
 from ...agent.journal import CONTROL, IOPUB, SHELL, STDIN
+from ...agent.store import Numbered
 from .journal_file import SAID, ClosedError, Entry, Reader
 from .kept import KeptKernel, Request
 
 #: Bytes sent that the client has not acknowledged; more waits in the journal.
 WINDOW = 4 << 20
-#: Bytes read from the journal at a time.
-BATCH = 64 << 10
+#: Bytes read from the journal, and folded, at a time.
+BATCH = 256 << 10
 
 V1 = "v1.kernel.websocket.jupyter.org"
 _NAMES = {SHELL: "shell", CONTROL: "control", STDIN: "stdin", IOPUB: "iopub"}
@@ -113,9 +119,11 @@ class _Feed:
         self._client = ""
         self._place: int | None = None  # what the page says it has
         self._counts = False  # it is a page that counts
+        self._had = 0  # it may have got what comes up to here, and could know it only unfolded
         self._under_way: deque[tuple[int, int]] = deque()  # number and bytes, not acknowledged
         self._bytes = 0
         self._replays: deque[Request] = deque()
+        self._shown: dict[str, int] = {}  # what the page has of requests it will ask for again
         self._follows: set[str] = set()  # requests of other clients that this one asked for
         self._task: asyncio.Task[None] | None = None
 
@@ -138,6 +146,7 @@ class _Feed:
         if self._counts:
             self._greet()
         else:
+            self._had = self._kept.journal.next - 1
             self._listen_to_pongs(handler)
         self._task = self._loop.create_task(self._pump(), name=f"feed of {self._client}")
 
@@ -194,9 +203,8 @@ class _Feed:
                 await self._woken.wait()
                 self._woken.clear()
                 continue
-            for entry in entries:
-                if entry.kind == SAID and self._is_for_client(entry):
-                    self._bring(entry)
+            for message in self._folded(entries, self._is_for_client):
+                self._bring(message)
             self._ask_for_pong(entries[-1].number)
             await asyncio.sleep(0)  # others have their turn
 
@@ -210,16 +218,28 @@ class _Feed:
     async def _replay(self, request: Request) -> None:
         """All there is of one request, up to where the client is in the journal."""
         assert self._reader is not None
-        mark = request.id.encode()
-        reader, end = self._kept.journal.reader(request.first), self._reader.number
+        mark, end = request.id.encode(), self._reader.number
+
+        def belongs(entry: Entry) -> bool:
+            at = messages.delimiter_of(entry.parts)
+            return entry.number < end and mark in entry.parts[at + messages.PARENT]
+
+        shown = self._shown.pop(request.id, 0)
+        reader = self._kept.journal.reader(max(request.first, shown + 1))
         while reader.number < end and (entries := await self._read(reader)):
-            for entry in entries:
-                if entry.number < end and entry.kind == SAID:
-                    at = messages.delimiter_of(entry.parts)
-                    if mark in entry.parts[at + messages.PARENT]:
-                        self._bring(entry, replayed=True)
+            for message in self._folded(entries, belongs):
+                self._bring(message, replayed=True)
             await asyncio.sleep(0)
         self._say({"replayed": request.id})
+
+    def _folded(self, entries: list[Entry], wanted: Callable[[Entry], bool]) -> list[Numbered]:
+        held = [
+            Numbered(entry.number, entry.number, entry.channel, 0, entry.parts)
+            for entry in entries
+            if entry.kind == SAID and wanted(entry)
+        ]
+        may_be_there = [message for message in held if message.last <= self._had]
+        return may_be_there + Folder(self._kept.author).fold(held[len(may_be_there) :])
 
     def _is_for_client(self, entry: Entry) -> bool:
         if entry.channel == IOPUB:
@@ -232,16 +252,17 @@ class _Feed:
             return False
         return parent.get("msg_id") in self._follows
 
-    def _bring(self, entry: Entry, *, replayed: bool = False) -> None:
-        at = messages.delimiter_of(entry.parts)
-        parts = entry.parts[at:]
+    def _bring(self, message: Numbered, *, replayed: bool = False) -> None:
+        at = messages.delimiter_of(message.parts)
+        parts = message.parts[at:]
         if self._counts:
-            mark = {"number": entry.number, "replayed": replayed}
+            mark = {"number": message.last, "replayed": replayed}
             parts[messages.METADATA] = _marked(parts[messages.METADATA], mark)
         if not replayed:
-            self._under_way.append((entry.number, entry.size))
-            self._bytes += entry.size
-        self._send(entry.channel, parts)
+            size = sum(map(len, parts))
+            self._under_way.append((message.last, size))
+            self._bytes += size
+        self._send(message.channel, parts)
 
     def _send(self, channel: int, parts: list[bytes]) -> None:
         stream = self._connection.channels.get(_NAMES[channel])
@@ -269,9 +290,12 @@ class _Feed:
     def takes(self, said: Any) -> bool:
         """Whether a message from the client is for the feed, which then has dealt with it."""
         if self._counts and isinstance(said, str) and said.startswith('{"jupyter_tpu"'):
-            seen = json.loads(said)["jupyter_tpu"].get("seen")
-            if isinstance(seen, int):
-                self._acknowledged(seen)
+            words = json.loads(said)["jupyter_tpu"]
+            if isinstance(words.get("seen"), int):
+                self._acknowledged(words["seen"])
+            shown = words.get("shown")
+            if isinstance(shown, dict):
+                self._shown.update({i: last for i, last in shown.items() if isinstance(last, int)})
             return True
         channel, header, metadata = self._read_request(said)
         if channel != "shell":

@@ -182,8 +182,8 @@ it('shows a request that it asked for again whole and in order, over breaks too'
 
   connect();
   last().open(11);
-  expect(last().sent).toEqual([request]);
-  [8, 9, 10, 11].forEach(number => last().bring(number, 'r', true));
+  expect(last().sent).toEqual(['{"jupyter_tpu":{"shown":{"r":9}}}', request]);
+  [10, 11].forEach(number => last().bring(number, 'r', true));
   last().say({ replayed: 'r' });
   [12, 13].forEach(number => last().bring(number));
   expect(shown).toEqual(['8', '9', '10', '11', '12', '13']);

@@ -161,8 +161,13 @@ class KeepingSocket {
     const { places } = this._options;
     if (words.at !== undefined) {
       this._place.seen = this._acknowledged = words.at;
-      // What was asked for again and had not come whole.
-      this._place.replays.forEach(replay => this._socket.send(replay.frame));
+      // What was asked for again and had not come whole: the rest of it.
+      this._place.replays.forEach(({ frame, last }, id) => {
+        this._socket.send(
+          JSON.stringify({ jupyter_tpu: { shown: { [id]: last } } })
+        );
+        this._socket.send(frame);
+      });
       if (words.requests?.length) {
         places.offer(this._clientId, this._place, words.requests);
       }

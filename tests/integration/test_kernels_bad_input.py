@@ -1,0 +1,150 @@
+"""Peers that speak nonsense and disks that take nothing: a clear state, and the kernel lives.
+
+No SSH here; a peer that goes wrong connects to the keeper's socket itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jupyter_client.manager import KernelManager
+from local_host import LocalHost
+from local_kernels import Notebook, local_host, printed, until
+from test_kernels_outages import memory_of, relay_of
+
+from jupyter_tpu.agent import frames
+from jupyter_tpu.agent.journal import NORMAL, Journal
+from jupyter_tpu.errors import Reason
+from jupyter_tpu.links import core_thread
+
+Found = tuple[LocalHost, KernelManager, Notebook]
+
+
+@pytest.fixture(scope="module")
+def remote() -> Iterator[Found]:
+    with local_host("bad-input") as (host, make):
+        manager = make()
+        manager.start_kernel()
+        notebook = Notebook(manager)
+        yield host, manager, notebook
+        notebook.close()
+        manager.shutdown_kernel(now=True)
+
+
+async def talk(host: LocalHost, *said: bytes) -> bytes:
+    """Says something on a connection to the keeper, and reads until it closes that."""
+    (path,) = (host.home / ".jupyter-tpu/run").glob("k-*/keeper.sock")
+    reader, writer = await asyncio.open_unix_connection(path)
+    answer = b""
+    try:
+        for data in said:
+            writer.write(data)
+            answer += await asyncio.wait_for(reader.read(1 << 20), 20) if data else b""
+        writer.write_eof()
+        answer += await asyncio.wait_for(reader.read(-1), 20)
+    except ConnectionError:
+        pass  # it closed before all was said
+    finally:
+        writer.close()
+    return answer
+
+
+def hello(manager: KernelManager) -> bytes:
+    """Of a client that has the kernel's secret."""
+    client = Journal()
+    client.connect({"lease": {"secret": relay_of(manager).secret, "holder": "somebody"}})
+    return client.data_to_send()
+
+
+def ack(number: int, credit: int = 0) -> bytes:
+    return frames.encode(frames.Ack(NORMAL, number, credit))
+
+
+NONSENSE = {
+    "noise": lambda _: [os.urandom(10_000)],
+    "a frame that is cut off": lambda manager: [hello(manager)[:-5]],
+    "noise after the hello": lambda manager: [hello(manager), struct.pack("!IB", 100, 200) * 40],
+    "a message that is cut off": lambda manager: [
+        hello(manager),
+        frames.encode(frames.Piece(NORMAL, 1, 0, 1, 1, 1000, 0, b"begin")),
+    ],
+    "a huge frame": lambda manager: [hello(manager), b"\xff\xff\xff\xff\x03"],
+    "acknowledges what was never sent": lambda manager: [hello(manager), ack(1 << 40)],
+    "gives credit for what was never sent": lambda manager: [hello(manager), ack(0, 1 << 40)],
+    "a message in no lane": lambda manager: [
+        hello(manager),
+        frames.encode(frames.Piece(9, 1, 0, 1, 1, 4, 0, b"text")),
+    ],
+}
+
+
+@pytest.mark.parametrize("what", NONSENSE)
+def test_a_peer_that_speaks_nonsense_is_hung_up_on_and_the_client_goes_on(remote, what):
+    host, manager, notebook = remote
+    request = notebook.client.execute(
+        "import time\nfor i in range(40):\n    print(i, flush=True)\n    time.sleep(0.01)"
+    )
+    core_thread().wait(talk(host, *NONSENSE[what](manager)))
+    assert printed(notebook.until_idle(request)).split() == list(map(str, range(40)))
+    assert manager.is_alive()
+
+
+def test_a_peer_of_another_version_is_told_so(remote):
+    host, manager, notebook = remote
+    said = bytearray(hello(manager))
+    at = said.index(frames.MAGIC) + len(frames.MAGIC)
+    said[at : at + 2] = struct.pack("!H", frames.VERSION + 1)
+    (word,) = frames.Decoder().feed(core_thread().wait(talk(host, bytes(said))))
+    assert word.words["refused"]["reason"] == "PROTOCOL"
+    assert "version 2" in word.words["refused"]["message"]
+    assert notebook.text("print('fine')") == "fine\n"
+
+
+def test_a_kernel_that_another_version_of_us_started_is_given_up_with_the_reason(monkeypatch):
+    with local_host("another-version") as (host, make):
+        manager = make()
+        manager.start_kernel()
+        notebook = Notebook(manager)
+        monkeypatch.setattr(frames, "VERSION", frames.VERSION + 1)
+        host.loop_call(host.cut)
+        host.loop_call(host.mend)
+        until(lambda: not manager.is_alive(), 20)
+        problem = relay_of(manager).problem
+        assert problem.reason is Reason.CONFLICT
+        assert "another version of jupyter-tpu" in problem.message
+        assert [line for line in host.processes() if "ipython_kernel" in line], "it lives on"
+        monkeypatch.undo()
+        notebook.close()
+        manager.shutdown_kernel(now=True)
+
+
+def test_a_disk_that_takes_nothing_pauses_the_kernel_and_nothing_is_lost(remote):
+    host, _, notebook = remote
+    pid, keeper = map(int, notebook.text("import os; print(os.getpid(), os.getppid())").split())
+    (run,) = (host.home / ".jupyter-tpu/run").glob("k-*")
+    # As on a disk that is full, or read-only: each write of the keeper's to a file fails.
+    resource.prlimit(keeper, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    request = notebook.client.execute(
+        "for i in range(1200): print(str(i) + ' ' + 'x' * 100_000, flush=True)"
+    )
+    notebook.until_output(request, "x")
+    host.loop_call(host.stall)
+    until(lambda: state_of(pid) == "T", 60)
+    assert memory_of(keeper) < 250 << 20
+    assert not any(file.stat().st_size for file in run.glob("journal-*"))
+    host.loop_call(host.mend)
+    lines = printed(notebook.until_idle(request)).splitlines()
+    assert [line.split(" ")[0] for line in lines[-100:]] == list(map(str, range(1100, 1200)))
+    resource.prlimit(keeper, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+    assert notebook.text("print('fine')") == "fine\n"
+
+
+def state_of(pid: int) -> str:
+    """Of a process, as one letter: "T" if it is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
