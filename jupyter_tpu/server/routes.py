@@ -9,6 +9,7 @@ from msgspec import Struct
 from ..fleet.models import (
     TPU,
     Catalog,
+    ChipHolder,
     ConnectTPU,
     CreateTPU,
     DeleteTPU,
@@ -79,6 +80,8 @@ ROUTES = (
            Operation, body=DisconnectTPU),
     _route("GET tpus/{tpu}/environments", "environments", "Its environments", list[Environment]),
     _route("GET tpus/{tpu}/kernels", "kernels", "The kernels that run there", list[Kernel]),
+    _route("GET tpus/{tpu}/chips", "chips", "The processes that hold its chips",
+           list[ChipHolder]),
     _route("DELETE tpus/{tpu}/kernels/{kernel}", "end_kernel", "End a kernel"),
     _route("GET tpus/{tpu}/tunnels", "tunnels", "The tunnels to it", list[Tunnel]),
     _route("POST tpus/{tpu}/tunnels", "open_tunnel", "Open a tunnel", Tunnel, body=OpenTunnel,

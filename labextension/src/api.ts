@@ -125,6 +125,8 @@ export interface IKernel {
   started: string;
   last_activity: string;
   attached: boolean;
+  holder: string;
+  chips: boolean;
   notebook: string;
   problem: IProblem | null;
 }
@@ -183,6 +185,7 @@ export interface IProblem {
 /** Why something failed; the words of the REST contract. */
 export type Reason =
   | 'CANCELLED'
+  | 'CHIPS_HELD'
   | 'CONFLICT'
   | 'CPU_FALLBACK'
   | 'DISK_FULL'
