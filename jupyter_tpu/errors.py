@@ -21,6 +21,7 @@ class Reason(str, Enum):
     EXISTS = "EXISTS"
     CONFLICT = "CONFLICT"  # not possible in the state that the thing is in
     KERNELS_RUNNING = "KERNELS_RUNNING"  # would end somebody's kernels; needs a confirmation
+    CHIPS_HELD = "CHIPS_HELD"  # another process has the host's TPU chips
     QUOTA = "QUOTA"
     NO_CAPACITY = "NO_CAPACITY"
     UNREACHABLE = "UNREACHABLE"

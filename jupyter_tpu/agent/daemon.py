@@ -21,6 +21,7 @@ import time
 import traceback
 from typing import Any, Awaitable, Callable, Dict
 
+from .chips import devices, holders
 from .keepers import Keepers, StartError
 from .peer import peer_user
 from .places import boot
@@ -28,6 +29,8 @@ from .probe import probe
 
 #: Seconds without a connection and without a kernel after which the daemon ends.
 IDLE = 3.0
+#: Seconds for which a start waits for chips that another process holds.
+RELEASE = 3.0
 #: Largest request, bytes.
 MAX_LINE = 1 << 20
 
@@ -65,6 +68,7 @@ class Daemon:
             "probe": self._probe,
             "start_kernel": self._start_kernel,
             "kernels": self._kernels,
+            "chips": self._chips,
             "end_kernel": self._end_kernel,
             "signal_kernel": self._signal_kernel,
             "prepare_delete": self._prepare_delete,
@@ -163,7 +167,8 @@ class Daemon:
         ``id``, ``launch`` (the same for a repeated request, which starts nothing), ``python`` (of
         the environment), ``key``, ``secret`` (of the lease); perhaps ``environment`` (its name),
         ``cwd``, ``env``, ``notebook``, ``grace`` (seconds the kernel may be without a client;
-        None: any), ``journal_limit`` (bytes).
+        None: any), ``journal_limit`` (bytes), ``needs_chips``: not while another process holds
+        the host's chips; ``tpu``: what its user calls the host.
         """
         order = _order(asked)
         kernel_id = order["id"]
@@ -173,6 +178,8 @@ class Daemon:
                 if words is not None and words["state"] != "dead":
                     raise Refused("EXISTS", "A kernel with the id %s runs already." % kernel_id)
                 await self._keepers.end(kernel_id, now=True)
+                if asked.get("needs_chips"):
+                    await self._wait_for_chips(order["env"], str(asked.get("tpu", "TPU")))
                 words = await self._launch(kernel_id, order)
         return {
             "pid": words["pid"],
@@ -190,8 +197,30 @@ class Daemon:
                 "Connect the TPU again to repair its environment.",
             ) from error
 
+    async def _wait_for_chips(self, environment: Dict[str, str], tpu: str) -> None:
+        """Returns when nobody holds the chips; raises Refused when that takes too long."""
+        if _needs_no_chip(environment):
+            return
+        deadline = time.monotonic() + RELEASE
+        while True:
+            held = holders()
+            if not held:
+                return
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(0.1)
+        raise _held_by((await self._keepers.name(held))[0], tpu)
+
+    async def _chips(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+        """The ``devices`` of this host's chips and their ``holders``, with ``kernel`` (the id) and
+        ``notebook`` where a holder belongs to a kernel.
+        """
+        return {"devices": devices(), "holders": await self._keepers.name(holders())}
+
     async def _kernels(self, asked: Dict[str, Any]) -> Dict[str, Any]:
-        return {"kernels": await self._keepers.statuses()}
+        statuses = await self._keepers.statuses()
+        holding = {holder["kernel"] for holder in await self._keepers.name(holders(), statuses)}
+        return {"kernels": [{**each, "chips": each["id"] in holding} for each in statuses]}
 
     async def _end_kernel(self, asked: Dict[str, Any]) -> Dict[str, Any]:
         """Ends the kernel ``id`` and all it started; ``now``: without asking it first."""
@@ -220,6 +249,28 @@ class Daemon:
     def _end_soon(self) -> None:
         # After the answer is out.
         asyncio.get_running_loop().call_later(0.01, self._ended.set)
+
+
+def _held_by(holder: Dict[str, Any], tpu: str) -> Refused:
+    who = "process %d of %s: %s" % (holder["pid"], holder["user"], holder["command"])
+    hint = "End that process on the host, or wait for its end."
+    if holder["kernel"]:
+        notebook = os.path.basename(holder["notebook"])
+        kernel = "of %s" % notebook if notebook else holder["kernel"]
+        who = "the kernel %s (%s)" % (kernel, who)
+        hint = "Shut that kernel down: in the TPU panel, or with `jupyter tpu kernel end %s %s`."
+        hint %= tpu, holder["kernel"]
+    return Refused("CHIPS_HELD", "The chips of %s are held by %s." % (tpu, who), hint)
+
+
+def _needs_no_chip(environment: Dict[str, str]) -> bool:
+    """Whether a kernel with these variables leaves the chips alone, or shares them on purpose."""
+    if environment.get("JAX_PLATFORMS") == "cpu":
+        return True
+    for name in ("TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"):
+        if name in environment:
+            return len(environment[name].split(",")) < len(devices())
+    return False
 
 
 def _order(asked: Dict[str, Any]) -> Dict[str, Any]:

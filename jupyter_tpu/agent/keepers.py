@@ -17,7 +17,8 @@ import time
 from typing import Any, Dict, List, Optional
 
 from . import frames
-from .kernel_process import sweep
+from .chips import devices, holders
+from .kernel_process import descendants, sweep
 from .places import keeper_socket, kernel_folder, private_folder
 from .surroundings import kernel_environment
 
@@ -62,6 +63,27 @@ class Keepers:
         """What the keeper of a kernel says of it; None if there is none."""
         return await self._ask(kernel_folder(self.run, kernel_id), {"ask": "status"})
 
+    async def name(
+        self, held: List[Dict[str, Any]], statuses: Optional[List[Dict[str, Any]]] = None
+    ) -> List[Dict[str, Any]]:
+        """Holders of chips, with the ``kernel`` (its id) and ``notebook`` that each belongs to."""
+        if held and statuses is None:
+            statuses = await self.statuses()
+        owners = {
+            pid: status
+            for status in (statuses or [] if held else [])
+            for pid in descendants(status["keeper"])
+        }
+        nobody = {"id": "", "notebook": ""}
+        return [
+            {
+                **holder,
+                "kernel": owners.get(holder["pid"], nobody)["id"],
+                "notebook": owners.get(holder["pid"], nobody)["notebook"],
+            }
+            for holder in held
+        ]
+
     async def signal(self, kernel_id: str, number: int) -> Optional[Dict[str, Any]]:
         """Has the kernel sent a signal; None if there is none."""
         question = {"ask": "signal", "signal": number}
@@ -103,6 +125,8 @@ class Keepers:
     async def end(self, kernel_id: str, now: bool) -> bool:
         """Ends a kernel and waits until nothing of it is left; False: there was none."""
         folder = kernel_folder(self.run, kernel_id)
+        before = await self.status(kernel_id) if devices() else None
+        mine = set(descendants(before["keeper"])) if before is not None else set()
         status = await self._ask(folder, {"ask": "end", "now": now}, until_end=True)
         if status is None:
             return False
@@ -113,6 +137,11 @@ class Keepers:
                 _clear_away(folder)
                 break
             await asyncio.sleep(0.01)
+        # A process that was killed may still be giving its chips back.
+        while mine and any(holder["pid"] in mine for holder in holders()):
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(0.05)
         return True
 
     async def _ask(

@@ -141,9 +141,25 @@ def parser() -> argparse.ArgumentParser:
     _waits(disconnect)
 
     kernel = command("kernel", "", "the kernels of TPUs in Jupyter's kernel pickers")
-    kinds = kernel.add_subparsers(metavar="list|add|remove", required=True)
-    listing = command("list", "kernels:list_", "list them", into=kinds)
+    kinds = kernel.add_subparsers(metavar="list|end|add|remove", required=True)
+    listing = command(
+        "list",
+        "kernels:list_",
+        "list them; of a TPU: the kernels that run there, who has them, and who has its chips",
+        "jupyter tpu kernel list my-tpu",
+        kinds,
+    )
+    listing.add_argument("name", nargs="?", metavar="NAME", help="the TPU")
     _json(listing)
+    end = command(
+        "end",
+        "kernels:end",
+        "end a kernel that runs on a TPU, whoever has it",
+        "jupyter tpu kernel end my-tpu 1b671a64",
+        kinds,
+    )
+    _name(end)
+    end.add_argument("kernel", metavar="KERNEL", help="its id, or how that begins")
     for name, about in (
         ("add", "add the kernel of an environment that is on the TPU"),
         ("remove", "remove a kernel; its environment stays on the TPU"),

@@ -12,13 +12,19 @@ from .session import open_session
 from .waiting import finish
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..fleet.models import Kernel
     from ..kernels.specs import KernelSpec
 
 
 def list_(chosen: argparse.Namespace) -> None:
-    """Reads this user's kernelspecs; asks no cloud."""
+    """Reads this user's kernelspecs, which asks no cloud; of a TPU: the kernels that run there."""
     from ..kernels import KernelSpecs
 
+    if chosen.name is not None:
+        _list_running(chosen)
+        return
     specs = KernelSpecs().list()
     if chosen.json:
         print_json(specs)
@@ -36,6 +42,60 @@ def list_(chosen: argparse.Namespace) -> None:
             for spec in specs
         ]
         print(table(("KERNEL", "TPU", "ZONE", "ENVIRONMENT", "KERNELSPEC"), rows))
+
+
+def _list_running(chosen: argparse.Namespace) -> None:
+    with open_session() as session:
+        kernels = session.call(session.fleet.kernels(chosen.name))
+        chips = session.call(session.fleet.chips(chosen.name)) if kernels else []
+    if chosen.json:
+        print_json(kernels)
+        return
+    if not kernels:
+        print(f"No kernel runs on {chosen.name}.")
+        return
+    rows = [
+        (
+            kernel.id,
+            kernel.notebook or "-",
+            kernel.state,
+            _held_by(kernel),
+            "yes" if kernel.chips else "",
+        )
+        for kernel in kernels
+    ]
+    print(table(("KERNEL", "NOTEBOOK", "STATE", "HELD BY", "CHIPS"), rows))
+    for holder in chips:
+        if not holder.kernel:
+            print(f"The chips are held by process {holder.pid} of {holder.user}: {holder.command}")
+
+
+def _held_by(kernel: Kernel) -> str:
+    if kernel.attached:
+        return kernel.holder
+    return f"nobody (was {kernel.holder})" if kernel.holder else "nobody"
+
+
+def end(chosen: argparse.Namespace) -> None:
+    """Ends a kernel that runs on a TPU, whoever has it."""
+    with open_session() as session:
+        kernels = session.call(session.fleet.kernels(chosen.name))
+        kernel = _one_of(kernels, chosen.kernel, chosen.name)
+        session.call(session.fleet.end_kernel(chosen.name, kernel.id))
+    named = f" of {kernel.notebook}" if kernel.notebook else ""
+    print(f"The kernel {kernel.id}{named} has ended.")
+
+
+def _one_of(kernels: Sequence[Kernel], id: str, tpu: str) -> Kernel:
+    """The kernel whose id is, or begins with, *id*; raises NOT_FOUND, or CONFLICT for several."""
+    found = [kernel for kernel in kernels if kernel.id == id]
+    found = found or [kernel for kernel in kernels if kernel.id.startswith(id)]
+    if len(found) == 1:
+        return found[0]
+    hint = f"`jupyter tpu kernel list {tpu}` shows those that run there."
+    if found:
+        raise TPUError(f"Several kernels on {tpu} begin with {id}.", Reason.CONFLICT, hint)
+    raise TPUError(f"There is no kernel {id} on {tpu}.", Reason.NOT_FOUND, hint)
 
 
 def add(chosen: argparse.Namespace) -> None:

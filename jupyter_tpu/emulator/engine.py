@@ -20,7 +20,7 @@ from .hosts import HostSpec, RunningHost, Runtime
 from .model import Model
 from .records import Fault, HostRecord, NodeRecord, OperationRecord
 from .users import authorized
-from .variables import host_variables, lacks
+from .variables import devices, host_variables, lacks
 
 log = logging.getLogger(__name__)
 
@@ -304,6 +304,7 @@ class Engine:
             environment=host_variables(node, host),
             peers=tuple((other.hostname, other.address) for other in node.hosts),
             folder=self._host_folder(node, host),
+            devices=devices(node.accelerator),
             **lacks(node.metadata),
         )
 

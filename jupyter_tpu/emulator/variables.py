@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from ..catalog import AcceleratorType
 from . import refusals
 from .records import HostRecord, NodeRecord
 
@@ -86,6 +87,14 @@ def host_variables(
         "MEGASCALE_SLICE_ID": "0",
     }
     return found
+
+
+def devices(kind: AcceleratorType) -> tuple[str, ...]:
+    """The device files of a host's chips; those of newer generations are numbered IOMMU groups."""
+    old = kind.generation in ("v2", "v3", "v4")
+    form = "/dev/accel%d" if old else "/dev/vfio/%d"
+    chips = tuple(form % number for number in range(kind.chips_per_host))
+    return chips if old else ("/dev/vfio/vfio", *chips)
 
 
 def lacks(metadata: Mapping[str, str]) -> dict[str, Any]:

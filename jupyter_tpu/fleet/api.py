@@ -20,6 +20,7 @@ from .models import (
     AppVisit,
     Catalog,
     Change,
+    ChipHolder,
     ConnectTPU,
     CreateTPU,
     DeleteTPU,
@@ -73,6 +74,9 @@ class FleetAPI(Protocol):
 
     async def kernels(self, ref: str) -> list[Kernel]:
         """The kernels that run on a TPU now, asked of its agent; UNREACHABLE if it can't be."""
+
+    async def chips(self, ref: str) -> list[ChipHolder]:
+        """The processes that have chips of a TPU's host 0, asked of its agent."""
 
     async def end_kernel(self, ref: str, id: str) -> None:
         """Ends one kernel, its journal too."""

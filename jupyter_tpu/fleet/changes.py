@@ -47,6 +47,11 @@ class Changes:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._interval, self.flush)
 
+    def tell(self, change: Change) -> None:
+        """Tells of something that happens, rather than is."""
+        for subscriber in tuple(self._subscribers):
+            subscriber(change)
+
     def flush(self) -> None:
         """Tells now."""
         if self._timer is not None:
@@ -64,8 +69,7 @@ class Changes:
                 del self._told[key]
             else:
                 self._told[key] = encoded
-            for subscriber in tuple(self._subscribers):
-                subscriber(change)
+            self.tell(change)
 
     def close(self) -> None:
         if self._timer is not None:

@@ -24,6 +24,7 @@ from .models import (
     AppVisit,
     Catalog,
     Change,
+    ChipHolder,
     ConnectTPU,
     CreateTPU,
     DeleteTPU,
@@ -130,6 +131,9 @@ class FleetClient:
 
     async def kernels(self, ref: str) -> list[Kernel]:
         return await self._ask(list[Kernel], "GET", _tpu(ref, "kernels"))
+
+    async def chips(self, ref: str) -> list[ChipHolder]:
+        return await self._ask(list[ChipHolder], "GET", _tpu(ref, "chips"))
 
     async def end_kernel(self, ref: str, id: str) -> None:
         await self._call("DELETE", _tpu(ref, f"kernels/{_part(id)}"))

@@ -8,6 +8,8 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from ..cloud.models import Node, NodeName
 from ..errors import Reason, TPUError
 from ..links import Links
@@ -20,6 +22,7 @@ from .models import (
     AppVisit,
     Catalog,
     Change,
+    ChipHolder,
     ConnectTPU,
     CreateTPU,
     DeleteTPU,
@@ -150,6 +153,26 @@ class Fleet:
         if self._state.tpu(name).state != "READY":
             return self._state.kernels.known(name)  # there is nobody to ask
         return await self._state.kernels.ask(name)
+
+    async def chips(self, ref: str) -> list[ChipHolder]:
+        name = await self._find(ref)
+        if not self._state.environments.get(name):
+            raise TPUError(
+                f"{name.node} was never connected, so it can't be asked.",
+                Reason.CONFLICT,
+                "Connect it first.",
+            )
+        return await self._state.kernels.chips(name)
+
+    async def tell_holders(self, where: dict[str, str], problem: TPUError) -> None:
+        """A kernel was not started because others hold the chips of its TPU: tells of those that
+        could be shut down for it. *where* as for :meth:`note_lost`.
+        """
+        name = NodeName(where["project"], where["zone"], where["tpu"])
+        for kernel in await self._state.kernels.ask(name):
+            if kernel.chips:
+                kernel = msgspec.structs.replace(kernel, problem=problem_of(problem))
+                self._state.changes.tell(Change(what="kernel", id=kernel.id, kernel=kernel))
 
     async def note_lost(
         self, id: str, where: dict[str, str], notebook: str, problem: TPUError

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from typing import Any
+
+import msgspec
 
 from ..cloud.models import NodeName
 from ..environment import together
 from ..errors import TPUError
 from ..links import HostName, Link, Links, LinkState
-from .models import Kernel
+from .models import ChipHolder, Kernel
 
 #: Between two looks at the kernels of a connected TPU, over its link; seconds.
 KERNELS_EVERY = 10.0
@@ -105,24 +108,25 @@ class KernelWatch:
 
     async def ask(self, name: NodeName, patience: float = ANSWER) -> list[Kernel]:
         """Asks the agent of host 0; raises TPUError if it can't be reached within *patience*."""
-        link = self._links.get(HostName(name, 0))
-        link.hold()
-        try:
-            await link.up(timeout=patience)
-            agent = await link.agent()
-            answer = await asyncio.wait_for(agent.request("kernels"), patience)
-        finally:
-            link.release()
+        answer = await self._request(name, "kernels", patience)
         self._learn(name, [_kernel(name, told) for told in answer["kernels"]])
         return self.known(name)
 
+    async def chips(self, name: NodeName) -> list[ChipHolder]:
+        """Asks the agent of host 0 who has its chips; raises as :meth:`ask`."""
+        answer = await self._request(name, "chips", ANSWER)
+        return [msgspec.convert(told, ChipHolder) for told in answer["holders"]]
+
     async def end(self, name: NodeName, id: str, patience: float = ANSWER) -> None:
+        await self._request(name, "end_kernel", patience, id=id)
+
+    async def _request(self, name: NodeName, op: str, patience: float, **params: Any) -> Any:
         link = self._links.get(HostName(name, 0))
         link.hold()
         try:
             await link.up(timeout=patience)
             agent = await link.agent()
-            await asyncio.wait_for(agent.request("end_kernel", id=id), patience)
+            return await asyncio.wait_for(agent.request(op, **params), patience)
         finally:
             link.release()
 
@@ -183,5 +187,7 @@ def _kernel(name: NodeName, told: dict) -> Kernel:
         started=told.get("started") or "",
         last_activity=told.get("last_activity") or "",
         attached=bool(told.get("attached")),
+        holder=told.get("holder") or "",
+        chips=bool(told.get("chips")),
         notebook=told.get("notebook") or "",
     )

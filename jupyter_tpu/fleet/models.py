@@ -186,10 +186,23 @@ class Kernel(Struct, kw_only=True):
     pid: int = 0
     started: str = ""
     last_activity: str = ""
-    attached: bool = False  # a client holds the lease
+    attached: bool = False  # a client is connected to it
+    holder: str = ""  # who that is, or was last
+    chips: bool = False  # it, or what it started, holds the host's chips
     notebook: str = ""
     #: Why it is dead, if that was nobody's wish; it is shown until it is ended.
     problem: Problem | None = None
+
+
+class ChipHolder(Struct, kw_only=True):
+    """A process that has chips of a TPU's host 0; nobody else can use these until it ends."""
+
+    pid: int
+    user: str
+    command: str  # shortened
+    devices: list[str] = []  # [] where only libtpu's lock tells
+    kernel: str = ""  # the id of the kernel that it belongs to
+    notebook: str = ""
 
 
 class Tunnel(Struct, kw_only=True):

@@ -75,6 +75,9 @@ class Keeping(Protocol):
     def keep(self, provisioner: Any) -> Kept | None:
         """What is kept of a provisioner's kernel; None: it is not a kernel of this server."""
 
+    def refused(self, provisioner: Any, problem: TPUError) -> None:
+        """A kernel of this server was not started, and why."""
+
 
 #: This process's server, if it keeps its kernels.
 current: Keeping | None = None

@@ -78,6 +78,8 @@ async def _run(relay: Relay, connection: dict[str, Any], options: argparse.Names
     order = {
         "python": options.host_python,
         "environment": options.environment,
+        "tpu": options.tpu,
+        "needs_chips": True,
         "cwd": "~",
         "env": dict(variable.split("=", 1) for variable in options.variable),
         "notebook": os.environ.get("JPY_SESSION_NAME", ""),

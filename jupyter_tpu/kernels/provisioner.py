@@ -8,9 +8,10 @@ from typing import Any
 
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning import LocalProvisioner
-from traitlets import Float, Integer, Unicode
+from traitlets import Bool, Float, Integer, Unicode
 
 from ..cloud import NodeName, Target
+from ..errors import TPUError
 from ..links import HostName, core_thread, default_links
 from . import keeping
 from .attachment import Host
@@ -39,6 +40,11 @@ class TPUProvisioner(LocalProvisioner):
     folder = Unicode("~", help="The folder on the host in which the kernel starts.").tag(
         config=True
     )
+    needs_chips = Bool(
+        True,
+        help="A kernel is not started while another process holds the TPU's chips. False: it is "
+        "started, and finds them taken when it uses JAX.",
+    ).tag(config=True)
     start_timeout = Float(
         60.0, help="Seconds for the host to be reached when a kernel starts."
     ).tag(config=True)
@@ -81,7 +87,9 @@ class TPUProvisioner(LocalProvisioner):
             await core_thread().call(
                 self._relay.launch(self.connection_info, order, self.start_timeout)
             )
-        except BaseException:
+        except BaseException as error:
+            if keeping.current is not None and isinstance(error, TPUError):
+                keeping.current.refused(self, error)
             if self._kept is not None:
                 self._kept.discard()  # there is nothing to come back to
                 self._kept = None
@@ -102,6 +110,8 @@ class TPUProvisioner(LocalProvisioner):
         return {
             "python": self.host_python,
             "environment": self.environment,
+            "tpu": self.tpu,
+            "needs_chips": self.needs_chips,
             "cwd": self.folder,
             "notebook": environment.get("JPY_SESSION_NAME", ""),
             "env": {name: environment[name] for name in wanted if name in environment},

@@ -10,7 +10,7 @@ import msgspec
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Unicode, Union
 
-from ..errors import TPUError
+from ..errors import Reason, TPUError
 from .compiling import Compilations, CompileHandler
 from .events import CHANGE, SCHEMA
 from .gate import Gate
@@ -57,7 +57,7 @@ class JupyterTPU(ExtensionApp):
         if self.keep_kernels:
             from .adoption import Adoption
 
-            self._adoption = Adoption(self.serverapp, self._kernel_lost)
+            self._adoption = Adoption(self.serverapp, self._kernel_lost, self._kernel_refused)
             self._adoption.start()
 
     def initialize_handlers(self) -> None:
@@ -141,14 +141,18 @@ class JupyterTPU(ExtensionApp):
         self, id: str, where: dict[str, str], notebook: str, problem: TPUError
     ) -> None:
         """A kernel of this server is dead: the fleet shows and tells it."""
+        self._loop.add_callback(self._tell_fleet, "note_lost", id, where, notebook, problem)
 
-        async def note() -> None:
-            try:
-                await self.gate.call("note_lost", id, where, notebook, problem)
-            except (TPUError, asyncio.CancelledError) as error:
-                self.log.info("Kernel %s: %s", id, error)
+    def _kernel_refused(self, where: dict[str, str], problem: TPUError) -> None:
+        """A kernel was not started; whose chips it waits for may be shut down in the panel."""
+        if problem.reason is Reason.CHIPS_HELD:
+            self._loop.add_callback(self._tell_fleet, "tell_holders", where, problem)
 
-        self._loop.add_callback(note)
+    async def _tell_fleet(self, method: str, *arguments: Any) -> None:
+        try:
+            await self.gate.call(method, *arguments)
+        except (TPUError, asyncio.CancelledError) as error:
+            self.log.info("The TPU panel was not told: %s", error)
 
     async def _kernel_action(self, logger: Any, schema_id: str, data: dict[str, Any]) -> None:
         self.gate.look_at_kernels()

@@ -150,6 +150,8 @@ export interface IKernel {
   started: string;
   last_activity: string;
   attached: boolean;
+  holder: string;
+  chips: boolean;
   notebook: string;
   problem: IProblem | null;
 }
@@ -220,6 +222,7 @@ export interface IProblem {
 /** Why something failed; the words of the REST contract. */
 export type Reason =
   | 'CANCELLED'
+  | 'CHIPS_HELD'
   | 'CONFLICT'
   | 'CPU_FALLBACK'
   | 'DISK_FULL'

@@ -133,9 +133,12 @@ export class TPUModel extends Store {
     return this._operationEnded;
   }
 
-  /** A kernel of this server is dead, and nobody wished it: its problem says why. */
-  get kernelLost(): ISignal<this, IKernel> {
-    return this._kernelLost;
+  /**
+   * A kernel is dead, and nobody wished it, or it holds the chips that another one needs: its
+   * problem says which.
+   */
+  get kernelTrouble(): ISignal<this, IKernel> {
+    return this._kernelTrouble;
   }
 
   /** Asks for everything again. */
@@ -336,11 +339,15 @@ export class TPUModel extends Store {
   }
 
   private _onChange(_: IChanges, change: IChange): void {
+    const { kernel } = change;
+    if (kernel?.problem && !change.gone) {
+      this._kernelTrouble.emit(kernel);
+      if (kernel.problem.reason === 'CHIPS_HELD') {
+        return; // it is as it was: this is only said
+      }
+    }
     this._arrived?.push(change);
     this._apply(change);
-    if (change.kernel?.problem && !change.gone) {
-      this._kernelLost.emit(change.kernel);
-    }
     this._noteKernelspecs();
     this.changed();
   }
@@ -390,7 +397,7 @@ export class TPUModel extends Store {
   private _failure: Failure | null = null;
   private _failures = new Map<string, Failure>();
   private _fetches = 0;
-  private _kernelLost = new Signal<this, IKernel>(this);
+  private _kernelTrouble = new Signal<this, IKernel>(this);
   private _kernelspecs = '';
   private _kernelspecsChanged = new Signal<this, void>(this);
   private _known = new Known();

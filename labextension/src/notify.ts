@@ -52,10 +52,24 @@ export function notifyOfEnds(
     }
   };
   model.operationEnded.connect(onEnd);
-  model.kernelLost.connect((_, kernel) => {
-    const { message, hint } = kernel.problem!;
+  model.kernelTrouble.connect((_, kernel) => {
+    const { message, hint, reason } = kernel.problem!;
     const name = kernelName(kernel, trans);
     const show = { label: trans.__('Show TPU'), callback: open };
+    if (reason === 'CHIPS_HELD') {
+      // It lives, and another kernel was not started for its sake.
+      const end = {
+        label: trans.__('Shut Down %1', name),
+        callback: () => {
+          const tpu = model.tpu(keyOf({ name: kernel.tpu, zone: kernel.zone }));
+          if (tpu) {
+            void actions.endKernel(tpu, { ...kernel, problem: null });
+          }
+        }
+      };
+      Notification.warning(message, { autoClose: false, actions: [end, show] });
+      return;
+    }
     Notification.error(`${name}: ${message} ${hint ?? ''}`.trim(), {
       autoClose: false,
       actions: [show]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -18,14 +19,18 @@ import nbformat
 import pexpect
 import pytest
 from adoption_server import Server
+from cli_shell import COMMAND, Shell
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, until
 from nbclient import NotebookClient
+from traitlets.config import Config
 
+from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.ssh import user_name
 
 ZONE = "us-central1-a"
 PYTHON = "/home/tpu/env/bin/python"
@@ -77,6 +82,89 @@ def test_a_shutdown_leaves_the_host_as_it_was(name, processes):
     # The link was this kernel's alone: with it goes the agent. A link that somebody borrowed in
     # the last moment stays for half a minute.
     until(lambda: processes() == before, 45, lambda: f"{processes()} instead of {before}")
+
+
+#: What libtpu does with the first chip of a host and with its lock.
+HOLD = """\
+import fcntl, os
+lock = os.open("/tmp/libtpu_lockfile", os.O_CREAT | os.O_RDWR, 0o600)
+fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+chip = os.open("/dev/vfio/0", os.O_RDWR)
+"""
+#: A child that tries to get away with them.
+HOLD_IN_CHILD = f"""\
+os.close(lock); os.close(chip)
+import subprocess, sys
+hold = '''
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+{HOLD}
+print(1, flush=True); time.sleep(600)'''
+child = subprocess.Popen([sys.executable, "-c", hold], stdout=-1, start_new_session=True)
+print(child.stdout.readline())
+"""
+
+
+def test_a_start_that_finds_the_chips_held_says_by_whom_and_starts_when_they_are_free(
+    name, kernels_tpu
+):
+    first = KernelManager(kernel_name=name)
+    first.start_kernel(env={**os.environ, "JPY_SESSION_NAME": "/work/training.ipynb"})
+    notebook = Notebook(first)
+    pid = notebook.text(HOLD + "print(os.getpid())").strip()
+    second = KernelManager(kernel_name=name)
+    with pytest.raises(TPUError) as refused:
+        second.start_kernel()
+    error = refused.value
+    assert error.reason is Reason.CHIPS_HELD
+    who = f"the kernel of training.ipynb (process {pid} of {user_name()}: python ipython_kernel.py"
+    assert error.message.startswith(f"The chips of {kernels_tpu} are held by {who}")
+    assert f"`jupyter tpu kernel end {kernels_tpu} {first.kernel_id}`" in error.hint
+
+    # Somebody who needs no chip need not wait.
+    config = Config({"TPUProvisioner": {"needs_chips": False}})
+    beside = KernelManager(kernel_name=name, config=config)
+    beside.start_kernel()
+    beside.shutdown_kernel(now=True)
+    # To the kernel itself a restart is no obstacle, nor what it left behind.
+    assert notebook.text(HOLD_IN_CHILD) == "b'1\\n'\n"
+    first.restart_kernel()
+    notebook.client.wait_for_ready(timeout=60)
+    assert notebook.text(HOLD + "print('mine')") == "mine\n"
+    notebook.close()
+    first.shutdown_kernel()
+    second.start_kernel()
+    second.shutdown_kernel(now=True)
+
+
+@pytest.mark.parametrize("root", [False, True], ids=["of this user", "of another user"])
+def test_chips_that_no_kernel_holds_are_named_with_who_has_them(
+    emulator, kernels_tpu, name, tmp_path, root
+):
+    lock = "/tmp/libtpu_lockfile"
+    hold = f"{HOLD}print(os.getpid(), flush=True)\nimport sys; sys.stdin.read()"
+    # A file that another user has left would be in root's way, and root's in everybody's.
+    script = f"{f'rm -f {lock};' * root} python3 -c {shlex.quote(hold)} {f'; rm -f {lock}' * root}"
+    command = f"{'sudo -n ' * root}sh -c {shlex.quote(script)}"
+    shell = Shell(tmp_path, **emulator.environment)
+    kept = ("JUPYTER_TPU_DATA_DIR", "JUPYTER_DATA_DIR")
+    holder = subprocess.Popen(
+        [*COMMAND, "ssh", kernels_tpu, "--", command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=shell.environment | {variable: os.environ[variable] for variable in kept},
+    )
+    assert holder.stdout is not None
+    pid = int(holder.stdout.readline())
+    manager = KernelManager(kernel_name=name)
+    with pytest.raises(TPUError) as refused:
+        manager.start_kernel()
+    user = "root" if root else user_name()
+    assert f"are held by process {pid} of {user}: python3 -c" in refused.value.message
+    assert refused.value.hint == "End that process on the host, or wait for its end."
+    holder.communicate()
+    manager.start_kernel()  # the lock's file is left over, and blocks nobody
+    manager.shutdown_kernel(now=True)
 
 
 def test_nbclient_runs_a_notebook_with_it(name):

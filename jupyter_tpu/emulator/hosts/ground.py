@@ -71,6 +71,7 @@ def prepare(spec: HostSpec, mode: str, port: int, state: Path) -> Plan:
         cache=state / CACHE,
         links=_links(interpreters),
         disk_limit_mb=spec.disk_limit_mb,
+        devices=spec.devices,
         final=(etc.sshd_program() or "sshd", "-D", "-e", "-f", "/etc/ssh/sshd_config"),
     )
 

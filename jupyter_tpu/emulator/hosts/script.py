@@ -49,6 +49,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     cache: the uv cache that all hosts share, bound in writable; None for none.
     links: (target, link) made in the host, replacing what is there.
     disk_limit_mb: size of /home in MiB, in memory; None for a folder on the disk.
+    devices: empty files made in /dev, which all may open.
     final: the program, and its arguments, that becomes PID 1.
     """
 
@@ -61,6 +62,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     cache: Path | None = None
     links: tuple[tuple[Path, str], ...] = ()
     disk_limit_mb: int | None = None
+    devices: tuple[str, ...] = ()
     final: tuple[str, ...] = ()
 
 
@@ -153,6 +155,10 @@ def _overlay(layer: str, skeleton: bool) -> list[str]:
 
 def _devices(plan: Plan) -> str:
     group = "" if plan.mode == "user" else ",gid=5"
+    chips = "".join(
+        f"\nmkdir -p root{os.path.dirname(path)}\n: > root{path}\nchmod 666 root{path}"
+        for path in plan.devices
+    )
     return f"""\
 mount -t tmpfs -o mode=755,size=64k,nr_inodes=256 dev root/dev
 for name in {" ".join(_DEVICES)}; do
@@ -170,7 +176,7 @@ ln -s fd/2 root/dev/stderr
 mount -t tmpfs -o mode=755,nosuid,nodev run root/run
 mkdir root/run/sshd root/run/lock root/run/user root/run/jupyter-tpu root{KEYS}
 chmod 1777 root/run/lock
-mount -o {_read_only(plan.keys)} keys root{KEYS}"""
+mount -o {_read_only(plan.keys)} keys root{KEYS}{chips}"""
 
 
 def _folders(plan: Plan) -> str:

@@ -29,6 +29,7 @@ class HostSpec(Struct, frozen=True, kw_only=True):
     without_python_tools: python3 has no venv, ensurepip or pip, and there is no other Python.
     without_python: there is no Python at all.
     disk_limit_mb: the size in MiB of /home, which is then in memory and lost at a stop.
+    devices: files in /dev that stand for chips: they can be opened, and nothing is behind them.
     """
 
     node_id: str
@@ -44,6 +45,7 @@ class HostSpec(Struct, frozen=True, kw_only=True):
     without_python_tools: bool = False
     without_python: bool = False
     disk_limit_mb: int | None = None
+    devices: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not _HOSTNAME.fullmatch(self.hostname):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .kept import KeptKernel
     from .records import Place, Record
 
+OnRefused = Callable[[dict[str, str], TPUError], None]
 OnLost = Callable[[str, dict[str, str], str, TPUError], None]
 
 #: Seconds for the kernels' links to be closed when the server stops.
@@ -39,11 +40,13 @@ class Adoption:
     on_lost: told on the server's loop of a kernel that is no more though nobody here wished it:
         its id, what it was (``project``, ``zone``, ``tpu`` and ``environment``), its notebook's
         path, and why.
+    on_refused: told of a kernel that was not started: what it was to be, and why.
     """
 
-    def __init__(self, serverapp: Any, on_lost: OnLost) -> None:
+    def __init__(self, serverapp: Any, on_lost: OnLost, on_refused: OnRefused) -> None:
         self._app = serverapp
         self._on_lost = on_lost
+        self._on_refused = on_refused
         self._log = serverapp.log
         self._root = os.path.realpath(serverapp.root_dir)
         self._kernels = serverapp.kernel_manager
@@ -202,8 +205,10 @@ class Adoption:
         notebook = self._notebook(record)
         named = f" ({notebook})" if notebook else ""
         self._log.warning("Kernel %s%s is dead. %s", record.id, named, problem)
-        where = {n: getattr(provisioner, n) for n in ("project", "zone", "tpu", "environment")}
-        self._on_lost(record.id, where, notebook, problem)
+        self._on_lost(record.id, _where(provisioner), notebook, problem)
+
+    def refused(self, provisioner: Any, problem: TPUError) -> None:
+        self._on_refused(_where(provisioner), problem)
 
     def _reported(self, kernel_id: str, state: str, activity: str) -> None:
         """On the core thread."""
@@ -248,6 +253,10 @@ class Adoption:
                 leaving.append(asyncio.ensure_future(kernel.provisioner.leave()))
         if leaving:
             await asyncio.wait(leaving, timeout=LEAVING)
+
+
+def _where(provisioner: Any) -> dict[str, str]:
+    return {name: getattr(provisioner, name) for name in ("project", "zone", "tpu", "environment")}
 
 
 def _time(text: str) -> datetime | None:

@@ -32,6 +32,8 @@ const kernel: IKernel = {
   started: '',
   last_activity: '',
   attached: true,
+  holder: '',
+  chips: false,
   notebook: 'work/Untitled.ipynb',
   problem: null
 };
@@ -144,7 +146,7 @@ it('only stops showing a kernel that is dead', async () => {
   const problem = { message: 'Gone.', reason: 'NOT_FOUND' as const, hint: '' };
   const lost: IKernel = { ...kernel, state: 'dead', problem };
   const told: IKernel[] = [];
-  actions.model.kernelLost.connect((_, each) => void told.push(each));
+  actions.model.kernelTrouble.connect((_, each) => void told.push(each));
   changes.kernel(lost);
   changes.kernel(kernel);
   expect(told).toEqual([lost]);
