@@ -14,6 +14,7 @@ from .routes import JAX_ROUTES, ROOT, ROUTES, Route
 
 _PARTS = {
     "tpu": "Its name, or zone~name where two zones have the same one",
+    "environment": "The environment's name",
     "kernel": "The kernel's id, as the list of kernels says it",
     "operation": "The operation's id",
     "tunnel": "The tunnel's id, as the list of tunnels says it",

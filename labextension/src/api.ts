@@ -103,6 +103,7 @@ export interface IEnvironment {
   platform: string;
   kernelspec: string;
   display_name: string;
+  warm: IWarmKernel;
   problem: IProblem | null;
 }
 
@@ -263,4 +264,14 @@ export interface ITunnel {
   connections: number;
   sent: number;
   received: number;
+}
+
+/**
+ * A kernel on host 0 that is started already, ready to be the next one there.
+ */
+export interface IWarmKernel {
+  state: 'failed' | 'off' | 'ready' | 'starting';
+  memory: number;
+  imports: string[];
+  problem: string;
 }

@@ -74,7 +74,7 @@ def shown(messages: list[dict]) -> list[tuple]:
     "code",
     [
         "import sys; print('out'); sys.stdout.flush(); print('err', file=sys.stderr)",
-        "from IPython.display import *\nh = display(HTML('a'), display_id=True); h.update(HTML(''))",
+        "from IPython.display import *\nh = display(HTML('a'), display_id=1)\nh.update(HTML(''))",
         "from IPython.display import clear_output\nprint(1, flush=True); clear_output(wait=True)",
         "import os; _ = os.system('echo from a process')",
         "!echo from a shell; exit 3",
