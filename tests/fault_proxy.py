@@ -240,6 +240,9 @@ class _Way:
         self._reader = reader
         self._writer = writer
         self._writer.transport.set_write_buffer_limits(high=CHUNK)
+        # Nothing waits here for a fuller packet. asyncio does that for sockets that it has made.
+        side = writer.get_extra_info("socket")
+        side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
         self._under_way = 0
         self._room = asyncio.Event()

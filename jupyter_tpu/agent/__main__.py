@@ -31,10 +31,15 @@ def main() -> int:
 
 
 def _keeper() -> int:
-    """Reads its order from stdin; says one line of JSON on stdout when it listens."""
+    """Reads its order from stdin; says one line of JSON on stdout when it listens.
+
+    An order for a *warm* kernel has two more before: who they are, and that it is warm. The order
+    that makes it somebody's kernel follows when it is wanted, or the end of stdin if it is not.
+    """
     from .kernel_process import KernelProcess
 
     order = json.loads(sys.stdin.readline())
+    warm = "warm" in order
     try:
         process = KernelProcess(order)
     except OSError as error:
@@ -48,6 +53,23 @@ def _keeper() -> int:
         _say({"problem": "the environment lacks a package that kernels need: %s" % error})
         os.killpg(process.pid, 9)
         return 1
+
+    if warm:
+        print(json.dumps({"keeper": os.getpid(), "pid": process.pid}), flush=True)
+        print(json.dumps(process.warmed()), flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            process.signal(9)
+            os._exit(0)
+        order = json.loads(line)
+        log = os.open(os.path.join(order["folder"], "keeper.log"), os.O_CREAT | os.O_WRONLY, 0o600)
+        os.dup2(log, 2)
+        os.close(log)
+        try:
+            process.be(order)
+        except OSError as error:
+            _say({"problem": "the warm kernel has ended: %s" % error})
+            return 1
 
     async def keep() -> None:
         await Keeper(order, process).run(lambda: _say({"pid": process.pid, "keeper": os.getpid()}))

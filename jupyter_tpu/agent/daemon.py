@@ -26,6 +26,7 @@ from .keepers import Keepers, StartError
 from .peer import peer_user
 from .places import boot
 from .probe import probe
+from .warm import WarmKernels
 
 #: Seconds without a connection and without a kernel after which the daemon ends.
 IDLE = 3.0
@@ -59,7 +60,8 @@ class Daemon:
         self.version = version
         self._idle = idle
         self._connections: "set[asyncio.StreamWriter]" = set()
-        self._keepers = Keepers(run, sources)
+        self._warm = WarmKernels(sources)
+        self._keepers = Keepers(run, sources, self._warm)
         self._starting: Dict[str, asyncio.Lock] = {}  # one start of a kernel id at a time
         self._tasks: "set[asyncio.Future[Any]]" = set()
         self._ended = asyncio.Event()
@@ -71,6 +73,7 @@ class Daemon:
             "chips": self._chips,
             "end_kernel": self._end_kernel,
             "signal_kernel": self._signal_kernel,
+            "keep_warm": self._keep_warm,
             "prepare_delete": self._prepare_delete,
             "end_agent": self._end_agent,
         }
@@ -82,11 +85,14 @@ class Daemon:
             loop.add_signal_handler(number, self._ended.set)
         server = await asyncio.start_unix_server(self._connected, path, limit=MAX_LINE)
         watch = asyncio.ensure_future(self._watch(path))
+        warm = asyncio.ensure_future(self._warm.run())
         await self._ended.wait()
         watch.cancel()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         server.close()
+        warm.cancel()
+        await asyncio.gather(warm, return_exceptions=True)
         for writer in list(self._connections):
             writer.close()
         for task in list(self._tasks):
@@ -131,6 +137,7 @@ class Daemon:
             pass  # the connection broke, or a line was longer than the limit
         finally:
             self._connections.discard(writer)
+            self._warm.forget(writer)
             writer.close()
 
     async def _serve(self, line: bytes, writer: asyncio.StreamWriter) -> None:
@@ -140,6 +147,8 @@ class Daemon:
             op = self._ops.get(asked["op"])
             if op is None:
                 raise Refused("INVALID", "The agent does not know how to %r." % asked["op"])
+            if op == self._keep_warm:
+                asked["params"]["who"] = writer
             answer = {"result": await op(asked["params"])}
         except Refused as refused:
             answer = {"error": refused.answer}
@@ -231,6 +240,21 @@ class Daemon:
         if status is None:
             raise Refused("NOT_FOUND", "There is no kernel with the id %s." % asked["id"])
         return status
+
+    async def _keep_warm(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+        """Keeps a warm kernel of each of these ``environments`` and of no others, for this client
+        and as long as it is connected: ``python``; perhaps ``imports`` (modules), ``env``.
+        """
+        wishes = [
+            {
+                "python": str(wish["python"]),
+                "imports": [str(name) for name in wish.get("imports", ())],
+                "env": {str(name): str(value) for name, value in wish.get("env", {}).items()},
+            }
+            for wish in asked["environments"]
+        ]
+        self._warm.want(asked["who"], wishes)
+        return {"warm": self._warm.statuses()}
 
     async def _prepare_delete(self, asked: Dict[str, Any]) -> Dict[str, Any]:
         """Ends all kernels, then the agent: nothing of it runs on the host afterwards."""

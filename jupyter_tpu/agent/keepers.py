@@ -7,6 +7,7 @@ another, is as good as one of our own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import json
 import os
@@ -21,6 +22,7 @@ from .chips import devices, holders
 from .kernel_process import descendants, sweep
 from .places import keeper_socket, kernel_folder, private_folder
 from .surroundings import kernel_environment
+from .warm import WarmKernels
 
 #: Seconds for a keeper to say that it listens, to answer a question, and to end.
 START = 30.0
@@ -38,11 +40,13 @@ class Keepers:
     ----------
     run: the folder.
     sources: what Python runs to be a keeper.
+    warm: where kernels may be that are started already.
     """
 
-    def __init__(self, run: str, sources: str) -> None:
+    def __init__(self, run: str, sources: str, warm: Optional[WarmKernels] = None) -> None:
         self.run = run
         self._sources = sources
+        self._warm = warm or WarmKernels(sources)
         self._children: Dict[str, asyncio.subprocess.Process] = {}  # our own, by folder
         self._tasks: "set[asyncio.Future[Any]]" = set()
 
@@ -90,8 +94,16 @@ class Keepers:
         return await self._ask(kernel_folder(self.run, kernel_id), question)
 
     async def start(self, kernel_id: str, order: Dict[str, Any]) -> Dict[str, Any]:
-        """Starts a keeper; returns ``pid`` (the kernel's) and ``keeper``; raises StartError."""
-        folder = order["folder"] = private_folder(kernel_folder(self.run, kernel_id))
+        """Starts a keeper, or takes a warm one.
+
+        Returns ``pid`` (the kernel's) and ``keeper``; raises StartError.
+        """
+        folder = kernel_folder(self.run, kernel_id)
+        warm = self._warm.take(order["python"], order["env"])
+        if warm is not None:
+            with contextlib.suppress(StartError):  # a cold one will do as well
+                return await self._begin(private_folder(folder), warm, order)
+        private_folder(folder)
         with open(os.path.join(folder, "keeper.log"), "wb") as log:
             keeper = await asyncio.create_subprocess_exec(
                 order["python"],
@@ -104,11 +116,17 @@ class Keepers:
                 cwd="/",
                 start_new_session=True,
             )
+        return await self._begin(folder, keeper, order)
+
+    async def _begin(
+        self, folder: str, keeper: "asyncio.subprocess.Process", order: Dict[str, Any]
+    ) -> Dict[str, Any]:
+        """Gives a keeper its order, and says what it says."""
         self._children[folder] = keeper
         task = asyncio.ensure_future(self._wait_for(folder, keeper))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        words = await _first_words(keeper, order)
+        words = await _first_words(keeper, {**order, "folder": folder})
         if "pid" in words:
             return words
         problem = words.get("problem") or last_line(os.path.join(folder, "keeper.log"))

@@ -13,15 +13,18 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Union
 
 #: Bytes of the kernel's own stdout and stderr that are kept, to say why it died.
 TAIL = 16 * 1024
 #: A variable that marks what belongs to a kernel, for the case that its keeper was killed.
 _MARK = "JUPYTER_TPU_KERNEL_FOLDER"
+#: A file with the process id of a kernel that was started before it had a folder.
+_BORN = "warm-pid"
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -30,25 +33,30 @@ class KernelProcess:
 
     Parameters
     ----------
-    order: what the daemon asked for: ``folder``, ``python``, ``key``, ``env``, ``cwd``.
+    order: what the daemon asked for: ``folder``, ``python``, ``key``, ``env``, ``cwd``. With
+        ``warm`` instead of folder and key (modules to import): a kernel that waits for :meth:`be`.
     """
 
     def __init__(self, order: Dict[str, Any]) -> None:
-        self.folder = order["folder"]
-        self.connection = _write_connection_file(self.folder, order["key"])
+        self.folder = ""
+        self.connection: Dict[str, Any] = {}
+        # ipykernel ends when this process does.
+        environment = {**os.environ, **order["env"], "JPY_PARENT_PID": str(os.getpid())}
+        self._line: Optional[socket.socket] = None  # to one that waits
+        stdin: Union[int, socket.socket] = subprocess.DEVNULL
+        if "warm" in order:
+            words = ["--warm", *order["warm"]]
+            self._line, stdin = socket.socketpair()
+        else:
+            words = ["-f", self._settle(order)]
+            environment[_MARK] = self.folder
         launcher = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ipython_kernel.py")
-        environment = {
-            **os.environ,
-            **order["env"],
-            "JPY_PARENT_PID": str(os.getpid()),  # ipykernel ends when this process does
-            _MARK: self.folder,
-        }
         self.output, output = os.pipe()
         os.set_blocking(self.output, False)
         try:
             self._popen = subprocess.Popen(
-                [order["python"], launcher, "-f", os.path.join(self.folder, "connection.json")],
-                stdin=subprocess.DEVNULL,
+                [order["python"], launcher, *words],
+                stdin=stdin,  # type: ignore[arg-type]  # a socket is as good as a file
                 stdout=output,
                 stderr=output,
                 cwd=order["cwd"],
@@ -57,10 +65,36 @@ class KernelProcess:
             )
         finally:
             os.close(output)
+            if isinstance(stdin, socket.socket):
+                stdin.close()
         self.pid = self._popen.pid
         self.code: Optional[int] = None  # the exit code, negative for a signal, once it has one
         self.paused = False
         self._tail = bytearray()
+
+    def _settle(self, order: Dict[str, Any]) -> str:
+        """Takes the folder that the kernel has from now on; returns its connection file."""
+        self.folder = order["folder"]
+        self.connection = _write_connection_file(self.folder, order["key"])
+        return os.path.join(self.folder, "connection.json")
+
+    def warmed(self) -> Dict[str, Any]:
+        """Waits until a warm kernel has imported everything; what it says then; {}: it ended."""
+        assert self._line is not None
+        with self._line.makefile("r", encoding="utf-8") as lines:
+            line = lines.readline()
+        said: Dict[str, Any] = json.loads(line) if line else {}
+        return said
+
+    def be(self, order: Dict[str, Any]) -> None:
+        """Makes a warm kernel the one of *order*; raises OSError if it has ended."""
+        assert self._line is not None
+        file = self._settle(order)
+        with open(os.path.join(self.folder, _BORN), "w") as born:
+            born.write(str(self.pid))  # whose environment cannot be marked any more
+        said = {"file": file, "cwd": order["cwd"], "env": {**order["env"], _MARK: self.folder}}
+        self._line.sendall(json.dumps(said).encode() + b"\n")
+        self._line.close()
 
     def read_output(self) -> bool:
         """Takes what the process itself wrote (not what cells print); False: its end is reached."""
@@ -174,6 +208,11 @@ def descendants(pid: int) -> List[int]:
 def sweep(folder: str) -> None:
     """Ends what is left of the kernel of *folder* when no keeper is there to do it."""
     mark = ("%s=%s" % (_MARK, folder)).encode()
+    with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, _BORN)) as born:
+        kernel = int(born.read())
+        with open("/proc/%d/cmdline" % kernel, "rb") as words:
+            if b"--warm" in words.read().split(b"\0"):
+                os.kill(kernel, signal.SIGKILL)
     for name in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
         with contextlib.suppress(OSError):
             with open("/proc/%s/environ" % name, "rb") as environ:

@@ -141,7 +141,7 @@ def parser() -> argparse.ArgumentParser:
     _waits(disconnect)
 
     kernel = command("kernel", "", "the kernels of TPUs in Jupyter's kernel pickers")
-    kinds = kernel.add_subparsers(metavar="list|end|add|remove", required=True)
+    kinds = kernel.add_subparsers(metavar="list|end|add|remove|warm", required=True)
     listing = command(
         "list",
         "kernels:list_",
@@ -167,6 +167,25 @@ def parser() -> argparse.ArgumentParser:
         one = command(name, f"kernels:{name}", about, f"jupyter tpu kernel {name} my-tpu", kinds)
         _name(one)
         one.add_argument("--env", default="default", metavar="ENV", help="environment (default)")
+    warm = command(
+        "warm",
+        "kernels:warm",
+        "keep a kernel started on a connected TPU, ready to be the next one there, or do not",
+        "jupyter tpu kernel warm my-tpu on --import numpy pandas",
+        kinds,
+    )
+    _name(warm)
+    warm.add_argument("what", choices=("on", "off", "default"), help="default: as configured")
+    warm.add_argument("--env", default="default", metavar="ENV", help="environment (default)")
+    warm.add_argument(
+        "--import",
+        dest="imports",
+        nargs="+",
+        default=[],
+        metavar="MODULE",
+        help="import these, too; nothing that takes the chips",
+    )
+    _json(warm)
 
     api = command(
         "api",

@@ -149,6 +149,28 @@ def remove(chosen: argparse.Namespace) -> None:
     )
 
 
+def warm(chosen: argparse.Namespace) -> None:
+    """Decides it; the server that keeps the TPU connected sees to it."""
+    from ..fleet.models import KeepWarm
+
+    wanted = {"on": True, "off": False, "default": None}[chosen.what]
+    how = KeepWarm(wanted=wanted, imports=chosen.imports)
+    with open_session() as session:
+        environment = session.call(session.fleet.keep_warm(chosen.name, chosen.env, how))
+    if chosen.json:
+        print_json(environment)
+        return
+    words = {
+        "on": "has a warm kernel",
+        "off": "has no warm kernel",
+        "default": "has a warm kernel where c.JupyterTPU.warm_kernels says so",
+    }[chosen.what]
+    print(
+        f"{chosen.env} on {chosen.name} {words} while a Jupyter server keeps it connected; "
+        f"`jupyter tpu describe {chosen.name}` shows what it costs."
+    )
+
+
 def _is_of(spec: KernelSpec, ref: str, environment: str) -> bool:
     config = spec.config
     names = (config["tpu"], f"{config['zone']}~{config['tpu']}")

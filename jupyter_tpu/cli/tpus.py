@@ -15,7 +15,7 @@ from .session import Session, open_session
 from .waiting import finish, finish_all, leave, left_alone
 
 if TYPE_CHECKING:
-    from ..fleet.models import TPU, ConnectTPU, Kernel, Operation, TPUList
+    from ..fleet.models import TPU, ConnectTPU, Kernel, Operation, TPUList, WarmKernel
 
 _STATE_COLOURS = {
     "READY": "green",
@@ -136,10 +136,18 @@ def describe(chosen: argparse.Namespace) -> None:
         print("\n" + table(("HOST", "INTERNAL", "EXTERNAL", "LINK", "PROBLEM"), rows))
     if tpu.environments:
         made = [
-            (each.name, _state(each.state), each.python, each.jax, each.display_name, each.path)
+            (
+                each.name,
+                _state(each.state),
+                each.python,
+                each.jax,
+                each.display_name,
+                _warm(each.warm),
+                each.path,
+            )
             for each in tpu.environments
         ]
-        heads = ("ENVIRONMENT", "STATE", "PYTHON", "JAX", "KERNEL", "PATH")
+        heads = ("ENVIRONMENT", "STATE", "PYTHON", "JAX", "KERNEL", "WARM KERNEL", "PATH")
         print("\n" + table(heads, made))
     if kernels:
         rows = [(k.id, k.state, k.environment, str(k.pid or ""), k.notebook) for k in kernels]
@@ -337,6 +345,13 @@ def _row(tpu: TPU) -> tuple[str, ...]:
         str(tpu.kernels) if tpu.kernels else "",
         "emulated" if tpu.emulated else "",
     )
+
+
+def _warm(kernel: WarmKernel) -> str:
+    """What the warm kernel of an environment costs, or what keeps it from being there."""
+    if kernel.state == "ready":
+        return f"{kernel.memory / 1e6:.0f} MB"
+    return kernel.problem or ("" if kernel.state == "off" else kernel.state)
 
 
 def _state(word: str) -> str:

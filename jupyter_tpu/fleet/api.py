@@ -26,6 +26,7 @@ from .models import (
     DeleteTPU,
     DisconnectTPU,
     Environment,
+    KeepWarm,
     Kernel,
     OpenApp,
     OpenTunnel,
@@ -71,6 +72,9 @@ class FleetAPI(Protocol):
 
     async def environments(self, ref: str) -> list[Environment]:
         """The environments made on a TPU."""
+
+    async def keep_warm(self, ref: str, environment: str, how: KeepWarm) -> Environment:
+        """Decides whether an environment has a warm kernel while its TPU is connected."""
 
     async def kernels(self, ref: str) -> list[Kernel]:
         """The kernels that run on a TPU now, asked of its agent; UNREACHABLE if it can't be."""

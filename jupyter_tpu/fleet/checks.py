@@ -76,6 +76,17 @@ def _is_struct(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, msgspec.Struct)
 
 
+def modules(names: Iterable[str]) -> None:
+    """Raises INVALID for what can't be the name of a Python module."""
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise TPUError(
+                f"{name!r} is no name of a module.",
+                Reason.INVALID,
+                "Give what follows `import`, such as numpy.",
+            )
+
+
 # ---- creating ----------------------------------------------------------------------------------
 
 

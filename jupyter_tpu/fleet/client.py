@@ -30,6 +30,7 @@ from .models import (
     DeleteTPU,
     DisconnectTPU,
     Environment,
+    KeepWarm,
     Kernel,
     OpenApp,
     OpenTunnel,
@@ -128,6 +129,10 @@ class FleetClient:
 
     async def environments(self, ref: str) -> list[Environment]:
         return await self._ask(list[Environment], "GET", _tpu(ref, "environments"))
+
+    async def keep_warm(self, ref: str, environment: str, how: KeepWarm) -> Environment:
+        path = _tpu(ref, f"environments/{_part(environment)}/warm")
+        return await self._ask(Environment, "POST", path, how)
 
     async def kernels(self, ref: str) -> list[Kernel]:
         return await self._ask(list[Kernel], "GET", _tpu(ref, "kernels"))

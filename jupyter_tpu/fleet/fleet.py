@@ -28,6 +28,7 @@ from .models import (
     DeleteTPU,
     DisconnectTPU,
     Environment,
+    KeepWarm,
     Kernel,
     OpenApp,
     OpenTunnel,
@@ -76,11 +77,14 @@ class Fleet:
         path: Path | None = None,
         *,
         supervise: bool = True,
+        warm_kernels: bool | None = None,
     ) -> Fleet:
         """A fleet on the cloud of *links*, with its state in *path* (in the data folder if None).
 
         supervise: hold the links of connected TPUs and go on with what a dead process left; False
         for a process that only does one thing, such as a command beside no server.
+        warm_kernels: whether environments have a warm kernel that nobody has decided on; None: yes,
+        but not on emulated TPUs, whose hosts' memory is this machine's.
         """
         path = path or data_dir() / "fleet.sqlite"
         with contextlib.ExitStack() as opened:  # closed again if this fails: it is tried again
@@ -91,6 +95,8 @@ class Fleet:
             act = asyncio.Event()
             fleet = cls(State(links, registrar, store, owner, act.set), store, owner)
             fleet._act = act
+            emulated = links.cloud.emulated
+            fleet._state.warm_by_default = not emulated if warm_kernels is None else warm_kernels
             fleet._begin(supervise)
             opened.pop_all()
         return fleet
@@ -102,7 +108,7 @@ class Fleet:
             self._resume(record)
         runs = [state.observer.run()]
         if supervise:
-            runs += [self._loop(), state.kernels.run(), state.tunnels.run()]
+            runs += [self._loop(), state.kernels.run(), state.warm.run(), state.tunnels.run()]
         self._tasks = [asyncio.create_task(run) for run in runs]
         for task in self._tasks:
             task.add_done_callback(_died)
@@ -145,6 +151,23 @@ class Fleet:
 
     async def environments(self, ref: str) -> list[Environment]:
         return self._state.tpu(await self._find(ref)).environments
+
+    async def keep_warm(self, ref: str, environment: str, how: KeepWarm) -> Environment:
+        name = await self._find(ref)
+        how = checks.checked(how)
+        checks.modules(how.imports)
+        record = self._state.environments.get(name, {}).get(environment)
+        if record is None:
+            there = ", ".join(self._state.environments.get(name, {})) or "none"
+            raise TPUError(
+                f"{name.node} has no environment {environment}; it has {there}.",
+                Reason.NOT_FOUND,
+            )
+        record.warm = how
+        self._state.save(name, record)
+        self._state.warm.poke()
+        environments = self._state.tpu(name).environments
+        return next(each for each in environments if each.name == environment)
 
     async def kernels(self, ref: str) -> list[Kernel]:
         name = await self._find(ref)

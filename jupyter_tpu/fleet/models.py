@@ -94,6 +94,18 @@ class DisconnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     end_kernels: bool = False
 
 
+class KeepWarm(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Whether an environment has a warm kernel: one that is started already, ready to be the next.
+
+    It has imported ipykernel only and holds no chip; it costs the memory that is shown.
+    """
+
+    #: None: as configured (``c.JupyterTPU.warm_kernels``).
+    wanted: bool | None = None
+    #: Modules to import besides, such as numpy; not such that take the chips.
+    imports: list[str] = []
+
+
 class OpenTunnel(Struct, kw_only=True, forbid_unknown_fields=True):
     """A tunnel to open: a port of this machine that leads to a port of a host."""
 
@@ -156,6 +168,15 @@ class Connection(str, Enum):
     NEEDS_YOU = "needs-you"
 
 
+class WarmKernel(Struct, kw_only=True):
+    """A kernel on host 0 that is started already, ready to be the next one there."""
+
+    state: Literal["off", "starting", "ready", "failed"]
+    memory: int = 0  # bytes on the host
+    imports: list[str] = []
+    problem: str = ""  # why it failed
+
+
 class Environment(Struct, kw_only=True):
     """A Python virtual environment on all hosts of a TPU, from which kernels run."""
 
@@ -172,6 +193,7 @@ class Environment(Struct, kw_only=True):
     platform: str = ""
     kernelspec: str = ""  # its name in Jupyter
     display_name: str = ""  # "Python 3.12 · my-tpu"
+    warm: WarmKernel = field(default_factory=lambda: WarmKernel(state="off"))
     problem: Problem | None = None
 
 

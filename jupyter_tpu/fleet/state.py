@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import structs
+
 from ..cloud import Cloud
 from ..cloud.models import Node, NodeName
 from ..environment import alone
@@ -17,7 +19,7 @@ from .apps import Apps
 from .changes import Changes
 from .holds import Holds, KernelWatch
 from .life import Seen, Wish
-from .models import TPU, Change, Environment, Problem
+from .models import TPU, Change, Environment, KeepWarm, Problem
 from .observer import Observer
 from .operations import Operations
 from .owner import Owner
@@ -25,6 +27,7 @@ from .registrar import Registrar
 from .store import EnvironmentRecord, OperationRecord, Store
 from .tunnels import Tunnels
 from .views import tpu_of
+from .warm import WarmKernels, WarmWish
 
 
 class State:
@@ -46,6 +49,9 @@ class State:
         self.changes = Changes(self._describe)
         self.holds = Holds(links, self.touch)
         self.kernels = KernelWatch(links, self.holds, self._kernels_changed)
+        #: Whether environments have a warm kernel that nobody has decided on.
+        self.warm_by_default = False
+        self.warm = WarmKernels(links, self.holds, self._warm_wishes, self.touch)
         self.operations = Operations(
             store,
             owner,
@@ -107,7 +113,13 @@ class State:
             self.observer.nodes.get(name),
             emulated=self.cloud.emulated,
             connected=name in self.wished,
-            environments=list(self.environments.get(name, {}).values()),
+            environments=[
+                structs.replace(
+                    record,
+                    environment=structs.replace(record.environment, warm=self.warm.of(name, env)),
+                )
+                for env, record in self.environments.get(name, {}).items()
+            ],
             links=self.holds.links(name),
             operations=self.operations.on(name),
             kernels=sum(kernel.state != "dead" for kernel in self.kernels.known(name)),
@@ -205,6 +217,20 @@ class State:
         for env, record in self.environments.get(name, {}).items():
             record.environment.kernelspec = record.environment.display_name = ""
             self.registered.discard((name, env))
+
+    def _warm_wishes(self, name: NodeName) -> dict[str, WarmWish]:
+        """The environments that should have a warm kernel while the TPU is connected."""
+        wishes = {}
+        for env, record in self.environments.get(name, {}).items():
+            said = record.warm or KeepWarm()
+            wanted = self.warm_by_default if said.wanted is None else said.wanted
+            if wanted and record.environment.state == "ready" and name in self.wished:
+                wishes[env] = WarmWish(
+                    python=f"{record.environment.path}/bin/python",
+                    imports=said.imports,
+                    env=alone(record.hosts),
+                )
+        return wishes
 
     # ---- telling ----
 

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ..cloud.models import NodeName
 from ..errors import Reason, TPUError
-from .models import ConnectTPU, CreateTPU, Environment, Operation
+from .models import ConnectTPU, CreateTPU, Environment, KeepWarm, Operation
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +58,8 @@ class EnvironmentRecord(Struct, kw_only=True):
     wanted: ConnectTPU
     environment: Environment
     hosts: int = 1  # of the TPU
+    #: None: as configured.
+    warm: KeepWarm | None = None
 
 
 class OperationRecord(Struct, kw_only=True):

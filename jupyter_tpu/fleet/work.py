@@ -149,6 +149,7 @@ class Work:
         """Asks the agent; a TPU that can't be asked is no obstacle."""
         progress.begin("kernels")
         state = self._state
+        await state.warm.drop(name)
         ended = 0
         if state.environments.get(name) and self._answers(name):
             try:
@@ -231,7 +232,11 @@ class Work:
                     state.holds.release(name)
         progress.begin("kernelspec")
         record = EnvironmentRecord(
-            node_id=node.id, wanted=wanted, environment=made, hosts=len(node.endpoints)
+            node_id=node.id,
+            wanted=wanted,
+            environment=made,
+            hosts=len(node.endpoints),
+            warm=before.warm if before is not None else None,
         )
         state.save(name, record)
         state.register(name, record)
@@ -240,6 +245,7 @@ class Work:
         progress.done("kernelspec")
         progress.log(f"{made.display_name} is in Jupyter")
         state.kernels.poke()
+        state.warm.poke()
 
     async def _make(
         self, name: NodeName, node: Node, wanted: ConnectTPU, progress: Progress
@@ -300,7 +306,11 @@ class Work:
         now = environment_now(wanted.environment, name, before, problem)
         kept = before.wanted if error and before is not None else wanted
         record = EnvironmentRecord(
-            node_id=node.id, wanted=kept, environment=now, hosts=len(node.endpoints)
+            node_id=node.id,
+            wanted=kept,
+            environment=now,
+            hosts=len(node.endpoints),
+            warm=before.warm if before is not None else None,
         )
         self._state.save(name, record)
 

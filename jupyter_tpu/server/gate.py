@@ -26,8 +26,13 @@ class Gate:
     """target: says (on the core thread) which cloud; changed: told of changes, over there too."""
 
     def __init__(
-        self, target: Callable[[], Awaitable[Target]], changed: Callable[[Change], None]
+        self,
+        target: Callable[[], Awaitable[Target]],
+        changed: Callable[[Change], None],
+        *,
+        warm_kernels: bool | None = None,
     ) -> None:
+        self._warm_kernels = warm_kernels
         self._target = target
         self._changed = changed
         self._local: LocalOperations | None = None
@@ -99,7 +104,7 @@ class Gate:
         from ..links import default_links
 
         links = default_links(await self._target())
-        fleet = await Fleet.open(links, KernelSpecs())
+        fleet = await Fleet.open(links, KernelSpecs(), warm_kernels=self._warm_kernels)
         fleet.subscribe(self._changed)
         return fleet
 

@@ -14,6 +14,7 @@ from .routes import COMPILE, JAX_ROUTES, ROOT, ROUTES, Route
 
 _PARTS = {
     "tpu": "Its name, or zone~name where two zones have the same one",
+    "environment": "The environment's name",
     "kernel": "The kernel's id, as the list of kernels says it",
     "operation": "The operation's id",
     "app": "The app's id, as the list of apps says it",

@@ -128,6 +128,7 @@ export interface IEnvironment {
   platform: string;
   kernelspec: string;
   display_name: string;
+  warm: IWarmKernel;
   problem: IProblem | null;
 }
 
@@ -310,4 +311,14 @@ export interface ITunnel {
 /** Who will show an app. */
 export interface IVisitApp {
   framed_by?: string;
+}
+
+/**
+ * A kernel on host 0 that is started already, ready to be the next one there.
+ */
+export interface IWarmKernel {
+  state: 'failed' | 'off' | 'ready' | 'starting';
+  memory: number;
+  imports: string[];
+  problem: string;
 }

@@ -193,9 +193,53 @@ def test_a_kernel_of_the_server_is_named_before_its_tpu_is_deleted(
     assert server.tpu("GET", "tpus/busy/kernels") == []
     # A disconnected TPU keeps nothing.
     wait_until_processes_are(emulator, "busy", before, besides=" daemon")
+    a_warm_kernel_is_the_next_one(server, emulator)
     assert server.finish(server.tpu("POST", "tpus/busy/disconnect", {}))["state"] == "done"
     wait_until_processes_are(emulator, "busy", before)
     assert server.finish(server.tpu("DELETE", "tpus/busy"))["state"] == "done"
+
+
+def a_warm_kernel_is_the_next_one(server: Server, emulator: Any) -> None:
+    """On the connected TPU "busy": on by request, with its memory shown, and no kernel of its own.
+
+    One is left when this ends.
+    """
+
+    def warm(state: str) -> dict[str, Any]:
+        deadline = time.monotonic() + 60
+        while True:
+            [environment] = server.tpu("GET", "tpus/busy/environments")
+            if environment["warm"]["state"] == state:
+                return environment
+            assert time.monotonic() < deadline, environment
+            time.sleep(0.1)
+
+    where = "tpus/busy/environments/default/warm"
+    for body, reason in (({"imports": ["not a name"]}, "INVALID"), ({"wanted": "no"}, "INVALID")):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            server.tpu("POST", where, body)
+        assert json.load(refused.value)["reason"] == reason
+    with pytest.raises(urllib.error.HTTPError) as unknown:
+        server.tpu("POST", where.replace("default", "other"), {"wanted": True})
+    assert "it has default" in json.load(unknown.value)["message"]
+
+    assert warm("off")["warm"]["memory"] == 0
+    server.tpu("POST", where, {"wanted": True, "imports": ["wave"]})
+    environment = warm("ready")
+    assert environment["warm"]["memory"] > 10e6
+    assert server.tpu("GET", "tpus/busy/kernels") == []
+    [waiting] = [p for p in processes(emulator, "busy") if p.endswith("--warm wave")]
+    kernel = server.request("POST", "/api/kernels", {"name": environment["kernelspec"]})
+    [running] = server.tpu("GET", "tpus/busy/kernels")
+    [host] = emulator.hosts("busy")
+    [it] = [p for p in host["processes"] if p["pid"] == running["pid"]]
+    assert " ".join(it["cmdline"]) == waiting
+    server.request("DELETE", f"/api/kernels/{kernel['id']}")
+
+    server.tpu("POST", where, {"wanted": False})
+    assert warm("off")["warm"]["memory"] == 0
+    server.tpu("POST", where, {"wanted": True})
+    warm("ready")
 
 
 @pytest.mark.timeout(600)

@@ -167,6 +167,7 @@ export function connectedTPU(more: Partial<ITPU> = {}): ITPU {
         path: '',
         packages: [],
         devices: 8,
+        warm: { state: 'off', memory: 0, imports: [], problem: '' },
         platform: 'cpu',
         kernelspec: 'tpu-my-tpu',
         display_name: 'Python 3.12 · my-tpu',

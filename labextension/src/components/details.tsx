@@ -163,6 +163,11 @@ function Environment(props: {
         '%1 %2 devices',
         environment.devices,
         environment.platform
+      ),
+    environment.warm.state === 'ready' &&
+      trans.__(
+        'a warm kernel (%1 MB)',
+        Math.round(environment.warm.memory / 1e6)
       )
   ].filter(Boolean);
   const states = {

@@ -1,0 +1,206 @@
+"""A TPU's kernel in a notebook, by clicking: restart and run all, interrupt, a question, a widget,
+a plot, a breakpoint. What a user expects of a kernel on this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lab_server import LabPage, LabServer
+from playwright.sync_api import Locator, expect
+
+OUT = Path(__file__).parent / "out"
+NAME = "clicks"
+LONG = 120_000  # ms
+
+
+@pytest.fixture(scope="module")
+def spec(lab_server: LabServer) -> Iterator[str]:
+    """The kernelspec of a connected TPU."""
+    body = {"name": NAME, "type": "v5litepod-1", "zone": "us-central1-a"}
+    assert lab_server.finish(lab_server.call("POST", "tpus", body))["state"] == "done"
+    wanted = {"packages": ["matplotlib", "ipywidgets"]}
+    done = lab_server.finish(lab_server.call("POST", f"tpus/{NAME}/connect", wanted))
+    assert done["state"] == "done", done
+    [environment] = lab_server.call("GET", f"tpus/{NAME}/environments")  # type: ignore[misc]
+    yield environment["kernelspec"]
+    lab_server.end_kernels()
+    lab_server.finish(lab_server.call("DELETE", f"tpus/{NAME}", {"end_kernels": True}))
+
+
+def open_notebook(lab: LabPage, spec: str, name: str, *sources: str) -> None:
+    """Opens a notebook of these cells and waits for its kernel."""
+    cells = [
+        {
+            "cell_type": "code",
+            "id": f"cell-{number}",
+            "metadata": {},
+            "source": source,
+            "outputs": [],
+            "execution_count": None,
+        }
+        for number, source in enumerate(sources)
+    ]
+    kernelspec = {"name": spec, "display_name": spec, "language": "python"}
+    notebook = {
+        "cells": cells,
+        "metadata": {"kernelspec": kernelspec},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    path = lab.server.root / f"{name}.ipynb"
+    path.write_text(json.dumps(notebook))
+    lab.page.goto(f"{lab.server.url}/lab/tree/{path.name}?reset&token={lab.server.token}")
+    expect(cell(lab, 0)).to_be_visible(timeout=LONG)
+    idle(lab)
+
+
+def cell(lab: LabPage, number: int) -> Locator:
+    cells = lab.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell")
+    return cells.nth(number)
+
+
+def output(lab: LabPage, number: int) -> Locator:
+    return cell(lab, number).locator(".jp-OutputArea")
+
+
+def idle(lab: LabPage) -> None:
+    expect(lab.page.locator("#jp-main-statusbar")).to_contain_text("| Idle", timeout=LONG)
+
+
+def busy(lab: LabPage) -> None:
+    expect(lab.page.locator("#jp-main-statusbar")).to_contain_text("| Busy", timeout=LONG)
+
+
+def run(lab: LabPage, number: int) -> None:
+    cell(lab, number).locator(".cm-content").click()
+    lab.page.keyboard.press("Shift+Enter")
+
+
+def ran(lab: LabPage, number: int, count: int) -> None:
+    prompt = cell(lab, number).locator(".jp-InputPrompt")
+    expect(prompt).to_have_text(f"[{count}]:", timeout=LONG)
+
+
+def press(lab: LabPage, name: str) -> None:
+    """A button of the notebook's toolbar."""
+    bar = lab.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-NotebookPanel-toolbar")
+    bar.get_by_role("button", name=re.compile(name)).click()
+
+
+@pytest.mark.timeout(420)
+def test_restart_and_run_all_begins_anew(spec: str, lab: LabPage) -> None:
+    open_notebook(
+        lab,
+        spec,
+        "again",
+        "import os; print('process', os.getpid(), 'kept' in globals())",
+        "kept = 1",
+        "print('the end of', os.getpid())",
+    )
+    pid = "nobody"
+    for _ in range(2):
+        press(lab, "Restart the kernel and run all cells")
+        lab.page.get_by_role("button", name="Confirm Kernel Restart").click()
+        # Another process than before, in which nothing is kept.
+        other = re.compile(rf"process (?!{pid} )\d+ False")
+        expect(output(lab, 0)).to_have_text(other, timeout=LONG)
+        pid = re.findall(r"\d+", output(lab, 0).text_content() or "")[0]
+        expect(output(lab, 2)).to_have_text(f"the end of {pid}", timeout=LONG)
+        ran(lab, 2, 3)
+        idle(lab)
+
+
+@pytest.mark.timeout(420)
+def test_a_flood_is_interrupted_by_the_button_and_the_next_cell_runs(
+    spec: str, lab: LabPage
+) -> None:
+    open_notebook(
+        lab,
+        spec,
+        "flood",
+        # As much as comes through, but no more than a page can show.
+        "import time\ni = 0\nwhile True:\n    i += 1\n    print('flood', i, '.' * 200)\n"
+        "    if i % 20 == 0: time.sleep(0.01)",
+        "print('still here', i > 100)",
+    )
+    run(lab, 0)
+    expect(output(lab, 0)).to_contain_text("flood", timeout=LONG)
+    busy(lab)
+    press(lab, "Interrupt the kernel")
+    ran(lab, 0, 1)
+    expect(output(lab, 0)).to_contain_text("KeyboardInterrupt", timeout=LONG)
+    run(lab, 1)
+    ran(lab, 1, 2)
+    expect(output(lab, 1)).to_contain_text("still here True")
+
+
+@pytest.mark.timeout(420)
+def test_questions_plots_and_widgets_work_in_a_notebook(spec: str, lab: LabPage) -> None:
+    open_notebook(
+        lab,
+        spec,
+        "shows",
+        "name = input('who? ')\nprint('hello', name)",
+        "from getpass import getpass\nprint(getpass('word? ')[::-1])",
+        "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 4, 9]); plt.show()",
+        "from IPython.display import display\nimport ipywidgets as w\n"
+        "b = w.Button(description='press me')\nb.on_click(lambda _: setattr(b, 'description', "
+        "'pressed'))\nb",
+    )
+    for number, (kind, said, shown) in enumerate(
+        [("text", "Ada", "hello Ada"), ("password", "secret", "terces")]
+    ):
+        run(lab, number)
+        field = cell(lab, number).locator(".jp-Stdin-input")
+        expect(field).to_be_visible(timeout=LONG)
+        assert (field.get_attribute("type") or "text") == kind
+        field.fill(said)
+        field.press("Enter")
+        ran(lab, number, number + 1)
+        expect(output(lab, number)).to_contain_text(shown)
+    run(lab, 2)
+    ran(lab, 2, 3)
+    picture = output(lab, 2).locator("img[src^='data:image/png']")
+    expect(picture).to_be_visible()
+    width = "image => image.complete && image.naturalWidth > 100"
+    lab.page.wait_for_function(width, arg=picture.element_handle())
+    run(lab, 3)
+    ran(lab, 3, 4)
+    # The page has Jupyter's widget manager only where ipywidgets' extension is installed.
+    output(lab, 3).get_by_role("button", name="press me").click()
+    expect(output(lab, 3).get_by_role("button", name="pressed")).to_be_visible(timeout=LONG)
+
+
+@pytest.mark.timeout(420)
+def test_a_breakpoint_set_by_clicking_is_hit_and_shows_the_variable(
+    spec: str, lab: LabPage
+) -> None:
+    open_notebook(lab, spec, "debugged", "answer = 6 * 7\nother = answer + 1\nprint('done', other)")
+    page = lab.page
+    press(lab, "Enable Debugger")
+    # JupyterLab shows line numbers, and with them the gutter to click, while it debugs.
+    gutter = cell(lab, 0).locator(".cm-breakpoint-gutter .cm-gutterElement")
+    expect(gutter).not_to_have_count(0, timeout=LONG)
+    line = cell(lab, 0).locator(".cm-lineNumbers .cm-gutterElement", has_text=re.compile("^2$"))
+    box, left = line.bounding_box(), gutter.last.bounding_box()
+    assert box is not None
+    assert left is not None
+    page.mouse.click(left["x"] + left["width"] / 2, box["y"] + box["height"] / 2)
+    mark = cell(lab, 0).locator(".cm-breakpoint-icon").locator("visible=true")
+    expect(mark).to_have_count(1, timeout=LONG)
+    run(lab, 0)
+    panel = page.locator(".jp-DebuggerSidebar")
+    expect(panel.locator(".jp-DebuggerCallstack")).to_contain_text("<module>", timeout=LONG)
+    variable = panel.locator(".jp-DebuggerVariables").get_by_text(re.compile("^answer"))
+    expect(variable.first).to_be_visible(timeout=LONG)
+    expect(panel.locator(".jp-DebuggerVariables")).to_contain_text("42")
+    OUT.mkdir(exist_ok=True)
+    page.screenshot(path=OUT / "breakpoint.png")
+    panel.get_by_role("button", name=re.compile("Continue")).click()
+    expect(output(lab, 0)).to_contain_text("done 43", timeout=LONG)
+    idle(lab)
