@@ -30,6 +30,8 @@ export class TestServer {
     this.answers = {
       'GET tpus': [200, { tpus: [], problem: null }],
       'GET operations': [200, []],
+      'GET tunnels': [200, []],
+      'GET apps': [200, []],
       'GET catalog': [200, catalog],
       ...answers
     };
@@ -106,7 +108,8 @@ export class TestChanges implements IChanges {
       tpu: null,
       operation: null,
       kernel: null,
-      tunnel: null
+      tunnel: null,
+      app: null
     };
     this.changed.emit({ what, id, ...none, ...more });
   }
@@ -183,6 +186,7 @@ export function anOperation(more: Partial<IOperation> = {}): IOperation {
     progress: 0,
     steps: [],
     log: [],
+    app: '',
     problem: null,
     created: '2026-10-14T10:00:00Z',
     ended: '',

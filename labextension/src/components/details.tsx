@@ -1,6 +1,11 @@
 // What there is to know about one TPU: hosts, environments, kernels.
 
-import { consoleIcon, notebookIcon, stopIcon } from '@jupyterlab/ui-components';
+import {
+  consoleIcon,
+  notebookIcon,
+  searchIcon,
+  stopIcon
+} from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { startable, Tone } from '../abilities';
@@ -10,6 +15,7 @@ import { kernelName } from '../dialogs';
 import { keyOf } from '../known';
 import { ago, linkWord, tierWord } from '../words';
 import { IconButton, State } from './parts';
+import { Ports } from './ports';
 
 /** Hosts that are listed before the reader asks for all. */
 const FEW = 8;
@@ -70,6 +76,7 @@ export function Details(props: {
           </ul>
         </>
       )}
+      <Ports tpu={tpu} actions={actions} />
     </div>
   );
 }
@@ -220,6 +227,12 @@ function Kernel(props: {
         {kernel.state}
       </State>
       <span className="jp-tpu-Row-buttons">
+        <IconButton
+          icon={searchIcon}
+          label={trans.__('Trace %1', name)}
+          disabled={kernel.state === 'dead'}
+          onClick={() => void actions.profile(tpu, kernel)}
+        />
         <IconButton
           icon={stopIcon}
           label={trans.__('Shut down %1', name)}
