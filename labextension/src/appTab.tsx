@@ -17,7 +17,7 @@ import { IApp, IAppVisit, IOperation } from './api';
 import { Empty } from './components/parts';
 import { tpuIcon } from './icons';
 import { TPUModel } from './model';
-import { IPlace, isLoopback, keyOfPlace, refOf } from './place';
+import { IPlace, isLoopback, keyOfPlace, placeOf, refOf } from './place';
 import { Failure } from './request';
 import { currentStep, failureWords } from './words';
 
@@ -70,14 +70,14 @@ class AppView extends Panel {
     }
   }
 
-  /** Opens the page, from the start. */
-  async load(): Promise<void> {
+  /** Opens the page; *anew*: even a TensorBoard that is known to run is looked for on its host. */
+  async load(anew = false): Promise<void> {
     const trans = this._trans;
     const attempt = (this._attempt += 1);
     this._app = null;
     this._say({ title: trans.__('Opening %1…', this.place.name), busy: true });
     try {
-      const { app, visit } = await this._open(window.location.origin);
+      const { app, visit } = await this._open(window.location.origin, anew);
       await reach(visit, trans);
       if (attempt === this._attempt && !this.isDisposed) {
         this._app = app.id;
@@ -114,10 +114,20 @@ class AppView extends Panel {
   }
 
   private async _open(
-    framedBy: string
+    framedBy: string,
+    anew = false
   ): Promise<{ app: IApp; visit: IAppVisit }> {
     const { host, logdir, name, path, port } = this.place;
     const tpu = refOf(this.place);
+    const known = this._model
+      .apps(tpu)
+      .find(one => keyOfPlace(placeOf(one)) === keyOfPlace(this.place));
+    if (known && !anew) {
+      return {
+        app: known,
+        visit: await this._model.visitApp(known.id, framedBy)
+      };
+    }
     const app = logdir
       ? await this._model.openTensorBoard(tpu, logdir, host, operation =>
           this._tell(operation)
@@ -154,7 +164,10 @@ class AppView extends Panel {
     const next = ReactWidget.create(
       <Empty {...said}>
         {again && (
-          <Button className="jp-tpu-Button" onClick={() => void this.load()}>
+          <Button
+            className="jp-tpu-Button"
+            onClick={() => void this.load(true)}
+          >
             {again}
           </Button>
         )}
@@ -197,7 +210,7 @@ export class AppTab extends MainAreaWidget<AppView> {
       new ToolbarButton({
         icon: refreshIcon,
         tooltip: trans.__('Open it from the start'),
-        onClick: () => void content.load()
+        onClick: () => void content.load(true)
       })
     );
     this.toolbar.addItem(
