@@ -61,6 +61,10 @@ test-frontend: setup
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -r pyproject.toml --extra compile
 	@touch $@
 
+.venv/bench: .venv/installed
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -r pyproject.toml --extra bench
+	@touch $@
+
 # JAX on this machine is JAX on its CPU, also where libtpu is installed.
 test-python test-long bench: export JAX_PLATFORMS := cpu
 
@@ -75,7 +79,7 @@ test-long: setup .venv/compile
 	scripts/system-packages
 	$(BIN)/python -m pytest -m long --timeout 1800
 
-bench: setup
+bench: setup .venv/bench
 	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
 
 # labextension/src/api.ts from the server's models; the tests fail when it is stale.

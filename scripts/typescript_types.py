@@ -30,6 +30,8 @@ REQUESTS = (
     models.OpenTunnel,
     models.OpenApp,
     models.VisitApp,
+    models.OpenTensorBoard,
+    models.ProfileKernel,
 )
 ANSWERS = (
     models.Problem,

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from ..errors import Reason, TPUError
 from .console import colour, note, print_json, table
 from .session import Session, open_session
+from .tpus import stream_of
 from .tunnels import COLOURS, size
+from .waiting import finish
 
 if TYPE_CHECKING:
-    from ..fleet.models import App
+    from ..fleet.models import App, Operation
 
 
 def app(chosen: argparse.Namespace) -> None:
@@ -42,6 +44,44 @@ def _open(name: str, word: str, chosen: argparse.Namespace) -> None:
     with open_session() as session:
         opened = session.call(session.fleet.open_app(name, wanted))
         show(session, opened, chosen)
+
+
+def tensorboard(chosen: argparse.Namespace) -> None:
+    """Opens TensorBoard for a folder of a host."""
+    from ..fleet.models import OpenTensorBoard
+
+    wanted = OpenTensorBoard(logdir=chosen.logdir, host=chosen.worker)
+    with open_session() as session:
+        _finish(session, session.call(session.fleet.open_tensorboard(chosen.name, wanted)), chosen)
+
+
+def profile(chosen: argparse.Namespace) -> None:
+    """Traces a kernel, the only one if none is named, and opens the trace."""
+    from ..fleet.models import ProfileKernel
+
+    wanted = ProfileKernel(seconds=chosen.seconds, logdir=chosen.logdir or "")
+    with open_session() as session:
+        kernel = chosen.kernel or _only_kernel(session, chosen.name)
+        _finish(session, session.call(session.fleet.profile(chosen.name, kernel, wanted)), chosen)
+
+
+def _only_kernel(session: Session, name: str) -> str:
+    kernels = [k for k in session.call(session.fleet.kernels(name)) if k.state != "dead"]
+    if len(kernels) == 1:
+        return kernels[0].id
+    if not kernels:
+        raise TPUError(
+            f"No kernel runs on {name}.", Reason.NOT_FOUND, "Start a notebook there first."
+        )
+    named = ", ".join(f"{k.id} ({k.notebook or k.environment})" for k in kernels)
+    raise TPUError(f"Which kernel? There are {named}.", Reason.INVALID, "Name one by its id.")
+
+
+def _finish(session: Session, operation: Operation, chosen: argparse.Namespace) -> None:
+    ended = finish(session, operation, stream_of(chosen))
+    for opened in session.call(session.fleet.apps()):
+        if opened.id == ended.app:
+            show(session, opened, chosen)
 
 
 def show(session: Session, opened: App, chosen: argparse.Namespace) -> None:

@@ -247,6 +247,32 @@ Jupyter server apps are open until it ends, without one as long as the command""
     _browser(app)
     _json(app)
 
+    board = command(
+        "tensorboard",
+        "apps:tensorboard",
+        "open TensorBoard (with xprof) for a folder of a host; installed there when it is missing",
+        "jupyter tpu tensorboard my-tpu --logdir ~/runs",
+    )
+    _name(board)
+    board.add_argument(
+        "--logdir", required=True, metavar="DIR", help="on the host, or gs://bucket/folder"
+    )
+    _worker(board)
+    _browser(board)
+    _json(board)
+    profile = command(
+        "profile",
+        "apps:profile",
+        "trace what a kernel does for some seconds, and show the trace in TensorBoard",
+        "jupyter tpu profile my-tpu --seconds 3",
+    )
+    _name(profile)
+    profile.add_argument("kernel", nargs="?", metavar="KERNEL", help="its id (the only one)")
+    profile.add_argument("--seconds", type=float, default=3.0, metavar="S", help="how long (3)")
+    profile.add_argument("--logdir", metavar="DIR", help="where on the host it goes")
+    _browser(profile)
+    _json(profile)
+
     ssh = command(
         "ssh",
         "ssh:ssh",

@@ -63,7 +63,7 @@ def create(chosen: argparse.Namespace) -> None:
             return
         if not chosen.json:
             _say_what(session, chosen.type)
-        finish_all(session, operation, _stream(chosen))
+        finish_all(session, operation, stream_of(chosen))
         tpu = session.call(session.fleet.tpu(ref))
         if chosen.json:
             print_json(tpu)
@@ -194,7 +194,7 @@ def delete(chosen: argparse.Namespace) -> None:
         operation = session.call(session.fleet.delete(ref, DeleteTPU(end_kernels=True)))
         if _no_wait(session, operation, chosen):
             return
-        finish(session, operation, _stream(chosen))
+        finish(session, operation, stream_of(chosen))
         if not chosen.json:
             print(f"{tpu.name} is deleted.")
 
@@ -206,7 +206,7 @@ def connect(chosen: argparse.Namespace) -> None:
         operation = session.call(session.fleet.connect(chosen.name, wanted))
         if _no_wait(session, operation, chosen):
             return
-        finish(session, operation, _stream(chosen))
+        finish(session, operation, stream_of(chosen))
         tpu = session.call(session.fleet.tpu(chosen.name))
         if chosen.json:
             print_json(tpu)
@@ -274,7 +274,7 @@ def _kernels_may_end(session: Session, chosen: argparse.Namespace, verb: str) ->
 # ---- what is said ------------------------------------------------------------------------------
 
 
-def _stream(chosen: argparse.Namespace) -> TextIO:
+def stream_of(chosen: argparse.Namespace) -> TextIO:
     """Where progress goes: with --json stdout is the program's, and stderr is for a person."""
     if not chosen.json:
         return sys.stdout
@@ -305,7 +305,7 @@ def _needs_server_to_leave(session: Session, chosen: argparse.Namespace) -> None
 def _end(session: Session, operation: Operation, chosen: argparse.Namespace, words: str) -> None:
     if _no_wait(session, operation, chosen):
         return
-    finish(session, operation, _stream(chosen))
+    finish(session, operation, stream_of(chosen))
     tpu = session.call(session.fleet.tpu(chosen.name))
     if chosen.json:
         print_json(tpu)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..errors import Reason, TPUError
@@ -24,10 +25,15 @@ def tunnel(chosen: argparse.Namespace) -> None:
         return _remove(words, chosen)
     if not words:
         return _list(None if name in (None, "list") else name, chosen)
-    return _open(name, [_wanted(word, chosen) for word in words], chosen)
+    return _open(
+        name,
+        [wanted_of(word, worker=chosen.worker, address=chosen.address) for word in words],
+        chosen,
+    )
 
 
-def _wanted(word: str, chosen: argparse.Namespace) -> OpenTunnel:
+def wanted_of(word: str, *, worker: int = 0, address: str = "127.0.0.1") -> OpenTunnel:
+    """ "6006" or "6006:7007" as a request; raises INVALID."""
     from ..fleet.models import OpenTunnel
 
     found = re.fullmatch(r"(-?\d{1,9})(?::(-?\d{1,9}))?", word)
@@ -40,8 +46,8 @@ def _wanted(word: str, chosen: argparse.Namespace) -> OpenTunnel:
     return OpenTunnel(
         port=int(found[1]),
         local_port=int(found[2]) if found[2] else None,
-        host=chosen.worker,
-        address=chosen.address,
+        host=worker,
+        address=address,
     )
 
 
@@ -54,7 +60,7 @@ def _open(name: str, wanted: list[OpenTunnel], chosen: argparse.Namespace) -> No
         print_json(opened)
         return None
     for each in opened:
-        print(_where(each))
+        print(where(each))
         if each.state != "open":
             note(f"It is {each.state}{_why(each)}; `jupyter tpu tunnel list` shows it.")
     return None
@@ -89,7 +95,7 @@ def _hold(
         print_json(opened)
     for each in opened:
         if not chosen.json:
-            print(_where(each), flush=True)
+            print(where(each), flush=True)
         states[each.id] = each.state
     if not chosen.json:
         print("Ctrl-C closes it." if len(opened) == 1 else "Ctrl-C closes them.", flush=True)
@@ -102,44 +108,56 @@ def _list(name: str | None, chosen: argparse.Namespace) -> None:
         found = session.call(fleet.tunnels(name) if name is not None else fleet.all_tunnels())
     if chosen.json:
         print_json(found)
-    elif not found:
-        print("No tunnels. Open one: jupyter tpu tunnel NAME PORT")
     else:
-        rows = [
-            (
-                each.id,
-                _url(each),
-                each.tpu + (f" host {each.host}" if each.host else ""),
-                str(each.port),
-                colour(each.state, COLOURS.get(each.state, "red")),
-                str(each.connections) if each.connections else "",
-                size(each.sent),
-                size(each.received),
-            )
-            for each in found
-        ]
-        heads = ("ID", "HERE", "LEADS TO", "PORT", "STATE", "CONNECTIONS", "SENT", "RECEIVED")
-        print(table(heads, rows))
-        for each in found:
-            if each.problem is not None:
-                print(f"{each.id}: {each.problem.message} {each.problem.hint}".rstrip())
+        print(listing(found))
+
+
+def listing(found: list[Tunnel]) -> str:
+    """The tunnels as a table."""
+    if not found:
+        return "No tunnels. Open one: jupyter tpu tunnel NAME PORT"
+    rows = [
+        (
+            each.id,
+            _url(each),
+            each.tpu + (f" host {each.host}" if each.host else ""),
+            str(each.port),
+            colour(each.state, COLOURS.get(each.state, "red")),
+            str(each.connections) if each.connections else "",
+            size(each.sent),
+            size(each.received),
+        )
+        for each in found
+    ]
+    heads = ("ID", "HERE", "LEADS TO", "PORT", "STATE", "CONNECTIONS", "SENT", "RECEIVED")
+    lines = [table(heads, rows)]
+    for each in found:
+        if each.problem is not None:
+            lines.append(f"{each.id}: {each.problem.message} {each.problem.hint}".rstrip())
+    return "\n".join(lines)
 
 
 def _remove(words: list[str], chosen: argparse.Namespace) -> None:
     with open_session() as session:
-        there = session.call(session.fleet.all_tunnels())
-        for word in words:
-            found = [each for each in there if word in (each.id, str(each.local_port))]
-            if not found:
-                raise TPUError(
-                    f"There is no tunnel {word}.",
-                    Reason.NOT_FOUND,
-                    "Give its id or its local port; `jupyter tpu tunnel list` shows them.",
-                )
-            for each in found:
-                session.call(session.fleet.close_tunnel(f"{each.zone}~{each.tpu}", each.id))
-                if not chosen.json:
-                    print(f"Closed: {_where(each)}")
+        for each in removed(session, words):
+            if not chosen.json:
+                print(f"Closed: {where(each)}")
+
+
+def removed(session: Session, words: list[str]) -> Iterator[Tunnel]:
+    """Closes tunnels by their ids or local ports, one after the other; raises NOT_FOUND."""
+    there = session.call(session.fleet.all_tunnels())
+    for word in words:
+        found = [each for each in there if word in (each.id, str(each.local_port))]
+        if not found:
+            raise TPUError(
+                f"There is no tunnel {word}.",
+                Reason.NOT_FOUND,
+                "Give its id or its local port; `jupyter tpu tunnel list` shows them.",
+            )
+        for each in found:
+            session.call(session.fleet.close_tunnel(f"{each.zone}~{each.tpu}", each.id))
+            yield each
 
 
 def _url(each: Tunnel) -> str:
@@ -148,7 +166,8 @@ def _url(each: Tunnel) -> str:
     return f"{f'[{each.address}]' if ':' in each.address else each.address}:{each.local_port}"
 
 
-def _where(each: Tunnel) -> str:
+def where(each: Tunnel) -> str:
+    """What it leads to, as a sentence."""
     host = f" host {each.host}" if each.host else ""
     return f"{_url(each)} leads to port {each.port} of {each.tpu}{host}."
 

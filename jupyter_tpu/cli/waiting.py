@@ -30,6 +30,8 @@ _DOING = {
     "disconnect": "disconnected",
     "environment": "given an environment",
     "compile": "compiled",
+    "tensorboard": "given a TensorBoard",
+    "profile": "traced",
 }
 
 #: States of a TPU in which Google has not begun yet.
@@ -270,6 +272,8 @@ def left_alone(session: Session, operation: Operation) -> str:
             f"{operation.tpu} is not connected yet; `jupyter tpu connect {operation.tpu}` goes on "
             "where this ended."
         )
+    if operation.kind in ("tensorboard", "profile"):
+        return f"TensorBoard is not open; `jupyter tpu {operation.kind}` goes on where this ended."
     return (
         f"{operation.tpu} is still being {_DOING[operation.kind]} by Google; "
         "`jupyter tpu list` shows it."

@@ -26,7 +26,7 @@ done
 exit {_NO_PYTHON}
 """
 #: Makes the modules of ``on_host`` from what is sent, in the order in which they need each other.
-_MODULES = ("speech", "places", "processes", "uv", "look", "make", "main")
+_MODULES = ("speech", "places", "processes", "uv", "look", "make", "tensorboard", "main")
 _BOOT = """
 import json, sys, types
 package = sys.modules["on_host"] = types.ModuleType("on_host")

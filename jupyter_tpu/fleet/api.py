@@ -29,8 +29,10 @@ from .models import (
     KeepWarm,
     Kernel,
     OpenApp,
+    OpenTensorBoard,
     OpenTunnel,
     Operation,
+    ProfileKernel,
     StopTPU,
     TPUList,
     Tunnel,
@@ -115,6 +117,17 @@ class FleetAPI(Protocol):
 
     async def close_app(self, id: str) -> None:
         """Closes an app for all browsers; a TensorBoard that was started for it ends."""
+
+    async def open_tensorboard(self, ref: str, wanted: OpenTensorBoard) -> Operation:
+        """Opens TensorBoard for a folder of a host, installing and starting it where needed.
+
+        The operation's ``app`` is what it has opened; the same folder gives the same one.
+        """
+
+    async def profile(
+        self, ref: str, kernel_id: str, wanted: ProfileKernel | None = None
+    ) -> Operation:
+        """Traces what a kernel does for some seconds and opens the trace in TensorBoard."""
 
     async def operations(self) -> list[Operation]:
         """Running operations and those that ended lately, newest first."""

@@ -33,9 +33,11 @@ from .models import (
     KeepWarm,
     Kernel,
     OpenApp,
+    OpenTensorBoard,
     OpenTunnel,
     Operation,
     Problem,
+    ProfileKernel,
     StopTPU,
     TPUList,
     Tunnel,
@@ -167,6 +169,15 @@ class FleetClient:
 
     async def close_app(self, id: str) -> None:
         await self._call("DELETE", f"apps/{_part(id)}")
+
+    async def open_tensorboard(self, ref: str, wanted: OpenTensorBoard) -> Operation:
+        return await self._ask(Operation, "POST", _tpu(ref, "tensorboard"), wanted)
+
+    async def profile(
+        self, ref: str, kernel_id: str, wanted: ProfileKernel | None = None
+    ) -> Operation:
+        path = _tpu(ref, f"kernels/{_part(kernel_id)}/profile")
+        return await self._ask(Operation, "POST", path, wanted or ProfileKernel())
 
     async def operations(self) -> list[Operation]:
         return await self._ask(list[Operation], "GET", "operations")

@@ -15,6 +15,7 @@ from ..errors import Reason, TPUError
 from ..links import Links
 from ..paths import data_dir
 from . import checks
+from .boards import Boards, check_profile, check_tensorboard
 from .life import Action, actions
 from .models import (
     TPU,
@@ -31,21 +32,24 @@ from .models import (
     KeepWarm,
     Kernel,
     OpenApp,
+    OpenTensorBoard,
     OpenTunnel,
     Operation,
+    ProfileKernel,
     StopTPU,
     TPUList,
     Tunnel,
     VisitApp,
 )
 from .offer import Offer
-from .operations import name_of, problem_of
+from .operations import BESIDE, name_of, problem_of
 from .owner import Owner
 from .progress import Progress
 from .references import resolve
 from .registrar import Registrar
 from .state import State
 from .store import Store
+from .tunnels import check_host
 from .work import Work
 
 log = logging.getLogger(__name__)
@@ -66,6 +70,7 @@ class Fleet:
         self._owner = owner
         self._work = Work(state)
         self._offer = Offer(state.cloud)
+        self._boards = Boards(state)
         self._act = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -352,6 +357,35 @@ class Fleet:
     async def close_app(self, id: str) -> None:
         await self._state.apps.remove(id)
 
+    async def open_tensorboard(self, ref: str, wanted: OpenTensorBoard) -> Operation:
+        wanted = checks.checked(wanted)
+        check_tensorboard(wanted)
+        name = await self._find(ref)
+        node = self._ready(name, "TensorBoard runs on")
+        check_host(node, wanted.host)
+        operations = self._state.operations
+        record = operations.new("tensorboard", name)
+        return operations.start(
+            record, lambda progress: self._boards.tensorboard(node, wanted, progress)
+        )
+
+    async def profile(
+        self, ref: str, kernel_id: str, wanted: ProfileKernel | None = None
+    ) -> Operation:
+        wanted = checks.checked(wanted or ProfileKernel())
+        check_profile(wanted)
+        name = await self._find(ref)
+        node = self._ready(name, "kernels run on")
+        kernels = {kernel.id: kernel for kernel in await self.kernels(ref)}
+        kernel = kernels.get(kernel_id)
+        if kernel is None or kernel.state == "dead":
+            raise TPUError(f"There is no kernel {kernel_id!r} on {name.node}.", Reason.NOT_FOUND)
+        operations = self._state.operations
+        return operations.start(
+            operations.new("profile", name),
+            lambda progress: self._boards.profile(node, kernel, wanted, progress),
+        )
+
     # ---- conditions ----
 
     def _ready(self, name: NodeName, what: str) -> Node:
@@ -377,6 +411,8 @@ class Fleet:
 
     def _must_be_idle(self, name: NodeName) -> None:
         for record in self._state.operations.on(name):
+            if record.operation.kind in BESIDE:
+                continue
             doing = {"stop": "stopping"}.get(
                 record.operation.kind, record.operation.kind.removesuffix("e") + "ing"
             )

@@ -140,6 +140,23 @@ class VisitApp(Struct, kw_only=True, forbid_unknown_fields=True):
     framed_by: str = ""
 
 
+class OpenTensorBoard(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A TensorBoard to open, with the xprof plug-in."""
+
+    #: The folder on the host with the logs; below the home if it is relative. Or gs://….
+    logdir: Annotated[str, Meta(max_length=4096)]
+    #: Which host of the TPU.
+    host: int = 0
+
+
+class ProfileKernel(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A trace of what a kernel does to take, and to show in TensorBoard."""
+
+    seconds: float = 3.0
+    #: Where on the host it goes; "": a folder of ours that all traces share.
+    logdir: Annotated[str, Meta(max_length=4096)] = ""
+
+
 # ---- what there is ---------------------------------------------------------------------------
 
 
@@ -328,7 +345,16 @@ class Operation(Struct, kw_only=True):
 
     id: str
     kind: Literal[
-        "create", "start", "stop", "delete", "connect", "disconnect", "environment", "compile"
+        "create",
+        "start",
+        "stop",
+        "delete",
+        "connect",
+        "disconnect",
+        "environment",
+        "tensorboard",
+        "profile",
+        "compile",
     ]
     #: The TPU it is about; "" if it needs none.
     tpu: str = ""
@@ -341,6 +367,8 @@ class Operation(Struct, kw_only=True):
     steps: list[Step] = []
     #: The last lines of its log (at most 1000).
     log: list[str] = []
+    #: The id of the app that it has opened.
+    app: str = ""
     problem: Problem | None = None
     #: What it found, if it was started to find something: as the route that starts it says.
     result: dict[str, Any] | None = None

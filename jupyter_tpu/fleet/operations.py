@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 
 Work = Callable[[Progress], Coroutine[Any, Any, None]]
 
+#: Kinds that change nothing about the TPU: others may run at the same time.
+BESIDE = ("tensorboard", "profile")
+
 _INTERRUPTED_HINTS = {
     "connect": "Connect again: it goes on where it was.",
     "create": "If Google had begun, the TPU appears in the list; else create it again.",
@@ -25,6 +28,8 @@ _INTERRUPTED_HINTS = {
     "delete": "If the TPU stays in the list, delete it again.",
     "stop": "If the TPU stays READY, stop it again.",
     "start": "If the TPU stays STOPPED, start it again.",
+    "tensorboard": "Open it again: it goes on where it was.",
+    "profile": "Capture it again.",
 }
 
 

@@ -21,7 +21,7 @@ from .holds import Holds, KernelWatch
 from .life import Seen, Wish
 from .models import TPU, Change, Environment, KeepWarm, Problem
 from .observer import Observer
-from .operations import Operations
+from .operations import BESIDE, Operations
 from .owner import Owner
 from .registrar import Registrar
 from .store import EnvironmentRecord, OperationRecord, Store
@@ -249,7 +249,7 @@ class State:
     def _busy(self) -> bool:
         """Whether an operation is about to change what Google says."""
         return any(
-            record.operation.kind not in ("connect", "disconnect")
+            record.operation.kind not in ("connect", "disconnect", *BESIDE)
             for records in self.operations.names().values()
             for record in records
         )

@@ -335,6 +335,11 @@ def _check(node: Node, wanted: OpenTunnel, emulated: bool) -> None:
 def check_place(node: Node, port: int, host: int) -> None:
     """Raises INVALID for what can't be a port of a host, or is no host of that TPU."""
     _check_port(port, "on the host")
+    check_host(node, host)
+
+
+def check_host(node: Node, host: int) -> None:
+    """Raises INVALID for a host that the TPU does not have."""
     hosts = len(node.endpoints)
     if not 0 <= host < hosts:
         raise TPUError(

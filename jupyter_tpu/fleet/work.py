@@ -12,6 +12,7 @@ from ..cloud.models import Node, NodeName, NodeSpec
 from ..environment import StepPlan
 from ..errors import Reason, TPUError
 from ..links import Link
+from .boards import Boards
 from .models import ConnectTPU, CreateTPU, Environment
 from .operations import problem_of
 from .progress import Progress
@@ -176,6 +177,7 @@ class Work:
             ]
         )
         await self._end_kernels(name, progress)
+        await Boards(self._state).end(name)
         progress.begin("forget")
         self._state.disconnect(name)
         progress.done("forget")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .comms import Comms
     from .remote import RemoteKernel
 
-_COMMANDS = ("connect", "status", "list", "disconnect")
+_COMMANDS = ("connect", "status", "list", "tunnel", "disconnect")
 
 _HELP = """\
 %tpu connect NAME [--env ENV] [--python 3.12] [--packages P …]
@@ -32,6 +32,8 @@ _HELP = """\
                        (function, shapes …) fits a TPU of that type; needs no TPU
 %tpu list              the project's TPUs
 %tpu status            this notebook's kernels on TPUs
+%tpu tunnel [NAME PORT[:LOCAL] … | remove PORT]
+                       lead ports of this machine to ports of a host; list or remove such tunnels
 %tpu disconnect [NAME] end this notebook's kernel there, and disconnect the TPU
 
 A notebook has one kernel per TPU and environment; its variables stay from cell to cell. It ends
@@ -77,7 +79,7 @@ class TPUMagics:
     # ---- %tpu ----------------------------------------------------------------------------------
 
     def line(self, line: str) -> None:
-        """%tpu connect|status|list|disconnect: a notebook's kernels on TPUs."""
+        """%tpu connect|status|list|tunnel|disconnect: a notebook's kernels on TPUs."""
         words = _words(line)
         if not words or words[0] in ("help", "-h", "--help"):
             print(_HELP)
@@ -145,6 +147,38 @@ class TPUMagics:
         ]
         print(table(("TPU", "ENVIRONMENT", "KERNEL", "STATE", ""), rows))
         print("They end when this notebook's own kernel ends.")
+
+    def _tunnel(self, words: list[str]) -> None:
+        """As the command; beside a running server only, which keeps the tunnels."""
+        from ..cli.session import open_session
+        from ..cli.tunnels import listing, removed, wanted_of, where
+        from ..errors import Reason
+
+        parser = _Parser(prog="%tpu tunnel", add_help=False)
+        parser.add_argument("name", nargs="?")
+        parser.add_argument("ports", nargs="*")
+        parser.add_argument("--worker", type=int, default=0)
+        chosen = parser.parse_args(words)
+        with open_session() as session:
+            if chosen.name == "remove" and chosen.ports:
+                for each in removed(session, chosen.ports):
+                    print(f"Closed: {where(each)}")
+                return
+            if not chosen.ports:
+                name = None if chosen.name in (None, "list") else chosen.name
+                fleet = session.fleet
+                print(listing(session.call(fleet.tunnels(name) if name else fleet.all_tunnels())))
+                return
+            if session.server is None:
+                raise TPUError(
+                    "No Jupyter server with the TPU extension runs here, which could keep a "
+                    "tunnel.",
+                    Reason.CONFLICT,
+                    f"In a terminal: jupyter tpu tunnel {chosen.name} {' '.join(chosen.ports)}",
+                )
+            for word in chosen.ports:
+                wanted = wanted_of(word, worker=chosen.worker)
+                print(where(session.call(session.fleet.open_tunnel(chosen.name, wanted))))
 
     def _disconnect(self, words: list[str]) -> None:
         from ..cli.session import open_session

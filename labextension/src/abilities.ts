@@ -3,6 +3,7 @@
 import { IEnvironment, IOperation, ITPU } from './api';
 
 export type Action =
+  | 'app'
   | 'connect'
   | 'console'
   | 'delete'
@@ -10,7 +11,9 @@ export type Action =
   | 'environment'
   | 'notebook'
   | 'start'
-  | 'stop';
+  | 'stop'
+  | 'tensorboard'
+  | 'tunnel';
 
 /** Google's states in which a node is on its way to another one. */
 const MOVING = [
@@ -63,7 +66,10 @@ export function startable(tpu: ITPU): IEnvironment[] {
   );
 }
 
-/** Whether an operation of this kind (of any, if none is named) runs on the TPU. */
+/** Operations beside which anything else may be done. */
+const BESIDE: IOperation['kind'][] = ['profile', 'tensorboard'];
+
+/** Whether an operation of this kind (of any that others have to wait for, if none is named) runs on the TPU. */
 export function isBusy(
   operations: IOperation[],
   ...kinds: IOperation['kind'][]
@@ -71,7 +77,9 @@ export function isBusy(
   return operations.some(
     operation =>
       operation.state === 'running' &&
-      (kinds.length === 0 || kinds.includes(operation.kind))
+      (kinds.length === 0
+        ? !BESIDE.includes(operation.kind)
+        : kinds.includes(operation.kind))
   );
 }
 
@@ -97,6 +105,9 @@ export function abilities(tpu: ITPU, operations: IOperation[]): Action[] {
     }
     if (!busy) {
       actions.push('environment');
+    }
+    if (!isBusy(operations, 'stop')) {
+      actions.push('tensorboard', 'app', 'tunnel');
     }
   }
   // A connect that is under way is cancelled by these; anything else must end first.

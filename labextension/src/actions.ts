@@ -6,10 +6,11 @@ import { CommandRegistry } from '@lumino/commands';
 import { Action, startable } from './abilities';
 import { IEnvironment, IKernel, IOperation, ITPU } from './api';
 import { ConnectForm } from './connectForm';
-import { confirmLoss, Loss } from './dialogs';
+import { askLogdir, askPort, askSeconds, confirmLoss, Loss } from './dialogs';
 import { CreateForm } from './createForm';
 import { keyOf } from './known';
 import { TPUModel } from './model';
+import { boardPlace, IPlace, placeOf, portPlace } from './place';
 import { PanelView } from './view';
 
 /**
@@ -37,6 +38,9 @@ export class Actions {
   /** Does *action* to a TPU; what goes wrong becomes the TPU's failure. */
   async act(action: Action, tpu: ITPU): Promise<void> {
     switch (action) {
+      case 'app':
+        await this._openPort(tpu);
+        break;
       case 'connect':
         await this._connect(tpu);
         break;
@@ -52,6 +56,12 @@ export class Actions {
         break;
       case 'start':
         await this.model.start(tpu);
+        break;
+      case 'tensorboard':
+        await this._openTensorBoard(tpu);
+        break;
+      case 'tunnel':
+        await this._openTunnel(tpu);
         break;
       default:
         await this._lose(action, tpu);
@@ -70,6 +80,22 @@ export class Actions {
     if (name) {
       const kernelPreference = { name };
       await this._commands.execute('console:create', { kernelPreference });
+    }
+  }
+
+  /** Shows a page of a host in a tab. */
+  async show(place: IPlace): Promise<void> {
+    await this._commands.execute('tpu:show-app', place);
+  }
+
+  /** Traces a kernel for a while that the user chooses, and shows the trace. */
+  async profile(tpu: ITPU, kernel: IKernel): Promise<void> {
+    const seconds = await askSeconds(tpu, this.trans);
+    if (seconds !== null) {
+      const app = await this.model.profile(tpu, kernel.id, seconds);
+      if (app) {
+        await this.show(placeOf(app));
+      }
     }
   }
 
@@ -101,6 +127,8 @@ export class Actions {
           break;
         case 'compile':
           break; // it is of no TPU
+        case 'profile':
+          break; // what it was of is in the list of kernels
         default:
           await this.act(operation.kind, tpu);
       }
@@ -145,6 +173,29 @@ export class Actions {
     this.view.toggle(operation.id);
     if (this.view.isOpen(operation.id)) {
       void this.model.loadLog(operation.id);
+    }
+  }
+
+  private async _openPort(tpu: ITPU): Promise<void> {
+    const wanted = await askPort('app', tpu, this.trans);
+    if (wanted) {
+      const name = this.trans.__('Port %1', wanted.port);
+      await this.show(portPlace(tpu, wanted.port, wanted.host, '/', name));
+    }
+  }
+
+  private async _openTensorBoard(tpu: ITPU): Promise<void> {
+    const logdir = await askLogdir(tpu, this.trans);
+    if (logdir) {
+      await this.show(boardPlace(tpu, logdir));
+    }
+  }
+
+  private async _openTunnel(tpu: ITPU): Promise<void> {
+    const wanted = await askPort('tunnel', tpu, this.trans);
+    if (wanted) {
+      await this.model.newTunnel(tpu, wanted);
+      this.view.open(keyOf(tpu));
     }
   }
 

@@ -177,6 +177,12 @@ export interface IOpenApp {
   name?: string;
 }
 
+/** A TensorBoard to open, with the xprof plug-in. */
+export interface IOpenTensorBoard {
+  logdir: string;
+  host?: number;
+}
+
 /** A tunnel to open: a port of this machine that leads to a port of a host. */
 export interface IOpenTunnel {
   port: number;
@@ -198,8 +204,10 @@ export interface IOperation {
     | 'delete'
     | 'disconnect'
     | 'environment'
+    | 'profile'
     | 'start'
-    | 'stop';
+    | 'stop'
+    | 'tensorboard';
   tpu: string;
   zone: string;
   state: 'cancelled' | 'done' | 'failed' | 'running';
@@ -207,6 +215,7 @@ export interface IOperation {
   progress: number | null;
   steps: IStep[];
   log: string[];
+  app: string;
   problem: IProblem | null;
   result: { [key: string]: unknown } | null;
   created: string;
@@ -218,6 +227,12 @@ export interface IProblem {
   message: string;
   reason: Reason;
   hint: string;
+}
+
+/** A trace of what a kernel does to take, and to show in TensorBoard. */
+export interface IProfileKernel {
+  seconds?: number;
+  logdir?: string;
 }
 
 /** Why something failed; the words of the REST contract. */

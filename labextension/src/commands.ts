@@ -24,10 +24,15 @@ export namespace CommandIDs {
   export const remove = 'tpu:delete';
   export const notebook = 'tpu:new-notebook';
   export const console = 'tpu:new-console';
+  export const app = 'tpu:open-port';
+  export const tensorboard = 'tpu:open-tensorboard';
+  export const tunnel = 'tpu:new-tunnel';
+  export const show = 'tpu:show-app';
 }
 
 /** The commands that do something to one TPU. */
 export const COMMANDS: { [action in Action]: string } = {
+  app: CommandIDs.app,
   connect: CommandIDs.connect,
   console: CommandIDs.console,
   delete: CommandIDs.remove,
@@ -35,7 +40,9 @@ export const COMMANDS: { [action in Action]: string } = {
   environment: CommandIDs.environment,
   notebook: CommandIDs.notebook,
   start: CommandIDs.start,
-  stop: CommandIDs.stop
+  stop: CommandIDs.stop,
+  tensorboard: CommandIDs.tensorboard,
+  tunnel: CommandIDs.tunnel
 };
 
 const NO_ARGUMENTS = { args: { type: 'object', properties: {} } };

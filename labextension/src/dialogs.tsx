@@ -1,11 +1,12 @@
 // Questions before something is lost.
 
-import { Dialog, showDialog } from '@jupyterlab/apputils';
+import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { IKernel, ITPU } from './api';
+import { IKernel, IOpenTunnel, ITPU } from './api';
+import { portsOf } from './place';
 
 /** What would be lost. */
 export type Loss = 'delete' | 'disconnect' | 'kernel' | 'stop';
@@ -118,4 +119,78 @@ function words(
         )
       };
   }
+}
+
+/**
+ * Asks for a port of a host, and for the host where there are several.
+ *
+ * A tunnel's may be given a port of this machine: "6006:7007".
+ */
+export async function askPort(
+  what: 'app' | 'tunnel',
+  tpu: ITPU,
+  trans: TranslationBundle
+): Promise<IOpenTunnel | null> {
+  const tunnel = what === 'tunnel';
+  const several = tpu.hosts.length > 1;
+  const result = await InputDialog.getText({
+    title: tunnel
+      ? trans.__('New tunnel to %1', tpu.name)
+      : trans.__('Open a port of %1', tpu.name),
+    label: tunnel
+      ? trans.__('Port of the host; 6006:7007 for port 7007 of this machine')
+      : trans.__('Port at which a host serves a web page'),
+    placeholder: '6006',
+    okLabel: trans.__('Open'),
+    pattern: tunnel
+      ? '\\s*\\d{1,5}(\\s*:\\s*\\d{1,5})?\\s*'
+      : '\\s*\\d{1,5}\\s*',
+    required: true
+  });
+  const found = result.button.accept && result.value && portsOf(result.value);
+  if (!found) {
+    return null;
+  }
+  let host = 0;
+  if (several) {
+    const items = tpu.hosts.map(one => trans.__('Host %1', one.index));
+    const chosen = await InputDialog.getItem({
+      title: trans.__('Which host of %1?', tpu.name),
+      items
+    });
+    if (!chosen.button.accept) {
+      return null;
+    }
+    host = Math.max(0, items.indexOf(chosen.value ?? ''));
+  }
+  return { port: found.port, local_port: found.local ?? null, host };
+}
+
+/** Asks for the folder that TensorBoard is to show. */
+export async function askLogdir(
+  tpu: ITPU,
+  trans: TranslationBundle
+): Promise<string | null> {
+  const result = await InputDialog.getText({
+    title: trans.__('TensorBoard on %1', tpu.name),
+    label: trans.__('Folder with the logs, on host 0 (or gs://bucket/folder)'),
+    text: '~/runs',
+    okLabel: trans.__('Open'),
+    required: true
+  });
+  return (result.button.accept && result.value?.trim()) || null;
+}
+
+/** Asks how long a kernel is to be traced. */
+export async function askSeconds(
+  tpu: ITPU,
+  trans: TranslationBundle
+): Promise<number | null> {
+  const result = await InputDialog.getNumber({
+    title: trans.__('Trace a kernel on %1', tpu.name),
+    label: trans.__('Seconds; run the cell that is to be traced meanwhile'),
+    value: 3,
+    okLabel: trans.__('Trace')
+  });
+  return result.button.accept ? result.value : null;
 }

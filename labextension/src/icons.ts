@@ -4,6 +4,7 @@ import {
   consoleIcon,
   deleteIcon,
   LabIcon,
+  launchIcon,
   linkIcon,
   notebookIcon,
   runIcon,
@@ -18,6 +19,7 @@ export const tpuIcon = new LabIcon({ name: 'jupyter-tpu:tpu', svgstr: tpuSvg });
 /** An action's icon, if one stands for it. */
 export function actionIcon(action: Action): LabIcon | undefined {
   const icons: { [action in Action]?: LabIcon } = {
+    app: launchIcon,
     connect: linkIcon,
     console: consoleIcon,
     delete: deleteIcon,

@@ -17,6 +17,7 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { Actions } from './actions';
+import { addApps } from './apps';
 import { addCommands, CommandIDs } from './commands';
 import { TPUPanel } from './components/panel';
 import { StatusItem, statusOf } from './components/status';
@@ -79,6 +80,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     shell.add(panel, 'left', { rank: 550, type: 'TPU' });
     restorer?.add(panel, panel.id);
     addCommands(commands, palette, actions, open);
+    addApps(app, restorer, model, trans);
     launcher?.add({
       command: CommandIDs.open,
       category: trans.__('Other'),

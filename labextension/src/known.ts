@@ -1,6 +1,6 @@
 // What is known of TPUs, operations and kernels: answers and events in, one state out.
 
-import { IChange, IKernel, IOperation, ITPU } from './api';
+import { IApp, IChange, IKernel, IOperation, ITPU, ITunnel } from './api';
 import { TPURef } from './request';
 
 /** The key of a TPU here and in events: `zone/name`. */
@@ -44,6 +44,37 @@ export class Known {
 
   setKernels(tpu: TPURef, kernels: IKernel[]): void {
     this._kernels.set(keyOf(tpu), kernels);
+  }
+
+  /** The oldest first, as `apps`. */
+  tunnels(tpu: TPURef): ITunnel[] {
+    return [...this._tunnels.values()].filter(one => isOf(one, tpu));
+  }
+
+  apps(tpu: TPURef): IApp[] {
+    return [...this._apps.values()].filter(one => isOf(one, tpu));
+  }
+
+  hasApp(id: string): boolean {
+    return this._apps.has(id);
+  }
+
+  setPorts(tunnels: ITunnel[], apps: IApp[]): void {
+    this._tunnels = new Map(tunnels.map(one => [one.id, one]));
+    this._apps = new Map(apps.map(one => [one.id, one]));
+  }
+
+  putTunnel(tunnel: ITunnel): void {
+    this._tunnels.set(tunnel.id, tunnel);
+  }
+
+  putApp(app: IApp): void {
+    this._apps.set(app.id, app);
+  }
+
+  dropPort(id: string): void {
+    this._tunnels.delete(id);
+    this._apps.delete(id);
   }
 
   /** Another text when the server has other kernelspecs. */
@@ -98,8 +129,14 @@ export class Known {
       } else if (change.operation) {
         return this.put(change.operation);
       }
-    } else {
+    } else if (change.what === 'kernel') {
       this._applyKernel(change);
+    } else if (change.gone) {
+      this.dropPort(change.id);
+    } else if (change.tunnel) {
+      this.putTunnel(change.tunnel);
+    } else if (change.app) {
+      this.putApp(change.app);
     }
     return [];
   }
@@ -138,6 +175,7 @@ export class Known {
     }
   }
 
+  private _apps = new Map<string, IApp>();
   private _dismissed = new Set<string>();
   /** Nothing was taken in yet. */
   private _fresh = true;
@@ -145,4 +183,9 @@ export class Known {
   private _kernels = new Map<string, IKernel[]>();
   private _operations = new Map<string, IOperation>();
   private _tpus = new Map<string, ITPU>();
+  private _tunnels = new Map<string, ITunnel>();
+}
+
+function isOf(one: { tpu: string; zone: string }, tpu: TPURef): boolean {
+  return one.tpu === tpu.name && one.zone === tpu.zone;
 }

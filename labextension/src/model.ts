@@ -4,14 +4,19 @@ import { Poll } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import {
+  IApp,
+  IAppVisit,
   ICatalog,
   IChange,
   IConnectTPU,
   ICreateTPU,
   IKernel,
+  IOpenApp,
+  IOpenTunnel,
   IOperation,
   IProblem,
-  ITPU
+  ITPU,
+  ITunnel
 } from './api';
 import { IChanges } from './events';
 import { keyOf, Known } from './known';
@@ -116,6 +121,21 @@ export class TPUModel extends Store {
   /** The kernels on a TPU as last asked for. */
   kernels(tpu: TPURef): IKernel[] {
     return this._known.kernels(tpu);
+  }
+
+  /** The tunnels to a TPU, the oldest first. */
+  tunnels(tpu: TPURef): ITunnel[] {
+    return this._known.tunnels(tpu);
+  }
+
+  /** The pages of its hosts that are open, the oldest first. */
+  apps(tpu: TPURef): IApp[] {
+    return this._known.apps(tpu);
+  }
+
+  /** Whether an app that was there is no longer, as far as is known. */
+  isGone(app: string): boolean {
+    return this._phase === 'ready' && !this._known.hasApp(app);
   }
 
   /** The last thing that was asked of a TPU and refused. */
@@ -232,6 +252,68 @@ export class TPUModel extends Store {
     return kernels;
   }
 
+  newTunnel(tpu: TPURef, wanted: IOpenTunnel): Promise<boolean> {
+    return this._act(tpu, async () => {
+      this._known.putTunnel(await this._server.openTunnel(tpu, wanted));
+    });
+  }
+
+  closeTunnel(tpu: TPURef, id: string): Promise<boolean> {
+    return this._act(tpu, async () => {
+      await this._server.closeTunnel(tpu, id);
+      this._known.dropPort(id);
+    });
+  }
+
+  /** Throws `Failure`, for the tab to show. */
+  async openApp(tpu: TPURef, wanted: IOpenApp): Promise<IApp> {
+    const app = await this._server.openApp(tpu, wanted);
+    this._known.putApp(app);
+    this.changed();
+    return app;
+  }
+
+  /** What a page of *framedBy* (an origin; "" for a window) opens an app with. Throws `Failure`. */
+  visitApp(id: string, framedBy: string): Promise<IAppVisit> {
+    return this._server.visitApp(id, { framed_by: framedBy });
+  }
+
+  closeApp(tpu: TPURef, id: string): Promise<boolean> {
+    return this._act(tpu, async () => {
+      await this._server.closeApp(id);
+      this._known.dropPort(id);
+    });
+  }
+
+  /** Opens TensorBoard and waits for it, telling how far it is. Throws `Failure`. */
+  async openTensorBoard(
+    tpu: TPURef,
+    logdir: string,
+    host: number,
+    tell: (operation: IOperation) => void
+  ): Promise<IApp> {
+    const operation = await this._server.openTensorBoard(tpu, { logdir, host });
+    return this._appOf(operation, tell);
+  }
+
+  /** Traces a kernel and gives the TensorBoard that shows the trace; null if that failed. */
+  async profile(
+    tpu: TPURef,
+    kernel: string,
+    seconds: number
+  ): Promise<IApp | null> {
+    let operation: IOperation | undefined;
+    const done = await this._act(tpu, async () => {
+      operation = await this._server.profile(tpu, kernel, { seconds });
+      return operation;
+    });
+    try {
+      return done && operation ? await this._appOf(operation) : null;
+    } catch {
+      return null; // the operation says it
+    }
+  }
+
   async cancel(operation: IOperation): Promise<void> {
     this._cancelling.add(operation.id);
     await this._act({ name: operation.tpu, zone: operation.zone }, () =>
@@ -268,6 +350,40 @@ export class TPUModel extends Store {
     this.changed();
   }
 
+  /** Waits for the end of an operation, and gives the app that it has opened. */
+  private async _appOf(
+    begun: IOperation,
+    tell: (operation: IOperation) => void = () => undefined
+  ): Promise<IApp> {
+    this._putOperation(begun);
+    this.changed();
+    const ended = await new Promise<IOperation>(resolve => {
+      const look = () => {
+        const now = this.operation(begun.id) ?? begun;
+        if (now.state === 'running' && !this.isDisposed) {
+          tell(now);
+        } else {
+          this.stateChanged.disconnect(look);
+          resolve(now);
+        }
+      };
+      this.stateChanged.connect(look);
+      look();
+    });
+    const { problem } = ended;
+    if (problem) {
+      throw new Failure(problem.message, problem.reason, problem.hint);
+    }
+    const apps = await this._server.apps();
+    const app = apps.find(one => one.id === ended.app);
+    if (!app) {
+      throw new Failure('It was closed meanwhile.', 'NOT_FOUND');
+    }
+    this._known.putApp(app);
+    this.changed();
+    return app;
+  }
+
   private async _act(
     tpu: TPURef,
     call: () => Promise<IOperation | void>
@@ -295,11 +411,14 @@ export class TPUModel extends Store {
     // on is applied once more after it.
     this._arrived = [];
     try {
-      const [list, operations] = await Promise.all([
+      const [list, operations, tunnels, apps] = await Promise.all([
         this._server.tpus(),
-        this._server.operations()
+        this._server.operations(),
+        this._server.tunnels(),
+        this._server.apps()
       ]);
       if (fetch === this._fetches && !this.isDisposed) {
+        this._known.setPorts(tunnels, apps);
         this._tellEnds(this._known.replace(list.tpus, operations));
         this._problem = list.problem;
         this._failure = null;

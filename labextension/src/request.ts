@@ -4,17 +4,25 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
 import {
+  IApp,
+  IAppVisit,
   ICatalog,
   IConnectTPU,
   ICreateTPU,
   IDeleteTPU,
   IDisconnectTPU,
   IKernel,
+  IOpenApp,
+  IOpenTensorBoard,
+  IOpenTunnel,
   IOperation,
   IProblem,
+  IProfileKernel,
   IStopTPU,
   ITPU,
   ITPUList,
+  ITunnel,
+  IVisitApp,
   Reason
 } from './api';
 
@@ -89,6 +97,47 @@ export class TPUServer {
 
   endKernel(tpu: TPURef, id: string): Promise<void> {
     return this._call('DELETE', [...this._path(tpu), 'kernels', id]);
+  }
+
+  profile(
+    tpu: TPURef,
+    id: string,
+    wanted: IProfileKernel = {}
+  ): Promise<IOperation> {
+    const path = [...this._path(tpu), 'kernels', id, 'profile'];
+    return this._call('POST', path, wanted);
+  }
+
+  tunnels(): Promise<ITunnel[]> {
+    return this._call('GET', ['tunnels']);
+  }
+
+  openTunnel(tpu: TPURef, wanted: IOpenTunnel): Promise<ITunnel> {
+    return this._call('POST', [...this._path(tpu), 'tunnels'], wanted);
+  }
+
+  closeTunnel(tpu: TPURef, id: string): Promise<void> {
+    return this._call('DELETE', [...this._path(tpu), 'tunnels', id]);
+  }
+
+  apps(): Promise<IApp[]> {
+    return this._call('GET', ['apps']);
+  }
+
+  openApp(tpu: TPURef, wanted: IOpenApp): Promise<IApp> {
+    return this._call('POST', [...this._path(tpu), 'apps'], wanted);
+  }
+
+  visitApp(id: string, wanted: IVisitApp): Promise<IAppVisit> {
+    return this._call('POST', ['apps', id, 'visits'], wanted);
+  }
+
+  closeApp(id: string): Promise<void> {
+    return this._call('DELETE', ['apps', id]);
+  }
+
+  openTensorBoard(tpu: TPURef, wanted: IOpenTensorBoard): Promise<IOperation> {
+    return this._call('POST', [...this._path(tpu), 'tensorboard'], wanted);
   }
 
   operations(): Promise<IOperation[]> {

@@ -19,6 +19,12 @@ export class PanelView extends Store {
     return this._open.has(id);
   }
 
+  /** Shows the details of a thing. */
+  open(id: string): void {
+    this._open.add(id);
+    this.changed();
+  }
+
   toggle(id: string): void {
     if (!this._open.delete(id)) {
       this._open.add(id);

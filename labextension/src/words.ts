@@ -3,7 +3,15 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { Action } from './abilities';
-import { IAcceleratorType, IHost, IOperation, IStep, ITPU } from './api';
+import {
+  IAcceleratorType,
+  IApp,
+  IHost,
+  IOperation,
+  IStep,
+  ITPU,
+  ITunnel
+} from './api';
 import { Failure } from './request';
 
 /** Google's word for a node's state, in ours. */
@@ -101,7 +109,64 @@ export function actionWord(action: Action, trans: TranslationBundle): string {
       return trans.__('Start');
     case 'stop':
       return trans.__('Stop');
+    case 'app':
+      return trans.__('Open a Port…');
+    case 'tensorboard':
+      return trans.__('TensorBoard…');
+    case 'tunnel':
+      return trans.__('New Tunnel…');
   }
+}
+
+export function tunnelStateWord(
+  tunnel: ITunnel,
+  trans: TranslationBundle
+): string {
+  switch (tunnel.state) {
+    case 'elsewhere':
+      return trans.__('another server’s');
+    case 'needs-you':
+      return trans.__('needs you');
+    case 'open':
+      return trans.__('open');
+    case 'taken':
+      return trans.__('port is taken');
+    case 'waiting':
+      return trans.__('waiting for the link');
+  }
+}
+
+export function appStateWord(app: IApp, trans: TranslationBundle): string {
+  switch (app.state) {
+    case 'needs-you':
+      return trans.__('needs you');
+    case 'open':
+      return trans.__('open');
+    case 'waiting':
+      return trans.__('waiting for the link');
+  }
+}
+
+/** "1.2 MB sent, 30 MB received"; "" while nothing went through. */
+export function sizeWord(
+  sent: number,
+  received: number,
+  trans: TranslationBundle
+): string {
+  return sent + received > 0
+    ? trans.__('%1 sent, %2 received', bytes(sent), bytes(received))
+    : '';
+}
+
+/** Decimal units, as of disks and lines. */
+function bytes(count: number): string {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  let unit = 0;
+  while (count >= 1000 && unit < units.length - 1) {
+    count /= 1000;
+    unit += 1;
+  }
+  return `${count.toFixed(unit === 0 || count >= 100 ? 0 : 1)} ${units[unit]}`;
 }
 
 export function kernelsWord(count: number, trans: TranslationBundle): string {
@@ -133,6 +198,10 @@ export function operationTitle(
           return trans.__('Starting %1', name);
         case 'stop':
           return trans.__('Stopping %1', name);
+        case 'tensorboard':
+          return trans.__('Opening TensorBoard on %1', name);
+        case 'profile':
+          return trans.__('Tracing a kernel on %1', name);
       }
       break;
     case 'done':
@@ -153,6 +222,10 @@ export function operationTitle(
           return trans.__('%1 is started', name);
         case 'stop':
           return trans.__('%1 is stopped', name);
+        case 'tensorboard':
+          return trans.__('TensorBoard on %1 is open', name);
+        case 'profile':
+          return trans.__('A kernel on %1 was traced', name);
       }
       break;
     case 'cancelled':
@@ -173,6 +246,10 @@ export function operationTitle(
           return trans.__('Starting %1 was cancelled', name);
         case 'stop':
           return trans.__('Stopping %1 was cancelled', name);
+        case 'tensorboard':
+          return trans.__('TensorBoard on %1 was cancelled', name);
+        case 'profile':
+          return trans.__('Tracing a kernel on %1 was cancelled', name);
       }
       break;
     default:
@@ -193,6 +270,10 @@ export function operationTitle(
           return trans.__('%1 could not be started', name);
         case 'stop':
           return trans.__('%1 could not be stopped', name);
+        case 'tensorboard':
+          return trans.__('TensorBoard on %1 could not be opened', name);
+        case 'profile':
+          return trans.__('The kernel on %1 could not be traced', name);
       }
   }
 }

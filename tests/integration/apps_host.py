@@ -60,6 +60,7 @@ class Visitor:
         self.headers = {"Host": self.host, "Sec-Fetch-Site": "same-origin"}
         self.session = aiohttp.ClientSession(
             auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None),
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=["User-Agent", "Accept", "Accept-Encoding", "Content-Type"],
         )

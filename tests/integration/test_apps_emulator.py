@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 import aiohttp
+import psutil
 import pytest
 import pytest_asyncio
 from aiohttp import web
@@ -532,3 +533,101 @@ async def test_a_thousand_small_requests(fleet: Fleet, tpu: str, address: str) -
 @pytest.mark.long
 async def test_ten_thousand_small_requests(fleet: Fleet, tpu: str, address: str) -> None:
     await small_requests(fleet, tpu, address, 10_000)
+
+
+async def test_a_host_that_reboots_cuts_what_is_under_way_and_is_found_again(
+    fleet: Fleet, create_tpu: Any, faults: Any
+) -> None:
+    made = create_tpu(zone=ZONE)
+    name = made["name"].rpartition("/")[2]
+    sent = asyncio.Event()
+
+    async def forever(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        with contextlib.suppress(OSError):
+            while True:
+                await answer.write(b"x" * 1000)
+                sent.set()
+                await asyncio.sleep(0.01)
+        return answer
+
+    # It listens on this machine's own loopback: a host's address may be another one afterwards.
+    pages = application(index=echo, forever=forever)
+    async with serving(pages, "127.0.0.1") as port, opened(fleet, name, port) as visitor:
+        answer = await visitor.get("/forever")
+        await asyncio.wait_for(sent.wait(), LIMIT)
+        await asyncio.to_thread(faults, kind="reboot", node=made["name"])
+        with pytest.raises((aiohttp.ClientPayloadError, aiohttp.ClientOSError)):
+            await asyncio.wait_for(answer.read(), LIMIT)
+        # The same page, at the same origin, with the same cookie: who asks waits for the link.
+        deadline = asyncio.get_running_loop().time() + 120
+        while (again := await visitor.get("/")).status != 200:
+            assert again.status in (502, 504), again.status
+            assert asyncio.get_running_loop().time() < deadline, await again.text()
+            await asyncio.sleep(0.5)
+        [app] = await fleet.apps()
+        assert app.state == "open"
+
+
+@pytest.mark.long
+async def test_a_gigabyte_passes_both_ways_in_flat_memory(
+    fleet: Fleet, tpu: str, address: str
+) -> None:
+    blocks = (1 << 30) // len(BLOCK)
+
+    async def give() -> AsyncIterator[bytes]:
+        for _ in range(blocks):
+            yield BLOCK
+
+    process = psutil.Process()
+    pages = application(stream=stream, take=take)
+    async with serving(pages, address) as port, opened(fleet, tpu, port) as visitor:
+        await download(visitor, "/stream?blocks=100")  # what is allocated once
+        before = process.memory_info().rss
+        most = 0
+
+        async def watch() -> None:
+            nonlocal most
+            while True:
+                most = max(most, process.memory_info().rss - before)
+                await asyncio.sleep(0.05)
+
+        watching = asyncio.create_task(watch())
+        assert await download(visitor, f"/stream?blocks={blocks}") == expected(blocks)
+        up = await visitor.request("POST", "/take", data=give())
+        assert tuple(await up.json()) == expected(blocks)
+        watching.cancel()
+        # Server, proxy and browser are all in this process.
+        assert most < 100 << 20, most
+
+
+@pytest.mark.long
+async def test_a_websocket_stays_open_for_minutes_in_flat_memory(
+    fleet: Fleet, tpu: str, address: str
+) -> None:
+    async def talk(request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        async for message in socket:
+            await socket.send_str(message.data)
+        return socket
+
+    process = psutil.Process()
+    loop = asyncio.get_running_loop()
+    async with serving(application(talk=talk), address) as port, opened(
+        fleet, tpu, port
+    ) as visitor, visitor.websocket("/talk") as socket:  # fmt: skip
+        end, before, count = loop.time() + 240, 0, 0
+        while loop.time() < end:
+            # Now and then nothing is said for longer than any of the pools keeps a connection.
+            if count % 2000 == 1999:
+                await asyncio.sleep(20)
+            await socket.send_str(f"{count} " + "x" * 1000)
+            came = await asyncio.wait_for(socket.receive(), LIMIT)
+            assert came.data.startswith(f"{count} ")
+            count += 1
+            if count == 1000:
+                before = process.memory_info().rss
+        assert count > 2000
+        assert process.memory_info().rss - before < 20 << 20

@@ -292,3 +292,16 @@ def test_disconnecting_takes_the_kernel_out_of_jupyter(
     assert set(kinds[1:-1]) <= {"update_display_data"}
     assert "<progress" in shown[0]["data"]["text/html"]
     assert notebook.text("%%tpu\nprint('again')") == "again\n"
+
+
+def test_tunnels_are_opened_listed_and_removed_in_a_notebook(notebook: Notebook) -> None:
+    said = notebook.text(f"%tpu tunnel {NAME} 6006")
+    found = re.fullmatch(rf"localhost:(\d+) leads to port 6006 of {NAME}\.\n", said)
+    assert found, said
+    assert f"localhost:{found[1]}" in notebook.text("%tpu tunnel")
+    assert f"localhost:{found[1]}" in notebook.text(f"%tpu tunnel {NAME}")
+    assert "70000 is not a port" in notebook.complaint(f"%tpu tunnel {NAME} 70000")
+    assert "is not PORT or PORT:LOCAL" in notebook.complaint(f"%tpu tunnel {NAME} x")
+    assert notebook.text(f"%tpu tunnel remove {found[1]}").startswith("Closed: localhost")
+    assert "There is no tunnel" in notebook.complaint(f"%tpu tunnel remove {found[1]}")
+    assert notebook.text("%tpu tunnel").startswith("No tunnels.")

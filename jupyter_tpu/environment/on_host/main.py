@@ -10,6 +10,7 @@ from .look import probe
 from .make import install, mark, venv, verify
 from .processes import stop, watch_reader
 from .speech import Problem, full_disk, say
+from .tensorboard import end_tensorboard, tensorboard, trace
 from .uv import get_uv
 
 CALLS: dict = {
@@ -19,6 +20,9 @@ CALLS: dict = {
     "install": install,
     "verify": verify,
     "mark": mark,
+    "tensorboard": tensorboard,
+    "end_tensorboard": end_tensorboard,
+    "trace": trace,
 }
 
 

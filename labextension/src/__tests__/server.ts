@@ -30,6 +30,8 @@ export class TestServer {
     this.answers = {
       'GET tpus': [200, { tpus: [], problem: null }],
       'GET operations': [200, []],
+      'GET tunnels': [200, []],
+      'GET apps': [200, []],
       'GET catalog': [200, catalog],
       ...answers
     };
@@ -190,6 +192,7 @@ export function anOperation(more: Partial<IOperation> = {}): IOperation {
     steps: [],
     log: [],
     result: null,
+    app: '',
     problem: null,
     created: '2026-10-14T10:00:00Z',
     ended: '',

@@ -4,6 +4,7 @@ import {
   closeIcon,
   consoleIcon,
   notebookIcon,
+  searchIcon,
   stopIcon
 } from '@jupyterlab/ui-components';
 import React from 'react';
@@ -15,6 +16,7 @@ import { kernelName } from '../dialogs';
 import { keyOf } from '../known';
 import { ago, linkWord, tierWord } from '../words';
 import { IconButton, State } from './parts';
+import { Ports } from './ports';
 
 /** Hosts that are listed before the reader asks for all. */
 const FEW = 8;
@@ -75,6 +77,7 @@ export function Details(props: {
           </ul>
         </>
       )}
+      <Ports tpu={tpu} actions={actions} />
     </div>
   );
 }
@@ -230,6 +233,12 @@ function Kernel(props: {
         {kernel.state}
       </State>
       <span className="jp-tpu-Row-buttons">
+        <IconButton
+          icon={searchIcon}
+          label={trans.__('Trace %1', name)}
+          disabled={kernel.state === 'dead'}
+          onClick={() => void actions.profile(tpu, kernel)}
+        />
         <IconButton
           icon={kernel.problem ? closeIcon : stopIcon}
           label={

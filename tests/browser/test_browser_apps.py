@@ -1,0 +1,217 @@
+"""Pages of a host in JupyterLab: in a tab, and without any way to Jupyter, whatever they try.
+
+Chromium is started as a user starts it and driven from outside: Playwright's own way of starting
+it switches off the partitions of cookies, on which the design rests.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab_server import LabPage, LabServer, chromium
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+OUT = Path(__file__).parent / "out"
+
+#: What a page of a host tries against the Jupyter server that shows it, and what became of it.
+HOSTILE = (Path(__file__).parent / "hostile.html").read_text()
+
+
+class HostServer:
+    """A web server of a host, run by somebody hostile. It notes all that it is told."""
+
+    def __init__(self, address: str, jupyter: str) -> None:
+        self.requests: list[tuple[str, dict[str, str]]] = []
+        self.reports: list[dict[str, str]] = []
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                outer.requests.append((self.path, dict(self.headers.items())))
+                page = HOSTILE.replace("= JUPYTER", "= " + json.dumps(jupyter), 1)
+                text = page if self.path == "/hostile" else "<h1>A friendly page</h1>"
+                self.answer(text.encode())
+
+            def do_POST(self) -> None:
+                outer.requests.append((self.path, dict(self.headers.items())))
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                outer.reports.append(json.loads(body))
+                self.answer(b"")
+
+            def answer(self, body: bytes) -> None:
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer((address, 0), Handler)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def cookies(self) -> str:
+        """All cookies that it was ever sent."""
+        return "; ".join(headers.get("Cookie", "") for _, headers in self.requests)
+
+
+@pytest.fixture(scope="module")
+def plain_browser(
+    lab_server: LabServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Browser]:
+    """Chromium with nothing switched off but its sandbox, which does not work for root."""
+    path = chromium()
+    assert path is not None
+    command = [path, "--headless=new", "--no-sandbox", "--remote-debugging-port=0"]
+    command += ["--no-first-run", f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        for line in process.stderr:
+            found = re.search(r"DevTools listening on (ws://\S+)", line)
+            if found:
+                break
+        else:
+            raise AssertionError("Chromium did not start")
+        threading.Thread(target=process.stderr.read, daemon=True).start()
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.connect_over_cdp(found[1])
+            yield browser
+            browser.close()
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@pytest.fixture
+def lab(plain_browser: Browser, lab_server: LabServer) -> Iterator[LabPage]:
+    context = plain_browser.new_context(viewport={"width": 1280, "height": 900})
+    lab = LabPage(context.new_page(), lab_server)
+    lab.open()
+    yield lab
+    context.close()
+
+
+@pytest.fixture
+def tpu(lab_server: LabServer) -> Iterator[dict[str, Any]]:
+    """A TPU that is READY; nothing needs to be on it."""
+    name = f"pages-{uuid.uuid4().hex[:6]}"
+    body = {"name": name, "type": "v5litepod-4", "zone": "us-central1-a"}
+    assert lab_server.finish(lab_server.call("POST", "tpus", body))["state"] == "done"
+    found = lab_server.call("GET", f"tpus/{name}")
+    assert isinstance(found, dict)
+    yield found
+    lab_server.finish(lab_server.call("DELETE", f"tpus/{name}?end_kernels=true"))
+
+
+@pytest.fixture
+def host(tpu: dict[str, Any], lab_server: LabServer) -> Iterator[HostServer]:
+    server = HostServer(tpu["hosts"][0]["internal_address"], lab_server.url)
+    yield server
+    server.server.shutdown()
+    server.server.server_close()
+
+
+def frame_of(page: Page) -> Any:
+    return page.locator(".jp-tpu-App:not(.lm-mod-hidden) iframe").content_frame
+
+
+def test_a_page_of_a_host_opens_in_a_tab_and_again_after_a_reload(
+    lab: LabPage, tpu: dict[str, Any], host: HostServer
+) -> None:
+    page, name = lab.page, tpu["name"]
+    lab.resize(320)
+    lab.tpu(name).get_by_role("button", name=name, exact=True).click()
+    lab.tpu(name).get_by_role("button", name=f"Open a port of {name}").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("textbox").fill(str(host.port))
+    dialog.get_by_role("button", name="Open").click()
+    expect(frame_of(page).get_by_text("A friendly page")).to_be_visible(timeout=60_000)
+    apps = lab.tpu(name).get_by_role("list", name=f"Apps of {name}")
+    expect(apps).to_contain_text(f"Port {host.port}")
+    expect(apps).to_contain_text("open")
+    # Tunnels are beside it.
+    lab.tpu(name).get_by_role("button", name=f"New tunnel to {name}").click()
+    dialog.get_by_role("textbox").fill(str(host.port))
+    dialog.get_by_role("button", name="Open").click()
+    tunnels = lab.tpu(name).get_by_role("list", name=f"Tunnels to {name}")
+    expect(tunnels).to_contain_text(f"leads to port {host.port}")
+    OUT.mkdir(exist_ok=True)
+    for theme in ("Light", "Dark"):
+        lab.set_theme(f"JupyterLab {theme}")
+        page.screenshot(path=OUT / f"apps-{theme.lower()}.png")
+    lab.set_theme("JupyterLab Light")
+    tunnels.get_by_role("button", name=re.compile("Close the tunnel")).click()
+    expect(tunnels).to_be_empty()
+
+    # The layout keeps what was shown, and no address.
+    def stored() -> str:
+        return json.dumps(lab.server.request("GET", "lab/api/workspaces/"))
+
+    deadline = time.monotonic() + 60
+    while f'"port": {host.port}' not in stored():
+        assert time.monotonic() < deadline, stored()
+        page.wait_for_timeout(100)
+    assert ".localhost" not in stored()
+    page.goto(f"{lab.server.url}/lab?token={lab.server.token}")
+    expect(frame_of(page).get_by_text("A friendly page")).to_be_visible(timeout=60_000)
+    # Closed in the panel: the tab says so, and opens it again.
+    lab.tpu(name).get_by_role("button", name=name, exact=True).click()
+    lab.tpu(name).get_by_role("button", name=f"Close Port {host.port}").click()
+    closed = page.locator(".jp-tpu-App")
+    expect(closed).to_contain_text(f"Port {host.port} is closed")
+    closed.get_by_role("button", name="Open Again").click()
+    expect(frame_of(page).get_by_text("A friendly page")).to_be_visible(timeout=60_000)
+
+
+def test_a_hostile_page_gets_nothing_of_jupyter(
+    lab: LabPage, tpu: dict[str, Any], host: HostServer
+) -> None:
+    page, server = lab.page, lab.server
+    address = page.url
+    # Somebody is logged in: the browser has Jupyter's cookies, and sends them where it may.
+    names = {cookie["name"] for cookie in page.context.cookies(server.url)}
+    assert "_xsrf" in names
+    assert any(name.startswith("username-") for name in names)
+    place = {"tpu": f"{tpu['zone']}/{tpu['name']}", "port": host.port, "path": "/hostile"}
+    page.evaluate("place => void window.jupyterapp.commands.execute('tpu:show-app', place)", place)
+    expect(frame_of(page).get_by_text("All was tried")).to_be_visible(timeout=120_000)
+    assert page.url == address
+    # The same in a window of its own.
+    with page.context.expect_page() as opened:
+        page.get_by_role("button", name="Open in a window of its own").click()
+    expect(opened.value.get_by_text("All was tried")).to_be_visible(timeout=120_000)
+    framed, own = host.reports
+    for report in (framed, own):
+        assert len(report) > 12
+        assert {name: said for name, said in report.items() if said.startswith("GOT")} == {}
+    assert framed["opener"] == "no: no opener"
+    assert own["opener"] == "no: no opener"
+    assert server.request("GET", "api/terminals") == []
+    assert server.request("GET", "api/kernels") == []
+    assert host.requests
+    for name in names:
+        assert name not in host.cookies()
+    assert "jupyter" not in host.cookies()
+    # That this can fail is seen where the same page is opened at another port of Jupyter's name.
+    tunnel = server.call("POST", f"tpus/{tpu['name']}/tunnels", {"port": host.port})
+    assert isinstance(tunnel, dict)
+    beside = page.context.new_page()
+    beside.goto(f"http://127.0.0.1:{tunnel['local_port']}/")
+    expect(beside.get_by_text("A friendly page")).to_be_visible(timeout=30_000)
+    assert "_xsrf" in host.cookies()
+    server.call("DELETE", f"tpus/{tpu['name']}/tunnels/{tunnel['id']}")

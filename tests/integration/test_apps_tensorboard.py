@@ -1,0 +1,191 @@
+"""TensorBoard with xprof on an emulated host, and the trace of a running kernel in it: all real,
+from the package index over REST and commands to what TensorBoard answers.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+from adoption_server import LIMIT, Client, Server, until
+
+pytestmark = pytest.mark.timeout(600)
+
+NAME = "boards"
+WORK = """
+import time, jax, jax.numpy as jnp
+@jax.jit
+def busy_step(a):
+    return jnp.tanh(a @ a)
+a = jnp.ones((256, 256))
+print("begun", flush=True)
+end = time.time() + 600
+while time.time() < end:
+    a = busy_step(a).block_until_ready()
+"""
+
+
+@pytest.fixture(scope="module")
+def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose user has a connected TPU."""
+    folder = tmp_path_factory.mktemp("boards")
+    server = Server(folder, {"JUPYTER_TPU_EMULATOR": str(emulator.state_file)})
+    server.start()
+    try:
+        server.connect_tpu(NAME)
+        yield server
+    finally:
+        server.finish(server.tpu("DELETE", f"tpus/{NAME}?end_kernels=true"))
+        server.stop()
+
+
+class Browser:
+    """Opens an app once, and keeps what it got for that."""
+
+    def __init__(self, server: Server, app: str) -> None:
+        self.url = server.tpu("POST", f"apps/{app}/visits", {"framed_by": server.url})["url"]
+        parts = urlsplit(self.url)
+        self.place, self.host = f"http://127.0.0.1:{parts.port}", parts.netloc
+        self.cookie = ""
+        answer = self.get(f"{parts.path}?{parts.query}")
+        assert answer.status == 303
+        self.cookie = answer.headers["Set-Cookie"].partition(";")[0]
+
+    def get(self, path: str) -> Any:
+        headers = {"Host": self.host, "Sec-Fetch-Site": "none", "Cookie": self.cookie}
+
+        class Stay(urllib.request.HTTPRedirectHandler):
+            def http_error_303(self, request, answer, *_):  # type: ignore[no-untyped-def]
+                return answer
+
+        opener = urllib.request.build_opener(Stay, urllib.request.ProxyHandler({}))
+        return opener.open(urllib.request.Request(self.place + path, headers=headers), timeout=120)
+
+    def json(self, path: str) -> Any:
+        return json.loads(self.read(path))
+
+    def read(self, path: str) -> bytes:
+        body = self.get(path).read()
+        return gzip.decompress(body) if body.startswith(b"\x1f\x8b") else body
+
+
+def boards() -> list[int]:
+    """The TensorBoards that run on emulated hosts."""
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if "tensorboard.main" in (process.info["cmdline"] or ())
+    ]
+
+
+def problem_of(call: Any, *arguments: Any) -> dict[str, Any]:
+    with pytest.raises(urllib.error.HTTPError) as error:
+        call(*arguments)
+    return json.loads(error.value.read())
+
+
+def test_tensorboard_is_installed_started_opened_and_ended(server: Server) -> None:
+    path = f"tpus/{NAME}/tensorboard"
+    assert problem_of(server.tpu, "POST", path, {"logdir": " "})["reason"] == "INVALID"
+    assert problem_of(server.tpu, "POST", path, {"logdir": "x", "host": 9})["reason"] == "INVALID"
+    # Cancelled in the middle: nothing is open, and the next time goes on from there.
+    operation = server.tpu("POST", path, {"logdir": "runs/a"})
+    server.tpu("DELETE", f"operations/{operation['id']}")
+
+    def state() -> str:
+        return server.tpu("GET", f"operations/{operation['id']}")["state"]
+
+    until(lambda: state() != "running", LIMIT, state)
+    assert state() == "cancelled"
+    assert server.tpu("GET", "apps") == []
+    done = server.finish(server.tpu("POST", path, {"logdir": "runs/a"}))
+    assert [step["state"] for step in done["steps"]][-2:] == ["done", "done"]
+    [app] = server.tpu("GET", "apps")
+    assert (app["id"], app["kind"], app["name"]) == (done["app"], "tensorboard", "TensorBoard")
+    assert app["logdir"].endswith("/runs/a")
+    browser = Browser(server, app["id"])
+    assert b"<title>TensorBoard" in browser.get("/").read()
+    assert "profile" in browser.json("/data/plugins_listing")
+    # The same folder, however it is spelled, is the same TensorBoard; a command finds it, too.
+    again = server.finish(server.tpu("POST", path, {"logdir": "~/runs/../runs/a/"}))
+    assert (again["app"], again["steps"][-2]["state"]) == (app["id"], "skipped")
+    words = ["tensorboard", NAME, "--logdir", "runs/a", "--no-browser", "--json"]
+    said = subprocess.run(
+        [sys.executable, "-m", "jupyter_tpu.cli", *words],
+        env=server._environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LIMIT,
+    )
+    assert json.loads(said.stdout)["id"] == app["id"]
+    assert len(boards()) == 1
+    # It ends with its app.
+    server.tpu("DELETE", f"apps/{app['id']}")
+    assert server.tpu("GET", "apps") == []
+    until(lambda: not boards(), LIMIT)
+    with pytest.raises(urllib.error.HTTPError):
+        browser.get("/")
+
+
+def test_a_running_kernel_is_traced_and_its_trace_shown(server: Server) -> None:
+    [environment] = server.tpu("GET", f"tpus/{NAME}/environments")
+    kernel = server.request("POST", "/api/kernels", {"name": environment["kernelspec"]})["id"]
+    client = Client(server, kernel)
+    client.connect()
+    client.until_done(client.execute("1"), LIMIT)
+    path = f"tpus/{NAME}/kernels/{kernel}/profile"
+    for seconds in (0, -1, 1e6):
+        assert problem_of(server.tpu, "POST", path, {"seconds": seconds})["reason"] == "INVALID"
+    missing = f"tpus/{NAME}/kernels/nothing/profile"
+    assert problem_of(server.tpu, "POST", missing, {})["reason"] == "NOT_FOUND"
+    # Without JAX there is nothing to trace, which is said.
+    operation = server.tpu("POST", path, {"seconds": 1})
+
+    def ended() -> dict[str, Any] | None:
+        now = server.tpu("GET", f"operations/{operation['id']}")
+        return now if now["state"] != "running" else None
+
+    failed = until(ended, LIMIT)
+    assert failed["problem"]["reason"] == "CONFLICT"
+    assert "has not imported JAX" in failed["problem"]["message"]
+
+    work = client.execute(WORK)
+    client.until(lambda message: "begun" in message["content"].get("text", ""), LIMIT)
+    done = server.finish(server.tpu("POST", path, {"seconds": 2}))
+    assert any(".xplane.pb" in line for line in done["log"])
+    # The cell went on meanwhile, and its notebook saw nothing of the tracing.
+    server.request("POST", f"/api/kernels/{kernel}/interrupt")
+    client.until_done(work, LIMIT)
+    assert client.printed(work) == "begun\n"
+    assert [m["content"]["ename"] for m in client.messages if m["msg_type"] == "error"] == [
+        "KeyboardInterrupt"
+    ]
+    [app] = server.tpu("GET", "apps")
+    assert app["id"] == done["app"]
+    browser = Browser(server, app["id"])
+    assert "profile" in browser.json("/data/plugins_listing")
+    [run] = browser.json("/data/plugin/profile/runs")
+    tools = browser.json(f"/data/plugin/profile/run_tools?run={run}")
+    assert any(tool.startswith("overview_page") for tool in tools), tools
+    [host] = [
+        each["hostname"] for each in
+        browser.json(f"/data/plugin/profile/hosts?run={run}&tag=trace_viewer%40")
+    ][:1]  # fmt: skip
+    trace = browser.read(f"/data/plugin/profile/data?run={run}&tag=trace_viewer%40&host={host}")
+    assert b"busy_step" in trace
+    # Disconnecting ends TensorBoard, and what is open of it.
+    server.request("DELETE", f"/api/kernels/{kernel}")
+    client.close()
+    server.finish(server.tpu("POST", f"tpus/{NAME}/disconnect", {"end_kernels": True}))
+    until(lambda: server.tpu("GET", "apps") == [], LIMIT)
+    until(lambda: not boards(), LIMIT)
