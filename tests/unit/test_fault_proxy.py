@@ -97,7 +97,7 @@ def test_a_cut_resets_flows_and_refuses_new_ones_until_it_is_mended(proxy):
         proxy.cut()
         with pytest.raises(ConnectionResetError):
             side.recv(1)
-    with connect(proxy) as side, pytest.raises(ConnectionResetError):
+    with pytest.raises(ConnectionResetError), connect(proxy) as side:  # as early as that
         side.recv(1)
     proxy.mend()
     with connect(proxy) as side:
