@@ -30,7 +30,7 @@ LINGER = 30.0  # seconds
 WAIT = 60.0  # seconds
 
 #: How long a host may take to answer after this machine slept.
-_PROBE_LIMIT = 3.0  # seconds
+_PROBE_LIMIT = 1.5  # seconds; a wrong guess costs a reconnect, which is little
 
 #: How long taking leave of the agent may take; its stream is probably gone already.
 _CLOSE_LIMIT = 5.0  # seconds
@@ -399,6 +399,10 @@ class Link:
         compressed, self._compressed = self._compressed, None
         if watch is not None and watch is not asyncio.current_task():
             watch.cancel()
+        if connection is not None and self.state is not LinkState.DOWN:
+            # It is of no use any more, and nobody may be there to take leave of: what runs over
+            # it is to know at once, and to go on over the next one.
+            connection.abort()
         self._own(_part(agent, connection))
         if compressed is not None:
             self._own(compressed.close())

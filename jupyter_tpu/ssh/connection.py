@@ -105,6 +105,10 @@ class Connection:
         writer.close()
         return True
 
+    def abort(self) -> None:
+        """Drops the connection without a word to the host; what runs over it fails now."""
+        self._ssh.abort()
+
     async def close(self) -> None:
         """Closes the connection and the ways to it; commands that run over it fail."""
         self._ssh.close()

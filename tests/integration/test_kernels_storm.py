@@ -7,6 +7,10 @@ Over real SSH, through a proxy that cuts, stalls and slows the line (`fault_prox
 from __future__ import annotations
 
 import asyncio
+import os
+import random
+import shutil
+import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,7 +22,7 @@ from local_kernels import Notebook, printed
 from stormy_host import Storm, storm
 
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.links import LinkState, core_thread
+from jupyter_tpu.links import LinkState, core_thread, registry
 from jupyter_tpu.ssh import Keepalive
 
 #: A far region: 250 ms, 2 Mbit/s, 1 % loss.
@@ -178,3 +182,93 @@ def test_no_line_is_lost_for_real(emulator, kernels_tpu, fault, line):
         silent = all_lines_come(notebook, lambda: fault(patient, seconds), 0.1)
         print(f"{fault.__name__}, {line.__name__}: 300 of 300 lines, silent for {silent:.1f} s")
         notebook.close()
+
+
+def test_no_line_is_lost_when_processes_that_carry_it_are_killed(stormy, notebook):
+    """sshd's processes for the connection, and the daemon that started the keeper."""
+    chance = random.Random(7)
+
+    def session(process: dict[str, Any]) -> bool:
+        line = " ".join(process["cmdline"])
+        return line.startswith("sshd: ") and "listener" not in line
+
+    def daemon(process: dict[str, Any]) -> bool:
+        return process["cmdline"][-1:] == ["daemon"]
+
+    request = notebook.client.execute(
+        "import time\nfor i in range(300):\n    print(i, flush=True)\n    time.sleep(0.03)"
+    )
+    seen = notebook.until_output(request, "\n10\n")
+    killed = 0
+    for what in (session, daemon, session):
+        for pid in stormy.processes(what):
+            os.kill(pid, signal.SIGKILL)
+            killed += 1
+        core_thread().wait(stormy.link.up())
+        time.sleep(chance.random())
+    seen += notebook.until_idle(request)
+    assert killed >= 3
+    assert printed(seen).split() == [str(number) for number in range(300)]
+    assert notebook.text("print('fine')") == "fine\n"
+
+
+def test_a_machine_that_wakes_up_reconnects_at_once(emulator, kernels_tpu, monkeypatch):
+    """The connections that it had are dead, and a keepalive would notice that only later."""
+    ahead = 0.0
+    monkeypatch.setattr(registry, "_clock", lambda: time.time() + ahead)
+    monkeypatch.setattr(registry, "_LOOK", 0.1)
+    seen: list[tuple[LinkState, str]] = []
+
+    async def subscribe() -> None:
+        asleep.link.subscribe(lambda link: seen.append((link.state, str(link.problem))))
+
+    with storm(emulator, kernels_tpu, Keepalive(600.0, 2)) as asleep:
+        notebook = Notebook(asleep.kernel())
+        core_thread().wait(subscribe())
+        asleep.proxy.dead()
+        ahead = 3600.0
+        assert notebook.text("print('back')") == "back\n"
+        notebook.close()
+        states = [state for state, _ in seen]
+    assert states[0] is LinkState.SILENT, "it was asked for an answer"
+    assert LinkState.UP in states
+    problems = [why for state, why in seen if state in (LinkState.CONNECTING, LinkState.WAITING)]
+    assert problems[0].startswith("The connection to kernels-tpu was lost.")
+
+
+@pytest.mark.long
+def test_silence_over_some_keepalive_bounds_changes_nothing(emulator, kernels_tpu):
+    with storm(emulator, kernels_tpu) as quiet:
+        notebook = Notebook(quiet.kernel())
+        seen: list[LinkState] = []
+
+        async def subscribe() -> None:
+            quiet.link.subscribe(lambda link: seen.append(link.state))
+
+        core_thread().wait(subscribe())
+        notebook.text("n = 1")
+        quiet.proxy.count()
+        time.sleep(3 * Keepalive().bound)
+        up, down = quiet.proxy.count()
+        print(f"{3 * Keepalive().bound:.0f} s of silence: {up} bytes up, {down} down")
+        assert seen == []
+        assert up < 20_000
+        assert down < 20_000
+        assert notebook.text("print(n)") == "1\n"
+        notebook.close()
+
+
+def test_a_first_connection_with_agent_and_kernel_costs_little(emulator, kernels_tpu, stormy):
+    """The goal is 5 MB from the laptop; making an environment is not in it here."""
+    for installed in (stormy.home / ".jupyter-tpu" / "agent").iterdir():
+        shutil.rmtree(installed)
+    for pid in stormy.processes(lambda process: process["cmdline"][-1:] == ["daemon"]):
+        os.kill(pid, signal.SIGKILL)
+    with storm(emulator, kernels_tpu, QUICK) as first:
+        notebook = Notebook(first.kernel())
+        assert notebook.text("print('here')") == "here\n"
+        up, down = first.proxy.count()
+        notebook.close()
+    print(f"first connection: {up} bytes up, {down} down")
+    assert up < 100_000
+    assert down < 100_000

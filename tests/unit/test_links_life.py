@@ -202,3 +202,27 @@ def test_a_moved_host_is_connected_to_anew_from_every_wanted_state():
         life = life_that(*events)
         assert Do.CONNECT in doing(life.on(Event.MOVED)), events
         assert life.state is LinkState.CONNECTING
+
+
+def test_after_a_day_without_the_host_few_attempts_were_made_and_waking_up_makes_one_at_once():
+    """On the virtual clock: the machine has none of its own."""
+    life, now, attempts = life_that(Event.WANTED, Event.CONNECTED, Event.TIMER), 0.0, 0
+    actions = life.on(Event.LOST)
+    while now < 86_400:
+        for action in actions:
+            attempts += action.do is Do.CONNECT
+            now += action.delay if action.do is Do.SCHEDULE else 0.0
+        actions = life.on(Event.FAILED if life.state is LinkState.CONNECTING else Event.TIMER)
+    assert attempts < 86_400 / (LONGEST_DELAY / 2) + 20
+    while life.state is not LinkState.WAITING:
+        life.on(Event.FAILED)
+    assert Action(Do.CONNECT) in life.on(Event.WOKE)
+    assert life.failures == 0, "what happened before the sleep does not count"
+
+
+def test_a_day_of_silences_that_are_answered_leaves_a_link_as_it_was():
+    life = life_that(Event.WANTED, Event.CONNECTED, Event.TIMER)
+    for _ in range(86_400 // 15):
+        for event in (Event.SILENCE, Event.HEARD, Event.TIMER):
+            assert all(action.do is not Do.CONNECT for action in life.on(event))
+    assert (life.state, life.failures) == (LinkState.UP, 0)
