@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import signal
 import threading
 import time
@@ -345,3 +346,52 @@ def test_what_is_kept_is_private(server: Server, session: dict[str, Any]) -> Non
     files = list(folder.iterdir())
     assert {"record.json", "lock"} <= {file.name for file in files}
     assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ("for i in range(20_000): display({'text/plain': f'{i:2000}'}, raw=True)", 20_000),
+        ("for i in range(1_000_000): print(i)", 1_000_000),
+        ("display({'text/plain': 'x' * 50_000_000}, raw=True)", 1),
+    ],
+    ids=["displays", "lines", "50 MB"],
+)
+def test_a_server_stays_small_while_a_page_that_was_away_gets_much(
+    server: Server, session: dict[str, Any], code: str, count: int
+) -> None:
+    client = CountingClient(server, session["kernel"]["id"])
+    client.connect()
+    assert server.process is not None
+    pid = server.process.pid
+    before = peak = resident(pid)
+    request = client.execute(
+        f"from IPython.display import display\nprint('begun', flush=True)\n"
+        f"import time; time.sleep(1)\n{code}"
+    )
+    client.until(lambda message: "begun\n" in message["content"].get("text", ""))
+    client.close()
+    end = time.monotonic() + 20  # more than some is left with the host until somebody reads
+    while server.kernel(client.kernel_id)["execution_state"] != "idle" and time.monotonic() < end:
+        peak = max(peak, resident(pid))
+        time.sleep(0.1)
+    client.connect()
+    found, is_idle = 0, False
+    while not is_idle:
+        message = client.read(60)
+        assert message is not None
+        peak = max(peak, resident(pid))
+        kind, content = message["msg_type"], message["content"]
+        if message["parent_header"].get("msg_id") == request:
+            found += content["text"].count("\n") if kind == "stream" else kind == "display_data"
+            is_idle = content.get("execution_state") == "idle"
+    print(f"{count}: server +{(peak - before) >> 20} MB")
+    assert found == count
+    assert peak - before < 300 << 20
+    client.close()
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that a process has."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
