@@ -59,6 +59,11 @@ class Kept(Protocol):
     def reported(self, status: Mapping[str, Any]) -> None:
         """The link to the kernel is there, and this is what its keeper says about it."""
 
+    def unheard(self) -> list[list[bytes]]:
+        """Requests on the shell channel of which it is not known that the kernel has them, to be
+        sent again: it runs each once.
+        """
+
     def lost(self, problem: TPUError) -> None:
         """The kernel is no more, and nobody here wished it; what is kept is discarded soon."""
 

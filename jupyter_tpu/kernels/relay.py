@@ -135,6 +135,8 @@ class Relay:
             self._gone,
             boot=self._kept.boot,
         )
+        for request in self._kept.unheard():
+            self._attachment.send(SHELL, request)
 
     async def _start(self, order: dict[str, Any]) -> dict[str, Any]:
         """Asks until there is an answer: repeated requests of one launch start one kernel."""

@@ -99,9 +99,8 @@ def test_a_shutdown_leaves_the_host_as_it_was(name, processes):
     assert "sleep 600" not in processes()
     notebook.close()
     manager.shutdown_kernel()
-    # The link was this kernel's alone: with it goes the agent. A link that somebody borrowed in
-    # the last moment stays for half a minute.
-    until(lambda: processes() == before, 45)
+    # The link was this kernel's alone: with it goes the agent.
+    until(lambda: processes() == before, 20)
 
 
 #: What libtpu does with the first chip of a host and with its lock.

@@ -26,6 +26,8 @@ OnLost = Callable[[str, dict[str, str], str, TPUError], None]
 
 #: Seconds for the kernels' links to be closed when the server stops.
 LEAVING = 5.0
+#: Seconds after which a kernel without a kernelspec is not looked for any more: its TPU is gone.
+FORGET = 14 * 24 * 3600.0
 #: Seconds between looks at a kernel that was taken up and whose state is not known.
 LOOK = 0.5
 UNSURE = "unknown", "starting"
@@ -105,6 +107,8 @@ class Adoption:
         self._found[record.id] = place, record
         sessions = record.sessions
         try:
+            # First, since a start that fails for it is a traceback in the log.
+            self._app.kernel_spec_manager.get_kernel_spec(record.kernel_name)
             await self._kernels.start_kernel(
                 kernel_id=record.id,
                 kernel_name=record.kernel_name,
@@ -113,9 +117,13 @@ class Adoption:
             )
         except NoSuchKernel:
             self._log.warning(
-                "Kernel %s is not taken up: its TPU is no longer connected", record.id
+                "Kernel %s (%s) is not taken up: there is no kernelspec %s. Connect its TPU again "
+                "and restart the server.",
+                record.id,
+                self._notebook(record) or "no document",
+                record.kernel_name,
             )
-            place.remove()
+            place.release(forget_after=FORGET)
             return
         except (TPUError, OSError) as error:
             self._log.warning("Kernel %s is not taken up: %s", record.id, error)
