@@ -293,12 +293,19 @@ class Keeper:
     async def _answer(
         self, asked: Dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """A question of the daemon's: the kernel's status, or that it be ended or signalled."""
-        if asked["ask"] == "end":
+        """A question of the daemon's: the kernel's status, or that it be ended or signalled.
+
+        An end may come with the secret of who wants it: who is no longer the master ends nothing.
+        """
+        fenced = "secret" in asked and not self._lease.is_of(str(asked["secret"]))
+        if fenced:
+            asked = {"ask": "status"}
+        elif asked["ask"] == "end":
             self._begin_ending(now=bool(asked.get("now")))
         elif asked["ask"] == "signal":
             self.process.signal(int(asked["signal"]))
-        writer.write(frames.encode(frames.Word({"answer": self.status()})))
+        answer = {**self.status(), "fenced": fenced}
+        writer.write(frames.encode(frames.Word({"answer": answer})))
         await writer.drain()
         if asked["ask"] == "end":
             await self._gone.wait()

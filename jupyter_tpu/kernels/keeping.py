@@ -30,6 +30,10 @@ class Kept(Protocol):
         """Of the lease."""
 
     @property
+    def steal(self) -> bool:
+        """The lease is taken from whoever has it: somebody wished that on purpose."""
+
+    @property
     def boot(self) -> str:
         """Which boot of its host the kernel runs in; "" if that is not known."""
 

@@ -15,11 +15,17 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """target: says (on the core thread) which cloud; changed: told of changes, over there too."""
+    """target: says (on the core thread) which cloud; changed: told of changes, over there too;
+    take_kernel: see `Fleet.take_kernel`.
+    """
 
     def __init__(
-        self, target: Callable[[], Awaitable[Target]], changed: Callable[[Change], None]
+        self,
+        target: Callable[[], Awaitable[Target]],
+        changed: Callable[[Change], None],
+        take_kernel: Callable[[str, str, str, str], Awaitable[None]] | None = None,
     ) -> None:
+        self._take_kernel = take_kernel
         self._target = target
         self._changed = changed
         self._fleet: Fleet | None = None
@@ -68,6 +74,7 @@ class Gate:
         links = default_links(await self._target())
         fleet = await Fleet.open(links, KernelSpecs())
         fleet.subscribe(self._changed)
+        fleet.taker = self._take_kernel
         return fleet
 
     async def _close(self) -> None:

@@ -115,6 +115,10 @@ class KeptKernel:
         return self.record.secret
 
     @property
+    def steal(self) -> bool:
+        return self.record.steal
+
+    @property
     def boot(self) -> str:
         return self.record.boot
 
@@ -169,11 +173,12 @@ class KeptKernel:
     def reported(self, status: Mapping[str, Any]) -> None:
         state, activity = str(status.get("state", "")), str(status.get("last_activity", ""))
         self.state = state
-        told = str(status.get("boot") or ""), bool(status.get("once"))
+        told = str(status.get("boot") or ""), bool(status.get("once")), False
         with self._lock:
-            if told != (self.record.boot, self.record.once) and not self._gone:
-                self.record.boot, self.record.once = told
-                self._place.write(self.record)
+            record = self.record
+            if told != (record.boot, record.once, record.steal) and not self._gone:
+                record.boot, record.once, record.steal = told
+                self._place.write(record)
         self._on_state(state, activity)
 
     def unheard(self) -> list[list[bytes]]:

@@ -39,6 +39,7 @@ class Record(Struct):
     secret: str  # of its lease
     cwd: str | None = None
     boot: str = ""  # which boot of its host it runs in
+    steal: bool = False  # its lease is taken from whoever has it, once
     once: bool = False  # its keeper runs a request that comes twice once
     last_activity: str = ""  # RFC 3339
     info: str | None = None  # the content of its kernel_info_reply
