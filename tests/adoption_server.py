@@ -68,10 +68,10 @@ class Server:
         self.token = secrets.token_hex(16)
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
-        self._environment = {**os.environ, **environment}
+        self.environment = {**os.environ, **environment}
         for variable, name in FOLDERS.items():
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._environment[variable] = str(folder / name)
+            self.environment[variable] = str(folder / name)
         self.root.mkdir(exist_ok=True)
 
     @property
@@ -92,7 +92,7 @@ class Server:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, *self.options],
-                env={**self._environment, "JUPYTER_TOKEN": self.token},
+                env={**self.environment, "JUPYTER_TOKEN": self.token},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -72,6 +72,7 @@ class Daemon:
             "kernels": self._kernels,
             "chips": self._chips,
             "end_kernel": self._end_kernel,
+            "kernel_key": self._kernel_key,
             "signal_kernel": self._signal_kernel,
             "keep_warm": self._keep_warm,
             "prepare_delete": self._prepare_delete,
@@ -232,8 +233,19 @@ class Daemon:
         return {"kernels": [{**each, "chips": each["id"] in holding} for each in statuses]}
 
     async def _end_kernel(self, asked: Dict[str, Any]) -> Dict[str, Any]:
-        """Ends the kernel ``id`` and all it started; ``now``: without asking it first."""
-        return {"ended": await self._keepers.end(str(asked["id"]), bool(asked.get("now")))}
+        """Ends the kernel ``id`` and all it started; ``now``: without asking it first; ``secret``:
+        only if it is the master's.
+        """
+        secret = asked.get("secret")
+        secret = None if secret is None else str(secret)
+        return {"ended": await self._keepers.end(str(asked["id"]), bool(asked.get("now")), secret)}
+
+    async def _kernel_key(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+        """The ``key`` of the kernel ``id``, for who is about to steal its lease."""
+        key = self._keepers.key(str(asked["id"]))
+        if key is None:
+            raise Refused("NOT_FOUND", "There is no kernel with the id %s." % asked["id"])
+        return {"key": key}
 
     async def _signal_kernel(self, asked: Dict[str, Any]) -> Dict[str, Any]:
         status = await self._keepers.signal(str(asked["id"]), int(asked["signal"]))

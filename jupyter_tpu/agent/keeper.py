@@ -51,6 +51,8 @@ LINGER = 12 * 3600.0
 ASKED_LINGER = 10.0
 #: Bytes of unread output after which the kernel is paused.
 JOURNAL_LIMIT = 2 << 30
+#: Execute requests of which it is remembered that they came.
+REMEMBERED = 4096
 #: Seconds between the requests that find out when a new kernel answers.
 KNOCK = 0.1
 
@@ -84,6 +86,7 @@ class Keeper:
         self._knocked: Dict[str, bool] = {"reply": False, "idle": False}
         self._ready = False  # it has answered
         self._early: List[Tuple[int, List[bytes]]] = []  # for a kernel that does not answer yet
+        self._requests: Dict[str, None] = {}  # ids of execute requests that came, the latest
         self._final = 0  # the number of the last message there will ever be
         self._ending = False  # somebody asked for its end
         self._shut_down = False  # its client did
@@ -258,6 +261,7 @@ class Keeper:
             "paused": self.process.paused,
             "code": self.process.code,
             "boot": self._boot,
+            "once": True,  # a request that comes twice is run once
         }
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -295,12 +299,19 @@ class Keeper:
     async def _answer(
         self, asked: Dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """A question of the daemon's: the kernel's status, or that it be ended or signalled."""
-        if asked["ask"] == "end":
+        """A question of the daemon's: the kernel's status, or that it be ended or signalled.
+
+        An end may come with the secret of who wants it: who is no longer the master ends nothing.
+        """
+        fenced = "secret" in asked and not self._lease.is_of(str(asked["secret"]))
+        if fenced:
+            asked = {"ask": "status"}
+        elif asked["ask"] == "end":
             self._begin_ending(now=bool(asked.get("now")))
         elif asked["ask"] == "signal":
             self.process.signal(int(asked["signal"]))
-        writer.write(frames.encode(frames.Word({"answer": self.status()})))
+        answer = {**self.status(), "fenced": fenced}
+        writer.write(frames.encode(frames.Word({"answer": answer})))
         await writer.drain()
         if asked["ask"] == "end":
             await self._gone.wait()
@@ -357,7 +368,7 @@ class Keeper:
         if isinstance(event, Message):
             if event.channel == KEEPER:
                 self._request(event.parts)
-            elif event.channel in (SHELL, CONTROL, STDIN):
+            elif event.channel in (SHELL, CONTROL, STDIN) and self._is_new(event.parts):
                 self._from_client(event.channel, event.parts)
             self._journal.consumed(event)
         elif isinstance(event, Gap):
@@ -375,6 +386,26 @@ class Keeper:
             header = parts[messages.delimiter_of(parts) + messages.HEADER]
             self._shut_down |= channel == CONTROL and b'"shutdown_request"' in header
         self._to_kernel(channel, parts)
+
+    def _is_new(self, parts: List[bytes]) -> bool:
+        """False for an execute request that came already.
+
+        A client that was killed does not know what of its requests had come; the next process in
+        its place sends all of them again of which it has not heard.
+        """
+        try:
+            header = parts[messages.delimiter_of(parts) + messages.HEADER]
+            if b'"execute_request"' not in header:
+                return True
+            request = str(json.loads(header)["msg_id"])
+        except (ValueError, KeyError, TypeError):
+            return True  # not for us to judge
+        if request in self._requests:
+            return False
+        self._requests[request] = None
+        if len(self._requests) > REMEMBERED:
+            del self._requests[next(iter(self._requests))]
+        return True
 
     def _request(self, parts: List[bytes]) -> None:
         """What a client asks of the keeper itself, in the urgent lane."""

@@ -140,13 +140,29 @@ class Keepers:
         if self._children.get(folder) is keeper:
             del self._children[folder]
 
-    async def end(self, kernel_id: str, now: bool) -> bool:
-        """Ends a kernel and waits until nothing of it is left; False: there was none."""
+    def key(self, kernel_id: str) -> Optional[str]:
+        """What signs the messages of a kernel; None if there is none."""
+        path = os.path.join(kernel_folder(self.run, kernel_id), "connection.json")
+        try:
+            with open(path) as file:
+                return str(json.load(file)["key"])
+        except (OSError, ValueError, KeyError):
+            return None
+
+    async def end(self, kernel_id: str, now: bool, secret: Optional[str] = None) -> bool:
+        """Ends a kernel and waits until nothing of it is left; False: there was none.
+
+        With a *secret*, only the kernel's master ends it: False, too, for anyone else.
+        """
         folder = kernel_folder(self.run, kernel_id)
+        question: Dict[str, Any]
         before = await self.status(kernel_id) if devices() else None
         mine = set(descendants(before["keeper"])) if before is not None else set()
-        status = await self._ask(folder, {"ask": "end", "now": now}, until_end=True)
-        if status is None:
+        question = {"ask": "end", "now": now}
+        if secret is not None:
+            question["secret"] = secret
+        status = await self._ask(folder, question, until_end=True)
+        if status is None or status.get("fenced"):
             return False
         deadline = time.monotonic() + ANSWER
         while _is_alive(status["keeper"]):

@@ -47,13 +47,16 @@ class Lease:
     ) -> Union[Granted, Denied]:
         """A client asks for it."""
         digest = self._digest(secret)
-        same = hmac.compare_digest(digest, self._secret)
-        if not same and not steal and now < self._expires:
+        if not self.is_of(secret) and not steal and now < self._expires:
             return Denied(self.holder, self._expires - now)
         self._secret, self.holder = digest, holder
         self.fence += 1
         self._expires = now + self.ttl
         return Granted(self.fence, self.ttl)
+
+    def is_of(self, secret: str) -> bool:
+        """Whether it was last granted to the client that has *secret*, or is kept for it."""
+        return hmac.compare_digest(self._digest(secret), self._secret)
 
     def renew(self, fence: int, now: float) -> bool:
         """The holder of *fence* is alive; False: it was fenced off."""

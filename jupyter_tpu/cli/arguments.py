@@ -141,7 +141,7 @@ def parser() -> argparse.ArgumentParser:
     _waits(disconnect)
 
     kernel = command("kernel", "", "the kernels of TPUs in Jupyter's kernel pickers")
-    kinds = kernel.add_subparsers(metavar="list|end|add|remove|warm", required=True)
+    kinds = kernel.add_subparsers(metavar="list|end|take|add|remove|warm", required=True)
     listing = command(
         "list",
         "kernels:list_",
@@ -151,15 +151,14 @@ def parser() -> argparse.ArgumentParser:
     )
     listing.add_argument("name", nargs="?", metavar="NAME", help="the TPU")
     _json(listing)
-    end = command(
-        "end",
-        "kernels:end",
-        "end a kernel that runs on a TPU, whoever has it",
-        "jupyter tpu kernel end my-tpu 1b671a64",
-        kinds,
-    )
-    _name(end)
-    end.add_argument("kernel", metavar="KERNEL", help="its id, or how that begins")
+    for name, about in (
+        ("end", "end a kernel that runs on a TPU, whoever has it"),
+        ("take", "have your running Jupyter server take such a kernel over, with its notebook"),
+    ):
+        example = f"jupyter tpu kernel {name} my-tpu 1b671a64"
+        one = command(name, f"kernels:{name}", about, example, kinds)
+        _name(one)
+        one.add_argument("kernel", metavar="KERNEL", help="its id, or how that begins")
     for name, about in (
         ("add", "add the kernel of an environment that is on the TPU"),
         ("remove", "remove a kernel; its environment stays on the TPU"),

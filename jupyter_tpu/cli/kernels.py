@@ -86,6 +86,16 @@ def end(chosen: argparse.Namespace) -> None:
     print(f"The kernel {kernel.id}{named} has ended.")
 
 
+def take(chosen: argparse.Namespace) -> None:
+    """Has the running Jupyter server take a kernel over, whoever has it."""
+    with open_session() as session:
+        kernels = session.call(session.fleet.kernels(chosen.name))
+        kernel = _one_of(kernels, chosen.kernel, chosen.name)
+        session.call(session.fleet.take_kernel(chosen.name, kernel.id))
+    named = f" of {kernel.notebook}" if kernel.notebook else ""
+    print(f"Your Jupyter server has the kernel {kernel.id}{named} now.")
+
+
 def _one_of(kernels: Sequence[Kernel], id: str, tpu: str) -> Kernel:
     """The kernel whose id is, or begins with, *id*; raises NOT_FOUND, or CONFLICT for several."""
     found = [kernel for kernel in kernels if kernel.id == id]

@@ -87,6 +87,12 @@ class FleetAPI(Protocol):
     async def end_kernel(self, ref: str, id: str) -> None:
         """Ends one kernel, its journal too."""
 
+    async def take_kernel(self, ref: str, id: str) -> None:
+        """Makes the Jupyter server the master of a kernel, whoever has it now: that client is told.
+
+        CONFLICT where there is no server, EXISTS where this server has it.
+        """
+
     async def tunnels(self, ref: str) -> list[Tunnel]:
         """The tunnels to a TPU, the oldest first, with what goes through them."""
 

@@ -145,6 +145,9 @@ class FleetClient:
     async def end_kernel(self, ref: str, id: str) -> None:
         await self._call("DELETE", _tpu(ref, f"kernels/{_part(id)}"))
 
+    async def take_kernel(self, ref: str, id: str) -> None:
+        await self._call("POST", _tpu(ref, f"kernels/{_part(id)}/take"))
+
     async def tunnels(self, ref: str) -> list[Tunnel]:
         return await self._ask(list[Tunnel], "GET", _tpu(ref, "tunnels"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -73,6 +73,8 @@ class Fleet:
         self._boards = Boards(state)
         self._act = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        #: Makes this process the master of a kernel: its id, kernelspec, key and notebook.
+        self.taker: Callable[[str, str, str, str], Awaitable[None]] | None = None
 
     @classmethod
     async def open(
@@ -231,6 +233,28 @@ class Fleet:
             raise TPUError(f"There is no kernel {id!r} on {name.node}.", Reason.NOT_FOUND)
         await self._state.kernels.end(name, id)
         await self._state.kernels.ask(name)
+
+    async def take_kernel(self, ref: str, id: str) -> None:
+        name = await self._find(ref)
+        if self.taker is None:
+            raise TPUError(
+                "There is no Jupyter server here that could take a kernel.",
+                Reason.CONFLICT,
+                "Start one, and try again.",
+            )
+        found = {kernel.id: kernel for kernel in await self.kernels(ref)}.get(id)
+        if found is None or found.state == "dead":
+            raise TPUError(f"There is no kernel {id!r} on {name.node}.", Reason.NOT_FOUND)
+        record = self._state.environments[name].get(found.environment)
+        if record is None or not record.environment.kernelspec:
+            raise TPUError(
+                f"The kernel's environment {found.environment} is not connected here.",
+                Reason.CONFLICT,
+                f"Connect it first: `jupyter tpu connect {name.node} --env {found.environment}`.",
+            )
+        key = await self._state.kernels.key(name, id)
+        await self.taker(id, record.environment.kernelspec, key, found.notebook)
+        self._state.kernels.poke()
 
     async def tunnels(self, ref: str) -> list[Tunnel]:
         name = await self._find(ref)

@@ -117,6 +117,10 @@ class KernelWatch:
         answer = await self._request(name, "chips", ANSWER)
         return [msgspec.convert(told, ChipHolder) for told in answer["holders"]]
 
+    async def key(self, name: NodeName, id: str) -> str:
+        """What signs a kernel's messages; raises NOT_FOUND, and as :meth:`ask`."""
+        return (await self._request(name, "kernel_key", ANSWER, id=id))["key"]
+
     async def end(self, name: NodeName, id: str, patience: float = ANSWER) -> None:
         await self._request(name, "end_kernel", patience, id=id)
 

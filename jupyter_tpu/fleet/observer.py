@@ -58,6 +58,7 @@ class Observer:
         self._asked = float("-inf")
         self._looked_at = float("-inf")
         self._changed_at = float("-inf")
+        self._missed_at = float("-inf")  # when something was last asked for that was not seen
         self._looking = False
 
     def complete(self, zone: str) -> bool:
@@ -74,14 +75,29 @@ class Observer:
         self._changed_at = self._time()
         self._wake.set()
 
-    async def recent(self) -> None:
+    async def recent(self) -> bool:
         """Returns when there is a look not much older than the slow interval; never fails.
 
-        What went wrong is in ``problem``. Waits for as long as one call to Google may take.
+        What went wrong is in ``problem``. Waits for as long as one call to Google may take. Returns
+        whether it did: then the look began after the question.
         """
         self._asked = self._time()
-        if self._time() - self._looked_at > SLOW + 5:
-            await self.look_again()
+        if self._time() - self._looked_at <= SLOW + 5:
+            return False
+        await self.look_again()
+        return True
+
+    async def look_for_missing(self) -> None:
+        """A TPU is asked for that was not seen: waits for a look that begins after the question.
+
+        Such looks are QUICK apart, whoever asks in the meantime waits for the next: to ask for
+        what is not there, again and again, costs Google no more than a TPU that changes does.
+        """
+        pause = self._missed_at + QUICK - self._time()
+        if pause > 0:
+            await asyncio.sleep(pause)
+        self._missed_at = self._time()
+        await self.look_again()
 
     async def current(self) -> None:
         """Like `recent`, with a look at most FRESH old if that can be had at once.

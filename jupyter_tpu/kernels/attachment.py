@@ -43,6 +43,17 @@ class Host(Protocol):
     async def agent(self) -> Any: ...
 
 
+class Taken(TPUError):
+    """Another client is the kernel's master now; the kernel goes on there."""
+
+    def __init__(self, holder: str) -> None:
+        super().__init__(
+            f"The kernel was taken over by {holder}.",
+            Reason.CONFLICT,
+            "It goes on there; `jupyter tpu kernel take` brings it back.",
+        )
+
+
 class Attachment:
     """Holds the lease of one kernel and carries its journal; lives on the core loop.
 
@@ -52,9 +63,10 @@ class Attachment:
     kernel_id: which kernel.
     secret: of its lease; the same again after a reconnect or a restart of this process.
     on_event: called with each message, and with ``Opened`` when the keeper greets.
-    on_gone: called once, when the host says that there is no such kernel any more, or when there
-        is no such host any more.
+    on_gone: called once, when the host says that there is no such kernel any more, when there is
+        no such host any more, or with `Taken`.
     boot: which boot of its host the kernel runs in, if an earlier process knew it.
+    steal: takes the lease from whoever has it, once: from who steals it back it is not stolen.
     """
 
     def __init__(
@@ -66,6 +78,7 @@ class Attachment:
         on_gone: Callable[[TPUError], None],
         *,
         boot: str = "",
+        steal: bool = False,
     ) -> None:
         self.kernel_id = kernel_id
         self.problem: TPUError | None = None  # why it is not attached just now
@@ -76,6 +89,7 @@ class Attachment:
         self._on_event = on_event
         self._on_gone = on_gone
         self._boot = boot
+        self._steal = steal
         self._journal = Journal()
         self._pump: Pump | None = None
         self._failures = 0
@@ -139,6 +153,9 @@ class Attachment:
                 if self.final:
                     return
                 self.problem = self.problem or _lost(str(broken))
+            except Taken as taken:
+                self._on_gone(taken)
+                return
             except TPUError as error:
                 if await self._is_gone(error):
                     return
@@ -158,7 +175,8 @@ class Attachment:
         """One connection, from finding the agent to the stream's end."""
         agent = await self._host.agent()
         reader, writer = await agent.open_keeper(self.kernel_id)
-        self._journal.connect({"lease": {"secret": self._secret, "holder": _holder()}})
+        lease = {"secret": self._secret, "holder": _holder(), "steal": self._steal}
+        self._journal.connect({"lease": lease})
         self._pump = Pump(self._journal, reader, writer, self._event)
         try:
             await self._pump.run()
@@ -184,14 +202,12 @@ class Attachment:
                 "Go on with it from that version, or restart the kernel.",
             )
         elif isinstance(event, Refused):
-            # Another client holds the lease. It may let go of it, so this is tried again.
-            raise TPUError(
-                str(event.words.get("message") or "The kernel is in use by another client."),
-                Reason.CONFLICT,
-                "Shut it down there, or wait until that client is gone.",
-            )
+            if event.words.get("reason") == Reason.CONFLICT.value:
+                raise Taken(str(event.words.get("holder") or "another client"))
+            said = str(event.words.get("message") or "The connection to the kernel was refused.")
+            raise TPUError(said, Reason.INTERNAL, "Restart the kernel.")
         elif isinstance(event, Opened):
-            self.problem, self._pause = None, RETRY[0]
+            self.problem, self._pause, self._steal = None, RETRY[0], False
             self._boot = str((event.words.get("status") or {}).get("boot") or self._boot)
             self.attached.set()
             self._on_event(event)

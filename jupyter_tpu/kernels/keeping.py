@@ -30,6 +30,10 @@ class Kept(Protocol):
         """Of the lease."""
 
     @property
+    def steal(self) -> bool:
+        """The lease is taken from whoever has it: somebody wished that on purpose."""
+
+    @property
     def boot(self) -> str:
         """Which boot of its host the kernel runs in; "" if that is not known."""
 
@@ -58,6 +62,11 @@ class Kept(Protocol):
 
     def reported(self, status: Mapping[str, Any]) -> None:
         """The link to the kernel is there, and this is what its keeper says about it."""
+
+    def unheard(self) -> list[list[bytes]]:
+        """Requests on the shell channel of which it is not known that the kernel has them, to be
+        sent again: it runs each once.
+        """
 
     def lost(self, problem: TPUError) -> None:
         """The kernel is no more, and nobody here wished it; what is kept is discarded soon."""

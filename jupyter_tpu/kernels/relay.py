@@ -29,7 +29,7 @@ from ..agent.journal import (
 )
 from ..errors import Reason, TPUError
 from ..links import HostGone, core_thread
-from .attachment import Attachment, Host
+from .attachment import Attachment, Host, Taken
 from .keeping import Kept
 from .ports import Ports, endpoints
 
@@ -134,7 +134,10 @@ class Relay:
             self._event,
             self._gone,
             boot=self._kept.boot,
+            steal=self._kept.steal,
         )
+        for request in self._kept.unheard():
+            self._attachment.send(SHELL, request)
 
     async def _start(self, order: dict[str, Any]) -> dict[str, Any]:
         """Asks until there is an answer: repeated requests of one launch start one kernel."""
@@ -197,7 +200,7 @@ class Relay:
             if attachment.final:
                 # The keeper closes the connection when everything else is gone.
                 await attachment.ended(timeout=2.0)
-            else:
+            elif not isinstance(self.problem, Taken):
                 self._host.hold()
                 clearing = asyncio.get_running_loop().create_task(self._clear())
                 _ending.add(clearing)
@@ -224,7 +227,10 @@ class Relay:
             while loop.time() < limit:
                 try:
                     agent = await self._host.agent()
-                    await agent.request("end_kernel", id=self.kernel_id, now=True)
+                    # With the secret: what another client has taken over is not ended.
+                    await agent.request(
+                        "end_kernel", id=self.kernel_id, now=True, secret=self.secret
+                    )
                     return
                 except HostGone:
                     return  # and so is everything that ran there

@@ -55,6 +55,7 @@ class Link:
         self._keepalive = keepalive or Keepalive()
         self._life = LinkLife(random.random)
         self._holds = 0
+        self._wished = False  # somebody held it: when nobody does any more it goes, at once
         self._ended = False
         self._found: Found | None = None
         self._connection: Connection | None = None
@@ -108,6 +109,10 @@ class Link:
 
     def hold(self) -> None:
         """Wishes it to be up, until :meth:`release`; returns at once."""
+        self._wished = True
+        self._hold()
+
+    def _hold(self) -> None:
         self._holds += 1
         if self._linger is not None:
             self._linger.cancel()
@@ -125,7 +130,8 @@ class Link:
         self._holds -= 1
         if self._holds or self._ended:
             return
-        if linger:
+        wished, self._wished = self._wished, False
+        if linger and not wished:
             loop = asyncio.get_running_loop()
             self._linger = loop.call_later(linger, self._on, Event.UNWANTED)
         else:
@@ -134,7 +140,7 @@ class Link:
     @contextlib.asynccontextmanager
     async def _borrowed(self, timeout: float = WAIT) -> AsyncIterator[Connection]:
         """The connection, as soon as it is up."""
-        self.hold()
+        self._hold()
         try:
             yield await self._up(timeout)
         finally:

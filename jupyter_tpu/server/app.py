@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from jupyter_server.extension.application import ExtensionApp
@@ -78,7 +78,12 @@ class JupyterTPU(ExtensionApp):
         if self.ssh_key:
             # Kernels are started by processes of their own, which must find the same key.
             os.environ["JUPYTER_TPU_SSH_KEY"] = self.ssh_key
-        self.gate = Gate(self._target, self._changed, warm_kernels=self.warm_kernels)
+        self.gate = Gate(
+            self._target,
+            self._changed,
+            self._take_kernel if self.keep_kernels else None,
+            warm_kernels=self.warm_kernels,
+        )
         self.handlers.extend(handlers(self.gate))
         self.jax = JaxGate()
         self.handlers.extend(jax_handlers(self.jax))
@@ -156,6 +161,13 @@ class JupyterTPU(ExtensionApp):
         """A kernel was not started; whose chips it waits for may be shut down in the panel."""
         if problem.reason is Reason.CHIPS_HELD:
             self._loop.add_callback(self._tell_fleet, "tell_holders", where, problem)
+
+    async def _take_kernel(self, *arguments: str) -> None:
+        """On the core thread: the fleet's way to the server's kernels."""
+        assert self._adoption is not None
+        taking = self._adoption.take(*arguments)
+        loop = cast(Any, self._loop).asyncio_loop
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(taking, loop))
 
     async def _tell_fleet(self, method: str, *arguments: Any) -> None:
         try:

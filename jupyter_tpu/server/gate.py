@@ -23,15 +23,19 @@ _OF_ONE = ("operation", "cancel")
 
 
 class Gate:
-    """target: says (on the core thread) which cloud; changed: told of changes, over there too."""
+    """target: says (on the core thread) which cloud; changed: told of changes, over there too;
+    take_kernel: see `Fleet.take_kernel`.
+    """
 
     def __init__(
         self,
         target: Callable[[], Awaitable[Target]],
         changed: Callable[[Change], None],
+        take_kernel: Callable[[str, str, str, str], Awaitable[None]] | None = None,
         *,
         warm_kernels: bool | None = None,
     ) -> None:
+        self._take_kernel = take_kernel
         self._warm_kernels = warm_kernels
         self._target = target
         self._changed = changed
@@ -106,6 +110,7 @@ class Gate:
         links = default_links(await self._target())
         fleet = await Fleet.open(links, KernelSpecs(), warm_kernels=self._warm_kernels)
         fleet.subscribe(self._changed)
+        fleet.taker = self._take_kernel
         return fleet
 
     async def _close(self) -> None:

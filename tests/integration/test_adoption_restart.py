@@ -6,6 +6,7 @@ our page's counting; what a browser's tab gets is in tests/browser/test_browser_
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -15,12 +16,15 @@ import time
 import urllib.error
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from adoption_server import Client, CountingClient, Server, until
+
+from jupyter_tpu.emulator.hosts.namespaces import family, is_sshd
 
 LINES = (
     "import time\nfor i in range({n}):\n    print('line', i, flush=True)\n    time.sleep({pause})"
@@ -337,6 +341,163 @@ def test_two_servers_of_one_user_do_not_take_each_others_kernels(
     request = client.execute("print('one master')")
     client.until_done(request)
     assert client.printed(request) == "one master\n"
+    client.close()
+
+
+@contextmanager
+def hole(emulator: Any) -> Iterator[None]:
+    """Nothing comes from the TPU's host, and nothing is refused: a line that has gone silent."""
+    [host] = emulator.hosts("kept")
+    sshds = [p["outer"] for p in family(host["init_pid"]) if is_sshd(p["name"])]
+    for pid in sshds:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in sshds:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def written(server: Server, kernel_id: str, text: str) -> bool:
+    """Whether what is kept of a kernel on this machine's disk has *text*."""
+    files = (server.folder / "tpu" / "kernels" / kernel_id).glob("journal-*")
+    return any(text.encode() in file.read_bytes() for file in files)
+
+
+def test_a_request_that_the_server_took_and_the_host_never_got_is_run_by_the_next_server_once(
+    server: Server, session: dict[str, Any], emulator: Any
+) -> None:
+    kernel_id = session["kernel"]["id"]
+    client = Client(server, kernel_id)
+    client.connect()
+    client.until_done(client.execute("runs = []"))
+    with hole(emulator):
+        requests = [client.execute(f"runs.append({n}); print('run', runs)") for n in (1, 2)]
+        until(lambda: all(written(server, kernel_id, request) for request in requests), 20)
+        server.kill()
+        client.close()
+    server.start()
+    client.connect()
+    for request, runs in zip(requests, ("[1]", "[1, 2]"), strict=True):
+        client.until_done(request)
+        assert client.printed(request) == f"run {runs}\n"
+    # What the host got of it is run once, too, though the next server can't know that it did.
+    last = client.execute("runs.append(3); import time; time.sleep(1); print('run', runs)")
+    until(lambda: written(server, kernel_id, last), 20)
+    server.kill()
+    client.close()
+    server.start()
+    client.connect()
+    client.until_done(last)
+    assert client.printed(last) == "run [1, 2, 3]\n"
+    client.close()
+
+
+@pytest.mark.timeout(120)
+def test_a_kernel_that_cannot_be_reached_at_the_start_is_unknown_until_it_can(
+    server: Server, session: dict[str, Any], emulator: Any
+) -> None:
+    kernel_id = session["kernel"]["id"]
+    client = Client(server, kernel_id)
+    client.connect()
+    request = client.execute(LINES.format(n=40, pause=0.1))
+    client.until(line(3))
+    server.stop()
+    while client.read() is not None:
+        pass
+    with hole(emulator):
+        server.start()
+        assert server.kernel(kernel_id)["execution_state"] == "unknown"
+        client.connect()
+        [found] = server.request("GET", "/api/sessions")
+        assert found["id"] == session["id"]
+        # Who asks is told what it is, and what it did when it was last heard of.
+        client.send("kernel_info_request", {})
+        client.until(lambda message: message["msg_type"] == "kernel_info_reply")
+    client.until_done(request, 90)
+    assert client.printed(request) == "".join(f"line {n}\n" for n in range(40))
+    until(lambda: server.kernel(kernel_id)["execution_state"] == "idle", 20)
+    client.close()
+
+
+def test_the_idle_one_of_two_kernels_is_culled_after_a_restart_and_ends_on_its_host(
+    server: Server,
+) -> None:
+    idle, busy = start_session(server, "idle.ipynb"), start_session(server, "busy.ipynb")
+    clients = [Client(server, session["kernel"]["id"]) for session in (idle, busy)]
+    for client in clients:
+        client.connect()
+        client.until_done(client.execute("import time"))
+    request = clients[1].execute("print('begun', flush=True); time.sleep(600)")
+    clients[1].until(lambda message: "begun" in message["content"].get("text", ""))
+    server.stop()
+    culling = ("cull_idle_timeout=2", "cull_interval=1", "cull_connected=True")
+    server.options = tuple(f"--MappingKernelManager.{option}" for option in culling)
+    try:
+        server.start()
+        until(lambda: len(server.request("GET", "/api/kernels")) < 2, 30)
+        left = server.request("GET", "/api/kernels")
+        assert [kernel["id"] for kernel in left] == [busy["kernel"]["id"]]
+        on_host = server.tpu("GET", "tpus/kept/kernels")
+        assert [(kernel["id"], kernel["state"]) for kernel in on_host] == [
+            (busy["kernel"]["id"], "busy")
+        ]
+        server.request("POST", f"/api/kernels/{busy['kernel']['id']}/interrupt")
+        clients[1].connect()
+        clients[1].until_done(request)
+        clients[1].close()
+        until(lambda: server.request("GET", "/api/kernels") == [], 30)
+        assert server.tpu("GET", "tpus/kept/kernels") == []
+    finally:
+        server.stop()
+        server.options = ()
+
+
+def test_a_kernel_without_its_kernelspec_is_one_line_in_the_log_and_is_not_lost(
+    server: Server, session: dict[str, Any]
+) -> None:
+    kernel_id, name = session["kernel"]["id"], session["kernel"]["name"]
+    server.stop()
+    specs = server.folder / "jupyter" / "kernels"
+    # The fleet would write it again: without this file there is none in this server.
+    state, away = server.folder / "tpu" / "fleet.sqlite", server.folder / "fleet.away"
+    (specs / name).rename(server.folder / name)
+    state.rename(away)
+    before = len(server.log.read_text())
+    try:
+        server.start()
+        assert server.request("GET", "/api/kernels") == []
+        said = server.log.read_text()[before:]
+        [line_] = [each for each in said.splitlines() if kernel_id in each]
+        assert f"work.ipynb) is not taken up: there is no kernelspec {name}. Connect" in line_
+        assert "Traceback" not in said
+    finally:
+        server.stop()
+        (server.folder / name).rename(specs / name)
+        away.replace(state)
+    server.start()
+    assert [kernel["id"] for kernel in server.request("GET", "/api/kernels")] == [kernel_id]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_server_that_is_down_for_five_minutes_misses_nothing(
+    server: Server, session: dict[str, Any]
+) -> None:
+    """Really, by the clock of the wall."""
+    client = Client(server, session["kernel"]["id"])
+    client.connect()
+    request = client.execute(LINES.format(n=650, pause=0.5))
+    client.until(line(5))
+    server.kill()
+    while client.read() is not None:
+        pass
+    time.sleep(300)
+    server.start()
+    client.connect()
+    client.until_done(request, 120)
+    assert client.printed(request) == "".join(f"line {n}\n" for n in range(650))
     client.close()
 
 

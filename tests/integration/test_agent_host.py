@@ -422,7 +422,12 @@ async def test_a_lease_that_was_stolen_fences_its_holder_off(host):
     _, again, events = await attach(host, "ours")
     assert isinstance(events[0], Refused)
     await broken(again)
+    # Nor does it end what is no longer its own.
+    agent = await host.agent()
+    assert await agent.request("end_kernel", id="k", now=True, secret="ours") == {"ended": False}
+    assert not thief.done()
     thief.cancel()
+    assert await agent.request("end_kernel", id="k", now=True, secret="theirs") == {"ended": True}
 
 
 async def test_a_client_that_leaves_on_purpose_makes_room(host):

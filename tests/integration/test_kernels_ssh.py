@@ -79,8 +79,7 @@ def test_a_shutdown_leaves_the_host_as_it_was(name, processes):
     assert "sleep 600" not in processes()
     notebook.close()
     manager.shutdown_kernel()
-    # The link was this kernel's alone: with it goes the agent. A link that somebody borrowed in
-    # the last moment stays for half a minute.
+    # The link was this kernel's alone: with it goes the agent.
     until(lambda: processes() == before, 45, lambda: f"{processes()} instead of {before}")
 
 

@@ -118,7 +118,7 @@ def test_where_nobody_can_be_asked_the_answer_is_no(monkeypatch: pytest.MonkeyPa
         ("frobnicate", "invalid choice: 'frobnicate'"),
         ("create", "required: NAME, --type"),
         ("create a --type v4-8 --zonk x", "unrecognized arguments: --zonk x"),
-        ("kernel", "required: list|end|add|remove|warm"),
+        ("kernel", "required: list|end|take|add|remove|warm"),
         ("describe", "required: NAME"),
         ("emulator --port many", "invalid int value: 'many'"),
         ("emulator --port 99999", "99999 is not a port"),

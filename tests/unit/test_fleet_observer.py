@@ -170,3 +170,22 @@ async def test_tpus_of_a_zone_that_does_not_answer_stay_as_they_were() -> None:
         assert setting.observer.complete("us-east5-a")
         assert setting.observer.problem is not None
         assert "us-west4-a did not answer" in setting.observer.problem.message
+
+
+@pytest.mark.asyncio
+async def test_what_is_missing_is_looked_for_after_the_question_and_not_at_each_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "QUICK", 1.0)
+    async with Setting() as setting:
+        assert await setting.observer.recent()
+        assert not await setting.observer.recent()
+        before = setting.cloud.calls
+        setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
+        await setting.observer.look_for_missing()
+        assert NAME in setting.observer.nodes
+        begun = asyncio.get_running_loop().time()
+        await asyncio.gather(*(setting.observer.look_for_missing() for _ in range(20)))
+        took = asyncio.get_running_loop().time() - begun
+        # However slow the machine is: no more than one in each second, and the poll's own.
+        assert setting.cloud.calls - before <= 3 + 2 * took

@@ -9,23 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import os
+import uuid
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from ...errors import TPUError
+from ...errors import Reason, TPUError
 from ...kernels import keeping
 from ...paths import data_dir
 
 if TYPE_CHECKING:
     from .kept import KeptKernel
-    from .records import Place, Record
+    from .records import Place, Record, SessionRow
 
 OnRefused = Callable[[dict[str, str], TPUError], None]
 OnLost = Callable[[str, dict[str, str], str, TPUError], None]
 
 #: Seconds for the kernels' links to be closed when the server stops.
 LEAVING = 5.0
+#: Seconds after which a kernel without a kernelspec is not looked for any more: its TPU is gone.
+FORGET = 14 * 24 * 3600.0
 #: Seconds between looks at a kernel that was taken up and whose state is not known.
 LOOK = 0.5
 UNSURE = "unknown", "starting"
@@ -105,6 +108,8 @@ class Adoption:
         self._found[record.id] = place, record
         sessions = record.sessions
         try:
+            # First, since a start that fails for it is a traceback in the log.
+            self._app.kernel_spec_manager.get_kernel_spec(record.kernel_name)
             await self._kernels.start_kernel(
                 kernel_id=record.id,
                 kernel_name=record.kernel_name,
@@ -113,9 +118,13 @@ class Adoption:
             )
         except NoSuchKernel:
             self._log.warning(
-                "Kernel %s is not taken up: its TPU is no longer connected", record.id
+                "Kernel %s (%s) is not taken up: there is no kernelspec %s. Connect its TPU again "
+                "and restart the server.",
+                record.id,
+                self._notebook(record) or "no document",
+                record.kernel_name,
             )
-            place.remove()
+            place.release(forget_after=FORGET)
             return
         except (TPUError, OSError) as error:
             self._log.warning("Kernel %s is not taken up: %s", record.id, error)
@@ -133,6 +142,48 @@ class Adoption:
             )
         self._watches[record.id] = self._loop.create_task(self._watch(record.id))
         self._log.info("Kernel %s is taken up again", record.id)
+
+    async def take(self, kernel_id: str, kernel_name: str, key: str, notebook: str) -> None:
+        """Takes a kernel of another client up, on purpose, with its notebook if that is here.
+
+        Raises EXISTS for one that this server has, CONFLICT for one of another server of this user.
+        """
+        from .records import Place, Record
+
+        if kernel_id in self._kernels:
+            raise TPUError("This Jupyter server has that kernel already.", Reason.EXISTS)
+        try:
+            place = Place.make(kernel_id)
+        except FileExistsError:
+            raise TPUError(
+                "Another Jupyter server of yours has that kernel.",
+                Reason.CONFLICT,
+                "Stop that server: the kernel goes on, and can be taken then.",
+            ) from None
+        record = Record(
+            id=kernel_id,
+            kernel_name=kernel_name,
+            root_dir=self._root,
+            key=key,
+            secret=os.urandom(24).hex(),
+            steal=True,
+            sessions=self._sessions(notebook),
+        )
+        place.write(record)
+        await self._adopt_one(place, record)
+        if kernel_id not in self._kernels:
+            raise TPUError("The kernel could not be taken.", Reason.INTERNAL, "See the log.")
+
+    def _sessions(self, notebook: str) -> list[SessionRow]:
+        """A session of the document, if it is here: under its path, or at the top."""
+        from .records import SessionRow
+
+        root = self._app.root_dir
+        for path in (os.path.relpath(notebook or "/", root), os.path.basename(notebook)):
+            if path and not path.startswith("..") and os.path.isfile(os.path.join(root, path)):
+                name = os.path.basename(path)
+                return [SessionRow(str(uuid.uuid4()), path.replace(os.sep, "/"), name, "notebook")]
+        return []
 
     def _notebook(self, record: Record) -> str:
         """The path of the document that has the kernel; "" if none has."""

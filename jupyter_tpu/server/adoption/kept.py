@@ -39,6 +39,7 @@ class Request:
     def __init__(self, number: int, header: bytes, cell: str) -> None:
         self.first = number  # the record that says it was asked
         self.header = header
+        self.message: list[bytes] | None = None  # itself, until the kernel is known to have it
         self.id = ""
         self.cell = cell  # "" if it belongs to none
         self.idle = self.replied = False
@@ -114,6 +115,10 @@ class KeptKernel:
         return self.record.secret
 
     @property
+    def steal(self) -> bool:
+        return self.record.steal
+
+    @property
     def boot(self) -> str:
         return self.record.boot
 
@@ -168,12 +173,19 @@ class KeptKernel:
     def reported(self, status: Mapping[str, Any]) -> None:
         state, activity = str(status.get("state", "")), str(status.get("last_activity", ""))
         self.state = state
-        boot = str(status.get("boot") or "")
+        told = str(status.get("boot") or ""), bool(status.get("once")), False
         with self._lock:
-            if boot != self.record.boot and not self._gone:
-                self.record.boot = boot
-                self._place.write(self.record)
+            record = self.record
+            if told != (record.boot, record.once, record.steal) and not self._gone:
+                record.boot, record.once, record.steal = told
+                self._place.write(record)
         self._on_state(state, activity)
+
+    def unheard(self) -> list[list[bytes]]:
+        with self._lock:
+            if not self.record.once:
+                return []
+            return [r.message for r in self.requests.values() if r.message is not None]
 
     def lost(self, problem: TPUError) -> None:
         self._on_lost(self.record, problem)
@@ -265,15 +277,20 @@ class KeptKernel:
             latest = {request.cell: request for request in self.requests.values() if request.cell}
             return [r for r in latest.values() if client not in r.readers]
 
-    def asked(self, header: bytes, metadata: bytes) -> Request | None:
-        """Writes a new execute request down; returns it if it is known already."""
+    def asked(self, message: list[bytes]) -> Request | None:
+        """Writes a new execute request down; returns it if it is known already.
+
+        *message* is as it goes to the kernel: whatever becomes of this process, it gets there once.
+        """
+        at = messages.delimiter_of(message)
+        header, metadata = message[at + messages.HEADER], message[at + messages.METADATA]
         with self._lock:
             request = Request(0, header, _cell(metadata))
             known = self.requests.get(request.id)
             if known is not None or self._gone:
                 return known
-            number = self.journal.append(ASKED, SHELL, 0, [header, metadata])
-            request.first = number
+            number = self.journal.append(ASKED, SHELL, 0, message)
+            request.first, request.message = number, message
             if request.id:
                 self.requests[request.id] = request
             return None
@@ -285,13 +302,23 @@ class KeptKernel:
             self._last = max(self._last, entry.last)
             self._notice(entry.channel, entry.parts, entry.number)
         elif entry.kind == ASKED:
-            request = Request(entry.number, entry.parts[0], _cell(entry.parts[1]))
-            self.requests[request.id] = request
+            self._load_request(entry)
         elif entry.kind == LAUNCHED:
             self._last = 0
             self.running.clear()
             self.requests.clear()
         self._forget_ended()
+
+    def _load_request(self, entry: Entry) -> None:
+        try:
+            at = messages.delimiter_of(entry.parts)
+        except ValueError:
+            return  # an earlier version's, of which the rest is not known
+        metadata = entry.parts[at + messages.METADATA]
+        request = Request(entry.number, entry.parts[at + messages.HEADER], _cell(metadata))
+        request.message = entry.parts
+        if request.id:
+            self.requests[request.id] = request
 
     def _notice(self, channel: int, parts: list[bytes], number: int) -> None:
         """Learns from a message what runs and what has ended."""
@@ -306,6 +333,8 @@ class KeptKernel:
                 # session of the kernel's: what is said in its place has to come from the same.
                 self.author.session = str(said.get("session"))
                 self.last_activity = str(said.get("date") or self.last_activity)
+                if asked in self.requests:
+                    self.requests[asked].message = None
                 if state == "busy" and asked:
                     self.running[asked] = parent
                 elif state == "idle":

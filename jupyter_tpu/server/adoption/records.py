@@ -7,8 +7,10 @@ kernel whose lock is free has no server, and no two servers ever take the same o
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import time
 from pathlib import Path
 
 import msgspec
@@ -37,6 +39,8 @@ class Record(Struct):
     secret: str  # of its lease
     cwd: str | None = None
     boot: str = ""  # which boot of its host it runs in
+    steal: bool = False  # its lease is taken from whoever has it, once
+    once: bool = False  # its keeper runs a request that comes twice once
     last_activity: str = ""  # RFC 3339
     info: str | None = None  # the content of its kernel_info_reply
     sessions: list[SessionRow] = []
@@ -107,8 +111,12 @@ class Place:
             file.write(msgspec.json.encode(record))
         os.replace(new, self.path / "record.json")
 
-    def release(self) -> None:
-        """Lets the next server have it."""
+    def release(self, *, forget_after: float | None = None) -> None:
+        """Lets the next server have it, unless its record is older than *forget_after* seconds."""
+        if forget_after is not None:
+            with contextlib.suppress(OSError):
+                if time.time() - (self.path / "record.json").stat().st_mtime > forget_after:
+                    self.remove()
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1

@@ -297,11 +297,12 @@ class _Feed:
             if isinstance(shown, dict):
                 self._shown.update({i: last for i, last in shown.items() if isinstance(last, int)})
             return True
-        channel, header, metadata = self._read_request(said)
+        channel, body = self._read_request(said)
         if channel != "shell":
             return False
+        header = body[0]
         if b'"execute_request"' in header:
-            known = self._kept.asked(header, metadata)
+            known = self._kept.asked(self._signed(body))
             if known is None:
                 return False
             # It runs, or has run, already: nothing is run again, what it said is said again.
@@ -314,16 +315,25 @@ class _Feed:
             return self._introduce(header)
         return False
 
-    def _read_request(self, said: Any) -> tuple[str | None, bytes, bytes]:
-        """Channel, header and metadata of what a client sent; it is read by the base class, too."""
+    def _read_request(self, said: Any) -> tuple[str | None, list[bytes]]:
+        """Channel, and header, parent header, metadata, content and buffers of what a client sent;
+        it is read by the base class, too.
+        """
         if self._connection.subprotocol == V1:
             channel, parts = deserialize_msg_from_ws_v1(said)
-            return channel, bytes(parts[0]), bytes(parts[2])
+            return channel, [bytes(part) for part in parts]
         words = deserialize_binary_message(said) if isinstance(said, bytes) else json.loads(said)
-        # The header as text again; a date in it, if there is one, is of no interest.
-        header = json.dumps(words.get("header") or {}, default=str).encode()
-        metadata = json.dumps(words.get("metadata") or {}, default=str).encode()
-        return words.get("channel"), header, metadata
+        parts = [
+            json.dumps(words.get(name) or {}, default=str).encode()
+            for name in ("header", "parent_header", "metadata", "content")
+        ]
+        return words.get("channel"), [*parts, *map(bytes, words.get("buffers") or ())]
+
+    def _signed(self, body: list[bytes]) -> list[bytes]:
+        """A message as the base class sends it to the kernel's port: with the client's identity."""
+        session = self._connection.session
+        signature = session.sign(body[:4])
+        return [session.bsession, messages.DELIMITER, signature, *body]
 
     def _introduce(self, header: bytes) -> bool:
         """Answers from memory what the kernel is, however busy it is; False: it is not known."""

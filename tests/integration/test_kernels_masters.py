@@ -1,0 +1,183 @@
+"""One master per kernel: two machines of one person, and what each of them may do.
+
+Two real servers with folders, keys and secrets of their own, as on two machines, on one TPU.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.error
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from adoption_server import Client, Server, until
+from cli_shell import COMMAND
+
+TPU = "mastered"
+
+
+@pytest.fixture(scope="module")
+def machines(
+    emulator: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Server, Server]]:
+    """Two servers to which the same TPU is connected."""
+    environment = {"JUPYTER_TPU_EMULATOR": str(emulator.state_file)}
+    first = Server(tmp_path_factory.mktemp("first"), environment)
+    second = Server(tmp_path_factory.mktemp("second"), environment)
+    first.start()
+    first.connect_tpu(TPU)
+    second.start()
+    second.finish(second.tpu("POST", f"tpus/{TPU}/connect", {}))
+    yield first, second
+    for server in (first, second):
+        if server.process is None:
+            server.start()
+    first.finish(first.tpu("DELETE", f"tpus/{TPU}?end_kernels=true"))
+    first.stop()
+    second.stop()
+
+
+def start_session(server: Server, path: str) -> dict[str, Any]:
+    [environment] = server.tpu("GET", f"tpus/{TPU}/environments")
+    kernel = {"name": environment["kernelspec"]}
+    body = {"path": path, "name": path, "type": "notebook", "kernel": kernel}
+    return server.request("POST", "/api/sessions", body)
+
+
+def connected(server: Server, kernel_id: str) -> Client:
+    client = Client(server, kernel_id)
+    client.connect()
+    return client
+
+
+def said(client: Client, code: str) -> str:
+    request = client.execute(code)
+    client.until_done(request)
+    return client.printed(request)
+
+
+def kernels(server: Server) -> list[str]:
+    return [kernel["id"] for kernel in server.request("GET", "/api/kernels")]
+
+
+def on_host(server: Server) -> dict[str, dict[str, Any]]:
+    """The living kernels of the TPU, by id."""
+    found = server.tpu("GET", f"tpus/{TPU}/kernels")
+    return {kernel["id"]: kernel for kernel in found if kernel["state"] != "dead"}
+
+
+def cli(server: Server, *words: str) -> subprocess.CompletedProcess[str]:
+    """``jupyter tpu …`` on the machine of *server*."""
+    return subprocess.run(
+        [*COMMAND, *words], env=server.environment, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.timeout(240)
+def test_a_kernel_that_is_taken_on_purpose_has_one_master_and_goes_on(
+    machines: tuple[Server, Server],
+) -> None:
+    first, second = machines
+    (second.root / "work.ipynb").write_text(nbformat.writes(nbformat.v4.new_notebook()))
+    kernel_id = start_session(first, "work.ipynb")["kernel"]["id"]
+    mine = connected(first, kernel_id)
+    assert said(mine, "x = 42; print('here')") == "here\n"
+    begun = mine.execute(
+        "import time\nfor i in range(60):\n    print(i, flush=True); time.sleep(.1)"
+    )
+    mine.until(lambda message: "5\n" in message["content"].get("text", ""))
+
+    done = cli(second, "kernel", "take", TPU, kernel_id[:8])
+    assert done.returncode == 0, done.stderr
+    assert f"has the kernel {kernel_id}" in done.stdout
+    # The one that had it is told, once, and has it no more.
+    mine.until(lambda message: message["content"].get("execution_state") == "dead", 60)
+    assert "was taken over by" in mine.printed(begun)
+    until(lambda: kernels(first) == [], 20)
+    assert first.request("GET", "/api/sessions") == []
+    assert not (first.folder / "tpu" / "kernels" / kernel_id).exists()
+    mine.close()
+    # It goes on at the other one, with its notebook and all that it knows.
+    assert kernels(second) == [kernel_id]
+    [session] = second.request("GET", "/api/sessions")
+    assert session["path"] == "work.ipynb"
+    theirs = connected(second, kernel_id)
+    assert said(theirs, "print(x, i)") == "42 59\n"
+    until(lambda: on_host(second)[kernel_id]["attached"], 20)
+    # Stopping and starting either of them changes nothing about that.
+    first.stop()
+    first.start()
+    assert kernels(first) == []
+    second.kill()
+    second.start()
+    assert kernels(second) == [kernel_id]
+    theirs.connect()
+    assert said(theirs, "print(x)") == "42\n"
+    theirs.close()
+    second.request("DELETE", f"/api/sessions/{session['id']}")
+    assert on_host(second) == {}
+
+
+@pytest.mark.timeout(240)
+def test_an_orphan_is_listed_and_can_be_taken_and_ended(machines: tuple[Server, Server]) -> None:
+    first, second = machines
+    ids = [start_session(first, f"{n}.ipynb")["kernel"]["id"] for n in (1, 2)]
+    client = connected(first, ids[0])
+    assert said(client, "x = 1; print('here')") == "here\n"
+    client.close()
+    first.kill()
+    until(lambda: not any(k["attached"] for k in on_host(second).values()), 60)
+    listed = cli(second, "kernel", "list", TPU)
+    assert listed.stdout.count("nobody (was ") == 2, listed
+    done = cli(second, "kernel", "end", TPU, ids[1])
+    assert done.returncode == 0, done.stderr
+    assert list(on_host(second)) == [ids[0]]
+    second.tpu("POST", f"tpus/{TPU}/kernels/{ids[0]}/take")
+    client = connected(second, ids[0])
+    assert said(client, "print(x)") == "1\n"
+    client.close()
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        second.tpu("POST", f"tpus/{TPU}/kernels/{ids[0]}/take")
+    assert json.loads(refused.value.read())["reason"] == "EXISTS"
+    # The first one finds both gone when it comes back, and ends nothing of the other's.
+    first.start()
+    until(lambda: kernels(first) == [], 60)
+    assert list(on_host(second)) == [ids[0]]
+    second.request("DELETE", f"/api/kernels/{ids[0]}")
+    assert on_host(second) == {}
+
+
+@pytest.mark.timeout(240)
+def test_a_notebook_runner_beside_a_server_ends_its_own_kernel_only(
+    machines: tuple[Server, Server], tmp_path: Path
+) -> None:
+    first, _ = machines
+    session = start_session(first, "beside.ipynb")
+    client = connected(first, session["kernel"]["id"])
+    assert said(client, "x = 7; print('here')") == "here\n"
+    cell = nbformat.v4.new_code_cell("print('x' in globals())")
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    (tmp_path / "in.ipynb").write_text(nbformat.writes(notebook))
+    run = (
+        "import sys, nbformat; from nbclient import NotebookClient\n"
+        "notebook = nbformat.read(sys.argv[1], 4)\n"
+        "NotebookClient(notebook, kernel_name=sys.argv[2], timeout=60).execute()\n"
+        "print(notebook.cells[0].outputs[0].text)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", run, str(tmp_path / "in.ipynb"), session["kernel"]["name"]],
+        env=first.environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.strip() == "False", done.stderr
+    assert list(on_host(first)) == [session["kernel"]["id"]]
+    assert said(client, "print(x)") == "7\n"
+    client.close()
+    first.request("DELETE", f"/api/sessions/{session['id']}")
