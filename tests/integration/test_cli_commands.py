@@ -115,6 +115,7 @@ def test_without_waiting_the_operation_is_given_and_goes_on(
         ("kernel add nothing", "There is no TPU called nothing"),
         ("kernel end nothing 1b67", "There is no TPU called nothing"),
         ("kernel list nothing", "There is no TPU called nothing"),
+        ("kernel warm nothing on", "There is no TPU called nothing"),
     ],
 )
 def test_bad_input_is_one_line_and_makes_nothing(

@@ -96,15 +96,6 @@ def test_an_interrupt_ends_a_cell(notebook):
     assert time.monotonic() - begun < 40
 
 
-def test_an_interrupt_gets_through_while_output_floods(notebook):
-    request = notebook.client.execute("while True: print('x' * 1000)")
-    notebook.until_output(request, "xxx")
-    notebook.manager.interrupt_kernel()
-    reply = notebook.client.get_shell_msg(timeout=20)
-    assert reply["content"]["ename"] == "KeyboardInterrupt"
-    notebook.until_idle(request)
-
-
 def test_completion_inspection_and_history_are_answered(notebook):
     client = notebook.client
     notebook.run("a_long_name = 3")
@@ -137,20 +128,6 @@ def test_binary_buffers_of_comms_arrive_as_they_are(notebook):
     )
     (opened,) = [m for m in seen if m["msg_type"] == "comm_open"]
     assert bytes(opened["buffers"][0]) == bytes(range(256)) * 1000
-
-
-def test_the_debugger_is_reached_over_control(notebook):
-    arguments = {"clientID": "test", "adapterID": "", "pathFormat": "path"}
-    request = {"type": "request", "seq": 1, "command": "initialize", "arguments": arguments}
-    client = notebook.client
-    message = client.session.msg("debug_request", request)
-    client.control_channel.send(message)
-    reply = client.get_control_msg(timeout=60)
-    assert reply["parent_header"]["msg_id"] == message["header"]["msg_id"]
-    assert reply["content"]["success"] is True
-    request = {"type": "request", "seq": 2, "command": "disconnect", "arguments": {}}
-    client.control_channel.send(client.session.msg("debug_request", request))
-    client.get_control_msg(timeout=30)
 
 
 def test_a_subshell_answers_while_a_cell_runs(notebook):

@@ -236,10 +236,15 @@ def a_warm_kernel_is_the_next_one(server: Server, emulator: Any) -> None:
     assert " ".join(it["cmdline"]) == waiting
     server.request("DELETE", f"/api/kernels/{kernel['id']}")
 
-    server.tpu("POST", where, {"wanted": False})
+    def typed(*words: str) -> str:
+        command = [sys.executable, "-m", "jupyter_tpu.cli", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert "has no warm kernel" in typed("kernel", "warm", "busy", "off")
     assert warm("off")["warm"]["memory"] == 0
-    server.tpu("POST", where, {"wanted": True})
+    assert "has a warm kernel" in typed("kernel", "warm", "busy", "on")
     warm("ready")
+    assert re.search(r"WARM KERNEL.*\n.* \d+ MB ", typed("describe", "busy"))
 
 
 @pytest.mark.timeout(600)
