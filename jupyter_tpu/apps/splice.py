@@ -22,28 +22,29 @@ HANDSHAKE = 60.0
 class Handshake:
     """The host's answer to an upgrade, and the channel if it agreed (101)."""
 
-    def __init__(self, status: int, reason: str, headers: Headers, far: _Side) -> None:
+    def __init__(self, status: int, headers: Headers, far: _Side) -> None:
         self.status = status
-        self.reason = reason
         self.headers = headers
         self.far = far
 
 
-async def shake(upstream: Upstream, path: str, headers: Headers) -> Handshake:
+async def shake(upstream: Upstream, path: str, asked: Headers) -> Handshake:
     """Asks the host to upgrade; raises TPUError, also for an answer that is no HTTP."""
     far = _Side()
     transport = await upstream.open(far)
-    lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
+    lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in asked)]
     transport.write("\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape"))
     try:
         head = await asyncio.wait_for(far.head(), HANDSHAKE)
-        version, status, *reason = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
+        version, status = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)[:2]
         if not version.startswith("HTTP/1."):
             raise ValueError
         fields = email.parser.Parser(_class=http.client.HTTPMessage).parsestr(
-            head.partition(b"\r\n")[2].decode("utf-8", "surrogateescape")
+            head.partition(b"\r\n")[2].replace(b"\r", b"").decode("utf-8", "surrogateescape")
         )
-        return Handshake(int(status), "".join(reason), list(fields.items()), far)
+        # A value may go over several lines there; here it must not.
+        headers = [(name, " ".join(value.split("\n"))) for name, value in fields.items()]
+        return Handshake(int(status), headers, far)
     except (asyncio.TimeoutError, ValueError, OSError):
         transport.abort()
         raise TPUError(

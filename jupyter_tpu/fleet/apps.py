@@ -131,10 +131,14 @@ class Apps:
         return self._open[id].tell()
 
     async def remove(self, id: str) -> None:
-        """Closes an app, and ends what was started on the host for it; NOT_FOUND."""
+        """Closes an app, and ends what was started on the host for it; NOT_FOUND.
+
+        A host that can't be reached keeps it: it is found again, or ends at a disconnect.
+        """
         each = self._get(id)
+        reached = each.tell().state == "open"
         await self._close(each)
-        if each.farewell is not None:
+        if each.farewell is not None and reached:
             await each.farewell()
 
     def forget(self, name: NodeName) -> None:

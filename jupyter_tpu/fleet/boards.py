@@ -91,12 +91,12 @@ class Boards:
             link.release()
 
     async def end(self, name: NodeName) -> None:
-        """Ends all TensorBoards of a TPU that were opened here; hosts that don't answer keep
-        theirs.
+        """Ends the TensorBoards on the hosts of which apps are open, and on host 0, where an
+        earlier server may have left some. Hosts that don't answer keep theirs.
         """
         apps = [app for app in self._state.apps.all() if app.kind == "tensorboard"]
         here = (name.node, name.zone)
-        for host in {app.host for app in apps if (app.tpu, app.zone) == here}:
+        for host in {0, *(app.host for app in apps if (app.tpu, app.zone) == here)}:
             link = self._state.links.get(HostName(name, host))
             if link.state is LinkState.UP:
                 with contextlib.suppress(TPUError):

@@ -21,6 +21,8 @@ import pytest
 from lab_server import LabPage, LabServer, chromium
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+pytestmark = pytest.mark.timeout(600)
+
 OUT = Path(__file__).parent / "out"
 
 #: What a page of a host tries against the Jupyter server that shows it, and what became of it.

@@ -36,12 +36,13 @@ while time.time() < end:
 
 @pytest.fixture(scope="module")
 def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server whose user has a connected TPU."""
+    """A server whose user has a TPU that is READY; TensorBoard needs no environment of theirs."""
     folder = tmp_path_factory.mktemp("boards")
     server = Server(folder, {"JUPYTER_TPU_EMULATOR": str(emulator.state_file)})
     server.start()
     try:
-        server.connect_tpu(NAME)
+        body = {"name": NAME, "type": "v5litepod-4", "zone": "us-west4-a"}
+        server.finish(server.tpu("POST", "tpus", body))
         yield server
     finally:
         server.finish(server.tpu("DELETE", f"tpus/{NAME}?end_kernels=true"))
@@ -137,7 +138,9 @@ def test_tensorboard_is_installed_started_opened_and_ended(server: Server) -> No
         browser.get("/")
 
 
+@pytest.mark.long
 def test_a_running_kernel_is_traced_and_its_trace_shown(server: Server) -> None:
+    server.finish(server.tpu("POST", f"tpus/{NAME}/connect", {}))
     [environment] = server.tpu("GET", f"tpus/{NAME}/environments")
     kernel = server.request("POST", "/api/kernels", {"name": environment["kernelspec"]})["id"]
     client = Client(server, kernel)

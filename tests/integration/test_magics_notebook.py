@@ -222,7 +222,7 @@ def test_comms_of_widgets_go_both_ways(notebook: Notebook) -> None:
 @pytest.mark.parametrize(
     ("code", "complaint"),
     [
-        ("%tpu frob", "%tpu has no frob; it has connect, status, list, disconnect"),
+        ("%tpu frob", "%tpu has no frob; it has connect, status, list, tunnel, disconnect"),
         ("%tpu connect", "the following arguments are required: name"),
         ("%tpu connect nothing", "There is no TPU called nothing"),
         ("%tpu connect 'unclosed", "no closing quotation"),

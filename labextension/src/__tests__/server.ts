@@ -4,7 +4,15 @@ import { ServerConnection } from '@jupyterlab/services';
 import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 
-import { ICatalog, IChange, IKernel, IOperation, ITPU } from '../api';
+import {
+  IApp,
+  ICatalog,
+  IChange,
+  IKernel,
+  IOperation,
+  ITPU,
+  ITunnel
+} from '../api';
 import { IChanges } from '../events';
 import { TPUModel } from '../model';
 import { TPUServer } from '../request';
@@ -96,6 +104,14 @@ export class TestChanges implements IChanges {
 
   kernel(kernel: IKernel): void {
     this._emit('kernel', kernel.id, { kernel });
+  }
+
+  tunnel(tunnel: ITunnel): void {
+    this._emit('tunnel', tunnel.id, { tunnel });
+  }
+
+  app(app: IApp): void {
+    this._emit('app', app.id, { app });
   }
 
   gone(what: IChange['what'], id: string): void {
@@ -196,6 +212,45 @@ export function anOperation(more: Partial<IOperation> = {}): IOperation {
     problem: null,
     created: '2026-10-14T10:00:00Z',
     ended: '',
+    ...more
+  };
+}
+
+export function aTunnel(more: Partial<ITunnel> = {}): ITunnel {
+  return {
+    id: 't1',
+    tpu: 'my-tpu',
+    zone: 'us-central1-a',
+    host: 0,
+    port: 6006,
+    local_port: 7007,
+    address: '127.0.0.1',
+    state: 'open',
+    since: '',
+    problem: null,
+    connections: 0,
+    sent: 0,
+    received: 0,
+    ...more
+  };
+}
+
+export function anApp(more: Partial<IApp> = {}): IApp {
+  return {
+    id: 'a1',
+    tpu: 'my-tpu',
+    zone: 'us-central1-a',
+    host: 0,
+    port: 6006,
+    path: '/',
+    name: 'TensorBoard',
+    kind: 'tensorboard',
+    logdir: '/home/me/runs',
+    state: 'open',
+    problem: null,
+    created: '2026-10-14T10:00:00Z',
+    sent: 0,
+    received: 0,
     ...more
   };
 }

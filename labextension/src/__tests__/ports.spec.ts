@@ -1,0 +1,148 @@
+import { CommandRegistry } from '@lumino/commands';
+import { Widget } from '@lumino/widgets';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+
+import { Actions } from '../actions';
+import { addCommands } from '../commands';
+import { TPUPanel } from '../components/panel';
+import { ConnectForm } from '../connectForm';
+import { CreateForm } from '../createForm';
+import { isLoopback, keyOfPlace, placeOf, portsOf } from '../place';
+import { PanelView } from '../view';
+import { anApp, Answer, aTPU, aTunnel, openModel, trans } from './server';
+
+let widgets: Widget[] = [];
+
+afterEach(() => {
+  widgets.forEach(widget => widget.dispose());
+  widgets = [];
+});
+
+/** The details of a TPU with a tunnel and an app. */
+async function openDetails(answers: { [call: string]: Answer } = {}) {
+  const opened = await openModel({
+    'GET tpus': [200, { tpus: [aTPU()], problem: null }],
+    'GET tunnels': [
+      200,
+      [aTunnel({ connections: 2, sent: 1500, received: 30_000_000 })]
+    ],
+    'GET apps': [200, [anApp(), anApp({ id: 'a2', tpu: 'another' })]],
+    ...answers
+  });
+  const shown: unknown[] = [];
+  const commands = new CommandRegistry();
+  const actions = new Actions(
+    opened.model,
+    new CreateForm(opened.model),
+    new ConnectForm(opened.model),
+    new PanelView(),
+    commands,
+    async () => [],
+    trans
+  );
+  addCommands(commands, null, actions, () => undefined);
+  commands.addCommand('tpu:show-app', {
+    describedBy: { args: { type: 'object' } },
+    execute: args => void shown.push(args)
+  });
+  actions.view.open('us-central1-a/my-tpu');
+  const panel = new TPUPanel(actions, commands);
+  widgets.push(panel);
+  Widget.attach(panel, document.body);
+  const text = () => (panel.node.textContent ?? '').replace(/\s+/g, ' ');
+  await vi.waitFor(() => expect(text()).toContain('Tunnels'));
+  const press = (label: string) => {
+    const found = panel.node.querySelector(`button[aria-label="${label}"]`);
+    expect(found, label).toBeTruthy();
+    (found as HTMLButtonElement).click();
+  };
+  return { ...opened, shown, text, press };
+}
+
+describe('the details of a TPU', () => {
+  it('list tunnels and apps with what goes through them', async () => {
+    const { text, changes } = await openDetails();
+    expect(text()).toContain(
+      'localhost:7007open · leads to port 6006 · 2 connections · 1.5 kB sent, 30.0 MB received'
+    );
+    expect(text()).toContain('TensorBoardopen · /home/me/runs · port 6006');
+    expect(text().match(/TensorBoard/g)).toHaveLength(1);
+    changes.tunnel(
+      aTunnel({
+        state: 'taken',
+        problem: { message: 'It is taken.', reason: 'CONFLICT', hint: 'Wait.' }
+      })
+    );
+    changes.app(anApp({ state: 'waiting' }));
+    await vi.waitFor(() => {
+      expect(text()).toContain('port is taken · leads to port 6006');
+      expect(text()).toContain('It is taken. Wait.');
+      expect(text()).toContain('waiting for the link · /home/me/runs');
+    });
+    changes.gone('tunnel', 't1');
+    changes.gone('app', 'a1');
+    await vi.waitFor(() => {
+      expect(text()).toContain('Ports of this machine that lead');
+      expect(text()).toContain('Web pages that a host serves');
+    });
+  });
+
+  it('close what is open, and show it', async () => {
+    const { press, server, shown, text } = await openDetails({
+      'DELETE tpus/us-central1-a~my-tpu/tunnels/t1': [200, ''],
+      'DELETE apps/a1': [
+        502,
+        { message: 'It did not end.', reason: 'UNREACHABLE', hint: '' }
+      ]
+    });
+    press('Show TensorBoard');
+    press('Show port 6006 in a tab');
+    await vi.waitFor(() => expect(shown).toHaveLength(2));
+    expect(shown).toMatchObject([
+      { tpu: 'us-central1-a/my-tpu', logdir: '/home/me/runs', port: 0 },
+      { tpu: 'us-central1-a/my-tpu', logdir: '', port: 6006 }
+    ]);
+    press('Close the tunnel at localhost:7007');
+    press('Close TensorBoard');
+    await vi.waitFor(() => {
+      expect(text()).not.toContain('localhost:7007');
+      expect(text()).toContain('It did not end.');
+    });
+    expect(server.count('DELETE apps/a1')).toBe(1);
+  });
+});
+
+describe('a place', () => {
+  it('is the same for the same page, and holds no address', () => {
+    const board = placeOf(anApp());
+    expect(JSON.stringify(board)).not.toContain('6006');
+    expect(keyOfPlace(board)).toBe(keyOfPlace(placeOf(anApp({ port: 1 }))));
+    const port = placeOf(anApp({ kind: 'port', logdir: '' }));
+    expect(keyOfPlace(port)).not.toBe(keyOfPlace(board));
+    expect(keyOfPlace(port)).not.toBe(keyOfPlace({ ...port, host: 1 }));
+  });
+
+  it.each<[string, ReturnType<typeof portsOf>]>([
+    ['6006', { port: 6006, local: undefined }],
+    [' 6006 : 7007 ', { port: 6006, local: 7007 }],
+    ['0', null],
+    ['70000', null],
+    ['6006:0', null],
+    ['web', null],
+    ['', null]
+  ])('is read from %j', (text, ports) => {
+    expect(portsOf(text)).toEqual(ports);
+  });
+
+  it.each<[string, boolean]>([
+    ['localhost', true],
+    ['127.0.0.1', true],
+    ['[::1]', true],
+    ['lab.localhost', true],
+    ['hub.example.org', false],
+    ['127.0.0.1.example.org', false],
+    ['10.0.0.1', false]
+  ])('at %s is on this machine: %s', (hostname, here) => {
+    expect(isLoopback(hostname)).toBe(here);
+  });
+});
