@@ -22,7 +22,7 @@ import msgspec
 from ..errors import Reason, TPUError
 from .frames import read_frame, write_frame
 from .meshes import DoesNotDivide
-from .models import ArgumentRequest, CompileReport, CompileRequest
+from .models import ArrayRequest, CompileReport, CompileRequest
 from .running import end_with
 from .topology import Topology
 
@@ -296,7 +296,7 @@ def _line_of(error: BaseException) -> str:
     return line
 
 
-def _argument(argument: ArgumentRequest) -> Any:
+def _argument(argument: ArrayRequest) -> Any:
     if argument.tree is not None:
         return {name: _argument(branch) for name, branch in argument.tree.items()}
     if argument.shape is None:
@@ -304,7 +304,7 @@ def _argument(argument: ArgumentRequest) -> Any:
     return (tuple(argument.shape), argument.dtype)
 
 
-def _argument_specs(argument: ArgumentRequest) -> Any:
+def _argument_specs(argument: ArrayRequest) -> Any:
     from jax.sharding import PartitionSpec
 
     if argument.tree is not None:

@@ -45,7 +45,7 @@ class Compilations:
         from ..jaxkit.compiling import types_to_try
         from ..jaxkit.meshes import axis_sizes
         from ..jaxkit.models import CompileRequest
-        from ..jaxkit.requests import decode
+        from ..jaxkit.requests import decode, flat_arrays
 
         if len(body) > MOST:
             raise TPUError(
@@ -53,6 +53,7 @@ class Compilations:
             )
         request = decode(CompileRequest, body)
         names = types_to_try(request)
+        flat_arrays({f"Argument {n}": row for n, row in enumerate(request.arguments)})
         if request.mesh is not None and -1 not in request.mesh.values():
             axis_sizes(request.mesh, None)  # each size by itself; the rest depends on the type
         local = self._gate.local()
@@ -71,8 +72,10 @@ class Compilations:
         from ..environment import StepPlan
         from ..jaxkit.compiling import compile_code
 
-        steps = [StepPlan(name, f"Compiling for {name}", 1.0) for name in names]
-        progress.plan(steps, measured=len(steps) > 1)
+        several = len(names) > 1
+        title = "Try {}" if several else "Compile for {}"
+        steps = [StepPlan(name, title.format(name), 1.0) for name in names]
+        progress.plan(steps, measured=several)
         self._turn = self._turn or asyncio.Lock()
         async with self._turn:
             outcome = await compile_code(request, _Told(progress))

@@ -21,7 +21,7 @@ from jax.sharding import PartitionSpec as P
 from jupyter_tpu import catalog, jaxkit
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.jaxkit.compiling import ENVIRONMENT, compile_code
-from jupyter_tpu.jaxkit.models import ArgumentRequest, CompileLimits, CompileRequest
+from jupyter_tpu.jaxkit.models import ArrayRequest, CompileLimits, CompileRequest
 from jupyter_tpu.jaxkit.topology import topology
 
 pytest.importorskip("libtpu", reason="pip install 'jupyter-tpu[compile]'")
@@ -234,7 +234,7 @@ def test_a_function_jitted_already_keeps_what_it_donates() -> None:
 
 
 def request(code: str, **options: Any) -> CompileRequest:
-    shapes = options.pop("arguments", [ArgumentRequest(shape=[8, 128])])
+    shapes = options.pop("arguments", [ArrayRequest(shape=[8, 128])])
     return CompileRequest(
         type=options.pop("type", "v6e-1"),
         code=code,
@@ -253,8 +253,8 @@ async def test_code_is_compiled_with_trees_of_arguments_and_its_lines_are_named(
         "def fn(params, x):\n"
         "    return jnp.tanh(x @ params['w']) @ params['w'].T\n"
     )
-    tree = ArgumentRequest(tree={"w": ArgumentRequest(shape=[512, 8192], dtype="bfloat16")})
-    batch = ArgumentRequest(shape=[8192, 512], dtype="bfloat16", spec=["data"])
+    tree = ArrayRequest(tree={"w": ArrayRequest(shape=[512, 8192], dtype="bfloat16")})
+    batch = ArrayRequest(shape=[8192, 512], dtype="bfloat16", spec=["data"])
     outcome = await compile_code(
         request(code, arguments=[tree, batch], type="v6e-4", mesh={"data": -1}, donate=[1])
     )
