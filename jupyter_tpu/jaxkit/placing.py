@@ -103,7 +103,11 @@ def place(request: PlacementRequest) -> Placement:
 def picture(
     mesh: Any, shape: Sequence[int], spec: Any = (), *, name: str = "", theme: str = "inherit"
 ) -> Picture:
-    """How an array of *shape* is cut over the mesh, drawn; shows itself in a notebook."""
+    """How an array of *shape* is cut over the mesh, drawn as SVG; shows itself in a notebook.
+
+    *theme*: "inherit" takes the colour of the text around it, "auto" the reader's preference,
+    "light" and "dark" are fixed. Raises `TPUError` (INVALID) as `placement` does.
+    """
     axes = axis_sizes(dict(mesh) if isinstance(mesh, Mapping) else dict(mesh.shape), None)
     array = ArrayRequest(shape=list(checked_shape(shape)), spec=written_spec(spec))
     return Picture(draw(place_array(name, array, axes, "v5e"), axes, theme))

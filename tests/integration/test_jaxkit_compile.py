@@ -100,6 +100,13 @@ def deep(x: Any) -> Any:
     return jax.lax.scan(layer, x, None, length=200)[1].sum()
 
 
+def test_terabytes_do_not_fit_and_that_is_an_answer() -> None:
+    report = jaxkit.compile_for("v6e-8", lambda x: jnp.tanh(x).sum(0), (1 << 20, 1 << 20))
+    assert not report.fits
+    assert report.needed_bytes is not None
+    assert report.needed_bytes > 4 << 40
+
+
 def test_a_program_that_does_not_fit_says_what_it_needs_and_where_from() -> None:
     report = jaxkit.compile_for("v5litepod-1", jax.grad(deep), (8192, 8192), limits=LIMITS)
     assert not report.fits
@@ -212,6 +219,14 @@ def test_types_the_mesh_does_not_divide_are_passed_over_and_none_fitting_says_by
             lambda: jaxkit.compile_for("v6e-1", lambda x: jax.debug.print("{}", x), (8,)),
             "calls back into Python",
         ),
+        (
+            lambda: jaxkit.compile_for("v6e-1", lambda x: x.sum(), (1 << 53, 1 << 53)),
+            "more than there is memory anywhere",
+        ),
+        (
+            lambda: jaxkit.compile_for("v6e-1", lambda x: jnp.outer(x, x).sum(), (1 << 40,)),
+            "an array of 1099511627776 × 1099511627776 elements",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_program_is_said_before_anything_is_compiled(call, says) -> None:
@@ -277,6 +292,10 @@ async def test_code_is_compiled_with_trees_of_arguments_and_its_lines_are_named(
         ("y = 1", "defines no function 'fn'"),
         ("def fn(x):\n    return x.nothing", "fn does not trace: AttributeError in line 2"),
         ("import no_such_module", "ModuleNotFoundError"),
+        ("raise ValueError('\\ud800')", "line 1: ValueError: ?"),
+        ("x = '\0'", "null bytes"),
+        ("input()", "EOFError"),
+        ("def fn(x):\n    return fn(x)", "does not trace: RecursionError in line 2"),
     ],
 )
 @pytest.mark.asyncio
