@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MOST = 2 << 20
 #: Programs that may run or wait; further ones are refused at once.
 WAITING = 100
+#: Lines of an operation's log: a program may print without end, and each event carries them.
+LOG = 200
 _WAITS = "Waiting for its turn"
 
 
@@ -104,6 +106,7 @@ class _Told:
 
     def log(self, line: str) -> None:
         self._progress.log(line)
+        del self._progress.operation.log[:-LOG]
 
     def end(self, trial: CompileTrial) -> None:
         if trial.fits is None:
