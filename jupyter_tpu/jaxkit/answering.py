@@ -23,7 +23,7 @@ from .models import (
     SplitRequest,
     TilingRequest,
 )
-from .requests import decode
+from .requests import decode, flat_arrays
 
 #: Of any array made on the way to an answer: 16 MiB of float32.
 MAX_ELEMENTS = 1 << 22
@@ -121,7 +121,10 @@ def tile(request: TilingRequest) -> Answer:
     """POST jax/tiling."""
     from .tiles import tiling_table
 
-    arrays = {name: (tuple(row.shape), row.dtype) for name, row in request.arrays.items()}
+    arrays = {
+        name: (tuple(row.shape or ()), row.dtype)
+        for name, row in flat_arrays(request.arrays).items()
+    }
     table = tiling_table(arrays, request.generation)
     return Answer(content_type=_JSON, body=msgspec.json.encode(table))
 

@@ -22,7 +22,7 @@ import msgspec
 from ..errors import Reason, TPUError
 from .frames import read_frame, write_frame
 from .meshes import DoesNotDivide
-from .models import ArgumentRequest, CompileReport, CompileRequest
+from .models import ArrayRequest, CompileReport, CompileRequest
 from .running import end_with
 from .topology import Topology
 
@@ -63,15 +63,20 @@ def main() -> None:
         )
     except TPUError as error:
         answer = CompileAnswer(
-            message=error.message,
+            message=_valid(error.message),
             reason=error.reason,
-            hint=error.hint,
+            hint=_valid(error.hint),
             does_not_divide=isinstance(error, DoesNotDivide),
         )
     write_frame(answers, msgspec.json.encode(answer), b"")
     answers.flush()
     # libtpu's own threads make an orderly end slow, and there is nothing to put in order.
     os._exit(0)
+
+
+def _valid(text: str) -> str:
+    """Without the half letters that an error of the user's code may have."""
+    return text.encode(errors="replace").decode()
 
 
 def compile_job(job: CompileJob, blob: bytes, tell: Callable[[str], None]) -> CompileReport:
@@ -287,7 +292,7 @@ def _from_code(request: CompileRequest, devices: int) -> Any:
 
 def _line_of(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
-        return f" in line {error.lineno}"
+        return f" in line {error.lineno}" if error.lineno else ""
     line, frame = "", error.__traceback__
     while frame is not None:
         if frame.tb_frame.f_code.co_filename == "<program>":
@@ -296,7 +301,7 @@ def _line_of(error: BaseException) -> str:
     return line
 
 
-def _argument(argument: ArgumentRequest) -> Any:
+def _argument(argument: ArrayRequest) -> Any:
     if argument.tree is not None:
         return {name: _argument(branch) for name, branch in argument.tree.items()}
     if argument.shape is None:
@@ -304,7 +309,7 @@ def _argument(argument: ArgumentRequest) -> Any:
     return (tuple(argument.shape), argument.dtype)
 
 
-def _argument_specs(argument: ArgumentRequest) -> Any:
+def _argument_specs(argument: ArrayRequest) -> Any:
     from jax.sharding import PartitionSpec
 
     if argument.tree is not None:

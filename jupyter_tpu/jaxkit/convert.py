@@ -80,7 +80,11 @@ def linear_from_torch(layer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def linear_to_torch(layer: Mapping[str, Any]) -> dict[str, Any]:
-    """torch's ``{"weight", "bias"}`` of a flax ``Dense`` layer's ``{"kernel", "bias"}``."""
+    """torch's ``{"weight", "bias"}`` of a flax ``Dense`` layer's ``{"kernel", "bias"}``.
+
+    Shapes: kernel (in, out), weight (out, in), bias (out,). Raises `TPUError` (INVALID) for what is
+    no such layer.
+    """
     return _linear(layer, "kernel", "weight", "a flax Dense layer")
 
 

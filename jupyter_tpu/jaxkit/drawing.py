@@ -17,6 +17,7 @@ from .models import ArrayPlacement, MeshAxes
 #: Eight fills that stay apart for colour-blind readers; blocks carry numbers besides.
 _FILLS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#888888")
 _MOST_BLOCKS = 16  # along one side
+_NAME = 48  # letters of an array's name that are drawn
 _LONG, _SHORT = 480.0, 120.0  # sides of the sheet, in pixels
 #: Theme -> colour of text and lines; "auto" follows the reader's setting by a style of its own.
 _COLOURS = {"inherit": "", "light": "#1f1f1f", "dark": "#e8e8e8", "auto": ""}
@@ -39,7 +40,8 @@ def draw(array: ArrayPlacement, mesh: MeshAxes, theme: str = "inherit") -> str:
     columns = _Side(array, mesh, across)
     rows = _Side(array, mesh, down)
     width, height = _sheet(columns.size, rows.size, columns.shown, rows.shown)
-    left, top = 150.0, 64.0
+    beside = (rows.label(0), rows.label(1))
+    left, top = max(150.0, 28 + max(map(_length, beside))), 64.0
     shapes = []
     for row, column in product(range(rows.shown), range(columns.shown)):
         x, y = left + width * column / columns.shown, top + height * row / rows.shown
@@ -55,21 +57,23 @@ def draw(array: ArrayPlacement, mesh: MeshAxes, theme: str = "inherit") -> str:
             f'text-anchor="middle" dominant-baseline="central" font-size="{_font(box_width)}">'
             f"{_list(holders, _room(box_width))}</text></g>"
         )
+    heading, foot = _heading(array), _foot(array, mesh)
     labels = [
-        _text(left, 22, _heading(array), weight="600"),
+        _text(left, 22, heading, weight="600"),
         _text(left, 50, columns.label()),
-        _text(left - 12, top + height / 2 - 9, rows.label(0), anchor="end"),
-        _text(left - 12, top + height / 2 + 9, rows.label(1), anchor="end"),
-        _text(left, top + height + 24, _foot(array, mesh)),
+        _text(left - 12, top + height / 2 - 9, beside[0], anchor="end"),
+        _text(left - 12, top + height / 2 + 9, beside[1], anchor="end"),
+        _text(left, top + height + 24, foot),
     ]
-    hidden = [side.rest() for side in (columns, rows) if side.blocks > side.shown]
+    hidden = "; ".join(side.rest() for side in (columns, rows) if side.blocks > side.shown)
     if hidden:
-        labels.append(_text(left, top + height + 44, "; ".join(hidden)))
-    total_width = left + max(width, 330.0) + 16
+        labels.append(_text(left, top + height + 44, hidden))
+    lengths = (_length(text) for text in (columns.label(), foot, hidden))
+    total_width = left + max(width, 1.15 * _length(heading), *lengths) + 16
     total_height = top + height + (60 if hidden else 40)
     kind, style = ("sharding-auto", _AUTO) if theme == "auto" else ("sharding", "")
     colour = f"color:{_COLOURS[theme]}" if _COLOURS[theme] else ""
-    what = escape(f"{_heading(array)}, {_foot(array, mesh)}")
+    what = escape(f"{heading}, {foot}")
     return (
         f'<svg class="{kind}" xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{what}" '
         f'viewBox="0 0 {total_width:.0f} {total_height:.0f}" width="{total_width:.0f}" '
@@ -153,7 +157,8 @@ def _sheet(columns: int, rows: int, column_blocks: int, row_blocks: int) -> tupl
 
 def _heading(array: ArrayPlacement) -> str:
     shape = " × ".join(str(size) for size in array.shape) or "a single value"
-    return f"{array.name}  {shape} {array.dtype}".strip()
+    name = array.name if len(array.name) <= _NAME else f"…{array.name[1 - _NAME :]}"
+    return f"{name}  {shape} {array.dtype}".strip()
 
 
 def _foot(array: ArrayPlacement, mesh: MeshAxes) -> str:
@@ -192,6 +197,11 @@ def _list(numbers: list[int], room: int) -> str:
 
 def _room(width: float) -> int:
     return max(3, int(width / 7))
+
+
+def _length(text: str) -> float:
+    """Pixels that a line takes at most, in the sans-serif fonts that browsers have."""
+    return 7.3 * len(text)
 
 
 def _font(width: float) -> int:

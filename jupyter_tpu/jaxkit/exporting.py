@@ -7,6 +7,7 @@ is StableHLO as ``jax.export`` writes it, so the function may close over anythin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import jax
@@ -20,6 +21,9 @@ from .placing import place_array, written_spec
 from .programs import operations
 from .shapes import checked_shape, dtype_name, is_leaf
 from .trees import path_name
+
+#: Far more than any memory, and little enough for a product of bytes to stay below 2**63.
+_MOST_ELEMENTS = 1 << 58
 
 
 class Exported(Struct, kw_only=True):
@@ -76,7 +80,7 @@ def export_program(
     with jax.sharding.use_abstract_mesh(_abstract(axes)):
         jitted = jax.jit(program, in_shardings=tuple(shardings), **options)
         try:
-            _refuse_callbacks(jitted.trace(*flat).jaxpr.jaxpr)
+            _refuse_what_no_tpu_takes(jitted.trace(*flat).jaxpr.jaxpr)
             exported = jax.export.export(jitted, platforms=["tpu"])(*flat)
         except Exception as error:
             raise _does_not_trace(function, error) from error
@@ -90,14 +94,29 @@ def export_program(
     return Exported(blob=blob, mesh=axes, names=names, donated=donated)
 
 
-def _refuse_callbacks(jaxpr: Any) -> None:
+def _refuse_what_no_tpu_takes(jaxpr: Any) -> None:
+    """Callbacks, and arrays of more elements than the compiler counts: it would die of them."""
+    for variable in jaxpr.invars:
+        _refuse_uncountable(variable)
     for step in operations(jaxpr):
+        for variable in step.outvars:
+            _refuse_uncountable(variable)
         if "callback" in step.primitive.name or step.primitive.name == "debug_print":
             raise TPUError(
                 "The program calls back into Python, which cannot be compiled elsewhere.",
                 Reason.INVALID,
                 "Leave out jax.debug.print, pure_callback and io_callback.",
             )
+
+
+def _refuse_uncountable(variable: Any) -> None:
+    shape = getattr(variable.aval, "shape", ())
+    if prod(shape) >= _MOST_ELEMENTS:
+        raise TPUError(
+            f"The program has an array of {' × '.join(map(str, shape))} elements: more than there "
+            "is memory anywhere.",
+            Reason.INVALID,
+        )
 
 
 def _axes(mesh: Any, devices: int) -> dict[str, int]:

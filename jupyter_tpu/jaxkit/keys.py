@@ -53,7 +53,10 @@ def fold_key(key: jax.Array, domain: str, *data: Any) -> jax.Array:
 
 
 def process_key(key: jax.Array, index: Any = None) -> jax.Array:
-    """A key of this process's own (of process *index*): never one that `split_key` gives."""
+    """A key of this process's own (of process *index*): never one that `split_key` gives.
+
+    A plain ``fold_in(key, index)`` is one of them: it is ``split(key, n)[index]``, bit for bit.
+    """
     return _fold(one_key(key), "process", jax.process_index() if index is None else index)
 
 

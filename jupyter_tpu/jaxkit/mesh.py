@@ -42,7 +42,10 @@ def make_mesh(
 
 
 def replicate(tree: Any, mesh: Mesh) -> Any:
-    """*tree* with all of every array on every device of *mesh*."""
+    """*tree* with all of every array on every device of *mesh*; each takes its bytes once a device.
+
+    What ``jax.device_put_replicated`` was, before jax removed it.
+    """
     return jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))
 
 
@@ -148,7 +151,11 @@ def _prefetched(source: Iterator[Any], put: Callable[[Any], Any], ahead: int) ->
 
 
 def host_slice(rows: int, process: int | None = None, processes: int | None = None) -> slice:
-    """The rows of a global batch that this process (host) has to load: an even share, in order."""
+    """The rows of a global batch that this process (host) has to load: an even share, in order.
+
+    *rows*: of the whole batch. *process*, *processes*: jax's own by default. Raises `TPUError`
+    (INVALID) if the hosts don't divide the rows, with the two nearest sizes.
+    """
     process = jax.process_index() if process is None else process
     processes = jax.process_count() if processes is None else processes
     if processes < 1 or not 0 <= process < processes:

@@ -93,18 +93,23 @@ class SampleAnswer(Struct, kw_only=True):
 
 
 class ArrayRequest(Struct, kw_only=True, forbid_unknown_fields=True):
-    """An array by its shape, and how it is split over the mesh (not at all by default)."""
+    """An array by its shape, and how it is split over the mesh (not at all by default).
 
-    shape: Shape
+    Or a tree of arrays: then it has nothing but `tree`.
+    """
+
+    shape: Shape | None = None
     dtype: str = "float32"
     spec: Spec = []
+    #: Instead of a shape: name -> array or tree.
+    tree: dict[str, ArrayRequest] | None = None
 
 
 class PlacementRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """POST jax/placement."""
 
     mesh: MeshAxes
-    #: Name (a path such as "layers/0/kernel") -> array.
+    #: Name -> array or tree; what is in a tree has a path for a name, "layers/0/kernel".
     arrays: dict[str, ArrayRequest]
     #: The types to say "fits" or not of; all of the catalog by default.
     types: list[str] | None = None
@@ -222,20 +227,6 @@ class TilingTable(Struct, kw_only=True):
 # ---- compiling --------------------------------------------------------------------------------
 
 
-#: One dimension of an argument.
-Size = Annotated[int, Meta(ge=0, le=1 << 53)]
-
-
-class ArgumentRequest(Struct, kw_only=True, forbid_unknown_fields=True):
-    """One argument of the function: an array by its shape, or a tree of them."""
-
-    shape: list[Size] | None = None
-    dtype: str = "float32"
-    spec: Spec = []
-    #: Instead of a shape: name -> argument.
-    tree: dict[str, ArgumentRequest] | None = None
-
-
 class CompileLimits(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     """Of one compiling process; it is ended beyond them."""
 
@@ -254,7 +245,7 @@ class CompileRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     code: Annotated[str, Meta(max_length=1 << 20)]
     #: The name of the function that the code defines.
     function: str
-    arguments: list[ArgumentRequest]
+    arguments: list[ArrayRequest]
     #: The type to compile for ("v5litepod-8").
     type: str | None = None
     #: Instead of one: those of a grant, say, tried in this order until the program fits. With

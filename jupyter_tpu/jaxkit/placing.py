@@ -16,8 +16,8 @@ from ..errors import Reason, TPUError
 from .drawing import draw
 from .meshes import DoesNotDivide, axis_sizes, nearest_sizes
 from .models import ArrayPlacement, ArrayRequest, MeshAxes, Placement, PlacementRequest, TypeFit
+from .requests import flat_arrays
 from .shapes import (
-    MAX_ARRAYS,
     bits_of,
     checked_shape,
     dtype_name,
@@ -78,12 +78,9 @@ def place(request: PlacementRequest) -> Placement:
             Reason.INVALID,
             f"The limit here is {MAX_DEVICES:,}.",
         )
-    if len(request.arrays) > MAX_ARRAYS:
-        raise TPUError(f"A tree can have {MAX_ARRAYS} arrays at most.", Reason.INVALID)
-    rows = [
-        place_array(name, array, mesh, request.generation) for name, array in request.arrays.items()
-    ]
-    if request.picture is not None and request.picture not in request.arrays:
+    arrays = flat_arrays(request.arrays)
+    rows = [place_array(name, array, mesh, request.generation) for name, array in arrays.items()]
+    if request.picture is not None and request.picture not in arrays:
         raise TPUError(f"There is no array {request.picture!r} to draw.", Reason.INVALID)
     whole = [row for row in rows if row.replicated]
     return Placement(
@@ -106,7 +103,11 @@ def place(request: PlacementRequest) -> Placement:
 def picture(
     mesh: Any, shape: Sequence[int], spec: Any = (), *, name: str = "", theme: str = "inherit"
 ) -> Picture:
-    """How an array of *shape* is cut over the mesh, drawn; shows itself in a notebook."""
+    """How an array of *shape* is cut over the mesh, drawn as SVG; shows itself in a notebook.
+
+    *theme*: "inherit" takes the colour of the text around it, "auto" the reader's preference,
+    "light" and "dark" are fixed. Raises `TPUError` (INVALID) as `placement` does.
+    """
     axes = axis_sizes(dict(mesh) if isinstance(mesh, Mapping) else dict(mesh.shape), None)
     array = ArrayRequest(shape=list(checked_shape(shape)), spec=written_spec(spec))
     return Picture(draw(place_array(name, array, axes, "v5e"), axes, theme))

@@ -37,7 +37,10 @@ def matmul_precision(name: Any) -> AbstractContextManager[Any]:
 
 
 def set_matmul_precision(name: Any) -> str:
-    """Sets the precision for the whole process; returns the name JAX was given."""
+    """Sets the precision of products for the whole process; returns the name JAX was given.
+
+    Names as for `matmul_precision`; raises `TPUError` (INVALID) for others, with those there are.
+    """
     value = precision_name(name)
     jax.config.update("jax_default_matmul_precision", value)
     return value

@@ -41,8 +41,9 @@ class Layout(NamedTuple):
 def padded_bytes(shape: Sequence[int], dtype: Any = "float32", generation: str = "v5e") -> int:
     """Bytes that an array of *shape* and *dtype* takes in the HBM of a TPU of *generation*.
 
-    Raises `TPUError` (INVALID) for shapes that are not whole, non-negative numbers, for unknown
-    dtypes and for unknown generations.
+    The rules are those of the compiler of libtpu 0.0.42 (see the top of this file). Raises
+    `TPUError` (INVALID) for shapes that are not whole, non-negative numbers, for unknown dtypes and
+    for unknown generations.
     """
     sizes = checked_shape(shape)
     return _bytes(layout(sizes, dtype, generation), dtype)
@@ -51,7 +52,10 @@ def padded_bytes(shape: Sequence[int], dtype: Any = "float32", generation: str =
 def tiling(
     shape: Sequence[int], dtype: Any = "float32", generation: str = "v5e", *, name: str = ""
 ) -> Tiling:
-    """Layout, bytes, padding, and the shape that would fill the same tiles."""
+    """Layout, bytes, padding, and the shape that would fill the same tiles.
+
+    Arguments and errors as of `padded_bytes`; sizes are in bytes.
+    """
     sizes = checked_shape(shape)
     where = layout(sizes, dtype, generation)
     unpadded = -(-prod(sizes) * bits_of(dtype) // 8)
@@ -70,7 +74,10 @@ def tiling(
 
 
 def tiling_table(tree: Any, generation: str = "v5e") -> TilingTable:
-    """`tiling` of every array of *tree* (arrays, shapes or (shape, dtype) pairs), worst first."""
+    """`tiling` of every array of *tree* (arrays, shapes or (shape, dtype) pairs), worst first.
+
+    Raises `TPUError` (INVALID) as `padded_bytes` does, and for trees of more than 20,000 arrays.
+    """
     rows = [tiling(shape, dtype, generation, name=name) for name, shape, dtype in flat_shapes(tree)]
     rows.sort(key=lambda row: -row.waste)
     return TilingTable(

@@ -60,7 +60,7 @@ def freeze_mask(
 
 
 def tree_shapes(tree: Any) -> Any:
-    """*tree* with every array replaced by its shape."""
+    """*tree* with every array replaced by its shape, a tuple; ``()`` for a number."""
     return jax.tree.map(lambda leaf: tuple(getattr(leaf, "shape", ())), tree)
 
 

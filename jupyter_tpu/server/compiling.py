@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MOST = 2 << 20
 #: Programs that may run or wait; further ones are refused at once.
 WAITING = 100
+#: Lines of an operation's log: a program may print without end, and each event carries them.
+LOG = 200
 _WAITS = "Waiting for its turn"
 
 
@@ -45,7 +47,7 @@ class Compilations:
         from ..jaxkit.compiling import types_to_try
         from ..jaxkit.meshes import axis_sizes
         from ..jaxkit.models import CompileRequest
-        from ..jaxkit.requests import decode
+        from ..jaxkit.requests import decode, flat_arrays
 
         if len(body) > MOST:
             raise TPUError(
@@ -53,6 +55,7 @@ class Compilations:
             )
         request = decode(CompileRequest, body)
         names = types_to_try(request)
+        flat_arrays({f"Argument {n}": row for n, row in enumerate(request.arguments)})
         if request.mesh is not None and -1 not in request.mesh.values():
             axis_sizes(request.mesh, None)  # each size by itself; the rest depends on the type
         local = self._gate.local()
@@ -71,8 +74,10 @@ class Compilations:
         from ..environment import StepPlan
         from ..jaxkit.compiling import compile_code
 
-        steps = [StepPlan(name, f"Compiling for {name}", 1.0) for name in names]
-        progress.plan(steps, measured=len(steps) > 1)
+        several = len(names) > 1
+        title = "Try {}" if several else "Compile for {}"
+        steps = [StepPlan(name, title.format(name), 1.0) for name in names]
+        progress.plan(steps, measured=several)
         self._turn = self._turn or asyncio.Lock()
         async with self._turn:
             outcome = await compile_code(request, _Told(progress))
@@ -101,6 +106,7 @@ class _Told:
 
     def log(self, line: str) -> None:
         self._progress.log(line)
+        del self._progress.operation.log[:-LOG]
 
     def end(self, trial: CompileTrial) -> None:
         if trial.fits is None:

@@ -354,6 +354,20 @@ def test_api_says_what_the_server_refused(served: Shell) -> None:
     assert "answered 404" in served.complaint("api", "GET", "frobs")
 
 
+def test_api_follows_an_operation_without_a_tpu_and_prints_what_it_found(served: Shell) -> None:
+    pytest.importorskip("libtpu", reason="pip install 'jupyter-tpu[compile]'")
+    body = {"code": "f = lambda x: x + 1", "function": "f", "type": "v6e-1"}
+    body["arguments"] = [{"shape": [8, 128]}]
+    said = served.out("api", "POST", "jax/compile", "--follow", "--data", json.dumps(body))
+    before, _, found = said.partition("compile is done\n")
+    assert before.startswith("compile began\n")
+    assert json.loads(found)["type"] == "v6e-1"
+    body["code"] = "f = 1 / 0"
+    assert "line 1: ZeroDivisionError" in served.complaint(
+        "api", "POST", "jax/compile", "--follow", "--data", json.dumps(body)
+    )
+
+
 def test_api_takes_the_newest_server_that_has_the_extension_or_the_one_it_is_told(
     alone: Shell,
 ) -> None:

@@ -21,7 +21,7 @@ from jax.sharding import PartitionSpec as P
 from jupyter_tpu import catalog, jaxkit
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.jaxkit.compiling import ENVIRONMENT, compile_code
-from jupyter_tpu.jaxkit.models import ArgumentRequest, CompileLimits, CompileRequest
+from jupyter_tpu.jaxkit.models import ArrayRequest, CompileLimits, CompileRequest
 from jupyter_tpu.jaxkit.topology import topology
 
 pytest.importorskip("libtpu", reason="pip install 'jupyter-tpu[compile]'")
@@ -98,6 +98,13 @@ def deep(x: Any) -> Any:
         return hidden, hidden  # keeps every step: too much
 
     return jax.lax.scan(layer, x, None, length=200)[1].sum()
+
+
+def test_terabytes_do_not_fit_and_that_is_an_answer() -> None:
+    report = jaxkit.compile_for("v6e-8", lambda x: jnp.tanh(x).sum(0), (1 << 20, 1 << 20))
+    assert not report.fits
+    assert report.needed_bytes is not None
+    assert report.needed_bytes > 4 << 40
 
 
 def test_a_program_that_does_not_fit_says_what_it_needs_and_where_from() -> None:
@@ -212,6 +219,14 @@ def test_types_the_mesh_does_not_divide_are_passed_over_and_none_fitting_says_by
             lambda: jaxkit.compile_for("v6e-1", lambda x: jax.debug.print("{}", x), (8,)),
             "calls back into Python",
         ),
+        (
+            lambda: jaxkit.compile_for("v6e-1", lambda x: x.sum(), (1 << 53, 1 << 53)),
+            "more than there is memory anywhere",
+        ),
+        (
+            lambda: jaxkit.compile_for("v6e-1", lambda x: jnp.outer(x, x).sum(), (1 << 40,)),
+            "an array of 1099511627776 × 1099511627776 elements",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_program_is_said_before_anything_is_compiled(call, says) -> None:
@@ -234,7 +249,7 @@ def test_a_function_jitted_already_keeps_what_it_donates() -> None:
 
 
 def request(code: str, **options: Any) -> CompileRequest:
-    shapes = options.pop("arguments", [ArgumentRequest(shape=[8, 128])])
+    shapes = options.pop("arguments", [ArrayRequest(shape=[8, 128])])
     return CompileRequest(
         type=options.pop("type", "v6e-1"),
         code=code,
@@ -253,8 +268,8 @@ async def test_code_is_compiled_with_trees_of_arguments_and_its_lines_are_named(
         "def fn(params, x):\n"
         "    return jnp.tanh(x @ params['w']) @ params['w'].T\n"
     )
-    tree = ArgumentRequest(tree={"w": ArgumentRequest(shape=[512, 8192], dtype="bfloat16")})
-    batch = ArgumentRequest(shape=[8192, 512], dtype="bfloat16", spec=["data"])
+    tree = ArrayRequest(tree={"w": ArrayRequest(shape=[512, 8192], dtype="bfloat16")})
+    batch = ArrayRequest(shape=[8192, 512], dtype="bfloat16", spec=["data"])
     outcome = await compile_code(
         request(code, arguments=[tree, batch], type="v6e-4", mesh={"data": -1}, donate=[1])
     )
@@ -277,6 +292,10 @@ async def test_code_is_compiled_with_trees_of_arguments_and_its_lines_are_named(
         ("y = 1", "defines no function 'fn'"),
         ("def fn(x):\n    return x.nothing", "fn does not trace: AttributeError in line 2"),
         ("import no_such_module", "ModuleNotFoundError"),
+        ("raise ValueError('\\ud800')", "line 1: ValueError: ?"),
+        ("x = '\0'", "null bytes"),
+        ("input()", "EOFError"),
+        ("def fn(x):\n    return fn(x)", "does not trace: RecursionError in line 2"),
     ],
 )
 @pytest.mark.asyncio

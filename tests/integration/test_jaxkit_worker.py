@@ -144,8 +144,14 @@ async def test_placement_and_tiling_answer_with_typed_bodies(worker: JaxWorker) 
     assert [fit.fits for fit in placed.types] == [True, False]
     assert placed.picture is not None
     assert placed.picture.startswith("<svg")
+    body["arrays"] = {"layers": {"tree": {"0": {"tree": body["arrays"]}}}}
+    body["picture"] = f"layers/0/{body['picture']}"
+    deep = msgspec.json.decode((await ask(worker, "placement", body)).body, type=Placement)
+    assert [array.name for array in deep.arrays] == ["layers/0/w"]
+    assert deep.bytes == placed.bytes
+    assert deep.picture is not None
     tiles = msgspec.json.decode(
-        (await ask(worker, "tiling", {"arrays": {"x": {"shape": [3, 100]}}})).body,
+        (await ask(worker, "tiling", {"arrays": {"x": {"tree": {"y": {"shape": [3, 100]}}}}})).body,
         type=TilingTable,
     )
     assert tiles.arrays[0].layout == "{1,0:T(4,128)}"
@@ -188,8 +194,19 @@ async def test_placement_and_tiling_answer_with_typed_bodies(worker: JaxWorker) 
         ),
         ("placement", {"mesh": {"d": 1 << 62}, "arrays": {}}, "larger than any TPU"),
         ("tiling", {"arrays": {"x": {"shape": [4]}}, "generation": "v9"}, "Invalid enum value"),
+        ("tiling", {"arrays": {"x": {"tree": {"y": {}}}}}, "x/y needs a shape or a tree"),
+        (
+            "tiling",
+            {"arrays": {"a/b": {"shape": [1]}, "a": {"tree": {"b": {"shape": [2]}}}}},
+            "two arrays called a/b",
+        ),
+        (
+            "tiling",
+            b'{"arrays": {"x": ' + b'{"tree":{"x":' * 900 + b'{"shape":[-1]}' + b"}}" * 901,
+            "",
+        ),
     ],
-    ids=range(26),
+    ids=range(29),
 )
 async def test_bad_requests_get_one_sentence(
     worker: JaxWorker, name: str, body: Any, says: str

@@ -105,7 +105,7 @@ async def test_a_program_is_compiled_where_there_is_no_project_and_told_by_event
     assert (operation["kind"], operation["tpu"], operation["result"]) == ("compile", "", None)
 
     running = await told(events, lambda o: "the code runs" in o["log"])
-    assert running["steps"][0]["title"] == "Compiling for v5litepod-4"
+    assert running["steps"][0]["title"] == "Compile for v5litepod-4"
     done = await told(events, lambda o: o["state"] != "running")
     status, asked = await call("GET", f"operations/{operation['id']}")
     assert asked == done
@@ -190,9 +190,11 @@ BAD = [
     ({"type": "v5e-8"}, "v5litepod-8"),
     ({"types": ["v6e-8"], "type": "v6e-8"}, "not both"),
     ({"types": []}, "no types"),
-    ({"type": "v6e-1", "arguments": [{"shape": [-8]}]}, ">= 0"),
+    ({"type": "v6e-1", "arguments": [{"shape": [-8]}]}, "from 0 to 2**53, not -8"),
     ({"type": "v6e-1", "arguments": [{"shape": ["n"]}]}, "Expected `int`, got `str`"),
-    ({"type": "v6e-1", "arguments": [{"shape": [1 << 60]}]}, "<="),
+    ({"type": "v6e-1", "arguments": [{"shape": [1 << 60]}]}, "from 0 to 2**53"),
+    ({"type": "v6e-1", "arguments": [{"shape": [8], "dtype": "float7"}]}, "no dtype 'float7'"),
+    ({"type": "v6e-1", "arguments": [{}]}, "Argument 0 needs a shape or a tree"),
     ({"type": "v6e-1", "mesh": {"data": 0}}, "positive whole number, not 0"),
     ({"type": "v6e-1", "limits": {"seconds": 0}}, "> 0"),
     ({"type": "v6e-1", "limits": {"memory_bytes": 1}}, ">="),

@@ -32,7 +32,7 @@ LIMIT = 170  # seconds for everything: a slow machine
 ROOM = 320 * MIB
 #: As large as one may be: 16 MiB.
 LARGE = {"key": {"seed": 1}, "distribution": "normal", "shape": [1 << 22]}
-ENDLESS = "while True: pass"
+ENDLESS = "while True: print('x' * 1000)"
 GREEDY = "eaten = []\nwhile True: eaten.append(bytearray(1 << 24))"
 
 
@@ -181,7 +181,9 @@ async def test_a_hundred_mixed_requests_at_once_take_bounded_memory_and_hold_up_
         assert sum(words in one for one in said) == 1, said
 
     # Queued, not all at work at once; and none of them is left with what it took.
-    assert memory.at_once == {"worker": 2, "compile_child": 1}
+    assert memory.at_once["worker"] <= 2
+    assert memory.at_once["compile_child"] <= 1
+    assert max(len(one["log"]) for one in done) < 300
     assert memory.most["server"] < memory.before + UNREAD + ROOM, memory.most
     assert memory.most["worker"] < 1024 * MIB, memory.most
     assert memory.most["compile_child"] < 1024 * MIB, memory.most
@@ -203,11 +205,12 @@ async def test_answers_that_nobody_reads_are_bounded_and_the_rest_goes_on(server
             one = stalled.enter_context(socket.create_connection(("127.0.0.1", server.port)))
             one.sendall((head + text).encode())
         async with client(server) as session:
-            # It has its turn after all of them.
+            # Those that nobody reads have their turns, and then there is room for no more.
+            while (answer := await ask(session, "prng/sample", LARGE))[0] == 200:
+                await asyncio.sleep(0.1)
+            assert answer[0] == 503, answer[1][:300]
+            assert "wait to be read" in json.loads(answer[1])["message"]
             assert (await ask(session, "prng/sample", small))[0] == 200
-            status, problem = await ask(session, "prng/sample", LARGE)
-            assert status == 503, problem[:300]
-            assert "wait to be read" in json.loads(problem)["message"]
             assert (await ask(session, "tiling", {"arrays": {}}))[0] == 200
             stalled.close()
             while (await ask(session, "prng/sample", LARGE))[0] == 503:

@@ -204,6 +204,28 @@ def test_large_meshes_and_odd_arrays_are_drawn_without_filling_the_page() -> Non
         assert len(drawn(jaxkit.picture({"d": 1}, shape))[0]) == 1
 
 
+@pytest.mark.parametrize(
+    ("mesh", "shape", "spec", "name"),
+    [
+        ({"data": 4, "model": 2}, (4096, 1024), (None, "model"), "w"),
+        ({"data": 4, "a-long-axis-name": 2}, (512, 64), (("data", "a-long-axis-name"),), "w"),
+        ({"data": 32, "model": 32}, (4096, 4096), ("data", "model"), "w"),
+        ({"data": 8}, (8,), ("data",), "params/" + "layers/" * 40 + "kernel"),
+    ],
+)
+def test_no_line_of_a_picture_runs_out_of_it(mesh, shape, spec, name) -> None:
+    svg = ET.fromstring(jaxkit.picture(mesh, shape, spec, name=name))
+    width = float(svg.attrib["width"])
+    assert width < 1200
+    for text in svg.iter("{http://www.w3.org/2000/svg}text"):
+        # The letters of the usual fonts are about half as wide as their 13 pixels of height.
+        reach = 6.7 * len(text.text or "")
+        x = float(text.attrib["x"])
+        assert x - reach >= 0 if text.attrib.get("text-anchor") == "end" else x <= width
+        if text.attrib.get("text-anchor") is None or text.attrib["text-anchor"] == "start":
+            assert x + reach <= width, text.text
+
+
 def test_names_are_escaped_and_themes_are_known() -> None:
     svg = jaxkit.picture({"d": 1}, (4, 4), name="<b>&")
     assert "<b>" not in svg

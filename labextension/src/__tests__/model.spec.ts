@@ -62,6 +62,14 @@ describe('what the server tells', () => {
     });
   });
 
+  it('leaves out operations that are about no TPU', async () => {
+    const { model, changes } = await openModel();
+    const compile = anOperation({ kind: 'compile', tpu: '', zone: '' });
+    changes.operation(compile);
+    changes.operation({ ...compile, state: 'failed' });
+    expect(model.operations).toEqual([]);
+  });
+
   it('says once that an operation has ended', async () => {
     const { model, changes } = await openModel();
     const ended: string[] = [];
