@@ -231,6 +231,7 @@ export function aTunnel(more: Partial<ITunnel> = {}): ITunnel {
     connections: 0,
     sent: 0,
     received: 0,
+    compressed: false,
     ...more
   };
 }
