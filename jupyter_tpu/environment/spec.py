@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from ..links import HostName
-from ..ssh import Completed
+if TYPE_CHECKING:
+    from ..links import HostName
+    from ..ssh import Completed
 
 
 class Spec(Struct, frozen=True, kw_only=True):

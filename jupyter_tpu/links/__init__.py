@@ -3,11 +3,16 @@
 Wires addresses and pinned keys (``cloud``) into ``ssh``.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .life import LinkState
-from .link import Link
-from .lookup import HostGone, HostName
-from .registry import Links, default_links
 from .thread import CoreThread, core_thread
+
+if TYPE_CHECKING:
+    from .link import Link
+    from .lookup import HostGone, HostName
+    from .registry import Links, default_links
 
 __all__ = [
     "CoreThread",
@@ -19,3 +24,18 @@ __all__ = [
     "core_thread",
     "default_links",
 ]
+
+#: What is loaded when it is first used: Jupyter Server's start needs none of it.
+_LATER = {
+    "Link": "link",
+    "HostGone": "lookup",
+    "HostName": "lookup",
+    "Links": "registry",
+    "default_links": "registry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(f".{_LATER[name]}", __name__), name)
+    raise AttributeError(name)
