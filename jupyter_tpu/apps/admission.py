@@ -49,7 +49,7 @@ class Admission:
         """A pass for a ticket; None for one that is not valid (any more)."""
         found = None
         for known in self._tickets:
-            if hmac.compare_digest(known.encode(), ticket.encode()):
+            if _same(known, ticket):
                 found = known
         if found is None:
             return None
@@ -64,6 +64,11 @@ class Admission:
         """The pass that a cookie holds."""
         found = None
         for known in self._passes:
-            if hmac.compare_digest(known.secret.encode(), secret.encode("utf-8", "replace")):
+            if _same(known.secret, secret):
                 found = known
         return found
+
+
+def _same(ours: str, said: str) -> bool:
+    """Compared in constant time."""
+    return hmac.compare_digest(ours.encode(), said.encode("utf-8", "replace"))

@@ -69,8 +69,9 @@ class Site:
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers one request to this origin."""
-        upgrade = "upgrade" in request.headers.get("Connection", "").lower() and bool(
-            request.headers.get("Upgrade")
+        upgrade = (
+            "upgrade" in request.headers.get("Connection", "").lower()
+            and request.headers.get("Upgrade", "").lower() == "websocket"
         )
         path = request.raw_path
         if path.startswith(HERE) and request.method == "GET":
