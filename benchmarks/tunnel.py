@@ -53,10 +53,7 @@ async def main():
         host_keys=(said["host_key"],), identity_file=Path(said["key"]), loopbacks=("127.0.0.1",),
     )
     connection = await connect(host)
-    async def open_port(factory, port, *, window, compressed):
-        return await connection.open_port(factory, port, window=window)
-
-    forwarder = Forwarder(open_port, said["target"], lambda: None)
+    forwarder = Forwarder(connection.open_port, said["target"], lambda: None)
     print(await forwarder.listen(0), flush=True)
     await connection.wait_lost()
 

@@ -102,7 +102,7 @@ class Upstream:
         transport = ChannelTransport(protocol, self._count)
         window = max(LEAST_WINDOW, min(WINDOW, WINDOWS // max(1, len(self._transports))))
         self._transports = {each for each in self._transports if not each.is_closing()}
-        await self._open_port(transport.session, self.port, window=window, compressed=False)
+        await self._open_port(transport.session, self.port, window=window)
         self._transports.add(transport)
         return transport
 

@@ -243,7 +243,7 @@ class _Running:
         self._counts = (0, 0)
         self._since = _now()
         self._was: LinkState | None = None
-        self.forwarder = Forwarder(link.open_port, port, changed)
+        self.forwarder = Forwarder(link.open_port, port, changed, link.open_compressed)
         self._unsubscribe = link.subscribe(self._link_changed)
         link.hold()
 

@@ -222,25 +222,27 @@ class Link:
             return await connection.open_unix(path)
 
     async def open_port(
-        self,
-        factory: Callable[[], Any],
-        port: int,
-        *,
-        window: int = WINDOW,
-        compressed: bool = False,
+        self, factory: Callable[[], Any], port: int, *, window: int = WINDOW
     ) -> SSHTCPChannel[bytes]:
         """A channel to a TCP port there; see :meth:`jupyter_tpu.ssh.Connection.open_port`.
 
-        Hold the link for as long as the channel is used. What is *compressed* goes over a second
-        connection, which is made when it is first asked for and ends with the link's own.
+        Hold the link for as long as the channel is used.
         """
         async with self._borrowed() as connection:
-            if compressed:
-                connection = await self._compressing(connection)
             return await connection.open_port(factory, port, window=window)
 
+    async def open_compressed(
+        self, factory: Callable[[], Any], port: int, *, window: int = WINDOW
+    ) -> SSHTCPChannel[bytes]:
+        """The same over a second connection, which compresses.
+
+        It is made when it is first asked for and ends with the link's own.
+        """
+        async with self._borrowed() as connection:
+            compressing = await self._compressing(connection)
+            return await compressing.open_port(factory, port, window=window)
+
     async def _compressing(self, plain: Connection) -> Connection:
-        """The connection beside *plain* that compresses; raises what `connect` does."""
         async with self._compressed_lock:
             if self._compressed is None or self._compressed.closed:
                 made = await connect(plain.host, keepalive=self._keepalive, compressed=True)

@@ -47,7 +47,7 @@ class OpenPort(Protocol):
     """What opens a channel: `Link.open_port`, `Connection.open_port`."""
 
     async def __call__(
-        self, factory: Callable[[], Any], port: int, *, window: int, compressed: bool
+        self, factory: Callable[[], Any], port: int, *, window: int
     ) -> SSHTCPChannel[bytes]: ...
 
 
@@ -59,6 +59,7 @@ class Forwarder:
     open_port: opens a channel to the host; may wait until the host can be reached.
     port: on the host.
     changed: called (often) when a connection came, went or failed.
+    open_compressed: opens a channel whose bytes are compressed, for slow lines; None: never.
 
     Attributes
     ----------
@@ -68,7 +69,13 @@ class Forwarder:
     compressed: the line is slow and the data shrink, so that new connections are compressed.
     """
 
-    def __init__(self, open_port: OpenPort, port: int, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        open_port: OpenPort,
+        port: int,
+        changed: Callable[[], None],
+        open_compressed: OpenPort | None = None,
+    ) -> None:
         self.port = port
         self.local_port = 0
         self.connections = 0
@@ -79,6 +86,7 @@ class Forwarder:
         self._thrifts = Thrift(), Thrift()  # to and from the host
         self._clock = asyncio.get_running_loop().time
         self._open_port = open_port
+        self._open_compressed = open_compressed
         self._changed = changed
         self._closed = False
         self._servers: list[asyncio.Server] = []
@@ -151,11 +159,11 @@ class Forwarder:
 
     async def _lead(self, pair: _Pair) -> None:
         window = max(LEAST_WINDOW, min(WINDOW, WINDOWS // max(1, self.connections)))
-        pair.compressed = self.compressed
+        open_port = self._open_port
+        if self._open_compressed is not None and self.compressed:
+            open_port, pair.compressed = self._open_compressed, True
         try:
-            await self._open_port(
-                lambda: _Remote(pair), self.port, window=window, compressed=pair.compressed
-            )
+            await open_port(lambda: _Remote(pair), self.port, window=window)
         except TPUError as error:
             self.problem = error
             pair.cut()
