@@ -145,7 +145,7 @@ def parser() -> argparse.ArgumentParser:
     listing = command(
         "list",
         "kernels:list_",
-        "list them; of a TPU: the kernels that run there, who has them, and who has its chips",
+        "list those in the pickers; of a TPU: those that run there, who has them and its chips",
         "jupyter tpu kernel list my-tpu",
         kinds,
     )

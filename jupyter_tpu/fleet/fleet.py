@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-
-import msgspec
 
 from ..cloud.models import Node, NodeName
 from ..errors import Reason, TPUError
@@ -16,6 +14,7 @@ from ..links import Links
 from ..paths import data_dir
 from . import checks
 from .boards import Boards, check_profile, check_tensorboard
+from .kernels import FleetKernels
 from .life import Action, actions
 from .models import (
     TPU,
@@ -23,14 +22,12 @@ from .models import (
     AppVisit,
     Catalog,
     Change,
-    ChipHolder,
     ConnectTPU,
     CreateTPU,
     DeleteTPU,
     DisconnectTPU,
     Environment,
     KeepWarm,
-    Kernel,
     OpenApp,
     OpenTensorBoard,
     OpenTunnel,
@@ -42,10 +39,9 @@ from .models import (
     VisitApp,
 )
 from .offer import Offer
-from .operations import BESIDE, name_of, problem_of
+from .operations import BESIDE, name_of
 from .owner import Owner
 from .progress import Progress
-from .references import resolve
 from .registrar import Registrar
 from .state import State
 from .store import Store
@@ -54,11 +50,8 @@ from .work import Work
 
 log = logging.getLogger(__name__)
 
-#: How long a TPU is asked for its kernels before it is taken as unreachable; seconds.
-ASK_KERNELS = 10.0
 
-
-class Fleet:
+class Fleet(FleetKernels):
     """The TPUs of one project, as a :class:`~jupyter_tpu.fleet.api.FleetAPI`.
 
     Lives on the core thread's loop. Made by :meth:`open`, ended by :meth:`close`.
@@ -73,8 +66,6 @@ class Fleet:
         self._boards = Boards(state)
         self._act = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        #: Makes this process the master of a kernel: its id, kernelspec, key and notebook.
-        self.taker: Callable[[str, str, str, str], Awaitable[None]] | None = None
 
     @classmethod
     async def open(
@@ -175,86 +166,6 @@ class Fleet:
         self._state.warm.poke()
         environments = self._state.tpu(name).environments
         return next(each for each in environments if each.name == environment)
-
-    async def kernels(self, ref: str) -> list[Kernel]:
-        name = await self._find(ref)
-        if not self._state.environments.get(name):
-            return []  # never connected: no kernel of ours can be there
-        if self._state.tpu(name).state != "READY":
-            return self._state.kernels.known(name)  # there is nobody to ask
-        return await self._state.kernels.ask(name)
-
-    async def chips(self, ref: str) -> list[ChipHolder]:
-        name = await self._find(ref)
-        if not self._state.environments.get(name):
-            raise TPUError(
-                f"{name.node} was never connected, so it can't be asked.",
-                Reason.CONFLICT,
-                "Connect it first.",
-            )
-        return await self._state.kernels.chips(name)
-
-    async def tell_holders(self, where: dict[str, str], problem: TPUError) -> None:
-        """A kernel was not started because others hold the chips of its TPU: tells of those that
-        could be shut down for it. *where* as for :meth:`note_lost`.
-        """
-        name = NodeName(where["project"], where["zone"], where["tpu"])
-        for kernel in await self._state.kernels.ask(name):
-            if kernel.chips:
-                kernel = msgspec.structs.replace(kernel, problem=problem_of(problem))
-                self._state.changes.tell(Change(what="kernel", id=kernel.id, kernel=kernel))
-
-    async def note_lost(
-        self, id: str, where: dict[str, str], notebook: str, problem: TPUError
-    ) -> None:
-        """A kernel of this process is dead, and why: it is shown until somebody has seen it.
-
-        where: its ``project``, ``zone``, ``tpu`` and ``environment``.
-        """
-        name = NodeName(where["project"], where["zone"], where["tpu"])
-        self._state.kernels.note_lost(
-            name,
-            Kernel(
-                id=id,
-                tpu=name.node,
-                zone=name.zone,
-                environment=where["environment"],
-                state="dead",
-                notebook=notebook,
-                problem=problem_of(problem),
-            ),
-        )
-
-    async def end_kernel(self, ref: str, id: str) -> None:
-        name = await self._find(ref)
-        if self._state.kernels.drop_lost(name, id):
-            return
-        if id not in {kernel.id for kernel in await self.kernels(ref)}:
-            raise TPUError(f"There is no kernel {id!r} on {name.node}.", Reason.NOT_FOUND)
-        await self._state.kernels.end(name, id)
-        await self._state.kernels.ask(name)
-
-    async def take_kernel(self, ref: str, id: str) -> None:
-        name = await self._find(ref)
-        if self.taker is None:
-            raise TPUError(
-                "There is no Jupyter server here that could take a kernel.",
-                Reason.CONFLICT,
-                "Start one, and try again.",
-            )
-        found = {kernel.id: kernel for kernel in await self.kernels(ref)}.get(id)
-        if found is None or found.state == "dead":
-            raise TPUError(f"There is no kernel {id!r} on {name.node}.", Reason.NOT_FOUND)
-        record = self._state.environments[name].get(found.environment)
-        if record is None or not record.environment.kernelspec:
-            raise TPUError(
-                f"The kernel's environment {found.environment} is not connected here.",
-                Reason.CONFLICT,
-                f"Connect it first: `jupyter tpu connect {name.node} --env {found.environment}`.",
-            )
-        key = await self._state.kernels.key(name, id)
-        await self.taker(id, record.environment.kernelspec, key, found.notebook)
-        self._state.kernels.poke()
 
     async def tunnels(self, ref: str) -> list[Tunnel]:
         name = await self._find(ref)
@@ -424,9 +335,6 @@ class Fleet:
             )
         return node
 
-    async def _find(self, ref: str) -> NodeName:
-        return await resolve(ref, self._state)
-
     def _start(self, kind, name: NodeName, work) -> Operation:
         self._must_be_idle(name)
         self._state.drop_interrupted(name)
@@ -461,29 +369,6 @@ class Fleet:
                 return
             raise
         raise exists
-
-    async def _may_end_kernels(self, name: NodeName, allowed: bool, doing: str) -> None:
-        """Raises KERNELS_RUNNING if there are kernels and ending them is not *allowed*.
-
-        A TPU that does not answer counts with what it had when it last did.
-        """
-        state = self._state
-        if allowed or not state.environments.get(name):
-            return
-        running = state.kernels.known(name)
-        if state.tpu(name).state == "READY":
-            with contextlib.suppress(TPUError, asyncio.TimeoutError):
-                running = await state.kernels.ask(name, ASK_KERNELS)
-        running = [kernel for kernel in running if kernel.state != "dead"]
-        if running:
-            one = len(running) == 1
-            count = "1 kernel runs" if one else f"{len(running)} kernels run"
-            notebooks = ", ".join(sorted({k.notebook for k in running if k.notebook}))
-            raise TPUError(
-                f"{count} on {name.node}{f' ({notebooks})' if notebooks else ''}.",
-                Reason.KERNELS_RUNNING,
-                f"{doing} ends {'it' if one else 'them'}: confirm that with end_kernels.",
-            )
 
     async def _stop_connecting(self, name: NodeName) -> None:
         for record in self._state.operations.on(name):

@@ -210,3 +210,26 @@ def test_after_a_reboot_of_the_host_the_user_is_told_and_restarting_the_kernel_w
     wait_for_lines(page, LINES)
     page.context.close()
     server.request("DELETE", f"/api/sessions/{session_of(server, name)['id']}")
+
+
+@pytest.mark.timeout(300)
+def test_shut_down_all_ends_kernels_that_were_taken_up_on_their_host_too(
+    lab: tuple[Server, str], browser: Browser
+) -> None:
+    server, spec = lab
+    write_notebook(server, "one.ipynb", spec)
+    for name in ("one.ipynb", "two.ipynb"):
+        body = {"path": name, "name": name, "type": "notebook", "kernel": {"name": spec}}
+        server.request("POST", "/api/sessions", body)
+    server.stop()
+    server.start()
+    assert len(server.request("GET", "/api/kernels")) == 2
+    page = open_notebook(browser, server, "one.ipynb")
+    expect(page.get_by_text(re.compile(r"\| Idle$"))).to_be_visible(timeout=60_000)
+    page.get_by_role("menuitem", name="Kernel", exact=True).click()
+    page.get_by_role("menuitem", name=re.compile("^Shut Down All Kernels…")).click()
+    page.locator(".jp-Dialog .jp-mod-accept").click()
+    until(lambda: server.request("GET", "/api/kernels") == [], 60)
+    assert server.request("GET", "/api/sessions") == []
+    assert server.tpu("GET", "tpus/kept-lab/kernels") == []
+    page.context.close()

@@ -349,6 +349,8 @@ def hole(emulator: Any) -> Iterator[None]:
     """Nothing comes from the TPU's host, and nothing is refused: a line that has gone silent."""
     [host] = emulator.hosts("kept")
     sshds = [p["outer"] for p in family(host["init_pid"]) if is_sshd(p["name"])]
+    if not sshds:
+        pytest.skip("hosts without namespaces have no sshd of their own to stop")
     for pid in sshds:
         os.kill(pid, signal.SIGSTOP)
     try:
