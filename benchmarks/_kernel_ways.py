@@ -252,12 +252,19 @@ class Way(NamedTuple):
     line: Line | None = None
     #: Has a kernel kept warm, or not; None: there is no such thing.
     warm: Callable[[bool], None] | None = None
+    #: Makes the connection anew where that does not happen by itself.
+    anew: Callable[[], None] = lambda: None
 
 
 @contextlib.contextmanager
 def ways(folder: Path) -> Iterator[dict[str, Way]]:
     """All of them, by name."""
     from jupyter_tpu.links import core_thread
+
+    def part() -> None:
+        """Ends sshpyk's connection, which may be dead and not know it."""
+        config = folder / "sshpyk/config"
+        subprocess.run(["ssh", "-F", config, "-O", "exit", "bench_sshpyk"], capture_output=True)
 
     local = make_local(folder)
     emulator = Emulator(folder / "emulator")
@@ -272,10 +279,9 @@ def ways(folder: Path) -> Iterator[dict[str, Way]]:
             "jupyter-tpu": Way(
                 name, line, lambda wanted: core_thread().wait(keep_warm(emulator, wanted))
             ),
-            f"sshpyk {SSHPYK}": Way(theirs, their_line),
+            f"sshpyk {SSHPYK}": Way(theirs, their_line, anew=part),
         }
-        config = folder / "sshpyk/config"
-        subprocess.run(["ssh", "-F", config, "-O", "exit", "bench_sshpyk"], capture_output=True)
+        part()
     finally:
         for each in lines:
             each.close()

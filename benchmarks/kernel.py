@@ -4,8 +4,8 @@
 
 At 0 and at 40 ms of added round trip: the time to a kernel's first answer, `1+1` (EXECUTES per
 round), an interrupt, 100,000 printed lines, a display of 50 MB, a restart, and the start of a
-kernel that the host has kept warm. Then a cell prints 300
-lines, 0.1 s apart, and after 5 s its line breaks: *cut* (connections are reset, and refused for
+kernel that the host has kept warm. Then a cell prints 300 lines, 0.1 s apart, and after 5 s its
+line breaks, for both remote ones at the same time: *cut* (connections are reset, and refused for
 1 s), *silent* (20 s, then TCP goes on), *dead* (20 s of silence, and the old connections never
 come back). Told are the lines that never arrived, and the seconds from the line's being good again
 to the next printed line. Links are up before a kernel is started, ours as well as sshpyk's.
@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -137,19 +138,19 @@ def measure(way: Way) -> dict[str, list[float]]:
     return figures
 
 
-def suffer(name: str, line: Line, outage: str) -> dict[str, float]:
+def suffer(way: Way, line: Line, outage: str) -> dict[str, float | None]:
     """The lines that one outage cost, and the seconds to the next one once it was over."""
     lasts, faults = OUTAGES[outage]
-    kernel = Kernel(name)
+    kernel = Kernel(way.kernelspec)
     kernel.start()
-    seen: set[int] = set()
-    recovered = math.nan
+    text, seen = "", 0  # of the lines, those that are whole
+    recovered: float | None = None  # never
     try:
         code = f"import time\nfor i in range({LINES}):\n    print('line', i, flush=True)\n"
         kernel.client.execute(code + f"    time.sleep({EVERY})", allow_stdin=False)
         begun = last = time.monotonic()
         broken = mended = 0.0
-        while len(seen) < LINES:
+        while seen < LINES:
             now = time.monotonic()
             if not broken and now > begun + BREAK_AFTER:
                 broken = now
@@ -160,26 +161,41 @@ def suffer(name: str, line: Line, outage: str) -> dict[str, float]:
                 mended = last = time.monotonic()
             if mended and now > last + PATIENCE:
                 break
-            new = lines_of(kernel.client) - seen
+            new = printed_soon(kernel.client)
             if new:
-                seen |= new
+                text += new
+                seen = len(set(re.findall(r"line (\d+)\n", text)))
                 last = time.monotonic()
-                if mended and math.isnan(recovered):
+                if mended and recovered is None:
                     recovered = last - mended
     finally:
         line("mend")
+        if recovered is None or seen < LINES:
+            way.anew()
         kernel.close()
-    return {"lost": LINES - len(seen), "recovered": recovered}
+    return {"lost": LINES - seen, "recovered": recovered}
 
 
-def lines_of(client: Any) -> set[int]:
-    """The numbers of the lines that the next message brings, if one comes soon."""
+def suffer_all(way: Way) -> dict[str, dict[str, float | None]]:
+    """All outages of one way; one that ends in an error has lost everything."""
+    assert way.line is not None
+    told: dict[str, dict[str, float | None]] = {}
+    for outage in OUTAGES:
+        try:
+            told[outage] = suffer(way, way.line, outage)
+        except Exception as error:
+            print(f"{way.kernelspec}, {outage}: {error!r}", file=sys.stderr)
+            told[outage] = {"lost": LINES, "recovered": None}
+    return told
+
+
+def printed_soon(client: Any) -> str:
+    """What the next message prints, which may be a part of a line; "" if none comes soon."""
     try:
         message = client.get_iopub_msg(timeout=0.05)
     except Empty:
-        return set()
-    text = message["content"].get("text", "") if message["msg_type"] == "stream" else ""
-    return {int(number) for number in re.findall(r"line (\d+)\n", text)}
+        return ""
+    return str(message["content"]["text"]) if message["msg_type"] == "stream" else ""
 
 
 # ---- what came of it
@@ -230,7 +246,7 @@ def table(trip: float, told: dict[str, dict[str, dict[str, Any]]]) -> None:
         print(row)
 
 
-def outage_table(trip: float, told: dict[str, dict[str, dict[str, float]]]) -> None:
+def outage_table(trip: float, told: dict[str, dict[str, dict[str, float | None]]]) -> None:
     print(
         f"\nat {trip * 1000:.0f} ms: of {LINES} lines lost; s from a good line to the next output"
     )
@@ -239,7 +255,7 @@ def outage_table(trip: float, told: dict[str, dict[str, dict[str, float]]]) -> N
         cells = ""
         for figures in outages.values():
             again = figures["recovered"]
-            shown = "never" if math.isnan(again) else f"{again:.1f} s"
+            shown = "never" if again is None else f"{again:.1f} s"
             cells += f"{figures['lost']:.0f} lost, {shown}".rjust(18)
         print(f"{way:14}{cells}")
 
@@ -266,11 +282,10 @@ def run(folder: Path, rounds: int, outages: bool) -> dict[str, Any]:
             table(trip, by_way)
             at = told[f"{trip * 1000:.0f} ms"] = {"figures": by_way}
             if outages:
-                at["outages"] = {
-                    name: {outage: suffer(way.kernelspec, way.line, outage) for outage in OUTAGES}
-                    for name, way in known.items()
-                    if way.line is not None
-                }
+                remote = {name: way for name, way in known.items() if way.line is not None}
+                with ThreadPoolExecutor() as at_once:
+                    suffered = at_once.map(suffer_all, remote.values())
+                    at["outages"] = dict(zip(remote, suffered, strict=True))
                 outage_table(trip, at["outages"])
     return told
 
