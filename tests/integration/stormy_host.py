@@ -12,7 +12,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 from jupyter_client.provisioning import KernelProvisionerFactory
 from local_host import hosts
-from local_kernels import ENTRY_POINT
+from local_kernels import ENTRY_POINT, until
 
 from jupyter_tpu.cloud import Cloud, NodeName, Target
 from jupyter_tpu.emulator.hosts.namespaces import family
@@ -124,3 +124,10 @@ def storm(emulator: Any, tpu: str, keepalive: Keepalive | None = None) -> Iterat
             hosts.update(others)
             if before is not None:
                 factory.provisioners["jupyter-tpu"] = before
+    if tpu not in others:  # the outermost: the host is left to others as if nothing had been
+        until(lambda: not made.processes(is_agent), 60)
+
+
+def is_agent(process: dict[str, Any]) -> bool:
+    """Whether a process of a host is a daemon or keeper of ours."""
+    return process["cmdline"][-1:] in (["daemon"], ["keeper"])
