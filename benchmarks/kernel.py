@@ -8,7 +8,8 @@ kernel that the host has kept warm. Then a cell prints 300 lines, 0.1 s apart, a
 line breaks, for both remote ones at the same time: *cut* (connections are reset, and refused for
 1 s), *silent* (20 s, then TCP goes on), *dead* (20 s of silence, and the old connections never
 come back). Told are the lines that never arrived, and the seconds from the line's being good again
-to the next printed line. Links are up before a kernel is started, ours as well as sshpyk's.
+to the next printed line; meanwhile each is asked every 3 s whether it is alive, as Jupyter Server
+does. Links are up before a kernel is started, ours as well as sshpyk's.
 
 All three run the same ipykernel; the two remote ones on one host, through the same sshd, each
 through a line of its own (tests/fault_proxy.py). Written to benchmarks/out/kernel.json, too.
@@ -17,6 +18,8 @@ through a line of its own (tests/fault_proxy.py). Written to benchmarks/out/kern
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
 import json
 import logging
 import math
@@ -36,6 +39,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 from _kernel_ways import Line, Way, ways  # noqa: E402
+from jupyter_core.utils import run_sync  # noqa: E402
 
 #: Seconds of added round trip.
 ROUND_TRIPS = (0.0, 0.040)
@@ -43,6 +47,8 @@ EXECUTES = 30
 LINES, EVERY, BREAK_AFTER = 300, 0.1, 5.0
 #: How long each lasts, seconds, and what the line is told at its begin.
 OUTAGES = {"cut": (1.0, ["cut"]), "silent": (20.0, ["hole"]), "dead": (20.0, ["dead", "hole"])}
+#: Seconds between two questions whether the kernel is alive, and for an answer.
+POLL, POLL_LIMIT = 3.0, 15.0
 #: Seconds without a line, after an outage, after which no more is expected.
 PATIENCE = 45.0
 
@@ -73,6 +79,15 @@ class Kernel:
     def close(self) -> None:
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=True)
+
+    def poll(self) -> None:
+        """Asks whether it is alive, as Jupyter Server does; only then sshpyk reconnects."""
+
+        async def ask() -> None:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.manager._async_is_alive(), POLL_LIMIT)
+
+        run_sync(ask)()
 
     def run(self, code: str, on_message: Callable[[dict[str, Any]], None] | None = None) -> None:
         """Runs a cell to its end, reply and idle."""
@@ -148,7 +163,7 @@ def suffer(way: Way, line: Line, outage: str) -> dict[str, float | None]:
     try:
         code = f"import time\nfor i in range({LINES}):\n    print('line', i, flush=True)\n"
         kernel.client.execute(code + f"    time.sleep({EVERY})", allow_stdin=False)
-        begun = last = time.monotonic()
+        begun = last = polled = time.monotonic()
         broken = mended = 0.0
         while seen < LINES:
             now = time.monotonic()
@@ -161,6 +176,9 @@ def suffer(way: Way, line: Line, outage: str) -> dict[str, float | None]:
                 mended = last = time.monotonic()
             if mended and now > last + PATIENCE:
                 break
+            if now > polled + POLL:
+                kernel.poll()
+                polled = time.monotonic()
             new = printed_soon(kernel.client)
             if new:
                 text += new
