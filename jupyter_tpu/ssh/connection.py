@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import shlex
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     )
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 #: sshd allows 10 sessions per connection (MaxSessions); forwarded channels don't count.
 _SESSIONS = 8
@@ -72,6 +75,7 @@ class Connection:
         self._stack = stack
         self._lost = lost
         self._sessions = asyncio.Semaphore(_SESSIONS)
+        self._hastening = asyncio.get_running_loop().create_task(_hasten(ssh))
 
     # ---- its life ------------------------------------------------------------------------
 
@@ -111,6 +115,7 @@ class Connection:
 
     async def close(self) -> None:
         """Closes the connection and the ways to it; commands that run over it fail."""
+        self._hastening.cancel()
         self._ssh.close()
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._ssh.wait_closed(), 2.0)
@@ -406,6 +411,21 @@ async def _open(
     if str(ssh.get_extra_info("send_cipher")).endswith("-gcm@openssh.com"):
         _without_ignored_packets(ssh)
     return ssh, lost
+
+
+async def _hasten(ssh: SSHClientConnection) -> None:
+    """Has the host's sshd send what it has to say at once.
+
+    OpenSSH's sshd does so (TCP_NODELAY) only from the first command with a terminal on. Before it,
+    Nagle's algorithm holds small packets back until the ones before are acknowledged, which takes
+    another round trip, or 40 ms where there is hardly one: an HTTP answer 43 ms instead of 0.6.
+    """
+    import asyncssh
+
+    try:
+        await ssh.run("true", term_type="dumb", timeout=_CHANNEL_LIMIT)
+    except (asyncssh.Error, OSError) as error:
+        log.debug("A host gives no terminal, and is slower for it: %s", error)
 
 
 def _without_ignored_packets(ssh: SSHClientConnection) -> None:

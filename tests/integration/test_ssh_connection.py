@@ -190,6 +190,29 @@ async def test_much_output_and_much_input_pass_at_once(connection):
     assert done.stdout.encode() == data
 
 
+async def test_small_answers_are_not_held_back(connection):
+    """Without TCP_NODELAY at its end an answer in two packets takes 40 ms, one like another."""
+
+    async def answer(reader, writer):
+        while await reader.read(100):
+            for part in (b"head", b"body"):
+                writer.write(part)
+                await asyncio.sleep(0.001)  # two packets
+        writer.close()
+
+    await connection.run(["true"])
+    times = []
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        reader, writer = await connection.open_tcp(server.sockets[0].getsockname()[1])
+        for _ in range(60):
+            begin = time.monotonic()
+            writer.write(b"?")
+            await reader.readexactly(8)
+            times.append(time.monotonic() - begin)
+        writer.close()
+    assert sorted(times[20:])[10] < 0.03, times  # the first ones are acknowledged at once
+
+
 async def test_a_command_that_takes_too_long_is_given_up_in_time(connection):
     begin = time.monotonic()
     with pytest.raises(TPUError) as caught:
