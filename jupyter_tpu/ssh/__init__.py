@@ -2,10 +2,11 @@
 
 from .address import HostAddress, HostResolver
 from .command import CommandFailed, Completed, NotListening
-from .connection import Connection, Keepalive, connect
+from .connection import Connection, Keepalive
 from .forwarding import Forwarder, PortTaken
 from .keys import ensure_key, fingerprint, public_key, user_name
 from .known_hosts import KnownHosts
+from .opening import connect
 
 __all__ = [
     "CommandFailed",
