@@ -27,7 +27,6 @@ from .models import (
     DeleteTPU,
     DisconnectTPU,
     Environment,
-    KeepWarm,
     OpenApp,
     OpenTensorBoard,
     OpenTunnel,
@@ -149,23 +148,6 @@ class Fleet(FleetKernels):
 
     async def environments(self, ref: str) -> list[Environment]:
         return self._state.tpu(await self._find(ref)).environments
-
-    async def keep_warm(self, ref: str, environment: str, how: KeepWarm) -> Environment:
-        name = await self._find(ref)
-        how = checks.checked(how)
-        checks.modules(how.imports)
-        record = self._state.environments.get(name, {}).get(environment)
-        if record is None:
-            there = ", ".join(self._state.environments.get(name, {})) or "none"
-            raise TPUError(
-                f"{name.node} has no environment {environment}; it has {there}.",
-                Reason.NOT_FOUND,
-            )
-        record.warm = how
-        self._state.save(name, record)
-        self._state.warm.poke()
-        environments = self._state.tpu(name).environments
-        return next(each for each in environments if each.name == environment)
 
     async def tunnels(self, ref: str) -> list[Tunnel]:
         name = await self._find(ref)

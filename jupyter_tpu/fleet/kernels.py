@@ -10,7 +10,8 @@ import msgspec
 
 from ..cloud.models import NodeName
 from ..errors import Reason, TPUError
-from .models import Change, ChipHolder, Kernel
+from . import checks
+from .models import Change, ChipHolder, Environment, KeepWarm, Kernel
 from .operations import problem_of
 from .references import resolve
 from .state import State
@@ -86,6 +87,23 @@ class FleetKernels:
             raise TPUError(f"There is no kernel {id!r} on {name.node}.", Reason.NOT_FOUND)
         await self._state.kernels.end(name, id)
         await self._state.kernels.ask(name)
+
+    async def keep_warm(self, ref: str, environment: str, how: KeepWarm) -> Environment:
+        name = await self._find(ref)
+        how = checks.checked(how)
+        checks.modules(how.imports)
+        record = self._state.environments.get(name, {}).get(environment)
+        if record is None:
+            there = ", ".join(self._state.environments.get(name, {})) or "none"
+            raise TPUError(
+                f"{name.node} has no environment {environment}; it has {there}.",
+                Reason.NOT_FOUND,
+            )
+        record.warm = how
+        self._state.save(name, record)
+        self._state.warm.poke()
+        environments = self._state.tpu(name).environments
+        return next(each for each in environments if each.name == environment)
 
     async def take_kernel(self, ref: str, id: str) -> None:
         name = await self._find(ref)
