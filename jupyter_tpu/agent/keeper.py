@@ -86,7 +86,7 @@ class Keeper:
         self._knocked: Dict[str, bool] = {"reply": False, "idle": False}
         self._ready = False  # it has answered
         self._early: List[Tuple[int, List[bytes]]] = []  # for a kernel that does not answer yet
-        self._requests: Dict[str, None] = {}  # ids of execute requests that came, the latest
+        self._requests: Dict[bytes, None] = {}  # headers of execute requests, the latest
         self._final = 0  # the number of the last message there will ever be
         self._ending = False  # somebody asked for its end
         self._shut_down = False  # its client did
@@ -391,15 +391,15 @@ class Keeper:
         """False for an execute request that came already.
 
         A client that was killed does not know what of its requests had come; the next process in
-        its place sends all of them again of which it has not heard.
+        its place sends all of them again of which it has not heard, as they were. The id alone
+        would not tell: the clients that one jupyter_client manager makes count from 1 each.
         """
         try:
-            header = parts[messages.delimiter_of(parts) + messages.HEADER]
-            if b'"execute_request"' not in header:
-                return True
-            request = str(json.loads(header)["msg_id"])
-        except (ValueError, KeyError, TypeError):
+            request = parts[messages.delimiter_of(parts) + messages.HEADER]
+        except (ValueError, IndexError):
             return True  # not for us to judge
+        if b'"execute_request"' not in request:
+            return True
         if request in self._requests:
             return False
         self._requests[request] = None

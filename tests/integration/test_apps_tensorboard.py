@@ -122,7 +122,7 @@ def test_tensorboard_is_installed_started_opened_and_ended(server: Server) -> No
     words = ["tensorboard", NAME, "--logdir", "runs/a", "--no-browser", "--json"]
     said = subprocess.run(
         [sys.executable, "-m", "jupyter_tpu.cli", *words],
-        env=server._environment,
+        env=server.environment,
         capture_output=True,
         text=True,
         check=True,
