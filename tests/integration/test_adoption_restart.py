@@ -10,6 +10,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -342,6 +343,54 @@ def test_two_servers_of_one_user_do_not_take_each_others_kernels(
     client.until_done(request)
     assert client.printed(request) == "one master\n"
     client.close()
+
+
+def test_what_the_full_host_dropped_while_there_was_no_server_is_told_by_the_next_one(
+    server: Server, emulator: Any
+) -> None:
+    [host] = emulator.hosts("kept")
+    home = Path(host["folder"], "home", "tpu")
+    [environment] = server.tpu("GET", "tpus/kept/environments")
+    file = server.folder / "jupyter" / "kernels" / environment["kernelspec"] / "kernel.json"
+    before = file.read_text()
+    spec = json.loads(before)
+    limits = {"when_full": "drop", "journal_limit": 1 << 20}
+    spec["metadata"]["kernel_provisioner"]["config"].update(limits)
+    file.write_text(json.dumps(spec))
+    session = start_session(server)
+    file.write_text(before)
+    client = CountingClient(server, session["kernel"]["id"])
+    client.connect()
+    request = client.execute(
+        "import pathlib, time\nprint('begun', flush=True)\n"
+        "while not pathlib.Path('go').exists(): time.sleep(0.01)\n"
+        "for i in range(5000): print('line', i, 'x' * 1000, flush=True)\n"
+        "pathlib.Path('full').touch()"
+    )
+    client.until(lambda message: "begun" in message["content"].get("text", ""))
+    server.kill()
+    client.close()
+    (home / "go").touch()
+    until((home / "full").exists, 120)
+    server.start()
+    client.connect()
+    client.until_done(request)
+    # Once more, as a page that is opened afresh does: it was kept with the rest of the output.
+    fresh = CountingClient(server, client.kernel_id)
+    fresh.connect()
+    fresh.execute("", msg_id=request)
+    fresh.until_done(request)
+    for reader in (client, fresh):
+        text = reader.printed(request)
+        told = re.findall(
+            r"… ([0-9,]+) lines? \(.*?\) \w+ dropped here: the journal was full\n", text
+        )
+        lost = sum(int(count.replace(",", "")) for count in told)
+        assert lost > 2000
+        assert len(re.findall(r"^line \d+ x+$", text, re.MULTILINE)) + lost == 5000
+        reader.close()
+    for name in ("go", "full"):
+        (home / name).unlink()
 
 
 @contextmanager
