@@ -178,11 +178,12 @@ class Incoming:
         if len(self.partial) < piece.size:
             self._give_credit()
             return None
-        if len(self.partial) > piece.size:
+        # Whole or not to be used: the next connection does not go on in the middle of it.
+        whole, self.partial = self.partial, bytearray()
+        if len(whole) > piece.size:
             raise ProtocolError("message %d is longer than it said" % piece.last)
-        parts = frames.split_parts(self.partial)
+        parts = frames.split_parts(whole)
         self._hand_out(piece.last, piece.size)
-        self.partial = bytearray()
         return parts
 
     def take_gap(self, gap: frames.GapNote) -> bool:

@@ -162,7 +162,7 @@ class TPUProvisioner(LocalProvisioner):
         restarter = getattr(self.parent, "_restarter", None)
         if restarter is not None:
             restarter.remove_callback(self._bury, "dead")
-        burial = asyncio.ensure_future(self.cleanup())
+        burial = asyncio.ensure_future(self._clean_up(spare=True))
         _burials.add(burial)
         burial.add_done_callback(_burials.discard)
 
@@ -191,8 +191,12 @@ class TPUProvisioner(LocalProvisioner):
 
     async def cleanup(self, restart: bool = False) -> None:
         """Returns when nothing of the kernel is left on its host; frees the ports."""
+        await self._clean_up(restart=restart)
+
+    async def _clean_up(self, *, restart: bool = False, spare: bool = False) -> None:
         if self._relay is not None:
-            await asyncio.shield(core_thread().call(self._relay.cleanup(restart=restart)))
+            cleaning = self._relay.cleanup(restart=restart, spare=spare)
+            await asyncio.shield(core_thread().call(cleaning))
             if not restart:
                 self._relay = None
         if self._kept is not None and not restart:

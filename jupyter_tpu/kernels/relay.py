@@ -29,7 +29,7 @@ from ..agent.journal import (
 )
 from ..errors import Reason, TPUError
 from ..links import HostGone, core_thread
-from .attachment import Attachment, Host, Taken
+from .attachment import Attachment, GivenUp, Host, Taken
 from .gaps import told
 from .keeping import Kept
 from .ports import Ports, endpoints
@@ -191,9 +191,10 @@ class Relay:
         if self._attachment is not None and self.code is None:
             self._attachment.ask(do="end", now=True)
 
-    async def cleanup(self, *, restart: bool = False) -> None:
+    async def cleanup(self, *, restart: bool = False, spare: bool = False) -> None:
         """Leaves nothing of the kernel on its host; *restart*: the ports stay for the next one.
 
+        spare: nobody wished its end; if it goes on at its host, out of our reach, let it.
         Takes CLEANUP seconds at most; a host that cannot be reached is cleared later.
         """
         attachment = self._attachment
@@ -201,7 +202,7 @@ class Relay:
             if attachment.final:
                 # The keeper closes the connection when everything else is gone.
                 await attachment.ended(timeout=2.0)
-            elif not isinstance(self.problem, Taken):
+            elif not isinstance(self.problem, (Taken, GivenUp) if spare else Taken):
                 self._host.hold()
                 clearing = asyncio.get_running_loop().create_task(self._clear())
                 _ending.add(clearing)

@@ -277,6 +277,17 @@ def test_a_peer_that_breaks_the_protocol_ends_in_a_clear_state(pair, what):
     assert parts_of(drain(keeper, client)) == [[b"fine"]]
 
 
+def test_a_message_that_was_garbled_on_its_way_comes_whole_with_the_next_connection(pair):
+    client, keeper = pair
+    keeper.send(4, [b"one", b"two"])
+    garbled = keeper.data_to_send().replace(b"\0\0\0\2\0\0\0\3", b"\0\0\0\2\0\0\0\4")
+    (failed,) = client.receive_data(garbled)
+    assert failed == Failed("a message whose parts do not add up to its size")
+    client.broken()
+    assert not [event for event in join(client, keeper) if isinstance(event, Failed)]
+    assert parts_of(drain(keeper, client)) == [[b"one", b"two"]]
+
+
 def hello_of(**changed) -> bytes:
     lanes = [[1, 0, 0], [1, 0, 0]]
     said = {"stream": "s", "peer": None, "lanes": lanes, "words": {}, **changed}
