@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 import urllib.error
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 from adoption_server import Client, CountingClient, Server, until
+from websocket import create_connection
 
 from jupyter_tpu.emulator.hosts.namespaces import family, is_sshd
 
@@ -408,6 +409,44 @@ def hole(emulator: Any) -> Iterator[None]:
         for pid in sshds:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
+
+
+def test_what_becomes_of_a_link_is_told_by_rest_and_by_events(
+    server: Server, emulator: Any
+) -> None:
+    def link() -> dict[str, Any]:
+        return server.tpu("GET", "tpus/kept")["hosts"][0]["link"]
+
+    until(lambda: link()["state"] == "up", 60)
+    assert link()["problem"] is None
+    header = [f"Authorization: token {server.token}"]
+    url = server.url.replace("http", "ws") + "/api/events/subscribe"
+    events = create_connection(url, header=header, timeout=90)
+
+    def told(what: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        """The next state of the TPU of whose link *what* is true."""
+        while True:
+            tpu = json.loads(events.recv()).get("tpu")
+            if tpu and tpu["name"] == "kept" and what(tpu["hosts"][0]["link"]):
+                return tpu
+
+    with hole(emulator):
+        silent = told(lambda link: link["state"] == "silent")
+        assert silent["hosts"][0]["link"]["since"]
+        lost = told(lambda link: link["problem"])
+        assert lost["connection"] == "reconnecting"
+        problem = lost["hosts"][0]["link"]["problem"]
+        assert problem["reason"] == "UNREACHABLE"
+        assert "lost" in problem["message"]
+        asked = server.tpu("GET", "tpus/kept")
+        assert asked["connection"] == "reconnecting"
+        assert asked["hosts"][0]["link"]["state"] in ("connecting", "waiting")
+        assert asked["hosts"][0]["link"]["problem"]["message"]
+    healed = told(lambda link: link["state"] == "up")
+    assert healed["connection"] == "connected"
+    assert healed["hosts"][0]["link"]["problem"] is None
+    assert link()["state"] == "up"
+    events.close()
 
 
 def written(server: Server, kernel_id: str, text: str) -> bool:
