@@ -31,6 +31,7 @@ from .journal import (
     URGENT,
     Acknowledged,
     Event,
+    Failed,
     Gap,
     Greeting,
     Heard,
@@ -365,6 +366,11 @@ class Keeper:
         if self._info is not None:
             said["info"] = self._info.decode()
         events = self._journal.accept(greeting, hello, said)
+        if isinstance(events[-1], Failed):
+            writer.write(refusal({"reason": "FAILED", "message": events[-1].problem}))
+            await writer.drain()
+            self._journal.broken()
+            return
         self._pump = pump = Pump(self._journal, reader, writer, self._event)
         self._serving = asyncio.current_task()
         try:

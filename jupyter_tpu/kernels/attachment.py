@@ -198,10 +198,10 @@ class Attachment:
             self._journal.broken()
 
     def _event(self, event: Event) -> None:
-        if isinstance(event, Failed):
+        if failed := _what_failed(event):
             self._failures += 1
             self.problem = GivenUp(
-                f"The connection to the kernel went wrong {self._failures} times: {event.problem}."
+                f"The connection to the kernel went wrong {self._failures} times: {failed}."
             )
         elif isinstance(event, Refused) and event.words.get("reason") == "PROTOCOL":
             self._failures = HOPELESS
@@ -249,6 +249,17 @@ class Attachment:
                 self._on_gone(_rebooted() if rebooted else _gone(self.kernel_id))
                 return True
         return False
+
+
+def _what_failed(event: Event) -> str:
+    """What was wrong, where this end or the other says that the protocol was broken; else ""."""
+    if isinstance(event, Failed):
+        return event.problem
+    if isinstance(event, Heard):
+        return str(event.words.get("failed") or "")
+    if isinstance(event, Refused) and event.words.get("reason") == "FAILED":
+        return str(event.words.get("message"))
+    return ""
 
 
 def _gone(kernel_id: str) -> TPUError:

@@ -130,7 +130,21 @@ def test_a_kernel_that_another_version_of_us_started_is_given_up_with_the_reason
         manager.shutdown_kernel(now=True)
 
 
-def test_a_kernel_that_is_given_up_after_protocol_errors_goes_on_and_can_be_taken(monkeypatch):
+def garbled(message: bytes) -> list[bytes]:
+    raise frames.ProtocolError("this is not what was sent")
+
+
+@pytest.mark.parametrize(
+    ("name", "instead", "problem", "printed"),
+    [
+        ("split_parts", garbled, "this is not what was sent", "unread\n42\n"),
+        ("join_parts", lambda _: b"\xff" * 8, "a message whose head is cut off", "42\n"),
+    ],
+    ids=["to us", "to the host"],
+)
+def test_a_kernel_that_is_given_up_after_protocol_errors_goes_on_and_can_be_taken(
+    monkeypatch, name, instead, problem, printed
+):
     """Its server reports it dead and forgets it; who takes it up finds all that it had."""
     with local_host("given-up") as (host, make):
         manager = make()
@@ -140,15 +154,12 @@ def test_a_kernel_that_is_given_up_after_protocol_errors_goes_on_and_can_be_take
         relay, kernel_id = relay_of(manager), manager.provisioner.kernel_id
         manager._restarter = restarter = KernelRestarter(kernel_manager=manager)
 
-        def garbled(message: bytes) -> list[bytes]:
-            raise frames.ProtocolError("this is not what was sent")
-
-        monkeypatch.setattr(frames, "split_parts", garbled)
+        monkeypatch.setattr(frames, name, instead)
         notebook.client.execute("print('unread')")
         until(lambda: not manager.is_alive(), 20)
         monkeypatch.undo()
         assert relay.problem.message == (
-            "The connection to the kernel went wrong 3 times: this is not what was sent. "
+            f"The connection to the kernel went wrong 3 times: {problem}. "
             "The kernel goes on at its host."
         )
         assert "jupyter tpu kernel take" in relay.problem.hint
@@ -156,7 +167,7 @@ def test_a_kernel_that_is_given_up_after_protocol_errors_goes_on_and_can_be_take
         asyncio.run(report_dead(restarter))
         assert not manager.provisioner.has_process
         notebook.close()
-        assert core_thread().wait(take(host, kernel_id, "print(kept)")) == "unread\n42\n"
+        assert core_thread().wait(take(host, kernel_id, "print(kept)")) == printed
 
 
 async def report_dead(restarter: KernelRestarter) -> None:
