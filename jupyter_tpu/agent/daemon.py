@@ -177,8 +177,9 @@ class Daemon:
         ``id``, ``launch`` (the same for a repeated request, which starts nothing), ``python`` (of
         the environment), ``key``, ``secret`` (of the lease); perhaps ``environment`` (its name),
         ``cwd``, ``env``, ``notebook``, ``grace`` (seconds the kernel may be without a client;
-        None: any), ``journal_limit`` (bytes), ``needs_chips``: not while another process holds
-        the host's chips; ``tpu``: what its user calls the host.
+        None: any), ``journal_limit`` (bytes of output that nobody has taken) and ``when_full``
+        ("pause" the kernel, which is the default, or "drop" the oldest output), ``needs_chips``:
+        not while another process holds the host's chips; ``tpu``: what its user calls the host.
         """
         order = _order(asked)
         kernel_id = order["id"]
@@ -331,6 +332,7 @@ def _order(asked: Dict[str, Any]) -> Dict[str, Any]:
         "cwd": cwd if os.path.isdir(cwd) else home,
         "grace": asked.get("grace"),
         "journal_limit": asked.get("journal_limit"),
+        "when_full": asked.get("when_full"),
     }
 
 

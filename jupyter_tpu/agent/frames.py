@@ -8,7 +8,7 @@ they are only cut, checked and put together.
 HELLO      ``JTPU``, protocol version, then JSON: the first frame of each direction
 WORD       JSON outside the numbering: a refusal, a farewell
 MESSAGE    lane, channel, flags, last, span, size, offset, then a piece of the encoded message
-GAP        lane, first, last, count, bytes: what was dropped on purpose
+GAP        lane, first, last, count, bytes, and perhaps a note: what was dropped on purpose
 ACK        lane, sequence number, credit
 PING/PONG  a token
 =========  ====================================================================================
@@ -82,6 +82,7 @@ class GapNote(NamedTuple):
     last: int
     messages: int  # that were dropped …
     size: int  # … and their bytes
+    note: bytes = b""  # what the application says of them
 
 
 class Ack(NamedTuple):
@@ -126,7 +127,7 @@ def encode(frame: Frame) -> bytes:
     if isinstance(frame, Pong):
         return _frame(PONG, _TOKEN.pack(frame.token))
     if isinstance(frame, GapNote):
-        return _frame(GAP, _GAP.pack(*frame))
+        return _frame(GAP, _GAP.pack(*frame[:5]), frame.note)
     if isinstance(frame, Hello):
         return _frame(HELLO, MAGIC, _VERSION.pack(VERSION), _json(frame.words))
     return _frame(WORD, _json(frame.words))
@@ -144,7 +145,8 @@ def _decode(kind: int, body: bytes) -> Frame:
     if kind == PONG:
         return Pong(*_TOKEN.unpack(body))
     if kind == GAP:
-        return GapNote(*_GAP.unpack(body))
+        lane, first, last, count, dropped = _GAP.unpack_from(body)
+        return GapNote(lane, first, last, count, dropped, body[_GAP.size :])
     if kind == HELLO:
         if body[: len(MAGIC)] != MAGIC:
             raise ProtocolError("the peer does not speak the journal protocol")

@@ -30,9 +30,9 @@ has not given credit for, and it gives credit as it consumes (for the pieces of 
 larger than the window, as they arrive). So the receiver holds at most a window and one message;
 what the sender holds is its store's matter.
 
-*Gaps.* A sender may decide not to keep something (``Store.drop``, ``append_gap``). What was
-dropped is not silence but a record with its own numbers: first, last, how many, how many bytes. It
-is delivered, consumed and acknowledged like a message.
+*Gaps.* A sender may decide not to keep something (``make_room``; ``append_gap``). What was dropped
+is not silence but a record with its own numbers: first, last, how many, how many bytes, and what
+the application notes about it. It is delivered, consumed and acknowledged like a message.
 
 *Folding.* Messages that wait may be made fewer (``folding.py``): one that was merged of several
 stands for all their numbers. Only what no peer can have a byte of is folded, and what was put on
@@ -56,7 +56,7 @@ from typing import Any, Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import frames
 from .frames import Decoder, ProtocolError
-from .lanes import Fold, Incoming, Outgoing
+from .lanes import Drop, Fold, Incoming, Outgoing
 from .store import Store
 
 NORMAL, URGENT = 0, 1
@@ -126,6 +126,7 @@ class Gap(NamedTuple):
     last: int
     messages: int
     size: int  # bytes of them
+    note: bytes = b""  # what the peer's application says of them
 
 
 class Skipped(NamedTuple):
@@ -304,19 +305,33 @@ class Journal:
     # -- what the application says
 
     def send(
-        self, channel: int, parts: Sequence[bytes], *, urgent: bool = False, flags: int = 0
+        self,
+        channel: int,
+        parts: Sequence[bytes],
+        *,
+        urgent: bool = False,
+        flags: int = 0,
+        rank: int = 0,
     ) -> int:
         """Numbers and keeps a message, connected or not; returns its number.
 
-        One that is larger than the limit becomes a gap of one message, as if it were dropped.
+        rank: 0 for one that is never dropped; what has 1 is dropped before what has 2. One that is
+        larger than the limit becomes a gap of one message, as if it were dropped.
         """
         half = self._out[URGENT if urgent else NORMAL]
         payload = frames.join_parts(parts)
         if len(payload) > self._max_message:
             return half.store.append_gap(1, len(payload))
-        number = half.store.append(channel, flags, payload)
+        number = half.store.append(channel, flags, payload, rank)
         half.appended()
         return number
+
+    def make_room(self, drop: Drop, size: int) -> int:
+        """Has *drop* free *size* bytes of the normal lane, of what no peer can have a byte of.
+
+        Returns how many it freed.
+        """
+        return self._out[NORMAL].make_room(drop, size)
 
     def consumed(self, event: Union[Message, Gap]) -> None:
         """The application is done with *event* and with all before it in its lane."""

@@ -20,6 +20,7 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 
 from . import frames, messages
 from .channels import KernelChannels
+from .dropping import Dropper, rank_of
 from .folding import Folder
 from .journal import (
     CONTROL,
@@ -30,6 +31,7 @@ from .journal import (
     URGENT,
     Acknowledged,
     Event,
+    Failed,
     Gap,
     Greeting,
     Heard,
@@ -49,8 +51,12 @@ from .store import Store
 LINGER = 12 * 3600.0
 #: The same where its client has shut it down, which may end at once, as `jupyter console` does.
 ASKED_LINGER = 10.0
-#: Bytes of unread output after which the kernel is paused.
+#: Bytes of unread output after which the kernel is paused, or the oldest output dropped …
 JOURNAL_LIMIT = 2 << 30
+#: … and of these in memory, where the disk takes nothing.
+MEMORY_LIMIT = 64 << 20
+#: Bytes that are dropped at a time, at most: it must not keep an interrupt waiting.
+DROP = 16 << 20
 #: Execute requests of which it is remembered that they came.
 REMEMBERED = 4096
 #: Seconds between the requests that find out when a new kernel answers.
@@ -76,6 +82,8 @@ class Keeper:
         self._boot = boot()
         self._limit: int = order.get("journal_limit") or JOURNAL_LIMIT
         self._author = messages.Author(order["key"], "keeper")
+        #: None: the kernel waits for its reader instead.
+        self._dropper = Dropper(self._author) if order.get("when_full") == "drop" else None
         self._journal = Journal(Store(self.folder), fold=Folder(self._author).fold)
         self._lease = Lease(order["secret"], time.monotonic())
         self._mark = self._author.session.encode()
@@ -172,7 +180,8 @@ class Keeper:
             if b'"status"' in header:
                 self.state = str(messages.part(parts, messages.CONTENT).get("execution_state"))
             self.last_activity = messages.now()
-        self._journal.send(channel, parts)
+        rank = rank_of(channel, parts) if self._dropper is not None else 0
+        self._journal.send(channel, parts, rank=rank)
         self._check_room()
         self._wake()
 
@@ -223,7 +232,13 @@ class Keeper:
 
     def _check_room(self) -> None:
         store, process = self._journal.store, self.process
-        full = store.bytes > self._limit or (store.problem and store.memory > 64 << 20)
+        excess = self._excess()
+        while self._dropper is not None and excess > 0:
+            spare = min(self._limit // 8, DROP)  # not to come back for the next message
+            if not self._journal.make_room(self._dropper.drop, excess + spare):
+                break  # only what is never dropped is left
+            excess = self._excess()
+        full = excess > 0
         if full and not process.paused:
             process.pause()
             why = store.problem or "%d MiB of output wait to be read" % (store.bytes >> 20)
@@ -231,6 +246,12 @@ class Keeper:
         elif process.paused and not full and store.bytes < self._limit // 2:
             process.resume()
             self._tell({"event": "resumed"}, urgent=True)
+
+    def _excess(self) -> int:
+        """Bytes of the journal that are too much; 0 or less: there is room."""
+        store = self._journal.store
+        in_memory = store.memory - MEMORY_LIMIT if store.problem else 0
+        return max(store.bytes - self._limit, in_memory)
 
     # ---- the client's side
 
@@ -345,6 +366,11 @@ class Keeper:
         if self._info is not None:
             said["info"] = self._info.decode()
         events = self._journal.accept(greeting, hello, said)
+        if isinstance(events[-1], Failed):
+            writer.write(refusal({"reason": "FAILED", "message": events[-1].problem}))
+            await writer.drain()
+            self._journal.broken()
+            return
         self._pump = pump = Pump(self._journal, reader, writer, self._event)
         self._serving = asyncio.current_task()
         try:

@@ -12,6 +12,9 @@ from . import frames
 from .frames import ProtocolError
 from .store import Entry, Numbered, Store
 
+#: Frees bytes of a store: not of what comes before a number, and as many as given if it can; how
+#: many it freed.
+Drop = Callable[[Store, int, int], int]
 #: Makes fewer messages of some that follow each other, for the same numbers.
 Fold = Callable[[Sequence[Numbered]], List[Numbered]]
 #: Messages, and bytes of them, that are folded together.
@@ -21,8 +24,8 @@ FOLD, FOLD_BYTES = 256, 1 << 20
 class Outgoing:
     """What this end sends in one lane.
 
-    What waits is folded, once when there is much of it and again just before it is sent; never
-    what a peer can have a byte of.
+    What waits is folded, once when there is much of it and again just before it is sent; if need be
+    it is dropped. Never what a peer can have a byte of.
     """
 
     def __init__(self, store: Store, window: int, fold: Optional[Fold] = None) -> None:
@@ -30,7 +33,7 @@ class Outgoing:
         self.window = window
         self._fold = fold
         self._gathered = 0  # folded up to here as it came …
-        self._final = 0  # … and up to here for sending: that stays as it is
+        self._final = 0  # … and up to here for sending: that stays as it is, and is not dropped
         self.acked = 0  # the peer has taken everything up to here
         self.high = 0  # the last number that was ever put on the wire whole
         self.cursor = 1  # the next number to send on this connection …
@@ -71,18 +74,25 @@ class Outgoing:
         """A message was added to the store."""
         start = max(self._final, self._gathered) + 1
         if self._fold is not None and self.store.last - start >= FOLD:
-            self._gathered = max(start, self._fold_from(start))
+            entry = self.store.find(start)
+            gap = entry.last if entry is not None and entry.is_gap else 0
+            self._gathered = max(start, gap, self._fold_from(start))
+
+    def make_room(self, drop: Drop, size: int) -> int:
+        """Has *drop* free bytes of what no peer can have a byte of; how many it freed."""
+        return drop(self.store, self._final + 1, size)
 
     def _next_entry(self) -> Optional[Entry]:
         entry = self.store.find(self.cursor)
-        if self._fold is not None and entry is not None and entry.last > self._final:
+        if entry is not None and entry.last > self._final:
             self._final = max(entry.last, self._fold_from(entry.first))
             return self.store.find(self.cursor)
         return entry
 
     def _fold_from(self, number: int) -> int:
         """Folds what begins with *number*; the last number that it looked at, or 0."""
-        assert self._fold is not None
+        if self._fold is None:
+            return 0
         before = self.store.stretch(number, FOLD, FOLD_BYTES)
         if not before:
             return 0
@@ -101,7 +111,7 @@ class Outgoing:
         span = entry.last - entry.first + 1
         if entry.is_gap:
             frame: frames.Frame = frames.GapNote(
-                lane, entry.first, entry.last, entry.count, entry.dropped
+                lane, entry.first, entry.last, entry.count, entry.dropped, entry.note
             )
         else:
             data = self.store.read(entry, self.offset, frames.PIECE)
@@ -168,11 +178,12 @@ class Incoming:
         if len(self.partial) < piece.size:
             self._give_credit()
             return None
-        if len(self.partial) > piece.size:
+        # Whole or not to be used: the next connection does not go on in the middle of it.
+        whole, self.partial = self.partial, bytearray()
+        if len(whole) > piece.size:
             raise ProtocolError("message %d is longer than it said" % piece.last)
-        parts = frames.split_parts(self.partial)
+        parts = frames.split_parts(whole)
         self._hand_out(piece.last, piece.size)
-        self.partial = bytearray()
         return parts
 
     def take_gap(self, gap: frames.GapNote) -> bool:

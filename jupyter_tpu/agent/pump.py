@@ -9,7 +9,7 @@ import asyncio
 import time
 from typing import Any, Callable
 
-from .frames import PIECE
+from .frames import PIECE, Word, encode
 from .journal import Event, Failed, Journal, Refused
 
 #: Seconds of silence after which the peer is asked for a word …
@@ -87,6 +87,8 @@ class Pump:
             for event in self._journal.receive_data(data):
                 self._on_event(event)
                 if isinstance(event, Failed):
+                    # So that who goes on trying in vain knows it.
+                    self._writer.write(encode(Word({"failed": event.problem})))
                     raise Broken(event.problem)
                 if isinstance(event, Refused):
                     raise Broken("refused")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import os
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from .frames import join_parts, split_parts
 
@@ -22,20 +22,24 @@ SEGMENT = 8 << 20
 class Entry:
     """One message, or one gap, under the numbers *first* to *last*."""
 
-    __slots__ = ("channel", "count", "dropped", "first", "flags", "last", "offset", "payload",
-                 "segment", "size")  # fmt: skip
+    __slots__ = ("channel", "count", "dropped", "first", "flags", "last", "note", "offset",
+                 "payload", "rank", "segment", "size")  # fmt: skip
 
-    def __init__(self, first: int, last: int, channel: int, flags: int, size: int) -> None:
+    def __init__(
+        self, first: int, last: int, channel: int, flags: int, size: int, rank: int = 0
+    ) -> None:
         self.first = first
         self.last = last
         self.channel = channel
         self.flags = flags
         self.size = size  # bytes of the encoded message; 0: a gap
+        self.rank = rank  # what may be dropped first has 1, what comes next 2; 0: never
         self.payload: Optional[bytes] = None  # None: in *segment* at *offset*, or a gap
         self.segment: Optional[_Segment] = None
         self.offset = 0
         self.count = 0  # of a gap: messages dropped …
         self.dropped = 0  # … and their bytes
+        self.note = b""
 
     @property
     def is_gap(self) -> bool:
@@ -52,6 +56,14 @@ class Numbered(NamedTuple):
     parts: List[bytes]
 
 
+class Run(NamedTuple):
+    """Entries that follow each other, to be dropped; the numbers are borders."""
+
+    first: int
+    last: int
+    note: bytes = b""  # what the gap is to say of them
+
+
 class _Segment:
     """One file of spilled messages."""
 
@@ -60,6 +72,7 @@ class _Segment:
         self.fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
         self.end = 0
         self.entries = 0
+        self.live = 0  # bytes of them
 
     def append(self, payload: bytes) -> int:
         """Writes *payload* behind what is there and returns its offset; raises OSError."""
@@ -106,9 +119,9 @@ class Store:
         """The first number held; one past the newest if nothing is."""
         return self._firsts[self._start] if len(self) else self.last + 1
 
-    def append(self, channel: int, flags: int, payload: bytes) -> int:
-        """Keeps an encoded message and returns its number."""
-        entry = Entry(self.last + 1, self.last + 1, channel, flags, len(payload))
+    def append(self, channel: int, flags: int, payload: bytes, rank: int = 0) -> int:
+        """Keeps an encoded message and returns its number; *rank*: see `Entry`."""
+        entry = Entry(self.last + 1, self.last + 1, channel, flags, len(payload), rank)
         self._keep(entry, payload)
         return self._add(entry)
 
@@ -132,11 +145,15 @@ class Store:
 
     def find(self, number: int) -> Optional[Entry]:
         """The entry that covers *number*, or else the first one after it."""
+        return next(self.since(number), None)
+
+    def since(self, number: int) -> Iterator[Entry]:
+        """The entries from `find(number)` on; while it runs, none may be added or go."""
         index = bisect.bisect_right(self._firsts, number, self._start) - 1
         if index < self._start or self._entries[index].last < number:
             index += 1
-        index = max(index, self._start)
-        return self._entries[index] if index < len(self._entries) else None
+        for each in range(max(index, self._start), len(self._entries)):
+            yield self._entries[each]
 
     def read(self, entry: Entry, offset: int, size: int) -> bytes:
         """Up to *size* bytes of an entry's message from *offset*."""
@@ -160,15 +177,50 @@ class Store:
 
         For what has not been put on the wire yet; the two numbers must be borders of entries.
         """
-        start, end = self._between(first, last)
-        gone = self._entries[start:end]
-        gap = Entry(first, last, 0, 0, 0)
+        self.drop_runs([Run(first, last)])
+
+    def drop_runs(self, runs: Sequence[Run]) -> None:
+        """Replaces each of *runs*, which are in order, by one gap: `drop`, many at a time."""
+        if not runs:
+            return
+        start = at = self._between(runs[0].first, runs[0].last)[0]
+        entries: List[Entry] = []
+        gone: List[Entry] = []
+        for first, last, note in runs:
+            begin, end = self._between(first, last)
+            gap = Entry(first, last, 0, 0, 0)
+            gap.note = note
+            for entry in self._entries[begin:end]:
+                gap.count += entry.count if entry.is_gap else 1
+                gap.dropped += entry.dropped if entry.is_gap else entry.size
+            gone += self._entries[begin:end]
+            entries += [*self._entries[at:begin], gap]
+            at = end
+        self._entries[start:at] = entries
+        self._firsts[start:at] = [entry.first for entry in entries]
+        touched = {entry.segment for entry in gone}
         for entry in gone:
-            gap.count += entry.count if entry.is_gap else 1
-            gap.dropped += entry.dropped if entry.is_gap else entry.size
             self._forget(entry)
-        self._entries[start:end] = [gap]
-        self._firsts[start:end] = [first]
+        sparse = {each for each in touched if each is not None and each.entries
+                  and each is not self._segment and each.live * 2 < each.end}  # fmt: skip
+        if sparse:  # a few messages that stay would keep large files
+            for entry in self._entries[self._start :]:
+                if entry.segment in sparse:
+                    self._put(entry, self.read(entry, 0, entry.size))
+
+    def rewrite(self, entry: Entry, payload: bytes) -> None:
+        """Gives an entry another encoded message, which is never dropped.
+
+        For what has not been put on the wire yet, like `drop`.
+        """
+        entry.rank = 0
+        self._put(entry, payload)
+
+    def _put(self, entry: Entry, payload: bytes) -> None:
+        """Keeps *payload* instead of what *entry* has."""
+        self._forget(entry)
+        entry.size = len(payload)
+        self._keep(entry, payload)
 
     def stretch(self, number: int, messages: int, size: int) -> List[Numbered]:
         """Messages that follow each other from *number* on, a border: as many, and of as many
@@ -200,7 +252,8 @@ class Store:
                 entry.first = each.first
             else:
                 payload = join_parts(each.parts)
-                entry = Entry(each.first, each.last, each.channel, each.flags, len(payload))
+                rank = held[each.last].rank
+                entry = Entry(each.first, each.last, each.channel, each.flags, len(payload), rank)
                 self._keep(entry, payload)
             entries.append(entry)
         for entry in held.values():
@@ -246,12 +299,14 @@ class Store:
         self.problem = ""
         entry.segment = self._segment
         self._segment.entries += 1
+        self._segment.live += entry.size
         return True
 
     def _forget(self, entry: Entry) -> None:
         self.bytes -= entry.size
         if entry.segment is not None:
             entry.segment.entries -= 1
+            entry.segment.live -= entry.size
             if not entry.segment.entries and entry.segment is not self._segment:
                 entry.segment.remove()
         elif entry.payload is not None:

@@ -54,6 +54,18 @@ class Taken(TPUError):
         )
 
 
+class GivenUp(TPUError):
+    """The two ends do not understand each other. The kernel goes on: who can may take it up."""
+
+    def __init__(self, message: str, reason: Reason = Reason.INTERNAL) -> None:
+        super().__init__(
+            f"{message} The kernel goes on at its host.",
+            reason,
+            "`jupyter tpu kernel take` brings it back to a Jupyter server that understands it (try "
+            "this one again, or the one that started it), `jupyter tpu kernel end` ends it.",
+        )
+
+
 class Attachment:
     """Holds the lease of one kernel and carries its journal; lives on the core loop.
 
@@ -64,7 +76,7 @@ class Attachment:
     secret: of its lease; the same again after a reconnect or a restart of this process.
     on_event: called with each message, and with ``Opened`` when the keeper greets.
     on_gone: called once, when the host says that there is no such kernel any more, when there is
-        no such host any more, or with `Taken`.
+        no such host any more, or with `Taken` or `GivenUp`.
     boot: which boot of its host the kernel runs in, if an earlier process knew it.
     steal: takes the lease from whoever has it, once: from who steals it back it is not stolen.
     """
@@ -186,20 +198,17 @@ class Attachment:
             self._journal.broken()
 
     def _event(self, event: Event) -> None:
-        if isinstance(event, Failed):
+        if failed := _what_failed(event):
             self._failures += 1
-            self.problem = TPUError(
-                f"The connection to the kernel went wrong: {event.problem}.",
-                Reason.INTERNAL,
-                "Restart the kernel.",
+            self.problem = GivenUp(
+                f"The connection to the kernel went wrong {self._failures} times: {failed}."
             )
         elif isinstance(event, Refused) and event.words.get("reason") == "PROTOCOL":
             self._failures = HOPELESS
-            raise TPUError(
+            raise GivenUp(
                 "The kernel was started by another version of jupyter-tpu, and the two do not "
                 f"understand each other ({event.words.get('message')}).",
                 Reason.CONFLICT,
-                "Go on with it from that version, or restart the kernel.",
             )
         elif isinstance(event, Refused):
             if event.words.get("reason") == Reason.CONFLICT.value:
@@ -240,6 +249,17 @@ class Attachment:
                 self._on_gone(_rebooted() if rebooted else _gone(self.kernel_id))
                 return True
         return False
+
+
+def _what_failed(event: Event) -> str:
+    """What was wrong, where this end or the other says that the protocol was broken; else ""."""
+    if isinstance(event, Failed):
+        return event.problem
+    if isinstance(event, Heard):
+        return str(event.words.get("failed") or "")
+    if isinstance(event, Refused) and event.words.get("reason") == "FAILED":
+        return str(event.words.get("message"))
+    return ""
 
 
 def _gone(kernel_id: str) -> TPUError:

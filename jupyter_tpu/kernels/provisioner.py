@@ -8,7 +8,7 @@ from typing import Any
 
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning import LocalProvisioner
-from traitlets import Bool, Float, Integer, Unicode
+from traitlets import Bool, Enum, Float, Integer, Unicode
 
 from ..cloud import NodeName, Target
 from ..errors import TPUError
@@ -44,6 +44,19 @@ class TPUProvisioner(LocalProvisioner):
         True,
         help="A kernel is not started while another process holds the TPU's chips. False: it is "
         "started, and finds them taken when it uses JAX.",
+    ).tag(config=True)
+    journal_limit = Integer(
+        2 << 30,
+        min=1 << 20,
+        help="Bytes of output that wait on the host while nobody can take them, on its disk but "
+        "for the first 16 MiB.",
+    ).tag(config=True)
+    when_full = Enum(
+        ["pause", "drop"],
+        "pause",
+        help="What happens at journal_limit. 'pause': the kernel stands still until output is "
+        "taken, and nothing is lost. 'drop': it goes on, and the oldest output is dropped, with a "
+        "line in its place that says how much.",
     ).tag(config=True)
     start_timeout = Float(
         60.0, help="Seconds for the host to be reached when a kernel starts."
@@ -112,6 +125,8 @@ class TPUProvisioner(LocalProvisioner):
             "environment": self.environment,
             "tpu": self.tpu,
             "needs_chips": self.needs_chips,
+            "journal_limit": self.journal_limit,
+            "when_full": self.when_full,
             "cwd": self.folder,
             "notebook": environment.get("JPY_SESSION_NAME", ""),
             "env": {name: environment[name] for name in wanted if name in environment},
@@ -147,7 +162,7 @@ class TPUProvisioner(LocalProvisioner):
         restarter = getattr(self.parent, "_restarter", None)
         if restarter is not None:
             restarter.remove_callback(self._bury, "dead")
-        burial = asyncio.ensure_future(self.cleanup())
+        burial = asyncio.ensure_future(self._clean_up(spare=True))
         _burials.add(burial)
         burial.add_done_callback(_burials.discard)
 
@@ -176,8 +191,12 @@ class TPUProvisioner(LocalProvisioner):
 
     async def cleanup(self, restart: bool = False) -> None:
         """Returns when nothing of the kernel is left on its host; frees the ports."""
+        await self._clean_up(restart=restart)
+
+    async def _clean_up(self, *, restart: bool = False, spare: bool = False) -> None:
         if self._relay is not None:
-            await asyncio.shield(core_thread().call(self._relay.cleanup(restart=restart)))
+            cleaning = self._relay.cleanup(restart=restart, spare=spare)
+            await asyncio.shield(core_thread().call(cleaning))
             if not restart:
                 self._relay = None
         if self._kept is not None and not restart:

@@ -29,7 +29,8 @@ from ..agent.journal import (
 )
 from ..errors import Reason, TPUError
 from ..links import HostGone, core_thread
-from .attachment import Attachment, Host, Taken
+from .attachment import Attachment, GivenUp, Host, Taken
+from .gaps import told
 from .keeping import Kept
 from .ports import Ports, endpoints
 
@@ -67,7 +68,7 @@ class Relay:
         self.problem: TPUError | None = None
         self.secret = kept.secret if kept is not None else os.urandom(24).hex()
         self._kept = kept
-        self._unconsumed: Message | None = None  # the newest that waits for a reader
+        self._unconsumed: Message | Gap | None = None  # the newest that waits for a reader
         self._host = host
         self._held = False
         self._ports: Ports | None = None
@@ -190,9 +191,10 @@ class Relay:
         if self._attachment is not None and self.code is None:
             self._attachment.ask(do="end", now=True)
 
-    async def cleanup(self, *, restart: bool = False) -> None:
+    async def cleanup(self, *, restart: bool = False, spare: bool = False) -> None:
         """Leaves nothing of the kernel on its host; *restart*: the ports stay for the next one.
 
+        spare: nobody wished its end; if it goes on at its host, out of our reach, let it.
         Takes CLEANUP seconds at most; a host that cannot be reached is cleared later.
         """
         attachment = self._attachment
@@ -200,7 +202,7 @@ class Relay:
             if attachment.final:
                 # The keeper closes the connection when everything else is gone.
                 await attachment.ended(timeout=2.0)
-            elif not isinstance(self.problem, Taken):
+            elif not isinstance(self.problem, (Taken, GivenUp) if spare else Taken):
                 self._host.hold()
                 clearing = asyncio.get_running_loop().create_task(self._clear())
                 _ending.add(clearing)
@@ -263,11 +265,8 @@ class Relay:
                 self._deliver(event.channel, event.parts)
             self._consumed(event)
         elif isinstance(event, Gap):
-            self._show(
-                f"[{event.messages} messages ({event.size} bytes) were not kept: the output was "
-                "more than its host had room for]\n"
-            )
-            self._attachment.consumed(event)
+            self._tell(event)
+            self._consumed(event)
         elif isinstance(event, Opened):
             info = event.words.get("info")
             if info:
@@ -277,7 +276,17 @@ class Relay:
         elif isinstance(event, Acknowledged):
             self._check_room()
 
-    def _consumed(self, message: Message) -> None:
+    def _tell(self, gap: Gap) -> None:
+        """Lines in the place of what the host dropped: output like all other, kept where it is."""
+        lines = told(gap, next(reversed(self._running.values()), b"{}"))
+        for number, (parent, text) in enumerate(lines, gap.last + 1 - len(lines)):
+            content = {"name": "stderr", "text": text}
+            topic = b"stream.stderr"  # as a kernel's, not as the relay's own words
+            parts = self._author.message("stream", content, parent=parent, idents=[topic])
+            if self._kept is None or self._kept.take(Message(gap.lane, number, IOPUB, 0, parts)):
+                self._deliver(IOPUB, parts)
+
+    def _consumed(self, message: Message | Gap) -> None:
         """Lets the host forget the message, unless too much is unread on this side already."""
         assert self._attachment is not None
         if self._kept is not None and self._kept.full(self._room_again):

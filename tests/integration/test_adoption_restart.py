@@ -10,11 +10,12 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import signal
 import threading
 import time
 import urllib.error
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -23,6 +24,7 @@ from typing import Any
 
 import pytest
 from adoption_server import Client, CountingClient, Server, until
+from websocket import create_connection
 
 from jupyter_tpu.emulator.hosts.namespaces import family, is_sshd
 
@@ -344,6 +346,54 @@ def test_two_servers_of_one_user_do_not_take_each_others_kernels(
     client.close()
 
 
+def test_what_the_full_host_dropped_while_there_was_no_server_is_told_by_the_next_one(
+    server: Server, emulator: Any
+) -> None:
+    [host] = emulator.hosts("kept")
+    home = Path(host["folder"], "home", "tpu")
+    [environment] = server.tpu("GET", "tpus/kept/environments")
+    file = server.folder / "jupyter" / "kernels" / environment["kernelspec"] / "kernel.json"
+    before = file.read_text()
+    spec = json.loads(before)
+    limits = {"when_full": "drop", "journal_limit": 1 << 20}
+    spec["metadata"]["kernel_provisioner"]["config"].update(limits)
+    file.write_text(json.dumps(spec))
+    session = start_session(server)
+    file.write_text(before)
+    client = CountingClient(server, session["kernel"]["id"])
+    client.connect()
+    request = client.execute(
+        "import pathlib, time\nprint('begun', flush=True)\n"
+        "while not pathlib.Path('go').exists(): time.sleep(0.01)\n"
+        "for i in range(5000): print('line', i, 'x' * 1000, flush=True)\n"
+        "pathlib.Path('full').touch()"
+    )
+    client.until(lambda message: "begun" in message["content"].get("text", ""))
+    server.kill()
+    client.close()
+    (home / "go").touch()
+    until((home / "full").exists, 120)
+    server.start()
+    client.connect()
+    client.until_done(request)
+    # Once more, as a page that is opened afresh does: it was kept with the rest of the output.
+    fresh = CountingClient(server, client.kernel_id)
+    fresh.connect()
+    fresh.execute("", msg_id=request)
+    fresh.until_done(request)
+    for reader in (client, fresh):
+        text = reader.printed(request)
+        told = re.findall(
+            r"… ([0-9,]+) lines? \(.*?\) \w+ dropped here: the journal was full\n", text
+        )
+        lost = sum(int(count.replace(",", "")) for count in told)
+        assert lost > 2000
+        assert len(re.findall(r"^line \d+ x+$", text, re.MULTILINE)) + lost == 5000
+        reader.close()
+    for name in ("go", "full"):
+        (home / name).unlink()
+
+
 @contextmanager
 def hole(emulator: Any) -> Iterator[None]:
     """Nothing comes from the TPU's host, and nothing is refused: a line that has gone silent."""
@@ -359,6 +409,44 @@ def hole(emulator: Any) -> Iterator[None]:
         for pid in sshds:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
+
+
+def test_what_becomes_of_a_link_is_told_by_rest_and_by_events(
+    server: Server, emulator: Any
+) -> None:
+    def link() -> dict[str, Any]:
+        return server.tpu("GET", "tpus/kept")["hosts"][0]["link"]
+
+    until(lambda: link()["state"] == "up", 60)
+    assert link()["problem"] is None
+    header = [f"Authorization: token {server.token}"]
+    url = server.url.replace("http", "ws") + "/api/events/subscribe"
+    events = create_connection(url, header=header, timeout=90)
+
+    def told(what: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        """The next state of the TPU of whose link *what* is true."""
+        while True:
+            tpu = json.loads(events.recv()).get("tpu")
+            if tpu and tpu["name"] == "kept" and what(tpu["hosts"][0]["link"]):
+                return tpu
+
+    with hole(emulator):
+        silent = told(lambda link: link["state"] == "silent")
+        assert silent["hosts"][0]["link"]["since"]
+        lost = told(lambda link: link["problem"])
+        assert lost["connection"] == "reconnecting"
+        problem = lost["hosts"][0]["link"]["problem"]
+        assert problem["reason"] == "UNREACHABLE"
+        assert "lost" in problem["message"]
+        asked = server.tpu("GET", "tpus/kept")
+        assert asked["connection"] == "reconnecting"
+        assert asked["hosts"][0]["link"]["state"] in ("connecting", "waiting")
+        assert asked["hosts"][0]["link"]["problem"]["message"]
+    healed = told(lambda link: link["state"] == "up")
+    assert healed["connection"] == "connected"
+    assert healed["hosts"][0]["link"]["problem"] is None
+    assert link()["state"] == "up"
+    events.close()
 
 
 def written(server: Server, kernel_id: str, text: str) -> bool:

@@ -14,13 +14,17 @@ from pathlib import Path
 
 import pytest
 from jupyter_client.manager import KernelManager
+from jupyter_client.restarter import KernelRestarter
 from local_host import LocalHost
 from local_kernels import Notebook, local_host, printed, until
 from test_kernels_outages import memory_of, relay_of
 
-from jupyter_tpu.agent import frames
-from jupyter_tpu.agent.journal import NORMAL, Journal
+from jupyter_tpu.agent import frames, messages
+from jupyter_tpu.agent.journal import IOPUB, NORMAL, SHELL, Event, Journal, Message
+from jupyter_tpu.agent.messages import Author
 from jupyter_tpu.errors import Reason
+from jupyter_tpu.kernels import provisioner
+from jupyter_tpu.kernels.attachment import Attachment
 from jupyter_tpu.links import core_thread
 
 Found = tuple[LocalHost, KernelManager, Notebook]
@@ -118,10 +122,91 @@ def test_a_kernel_that_another_version_of_us_started_is_given_up_with_the_reason
         problem = relay_of(manager).problem
         assert problem.reason is Reason.CONFLICT
         assert "another version of jupyter-tpu" in problem.message
+        assert "goes on at its host" in problem.message
+        assert "jupyter tpu kernel take" in problem.hint
         assert [line for line in host.processes() if "ipython_kernel" in line], "it lives on"
         monkeypatch.undo()
         notebook.close()
         manager.shutdown_kernel(now=True)
+
+
+def garbled(message: bytes) -> list[bytes]:
+    raise frames.ProtocolError("this is not what was sent")
+
+
+@pytest.mark.parametrize(
+    ("name", "instead", "problem", "printed"),
+    [
+        ("split_parts", garbled, "this is not what was sent", "unread\n42\n"),
+        ("join_parts", lambda _: b"\xff" * 8, "a message whose head is cut off", "42\n"),
+    ],
+    ids=["to us", "to the host"],
+)
+def test_a_kernel_that_is_given_up_after_protocol_errors_goes_on_and_can_be_taken(
+    monkeypatch, name, instead, problem, printed
+):
+    """Its server reports it dead and forgets it; who takes it up finds all that it had."""
+    with local_host("given-up") as (host, make):
+        manager = make()
+        manager.start_kernel()
+        notebook = Notebook(manager)
+        notebook.text("kept = 42")
+        relay, kernel_id = relay_of(manager), manager.provisioner.kernel_id
+        manager._restarter = restarter = KernelRestarter(kernel_manager=manager)
+
+        monkeypatch.setattr(frames, name, instead)
+        notebook.client.execute("print('unread')")
+        until(lambda: not manager.is_alive(), 20)
+        monkeypatch.undo()
+        assert relay.problem.message == (
+            f"The connection to the kernel went wrong 3 times: {problem}. "
+            "The kernel goes on at its host."
+        )
+        assert "jupyter tpu kernel take" in relay.problem.hint
+        assert restarter.restart_limit == 0, "no other kernel is started in its place"
+        asyncio.run(report_dead(restarter))
+        assert not manager.provisioner.has_process
+        notebook.close()
+        assert core_thread().wait(take(host, kernel_id, "print(kept)")) == printed
+
+
+async def report_dead(restarter: KernelRestarter) -> None:
+    """As the server does, which then forgets the kernel; waits until its provisioner has, too."""
+    restarter._fire_callbacks("dead")
+    await asyncio.gather(*provisioner._burials)
+
+
+async def take(host: LocalHost, kernel_id: str, code: str) -> str:
+    """Takes a kernel, has it execute *code*, and ends it; what it has printed, also before."""
+    agent = await host.agent()
+    author = Author((await agent.request("kernel_key", id=kernel_id))["key"], "taker")
+    printed: list[str] = []
+    idle, gone = asyncio.Event(), asyncio.get_running_loop().create_future()
+
+    def heard(event: Event) -> None:
+        if isinstance(event, Message):
+            attachment.consumed(event)
+            if event.channel == IOPUB:
+                content = messages.part(event.parts, messages.CONTENT)
+                printed.append(content.get("text", ""))
+                asked = messages.part(event.parts, messages.PARENT).get("msg_id")
+                if asked == request and content.get("execution_state") == "idle":
+                    idle.set()
+
+    content = {"code": code, "silent": False, "store_history": False, "allow_stdin": False}
+    message = author.message(
+        "execute_request", {**content, "user_expressions": {}}, idents=[b"taker"]
+    )
+    request = messages.part(message, messages.HEADER)["msg_id"]
+    host.hold()
+    attachment = Attachment(host, kernel_id, "another secret", heard, gone.set_result, steal=True)
+    attachment.send(SHELL, message)
+    await asyncio.wait_for(idle.wait(), 30)
+    assert not gone.done()
+    await agent.request("end_kernel", id=kernel_id, now=True)
+    await attachment.close()
+    host.release()
+    return "".join(printed)
 
 
 def test_a_disk_that_takes_nothing_pauses_the_kernel_and_nothing_is_lost(remote):

@@ -35,7 +35,7 @@ from jupyter_tpu.agent.journal import (
     State,
     refusal,
 )
-from jupyter_tpu.agent.store import Numbered, Store
+from jupyter_tpu.agent.store import Numbered, Run, Store
 
 
 def join(client: Journal, keeper: Journal, words: dict | None = None) -> list:
@@ -277,6 +277,17 @@ def test_a_peer_that_breaks_the_protocol_ends_in_a_clear_state(pair, what):
     assert parts_of(drain(keeper, client)) == [[b"fine"]]
 
 
+def test_a_message_that_was_garbled_on_its_way_comes_whole_with_the_next_connection(pair):
+    client, keeper = pair
+    keeper.send(4, [b"one", b"two"])
+    garbled = keeper.data_to_send().replace(b"\0\0\0\2\0\0\0\3", b"\0\0\0\2\0\0\0\4")
+    (failed,) = client.receive_data(garbled)
+    assert failed == Failed("a message whose parts do not add up to its size")
+    client.broken()
+    assert not [event for event in join(client, keeper) if isinstance(event, Failed)]
+    assert parts_of(drain(keeper, client)) == [[b"one", b"two"]]
+
+
 def hello_of(**changed) -> bytes:
     lanes = [[1, 0, 0], [1, 0, 0]]
     said = {"stream": "s", "peer": None, "lanes": lanes, "words": {}, **changed}
@@ -345,11 +356,39 @@ def fold_threes(held: Sequence[Numbered]) -> list[Numbered]:
     return folded
 
 
+def drop_oldest(store: Store, first: int, size: int) -> int:
+    """Drops what has rank 1; a gap's note has the serial numbers of what was dropped."""
+    before, runs = store.bytes, []
+    follows = False  # the entry comes right behind what the last of *runs* drops
+    for entry in store.since(first):
+        if size <= 0:
+            break
+        goes = entry.is_gap or entry.rank > 0
+        if goes:
+            serials = entry.note or frames.split_parts(store.read(entry, 0, entry.size))[0]
+            begin = entry.first
+            if follows:
+                begin, _, note = runs.pop()
+                serials = note + b"," + serials
+            runs.append(Run(begin, entry.last, serials))
+            size -= entry.size
+        follows = goes
+    store.drop_runs(runs)
+    return before - store.bytes
+
+
+def serials_of(event: Message | Gap) -> list[int]:
+    """Of all the messages that have come with it, or were dropped."""
+    serials = event.note if isinstance(event, Gap) else event.parts[0]
+    return [int(serial) for serial in serials.split(b",")]
+
+
 class Breaks(RuleBasedStateMachine):
     """A keeper, a client and a line between them that breaks at any byte.
 
     The client may also be killed: its successor must get everything that was not consumed. Both
-    write down at once what comes, as servers do: who knows the number has the message.
+    write down at once what comes, as servers do: who knows the number has the message. What the
+    keeper drops counts as come, once and in its place: the gap has to say what it was.
     """
 
     @initialize(
@@ -384,13 +423,19 @@ class Breaks(RuleBasedStateMachine):
         end=st.sampled_from(["client", "keeper"]),
         urgent=st.booleans(),
         sizes=st.lists(st.integers(0, 300), max_size=4),
+        rank=st.sampled_from([0, 1, 1]),
     )
-    def send(self, end: str, urgent: bool, sizes: list[int]) -> None:
+    def send(self, end: str, urgent: bool, sizes: list[int], rank: int) -> None:
         self.serial += 1
         parts = [str(self.serial).encode(), *(bytes(size) for size in sizes)]
         lane = URGENT if urgent else NORMAL
-        self.end(end).send(4, parts, urgent=urgent)
+        self.end(end).send(4, parts, urgent=urgent, rank=rank)
         self.sent[end, lane].append((self.serial, parts))
+
+    @rule(size=st.sampled_from([1, 500, 1 << 20]))
+    def make_room(self, size: int) -> None:
+        before = self.keeper.store.bytes
+        assert self.keeper.make_room(drop_oldest, size) == before - self.keeper.store.bytes
 
     @precondition(lambda self: self.lines is None)
     @rule()
@@ -423,10 +468,10 @@ class Breaks(RuleBasedStateMachine):
             events = self.end(end).receive_data(data)
         for event in events:
             assert not isinstance(event, Failed | Skipped | Refused), event
-            if isinstance(event, Message):
+            if isinstance(event, Message | Gap):
                 self.pending[end].append(event)
                 if end == "client" and event.lane == NORMAL and event.last > self.last:
-                    self.written += map(int, event.parts[0].split(b","))
+                    self.written += serials_of(event)
                     self.last = event.last
 
     @rule(end=st.sampled_from(["client", "keeper"]), count=st.integers(0, 5))
@@ -438,10 +483,13 @@ class Breaks(RuleBasedStateMachine):
                 if event.last <= self.taken[event.lane]:
                     continue  # a killed client had it, and could not say so any more
                 self.taken[event.lane] = event.last
-            *merged, last = map(int, event.parts[0].split(b","))
+            *merged, last = serials_of(event)
             known = dict(self.sent[other, event.lane])
-            # What was merged away has left only its serial number.
+            # What was merged away, or dropped, has left only its serial number.
             self.got[other, event.lane] += [(serial, known[serial]) for serial in merged]
+            if isinstance(event, Gap):
+                self.got[other, event.lane].append((last, known[last]))
+                continue
             parts = [str(last).encode(), *event.parts[1:]]
             self.got[other, event.lane].append((last, parts))
         del self.pending[end][:count]
@@ -517,6 +565,7 @@ def test_a_long_life_with_breaks_loses_nothing(seed):
         many=chance.choice([4, lanes.FOLD]),
     )
     ends = "client", "keeper"
+    drops = chance.random() < 0.5
     for _ in range(400):
         if machine.lines is None:
             machine.connect()
@@ -525,7 +574,10 @@ def test_a_long_life_with_breaks_loses_nothing(seed):
             machine.read(other, chance.choice([0.3, 1.0, 1.0]))
             machine.consume(end, chance.randrange(4))
         for _ in range(chance.choice([0, 0, 1, 5])):
-            machine.send(chance.choice(ends), chance.random() < 0.2, [chance.randrange(300)])
+            sizes = [chance.randrange(300)]
+            machine.send(chance.choice(ends), chance.random() < 0.2, sizes, chance.randrange(2))
+        if drops and chance.random() < 0.2:
+            machine.make_room(chance.choice([1, 500, 5000]))
         machine.what_arrived_is_what_was_sent_in_order_and_once()
         if chance.random() < 0.1:
             machine.cut(chance.random() < 0.5)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.agent import store as store_module
 from jupyter_tpu.agent.frames import join_parts, split_parts
-from jupyter_tpu.agent.store import Store
+from jupyter_tpu.agent.store import Run, Store
 
 
 def content(store: Store) -> list[tuple[int, bytes]]:
@@ -101,6 +101,21 @@ def test_a_gap_takes_the_numbers_of_what_was_dropped():
         store.drop(2, 4)
 
 
+def test_what_stays_between_what_was_dropped_keeps_no_large_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_module, "SEGMENT", 1000)
+    store = Store(str(tmp_path), memory=0)
+    for number in range(100):
+        store.append(4, 0, bytes([number]) * (10 if number % 10 == 5 else 100))
+    store.drop_runs([Run(n, n + 4) for n in range(1, 100, 10)])
+    store.drop_runs([Run(n + 6, n + 9) for n in range(1, 100, 10)])
+    stays = [(number + 1, bytes([number]) * 10) for number in range(5, 100, 10)]
+    assert [(last, payload) for last, payload in content(store) if payload] == stays
+    assert store.bytes == 100
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 2500
+    store.close()
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(("first", "last"), [(2, 5), (20, 25), (36, 40)])
 def test_messages_are_replaced_by_fewer_for_the_same_numbers(tmp_path, first, last):
     store = Store(str(tmp_path), memory=100)
@@ -133,20 +148,43 @@ def test_a_stretch_ends_before_a_gap_and_at_its_limits():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.one_of(st.binary(min_size=1, max_size=40), st.integers(0, 30)), max_size=60),
+    st.lists(
+        st.one_of(
+            st.binary(min_size=1, max_size=40),
+            st.integers(0, 30),
+            st.lists(st.integers(1, 60), min_size=2, max_size=2, unique=True).map(sorted),
+        ),
+        max_size=60,
+    ),
     st.sampled_from([0, 50, 10_000]),
 )
-def test_a_store_is_a_list_that_loses_its_beginning(tmp_path_factory, steps, memory):
+def test_a_store_is_a_list_that_loses_its_beginning_and_has_gaps(tmp_path_factory, steps, memory):
     folder = tmp_path_factory.mktemp("store")
+    patch = pytest.MonkeyPatch()
+    patch.setattr(store_module, "SEGMENT", 100)
     store, model = Store(str(folder), memory=memory), []
+    lost: dict[int, tuple[int, int]] = {}  # messages and bytes by the last number of a gap
     for step in steps:
         if isinstance(step, bytes):
             model.append((store.append(4, 0, step), step))
+        elif isinstance(step, list):
+            ends = [last for last, _ in model if step[0] <= last <= step[1]]
+            if not ends or (borders := store.find(ends[0])) is None:
+                continue
+            store.drop(borders.first, ends[-1])
+            gone = [item for item in model if item[0] in ends]
+            was = [lost.pop(last, (1, len(payload))) for last, payload in gone]
+            lost[ends[-1]] = sum(count for count, _ in was), sum(size for _, size in was)
+            model = [item for item in model if item[0] not in ends[:-1]]
+            model = [(last, b"" if last == ends[-1] else payload) for last, payload in model]
         else:
             store.release(step)
             model = [item for item in model if item[0] > step]
     assert content(store) == model
     assert store.bytes == sum(len(payload) for _, payload in model)
     assert len(store) == len(model)
+    found = {entry.last: (entry.count, entry.dropped) for entry in store.since(0) if entry.is_gap}
+    assert found == {last: lost[last] for last, payload in model if not payload}
     store.close()
     assert list(folder.iterdir()) == []
+    patch.undo()

@@ -1,0 +1,212 @@
+"""Dropping: room in a journal that is full, for who would rather lose output than wait.
+
+What goes is the oldest of what a cell only shows: streams first, then displays and results. What
+else a kernel says stays: replies, status, errors, questions, comms, updates of displays. A display
+that has an id, to which updates may come, is replaced by one that says what stood there.
+
+Nothing goes without a trace. What was dropped leaves a gap, whose note says exactly what is missing
+of each request (:class:`Loss`); the client shows that as a line where it would have stood.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List, NamedTuple, Optional
+
+from . import messages
+from .frames import ProtocolError, join_parts, split_parts
+from .journal import IOPUB
+from .messages import Author
+from .store import Entry, Run, Store
+
+_RANKS = {"stream": 1, "display_data": 2, "execute_result": 2}
+#: Bytes of a gap's note, about; a gap of more requests than fit is two.
+NOTE = 32 << 10
+
+
+class Loss(NamedTuple):
+    """What was dropped of one request."""
+
+    parent: str  # the request's header, JSON
+    lines: int  # ends of lines in streams
+    displays: int  # and results
+    messages: int
+    size: int  # bytes of the messages
+
+    def plus(self, other: "Loss") -> "Loss":
+        return Loss(
+            self.parent,
+            self.lines + other.lines,
+            self.displays + other.displays,
+            self.messages + other.messages,
+            self.size + other.size,
+        )
+
+    def __str__(self) -> str:
+        """As its reader is told."""
+        what = []
+        if self.lines:
+            what.append("%s line%s" % (format(self.lines, ","), "s" * (self.lines != 1)))
+        if self.displays:
+            what.append("%s output%s" % (format(self.displays, ","), "s" * (self.displays != 1)))
+        one = self.lines + self.displays == 1
+        missing = " and ".join(what) or "part of a line"
+        verb = "was" if one or not what else "were"
+        said = missing, amount(self.size), verb
+        return "… %s (%s) %s dropped here: the journal was full" % said
+
+
+def rank_of(channel: int, parts: List[bytes]) -> int:
+    """When a message is dropped: those of 1 before those of 2; never, if 0."""
+    if channel != IOPUB:
+        return 0
+    try:
+        kind = json.loads(parts[messages.delimiter_of(parts) + messages.HEADER])["msg_type"]
+        return _RANKS.get(kind, 0)
+    except (ValueError, KeyError, TypeError):
+        return 0
+
+
+def losses(note: bytes) -> List[Loss]:
+    """What a gap's note says; raises ValueError for a note that says something else."""
+    try:
+        found = [Loss(str(parent), *map(int, counts)) for parent, *counts in json.loads(note)]
+        if all(isinstance(json.loads(loss.parent), dict) for loss in found):
+            return found
+    except (TypeError, RecursionError) as error:
+        raise ValueError("a note that cannot be understood: %s" % error) from error
+    raise ValueError("a note about what is no request")
+
+
+def amount(count: float) -> str:
+    """Bytes, for people: "1.2 GB"."""
+    if count < 1000:
+        return "%d B" % count
+    units = ["GB", "MB", "kB"]
+    count /= 1000
+    while count >= 999.5 and len(units) > 1:
+        count /= 1000
+        units.pop()
+    return "%.*f %s" % (1 if count < 10 else 0, count, units[-1])
+
+
+class Dropper:
+    """Drops the messages of one kernel.
+
+    Parameters
+    ----------
+    author: signs what stands in the place of a display; has the kernel's key.
+    """
+
+    def __init__(self, author: Author) -> None:
+        self._author = author
+        self._done = dict.fromkeys(sorted(set(_RANKS.values())), 0)  # nothing is left before these
+
+    def drop(self, store: Store, first: int, size: int) -> int:
+        """Frees *size* bytes, if there are as many, of what begins with number *first*, a border.
+
+        Returns how many it freed.
+        """
+        before = store.bytes
+        for rank in self._done:
+            missing = size - (before - store.bytes)
+            if missing > 0:
+                self._drop(store, rank, first, missing)
+        return before - store.bytes
+
+    def _drop(self, store: Store, rank: int, first: int, size: int) -> None:
+        gaps: List[_Gap] = []
+        placeholders: Dict[Entry, bytes] = {}
+        gap: Optional[_Gap] = None
+        number = max(first, self._done[rank])
+        for entry in store.since(number):
+            if size <= 0 and not (entry.note and gap is not None):
+                break
+            number = entry.last + 1
+            loss = self._look(store, entry, placeholders) if entry.rank == rank else None
+            if loss is not None:
+                size -= loss.size
+            elif entry in placeholders:
+                size -= entry.size - len(placeholders[entry])
+            if loss is None and not entry.note:
+                gap = None
+                continue
+            if gap is None or not gap.takes(entry, loss):
+                gap = _Gap(entry, loss)
+                gaps.append(gap)
+        # The next time goes on in the gap that this one has reached.
+        self._done[rank] = gap.first if gap is not None else number
+        store.drop_runs([Run(gap.first, gap.last, gap.note()) for gap in gaps if gap.grown])
+        for entry, payload in placeholders.items():
+            store.rewrite(entry, payload)
+
+    def _look(self, store: Store, entry: Entry, placeholders: Dict[Entry, bytes]) -> Optional[Loss]:
+        """What is lost with a message; None: it stays, or leaves a placeholder."""
+        try:
+            parts = split_parts(store.read(entry, 0, entry.size))
+            at = messages.delimiter_of(parts)
+            parent = parts[at + messages.PARENT].decode()
+            content = json.loads(parts[at + messages.CONTENT])
+            request = json.loads(parent)
+            if not isinstance(request, dict) or len(parent) > NOTE // 2:
+                return None
+            if "text" in content and "name" in content:
+                lines = content["text"].count("\n")
+                return Loss(parent, lines, 0, 1, entry.size)
+            loss = Loss(parent, 0, 1, 1, entry.size)
+            if not (content.get("transient") or {}).get("display_id"):
+                return loss
+            payload = self._placeholder(parts, at, content, loss)
+            if len(payload) < entry.size:
+                placeholders[entry] = payload
+        except (ValueError, TypeError, AttributeError, ProtocolError):
+            entry.rank = 0  # not of the form that is expected
+        return None
+
+    def _placeholder(
+        self, parts: List[bytes], at: int, content: Dict[str, Any], loss: Loss
+    ) -> bytes:
+        shown = {**content, "data": {"text/plain": str(loss)}, "metadata": {}}
+        rest = parts[: at + messages.CONTENT + 1]  # without buffers
+        return join_parts(self._author.rewritten(rest, at, json.dumps(shown).encode()))
+
+
+class _Gap:
+    """A gap that is growing: entries that follow each other, gaps among them."""
+
+    def __init__(self, entry: Entry, loss: Optional[Loss]) -> None:
+        self.first = entry.first
+        self.last = entry.last
+        self.grown = loss is not None  # it is more than the gap that it began with
+        self._losses = _by_request(entry, loss)
+        self._size = _size(self._losses)
+
+    def takes(self, entry: Entry, loss: Optional[Loss]) -> bool:
+        """Adds the next entry; False: a new gap has to begin with it."""
+        more = _by_request(entry, loss)
+        added = _size({request: more[request] for request in more if request not in self._losses})
+        if self._size + added > NOTE:
+            return False
+        for request, its in more.items():
+            known = self._losses.get(request)
+            self._losses[request] = its if known is None else known.plus(its)
+        self._size += added
+        self.last, self.grown = entry.last, True
+        return True
+
+    def note(self) -> bytes:
+        return json.dumps(list(self._losses.values())).encode()
+
+
+def _by_request(entry: Entry, loss: Optional[Loss]) -> Dict[str, Loss]:
+    """The losses of a gap, or of a message that goes, by the id of their request.
+
+    (ipykernel writes one header in two ways.)
+    """
+    found = [loss] if loss is not None else losses(entry.note)
+    return {str(json.loads(each.parent).get("msg_id", "")): each for each in found}
+
+
+def _size(found: Dict[str, Loss]) -> int:
+    """Bytes of a note, about."""
+    return sum(len(loss.parent) + 100 for loss in found.values())

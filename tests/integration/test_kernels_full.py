@@ -1,0 +1,147 @@
+"""A journal that is full: the kernel waits, or it goes on and the oldest output is dropped.
+
+No SSH here: the line to the host lets nothing through for a while (see `local_host.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from jupyter_client.manager import KernelManager
+from local_host import LocalHost
+from local_kernels import Notebook, local_host, printed, until
+from test_kernels_bad_input import state_of
+from traitlets import TraitError
+from traitlets.config import Config
+
+from jupyter_tpu.kernels import TPUProvisioner
+
+MB = 1 << 20
+LIMIT = 2 * MB
+GAP = re.compile(r"… ([0-9,]+) lines? \([0-9.]+ .?B\) \w+ dropped here: the journal was full\n")
+
+Started = tuple[LocalHost, KernelManager, Notebook]
+
+
+@pytest.fixture(scope="module")
+def remote() -> Iterator[tuple[LocalHost, Callable[..., KernelManager]]]:
+    with local_host("full") as found:
+        yield found
+
+
+@pytest.fixture
+def start(remote) -> Iterator[Callable[[str], Started]]:
+    host, make = remote
+    started: list[tuple[KernelManager, Notebook]] = []
+
+    def begin(when_full: str) -> Started:
+        options = {"when_full": when_full, "journal_limit": LIMIT}
+        manager = make(config=Config({"TPUProvisioner": options}))
+        manager.start_kernel()
+        started.append((manager, Notebook(manager)))
+        return host, *started[-1]
+
+    yield begin
+    host.loop_call(host.mend)
+    for manager, notebook in started:
+        notebook.close()
+        manager.shutdown_kernel(now=True)
+
+
+def begin_flood(started: Started, lines: int, code: str = "") -> tuple[str, int]:
+    """A cell prints *lines* of 1 kB while nothing comes through; its request and process."""
+    host, _, notebook = started
+    pid = int(notebook.text("import os, pathlib, time; print(os.getpid())"))
+    request = notebook.client.execute(
+        "print('begun', flush=True)\n"
+        "while not pathlib.Path('go').exists(): time.sleep(0.01)\n"
+        f"for i in range({lines}): print(i, 'x' * 1000, flush=True)\n{code}\n"
+        "pathlib.Path('done').touch()"
+    )
+    notebook.until_output(request, "begun\n")
+    host.loop_call(host.stall)
+    (host.home / "go").touch()
+    return request, pid
+
+
+@pytest.fixture(autouse=True)
+def files(remote) -> Iterator[None]:
+    yield
+    for name in ("go", "done"):
+        (remote[0].home / name).unlink(missing_ok=True)
+
+
+def numbers(text: str) -> list[int]:
+    """Of the flood's lines that came."""
+    return [int(line.split()[0]) for line in text.splitlines() if line.endswith("xxx")]
+
+
+def lines_lost(text: str) -> int:
+    """By what is told of them."""
+    return sum(int(count.replace(",", "")) for count in GAP.findall(text))
+
+
+def test_usually_the_kernel_waits_until_its_output_is_taken(start):
+    started = host, _, notebook = start("pause")
+    request, pid = begin_flood(started, 20_000)
+    until(lambda: state_of(pid) == "T", 60)
+    assert not (host.home / "done").exists()
+    host.loop_call(host.mend)
+    assert numbers(printed(notebook.until_idle(request))) == list(range(20_000))
+
+
+def test_if_wished_it_goes_on_and_the_oldest_lines_are_counted(start):
+    started = host, _, notebook = start("drop")
+    request, _ = begin_flood(
+        started,
+        20_000,
+        "from IPython.display import display\n"
+        "shown = display('x' * 3_000_000, display_id='keeps')\n"
+        "shown.update('after')\n"
+        "display('last')",
+    )
+    until((host.home / "done").exists, 120)
+    host.loop_call(host.mend)
+    seen = notebook.until_idle(request)
+    text = printed(seen)
+    came, lost = numbers(text), lines_lost(text)
+    assert lost > 10_000
+    assert len(came) + lost == 20_000, "every line came or was counted"
+    assert came == sorted(set(came))
+    # What is lost is said where it would have been: between the lines that came before and after.
+    before = numbers(text[: text.index("… ")])
+    assert before == list(range(len(before)))
+    placeholder, last = (m["content"] for m in seen if m["msg_type"] == "display_data")
+    assert last["data"]["text/plain"] == "'last'"
+    assert placeholder["data"]["text/plain"].startswith("… 1 output (3.0 MB) was dropped here")
+    assert placeholder["transient"] == {"display_id": "keeps"}
+    (update,) = [m["content"] for m in seen if m["msg_type"] == "update_display_data"]
+    assert update["data"]["text/plain"] == "'after'"
+    assert notebook.text("print('fine')") == "fine\n"
+
+
+def test_what_was_dropped_is_told_in_the_cell_that_had_printed_it(start):
+    """Two cells have run by the time that anything comes through; each is told of its own."""
+    started = host, _, notebook = start("drop")
+    first, _ = begin_flood(started, 8_000)
+    second = notebook.client.execute(
+        "for i in range(8_000): print(i, 'y' * 997 + 'xxx', flush=True)\n"
+        "pathlib.Path('second').touch()"
+    )
+    until((host.home / "second").exists, 120)
+    (host.home / "second").unlink()
+    host.loop_call(host.mend)
+    for request in (first, second):
+        text = printed(notebook.until_idle(request))
+        assert lines_lost(text) > 0
+        assert len(numbers(text)) + lines_lost(text) == 8_000
+        assert notebook.client.get_shell_msg(timeout=30)["content"]["status"] == "ok"
+
+
+def test_a_choice_that_is_none_is_refused():
+    with pytest.raises(TraitError, match=r"'pause', 'drop'"):
+        TPUProvisioner(when_full="burn")
+    with pytest.raises(TraitError, match="1048576"):
+        TPUProvisioner(journal_limit=1000)
