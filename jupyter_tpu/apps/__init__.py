@@ -5,9 +5,19 @@ the notebooks; at ``http://LABEL.localhost:PORT`` it has only itself.
 """
 
 from .admission import Admission
+from .exchange import Asked, View
 from .listener import AppServer
 from .origin import COOKIE, Origin
 from .site import Site
 from .upstream import Upstream
 
-__all__ = ["COOKIE", "Admission", "AppServer", "Origin", "Site", "Upstream"]
+__all__ = [
+    "COOKIE",
+    "Admission",
+    "AppServer",
+    "Asked",
+    "Origin",
+    "Site",
+    "Upstream",
+    "View",
+]

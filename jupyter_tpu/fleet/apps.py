@@ -91,8 +91,9 @@ class Apps:
                 f"{wanted.path!r} is not a path.", Reason.INVALID, "Paths begin with a slash."
             )
         for each in self._open.values():
-            same = (each.name, each.app.host, each.app.port, each.app.path)
-            if same == (node.name, wanted.host, wanted.port, wanted.path):
+            app = each.app
+            same = (each.name, app.host, app.port, app.path, app.anywhere)
+            if same == (node.name, wanted.host, wanted.port, wanted.path, wanted.anywhere):
                 return each.tell()
         # aiohttp, which is slow to import, is not needed before the first app.
         from ..apps import AppServer, Upstream
@@ -112,12 +113,14 @@ class Apps:
             name=wanted.name or f"Port {wanted.port}",
             kind="tensorboard" if kind == "tensorboard" else "port",
             logdir=logdir,
+            anywhere=wanted.anywhere,
             state="open",
             created=_now(),
         )
         try:
             where = f"port {wanted.port} of {link.host}"
-            site = await self._server.add(upstream, where, wanted.name or node.name.node)
+            label = wanted.name or node.name.node
+            site = await self._server.add(upstream, where, label, anywhere=wanted.anywhere)
         except BaseException:
             await upstream.close()
             raise

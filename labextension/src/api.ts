@@ -28,6 +28,7 @@ export interface IApp {
   name: string;
   kind: 'port' | 'tensorboard';
   logdir: string;
+  anywhere: boolean;
   state: 'needs-you' | 'open' | 'waiting';
   problem: IProblem | null;
   created: string;
@@ -175,6 +176,7 @@ export interface IOpenApp {
   host?: number;
   path?: string;
   name?: string;
+  anywhere?: boolean;
 }
 
 /** A TensorBoard to open, with the xprof plug-in. */

@@ -87,3 +87,13 @@ def test_a_policy_of_the_host_stays_but_for_who_may_frame_it() -> None:
     assert [value for name, value in alone if name == "Content-Security-Policy"] == [
         f"frame-ancestors 'self'; connect-src 'self' ws://{ORIGIN.host}; form-action 'self'"
     ]
+
+
+def test_an_app_that_may_reach_anywhere_is_still_framed_by_its_own_alone() -> None:
+    headers = to_browser(
+        ORIGIN, 80, [("Content-Security-Policy", "connect-src x")], "http://lab:1", anywhere=True
+    )
+    assert [value for name, value in headers if name == "Content-Security-Policy"] == [
+        "connect-src x",  # what its own server says stays
+        "frame-ancestors 'self' http://lab:1",
+    ]
