@@ -5,7 +5,8 @@ the notebooks; at ``http://LABEL.localhost:PORT`` it has only itself.
 """
 
 from .admission import Admission
-from .exchange import Asked, View
+from .beneath import Beneath
+from .exchange import Answer, Asked, View
 from .listener import AppServer
 from .origin import COOKIE, Origin
 from .site import Site
@@ -14,8 +15,10 @@ from .upstream import Upstream
 __all__ = [
     "COOKIE",
     "Admission",
+    "Answer",
     "AppServer",
     "Asked",
+    "Beneath",
     "Origin",
     "Site",
     "Upstream",

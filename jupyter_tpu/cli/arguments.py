@@ -237,7 +237,8 @@ long as the command""",
   jupyter tpu app close 8080
 
 What the page is served by never gets to Jupyter: no cookie, no token, no API. With a running
-Jupyter server apps are open until it ends, without one as long as the command""",
+Jupyter server apps are open until it ends, without one as long as the command. For browsers that
+reach nothing but Jupyter, behind a Hub say: c.JupyterTPU.proxy_ports (docs/apps.md)""",
     )
     app.add_argument("name", nargs="?", metavar="NAME", help="the TPU; or list, or close")
     app.add_argument("port", nargs="?", metavar="PORT", help="on the host; to close: or the id")

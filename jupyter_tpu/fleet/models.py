@@ -300,6 +300,9 @@ class AppVisit(Struct, kw_only=True):
     url: str
     #: Answers 204 to who can reach the app's port at all.
     probe: str
+    #: Where it is beneath the Jupyter server's base URL, if the server's options allow that: for a
+    #: browser that does not reach the app's port. "" if not.
+    beneath: str = ""
 
 
 class TPU(Struct, kw_only=True):

@@ -40,6 +40,7 @@ export interface IApp {
 export interface IAppVisit {
   url: string;
   probe: string;
+  beneath: string;
 }
 
 export interface ICatalog {
