@@ -5,9 +5,22 @@ the notebooks; at ``http://LABEL.localhost:PORT`` it has only itself.
 """
 
 from .admission import Admission
+from .beneath import Beneath
+from .exchange import Answer, Asked, View
 from .listener import AppServer
 from .origin import COOKIE, Origin
 from .site import Site
 from .upstream import Upstream
 
-__all__ = ["COOKIE", "Admission", "AppServer", "Origin", "Site", "Upstream"]
+__all__ = [
+    "COOKIE",
+    "Admission",
+    "Answer",
+    "AppServer",
+    "Asked",
+    "Beneath",
+    "Origin",
+    "Site",
+    "Upstream",
+    "View",
+]

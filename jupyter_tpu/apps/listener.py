@@ -32,17 +32,20 @@ class AppServer:
         self._servers: list[asyncio.Server] = []
         self._starting = asyncio.Lock()
 
-    async def add(self, upstream: Upstream, name: str, label: str) -> Site:
+    async def add(
+        self, upstream: Upstream, name: str, label: str, *, anywhere: bool = False
+    ) -> Site:
         """A new app at an origin that was never used and can't be guessed.
 
-        name: for people; label: what the origin's name begins with, as far as it can.
+        name: for people; label: what the origin's name begins with, as far as it can; anywhere: as
+        of a `Site`.
         """
         async with self._starting:
             if self._runner is None:
                 await self._start()
         word = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")[:30] or "app"
         origin = Origin(f"{word}-{secrets.token_hex(8)}", self.port)
-        site = Site(origin, upstream, name)
+        site = Site(origin, upstream, name, anywhere=anywhere)
         self._sites[origin.host] = site
         return site
 

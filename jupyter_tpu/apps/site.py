@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import html
-import logging
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
-import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 
 from ..errors import Reason, TPUError
 from . import origin as rules
-from .admission import Admission, Pass
+from .admission import Admission
+from .exchange import PIECE, SMALL, Asked, View, pairs, status_of
 from .origin import ENTER, HERE, Headers, Origin
-from .splice import shake, splice
+from .pages import page
+from .splice import splice
 from .upstream import Upstream
 
-log = logging.getLogger(__name__)
-
-#: Bodies up to this size are read before they are sent on: they can be sent twice.
-SMALL = 64 << 10
-#: Bytes that pass at a time.
-PIECE = 256 << 10
-_STATUS = {
-    Reason.NOT_FOUND: 502,
-    Reason.UNREACHABLE: 504,
-    Reason.TIMEOUT: 504,
-    Reason.PERMISSION: 502,
-    Reason.CANCELLED: 503,
-}
 _NO_PASS = (
     "This page of a TPU's host is not open any more",
     "Open it again from JupyterLab, or with `jupyter tpu app`. If it was just opened from there, "
@@ -50,12 +36,16 @@ class Site:
     Parameters
     ----------
     name: what the pages of ours call it, such as "port 6006 of my-tpu".
+    anywhere: whether its pages may connect and send forms to anywhere.
     """
 
-    def __init__(self, origin: Origin, upstream: Upstream, name: str) -> None:
+    def __init__(
+        self, origin: Origin, upstream: Upstream, name: str, *, anywhere: bool = False
+    ) -> None:
         self.origin = origin
         self.upstream = upstream
         self.name = name
+        self.anywhere = anywhere
         self.admission = Admission()
 
     def visit(self, path: str, framed_by: str) -> str:
@@ -86,22 +76,13 @@ class Site:
         admitted = self.admission.find(rules.cookie(request.headers))
         if admitted is None:
             return self._page(request, 401, *_NO_PASS)
+        view = View(self.upstream, self.name, self.origin, admitted.framed_by, self.anywhere)
         try:
-            if upgrade:
-                return await self._upgrade(request, admitted)
-            return await self._pass_on(request, admitted)
+            return await (self._upgrade if upgrade else self._pass_on)(request, view)
         except TPUError as error:
-            status = _STATUS.get(error.reason, 502)
             again = error.reason is Reason.NOT_FOUND
-            return self._page(request, status, error.message, error.hint, admitted, again=again)
-        except aiohttp.ClientError as error:
-            log.debug("%s gave no answer", self.name, exc_info=error)
             return self._page(
-                request,
-                502,
-                f"What listens at {self.name} gave no answer in HTTP.",
-                "Is it another kind of server, or does it expect https?",
-                admitted,
+                request, status_of(error), error.message, error.hint, view, again=again
             )
 
     def _enter(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -118,60 +99,38 @@ class Site:
         answer.headers["Referrer-Policy"] = "no-referrer"
         return answer
 
-    async def _pass_on(self, request: web.BaseRequest, admitted: Pass) -> web.StreamResponse:
-        port = self.upstream.port
-        headers = rules.to_host(self.origin, port, _pairs(request.raw_headers))
+    async def _pass_on(self, request: web.BaseRequest, view: View) -> web.StreamResponse:
         length = request.content_length
         body: Any = None
-        if length is not None:
-            headers.append(("Content-Length", str(length)))
         if length is not None and length <= SMALL:
             await _continue(request)
             body = await request.read()
         elif request.body_exists:
             body = _pieces(request)
-        async with self.upstream.request(request.method, request.raw_path, headers, body) as came:
-            connection = came.connection
-            sent = rules.to_browser(self.origin, port, _pairs(came.raw_headers), admitted.framed_by)
-            typed = any(name.lower() == "content-type" for name, _ in sent)
+        asked = _asked(request, body, length)
+        async with view.exchange(asked) as came:
+            typed = any(name.lower() == "content-type" for name, _ in came.headers)
             answer = (web.StreamResponse if typed else Untyped)(
-                status=came.status, reason=came.reason, headers=CIMultiDict(sent)
+                status=came.status, reason=came.reason, headers=CIMultiDict(came.headers)
             )
-            transport = connection.transport if connection is not None else None
             await answer.prepare(request)
             try:
-                async for piece in came.content.iter_chunked(PIECE):
+                async for piece in came.pieces():
                     await answer.write(piece)
-                if getattr(transport, "broken", None) is not None:
-                    raise aiohttp.ClientPayloadError("the link broke")
-            except (aiohttp.ClientError, TPUError) as error:
-                # An end in good order would make half of it look like all.
-                log.debug("%s broke off", self.name, exc_info=error)
+            except ConnectionResetError:
                 if request.transport is not None:
                     request.transport.abort()
-                raise ConnectionResetError("the host broke off") from None
+                raise
             await answer.write_eof()
             return answer
 
-    async def _upgrade(self, request: web.BaseRequest, admitted: Pass) -> web.StreamResponse:
-        port = self.upstream.port
-        headers = rules.to_host(self.origin, port, _pairs(request.raw_headers))
-        headers += [("Connection", "Upgrade"), ("Upgrade", request.headers["Upgrade"])]
-        handshake = await shake(self.upstream, request.raw_path, headers)
-        agreed = rules.to_browser(self.origin, port, handshake.headers, admitted.framed_by)
+    async def _upgrade(self, request: web.BaseRequest, view: View) -> web.StreamResponse:
+        handshake = await view.shake(_asked(request))
         near = request.transport
         if handshake.status != 101 or near is None:
-            handshake.far.close()
-            kept = [(n, v) for n, v in agreed if n.lower() != "content-length"]
-            return web.Response(
-                status=handshake.status if handshake.status >= 200 else 502,
-                headers=CIMultiDict(kept),
-            )
-        upgraded = [(n, v) for n, v in handshake.headers if n.lower() == "upgrade"][:1]
-        lines = ["HTTP/1.1 101 Switching Protocols", "Connection: Upgrade"]
-        lines += [f"{name}: {value}" for name, value in [*upgraded, *agreed]]
-        head = "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape")
-        await splice(near, handshake, head)
+            status, headers = handshake.refused()
+            return web.Response(status=status, headers=CIMultiDict(headers))
+        await splice(near, handshake, handshake.head())
         raise ConnectionResetError("the WebSocket has ended")
 
     def _page(
@@ -180,26 +139,19 @@ class Site:
         status: int,
         message: str,
         hint: str,
-        admitted: Pass | None = None,
+        view: View | None = None,
         *,
         again: bool = False,
     ) -> web.Response:
         """A page of ours, instead of the host's; *again*: it looks again by itself."""
         headers: Headers = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
-        if admitted is not None:
-            headers += rules.policy(self.origin, admitted.framed_by)
+        if view is not None:
+            headers += view.policy()
         if request.headers.get("Sec-Fetch-Mode") != "navigate":
             text = f"{message} {hint}".strip() + "\n"
             return web.Response(status=status, text=text, headers=CIMultiDict(headers))
-        refresh = again and request.method == "GET"
-        if refresh:
-            hint = f"{hint} This page looks again by itself.".strip()
-        text = _PAGE.format(
-            refresh='<meta http-equiv="refresh" content="3">' if refresh else "",
-            name=html.escape(self.name),
-            message=html.escape(message),
-            hint=html.escape(hint),
-        )
+        again = again and request.method == "GET"
+        text = page(self.name, message, hint, again=again)
         return web.Response(
             status=status, text=text, content_type="text/html", headers=CIMultiDict(headers)
         )
@@ -217,21 +169,6 @@ async def _continue(request: web.BaseRequest) -> None:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
-def _pairs(raw: Any) -> Headers:
-    return [(_text(name), _text(value)) for name, value in raw]
-
-
-def _text(raw: bytes) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return raw.decode("latin-1")
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8">{refresh}<title>{name}</title><style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 14px/1.5 system-ui, sans-serif; max-width: 34em; margin: 18vh auto; padding: 0 2em; }}
-h1 {{ font-size: 1.2em; }}
-</style></head><body><main><h1>{message}</h1><p>{hint}</p></main></body></html>
-"""
+def _asked(request: web.BaseRequest, body: Any = None, length: int | None = None) -> Asked:
+    headers = pairs(request.raw_headers)
+    return Asked(request.method, request.raw_path, headers, body, length)

@@ -27,6 +27,18 @@ class Handshake:
         self.headers = headers
         self.far = far
 
+    def head(self) -> bytes:
+        """The 101 for the browser."""
+        lines = ["HTTP/1.1 101 Switching Protocols", "Connection: Upgrade", "Upgrade: websocket"]
+        lines += [f"{name}: {value}" for name, value in self.headers]
+        return "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape")
+
+    def refused(self) -> tuple[int, Headers]:
+        """Status and headers for the browser where the host did not agree; its channel ends."""
+        self.far.close()
+        kept = [(n, v) for n, v in self.headers if n.lower() != "content-length"]
+        return self.status if self.status >= 200 else 502, kept
+
 
 async def shake(upstream: Upstream, path: str, asked: Headers) -> Handshake:
     """Asks the host to upgrade; raises TPUError, also for an answer that is no HTTP."""

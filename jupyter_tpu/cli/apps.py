@@ -40,7 +40,12 @@ def _open(name: str, word: str, chosen: argparse.Namespace) -> None:
         raise TPUError(
             f"{word!r} is not a port.", Reason.INVALID, "Ports are 1 to 65535."
         ) from None
-    wanted = OpenApp(port=port, host=chosen.worker, path=chosen.path)
+    wanted = OpenApp(port=port, host=chosen.worker, path=chosen.path, anywhere=chosen.anywhere)
+    if wanted.anywhere:
+        note(
+            "This page may connect and send forms to anywhere, to programs on your own machine, "
+            "too: only for pages you trust."
+        )
     with open_session() as session:
         opened = session.call(session.fleet.open_app(name, wanted))
         show(session, opened, chosen)

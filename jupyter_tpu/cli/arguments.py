@@ -237,11 +237,18 @@ long as the command""",
   jupyter tpu app close 8080
 
 What the page is served by never gets to Jupyter: no cookie, no token, no API. With a running
-Jupyter server apps are open until it ends, without one as long as the command""",
+Jupyter server apps are open until it ends, without one as long as the command. For browsers that
+reach nothing but Jupyter, behind a Hub say: c.JupyterTPU.proxy_ports (docs/apps.md)""",
     )
     app.add_argument("name", nargs="?", metavar="NAME", help="the TPU; or list, or close")
     app.add_argument("port", nargs="?", metavar="PORT", help="on the host; to close: or the id")
     app.add_argument("--path", default="/", help="where the page begins (/)")
+    app.add_argument(
+        "--anywhere",
+        action="store_true",
+        help="let the page connect and send forms to anywhere, not to its own server alone: to "
+        "other programs on your machine, too, so only if you trust it",
+    )
     _worker(app)
     _browser(app)
     _json(app)

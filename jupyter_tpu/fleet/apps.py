@@ -41,6 +41,8 @@ class Apps:
         self._doomed: list[_Open] = []  # to be closed by the loop
         self._wake = asyncio.Event()
         self._care: asyncio.Task[None] | None = None
+        #: Where the server shows an app beneath its own address; "" for nowhere.
+        self.beneath: Callable[[App], str] = lambda _: ""
 
     # ---- asking ----
 
@@ -65,7 +67,9 @@ class Apps:
             )
         each = self._get(id)
         return AppVisit(
-            url=each.site.visit(each.app.path, wanted.framed_by), probe=each.site.probe()
+            url=each.site.visit(each.app.path, wanted.framed_by),
+            probe=each.site.probe(),
+            beneath=self.beneath(each.app),
         )
 
     # ---- changing ----
@@ -91,8 +95,9 @@ class Apps:
                 f"{wanted.path!r} is not a path.", Reason.INVALID, "Paths begin with a slash."
             )
         for each in self._open.values():
-            same = (each.name, each.app.host, each.app.port, each.app.path)
-            if same == (node.name, wanted.host, wanted.port, wanted.path):
+            app = each.app
+            same = (each.name, app.host, app.port, app.path, app.anywhere)
+            if same == (node.name, wanted.host, wanted.port, wanted.path, wanted.anywhere):
                 return each.tell()
         # aiohttp, which is slow to import, is not needed before the first app.
         from ..apps import AppServer, Upstream
@@ -112,12 +117,14 @@ class Apps:
             name=wanted.name or f"Port {wanted.port}",
             kind="tensorboard" if kind == "tensorboard" else "port",
             logdir=logdir,
+            anywhere=wanted.anywhere,
             state="open",
             created=_now(),
         )
         try:
             where = f"port {wanted.port} of {link.host}"
-            site = await self._server.add(upstream, where, wanted.name or node.name.node)
+            label = wanted.name or node.name.node
+            site = await self._server.add(upstream, where, label, anywhere=wanted.anywhere)
         except BaseException:
             await upstream.close()
             raise
@@ -129,6 +136,23 @@ class Apps:
             self._care = asyncio.get_running_loop().create_task(self._run(), name="apps")
         self._changed(id)
         return self._open[id].tell()
+
+    async def site(self, node: Node, host: int, port: int, begin: bool) -> Site:
+        """What is open on a port, for a face that shows it itself; if nothing is, it is opened, or
+        NOT_FOUND unless *begin*: a page that was left open does not bring back what was closed.
+        """
+        wanted = (node.name, host, port)
+        found = [e for e in self._open.values() if (e.name, e.app.host, e.app.port) == wanted]
+        if not found:
+            if not begin:
+                raise TPUError(
+                    f"Port {port} of {node.name.node} is not open any more.",
+                    Reason.NOT_FOUND,
+                    "Open its page again.",
+                )
+            app = await self.open(node, OpenApp(port=port, host=host))
+            return self._open[app.id].site
+        return found[0].site
 
     async def remove(self, id: str) -> None:
         """Closes an app, and ends what was started on the host for it; NOT_FOUND.

@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..cloud.models import Node, NodeName
 from ..errors import Reason, TPUError
@@ -46,6 +47,9 @@ from .state import State
 from .store import Store
 from .tunnels import check_host
 from .work import Work
+
+if TYPE_CHECKING:
+    from ..apps import Site
 
 log = logging.getLogger(__name__)
 
@@ -270,6 +274,15 @@ class Fleet(FleetKernels):
         wanted = checks.checked(wanted)
         node = self._ready(await self._find(ref), "apps are on")
         return await self._state.apps.open(node, wanted)
+
+    async def site(self, ref: str, host: int, port: int, begin: bool) -> Site:
+        """See `Apps.site`."""
+        node = self._ready(await self._find(ref), "apps are on")
+        return await self._state.apps.site(node, host, port, begin)
+
+    def show_beneath(self, where: Callable[[App], str]) -> None:
+        """The server says where beneath its own address it shows an app; "" for nowhere."""
+        self._state.apps.beneath = where
 
     async def close_app(self, id: str) -> None:
         await self._state.apps.remove(id)

@@ -131,6 +131,9 @@ class OpenApp(Struct, kw_only=True, forbid_unknown_fields=True):
     path: str = "/"
     #: What it is called; "" for "Port 6006".
     name: Annotated[str, Meta(max_length=80)] = ""
+    #: Lets its pages connect and send forms to anywhere, not to itself alone: to other programs
+    #: that listen on the browser's machine, too, which may take what they are sent.
+    anywhere: bool = False
 
 
 class VisitApp(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -280,6 +283,7 @@ class App(Struct, kw_only=True):
     name: str
     kind: Literal["port", "tensorboard"] = "port"
     logdir: str = ""  # of a TensorBoard
+    anywhere: bool = False  # its pages may connect and send forms to anywhere
     #: "waiting" for the link to heal: who asks meanwhile waits.
     state: Literal["open", "waiting", "needs-you"]
     problem: Problem | None = None
@@ -296,6 +300,9 @@ class AppVisit(Struct, kw_only=True):
     url: str
     #: Answers 204 to who can reach the app's port at all.
     probe: str
+    #: Where it is beneath the Jupyter server's base URL, if the server's options allow that: for a
+    #: browser that does not reach the app's port. "" if not.
+    beneath: str = ""
 
 
 class TPU(Struct, kw_only=True):

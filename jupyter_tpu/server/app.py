@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from jupyter_server.extension.application import ExtensionApp
-from traitlets import Bool, Unicode, Union
+from traitlets import Bool, List, TraitError, Unicode, Union, validate
 
 from ..errors import Reason, TPUError
 from .compiling import Compilations, CompileHandler
@@ -16,6 +16,8 @@ from .events import CHANGE, SCHEMA
 from .gate import Gate
 from .handlers import handlers
 from .jax import JaxGate, jax_handlers
+from .proxy import PATTERN, ProxyHandler
+from .proxy_ports import ProxyPorts
 from .routes import COMPILE, ROOT
 
 if TYPE_CHECKING:
@@ -60,6 +62,23 @@ class JupyterTPU(ExtensionApp):
         "machine's. `jupyter tpu kernel warm` decides it for one environment.",
     ).tag(config=True)
 
+    proxy_ports = List(
+        Unicode(),
+        help="Ports of TPUs whose pages are shown under Jupyter's own address, too, at "
+        'BASE_URL/jupyter-tpu/proxy/TPU/HOST/PORT/: ["my-tpu:6006"]. For browsers that reach '
+        "nothing but Jupyter, as behind a JupyterHub. Such a page can do all that you can do in "
+        "Jupyter (start terminals, read and change notebooks), so only for what you trust; others "
+        "are refused.",
+    ).tag(config=True)
+
+    @validate("proxy_ports")
+    def _check_proxy_ports(self, proposal: Any) -> list[str]:
+        try:
+            ProxyPorts(proposal.value)
+        except TPUError as error:
+            raise TraitError(f"{error.message} {error.hint}") from None
+        return cast(list[str], proposal.value)
+
     def initialize(self) -> None:  # type: ignore[override]
         super().initialize()
         self._adoption: Adoption | None = None
@@ -78,13 +97,16 @@ class JupyterTPU(ExtensionApp):
         if self.ssh_key:
             # Kernels are started by processes of their own, which must find the same key.
             os.environ["JUPYTER_TPU_SSH_KEY"] = self.ssh_key
+        ports = ProxyPorts(self.proxy_ports)
         self.gate = Gate(
             self._target,
             self._changed,
             self._take_kernel if self.keep_kernels else None,
             warm_kernels=self.warm_kernels,
+            beneath=ports.path,
         )
         self.handlers.extend(handlers(self.gate))
+        self.handlers.append((PATTERN, ProxyHandler, {"ports": ports, "gate": self.gate}))
         self.jax = JaxGate()
         self.handlers.extend(jax_handlers(self.jax))
         compilations = {"compilations": Compilations(self.gate)}

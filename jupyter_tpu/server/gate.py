@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..cloud import Target
     from ..fleet import Fleet
     from ..fleet.local import LocalOperations
-    from ..fleet.models import Change, Operation
+    from ..fleet.models import App, Change, Operation
 
 #: What is asked of one operation, whoever runs it.
 _OF_ONE = ("operation", "cancel")
@@ -24,7 +24,7 @@ _OF_ONE = ("operation", "cancel")
 
 class Gate:
     """target: says (on the core thread) which cloud; changed: told of changes, over there too;
-    take_kernel: see `Fleet.take_kernel`.
+    take_kernel: see `Fleet.take_kernel`; beneath: see `Fleet.show_beneath`.
     """
 
     def __init__(
@@ -34,7 +34,9 @@ class Gate:
         take_kernel: Callable[[str, str, str, str], Awaitable[None]] | None = None,
         *,
         warm_kernels: bool | None = None,
+        beneath: Callable[[App], str] | None = None,
     ) -> None:
+        self._beneath = beneath
         self._take_kernel = take_kernel
         self._warm_kernels = warm_kernels
         self._target = target
@@ -111,6 +113,8 @@ class Gate:
         fleet = await Fleet.open(links, KernelSpecs(), warm_kernels=self._warm_kernels)
         fleet.subscribe(self._changed)
         fleet.taker = self._take_kernel
+        if self._beneath is not None:
+            fleet.show_beneath(self._beneath)
         return fleet
 
     async def _close(self) -> None:

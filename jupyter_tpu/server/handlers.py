@@ -56,9 +56,9 @@ class Handler(APIHandler):
 
     auth_resource = "jupyter_tpu"
 
-    def write_problem(self, error: TPUError) -> None:
-        """Ends the request with the error's status and Problem."""
-        self.set_status(STATUS.get(error.reason, 500))
+    def write_problem(self, error: TPUError, status: int | None = None) -> None:
+        """Ends the request with the error's status, or that one, and Problem."""
+        self.set_status(status or STATUS.get(error.reason, 500))
         self.finish(msgspec.json.encode(_problem(error)))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:

@@ -28,6 +28,7 @@ export interface IApp {
   name: string;
   kind: 'port' | 'tensorboard';
   logdir: string;
+  anywhere: boolean;
   state: 'needs-you' | 'open' | 'waiting';
   problem: IProblem | null;
   created: string;
@@ -39,6 +40,7 @@ export interface IApp {
 export interface IAppVisit {
   url: string;
   probe: string;
+  beneath: string;
 }
 
 export interface ICatalog {
@@ -175,6 +177,7 @@ export interface IOpenApp {
   host?: number;
   path?: string;
   name?: string;
+  anywhere?: boolean;
 }
 
 /** A TensorBoard to open, with the xprof plug-in. */

@@ -17,12 +17,10 @@ import { IApp, IAppVisit, IOperation } from './api';
 import { Empty } from './components/parts';
 import { tpuIcon } from './icons';
 import { TPUModel } from './model';
-import { IPlace, isLoopback, keyOfPlace, placeOf, refOf } from './place';
+import { IPlace, keyOfPlace, placeOf, refOf } from './place';
+import { addressOf } from './reach';
 import { Failure } from './request';
 import { currentStep, failureWords } from './words';
-
-/** Milliseconds in which the app's port must answer the page at all. */
-const PROBE = 8000;
 
 /**
  * Nothing that leads out of the frame. Its own origin is allowed: it is another one than ours, and
@@ -78,10 +76,10 @@ class AppView extends Panel {
     this._say({ title: trans.__('Opening %1…', this.place.name), busy: true });
     try {
       const { app, visit } = await this._open(window.location.origin, anew);
-      await reach(visit, trans);
+      const url = await addressOf(visit, window.location, trans);
       if (attempt === this._attempt && !this.isDisposed) {
         this._app = app.id;
-        this._frame.url = visit.url;
+        this._frame.url = url;
         this._show(this._frame);
       }
     } catch (error) {
@@ -103,9 +101,10 @@ class AppView extends Panel {
     const opened = window.open('about:blank', '_blank');
     try {
       const { visit } = await this._open('');
+      const url = await addressOf(visit, window.location, this._trans);
       if (opened) {
         opened.opener = null;
-        opened.location.replace(visit.url);
+        opened.location.replace(url);
       }
     } catch (error) {
       opened?.close();
@@ -225,50 +224,5 @@ export class AppTab extends MainAreaWidget<AppView> {
 
   get place(): IPlace {
     return this.content.place;
-  }
-}
-
-/** Throws if the browser can't reach the app's port: it may run on another machine. */
-async function reach(
-  visit: IAppVisit,
-  trans: TranslationBundle
-): Promise<void> {
-  const { hostname } = window.location;
-  const { port } = new URL(visit.probe);
-  if (!isLoopback(hostname)) {
-    throw new Failure(
-      trans.__(
-        'JupyterLab is open at %1, but pages of hosts can only be opened by a browser on the machine that Jupyter runs on.',
-        hostname
-      ),
-      'UNREACHABLE',
-      trans.__(
-        'Forward both ports to your machine and open JupyterLab at localhost: `ssh -L %1:localhost:%1 -L %2:localhost:%2 %3`.',
-        window.location.port || '8888',
-        port,
-        hostname
-      )
-    );
-  }
-  const patience = new AbortController();
-  const timer = setTimeout(() => patience.abort(), PROBE);
-  try {
-    await fetch(visit.probe, {
-      mode: 'no-cors',
-      cache: 'no-store',
-      credentials: 'omit',
-      signal: patience.signal
-    });
-  } catch {
-    throw new Failure(
-      trans.__('The browser does not reach port %1, at which apps are.', port),
-      'UNREACHABLE',
-      trans.__(
-        'If Jupyter runs on another machine and you forward its port, forward this one, too: `ssh -L %1:localhost:%1 …`.',
-        port
-      )
-    );
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -128,8 +128,16 @@ export class TPUServer {
     return this._call('POST', [...this._path(tpu), 'apps'], wanted);
   }
 
-  visitApp(id: string, wanted: IVisitApp): Promise<IAppVisit> {
-    return this._call('POST', ['apps', id, 'visits'], wanted);
+  /** Its `beneath` is made a whole address. */
+  async visitApp(id: string, wanted: IVisitApp): Promise<IAppVisit> {
+    const visit = await this._call<IAppVisit>(
+      'POST',
+      ['apps', id, 'visits'],
+      wanted
+    );
+    const { baseUrl } = this._settings;
+    const beneath = visit.beneath && new URL(visit.beneath, baseUrl).href;
+    return { ...visit, beneath };
   }
 
   closeApp(id: string): Promise<void> {

@@ -264,6 +264,26 @@ async def test_answers_come_back_as_the_apps_own(fleet: Fleet, tpu: str, address
         assert len((await put.json())["body"]) == 200_000
 
 
+async def test_an_app_may_be_let_reach_anywhere(fleet: Fleet, tpu: str, address: str) -> None:
+    async with serving(application(index=echo), address) as port:
+        narrow = await fleet.open_app(tpu, OpenApp(port=port))
+        wide = await fleet.open_app(tpu, OpenApp(port=port, anywhere=True))
+        assert (narrow.anywhere, wide.anywhere) == (False, True)
+        assert wide.id != narrow.id
+        for app, policy in (
+            (narrow, f"frame-ancestors 'self' {LAB}; connect-src 'self' ws://HOST; "
+             "form-action 'self'"),
+            (wide, f"frame-ancestors 'self' {LAB}"),
+        ):  # fmt: skip
+            visitor = Visitor(await fleet.visit_app(app.id, VisitApp(framed_by=LAB)))
+            await visitor.enter()
+            answer = await visitor.get("/")
+            said = answer.headers["Content-Security-Policy"]
+            assert said == policy.replace("HOST", visitor.host)
+            await visitor.session.close()
+            await fleet.close_app(app.id)
+
+
 async def test_events_arrive_as_they_are_sent(fleet: Fleet, tpu: str, address: str) -> None:
     go = asyncio.Event()
 

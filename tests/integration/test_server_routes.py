@@ -17,13 +17,17 @@ from tornado.httpclient import HTTPClientError
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.server.events import CHANGE
 from jupyter_tpu.server.handlers import STATUS
+from jupyter_tpu.server.proxy_ports import ROOT as PROXY
 from jupyter_tpu.server.routes import COMPILE, JAX_ROUTES, ROOT, ROUTES
 
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
 
+#: Pages of hosts under Jupyter's address, beside the REST interface.
+PAGES = f"/{PROXY}/{{tpu}}/{{host}}/{{port}}/page"
 ALL = [
     *((route.method, route.path) for route in (*ROUTES, *JAX_ROUTES, COMPILE)),
     ("GET", "openapi.json"),
+    *((method, PAGES) for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")),
 ]
 
 
@@ -47,11 +51,12 @@ def call(jp_fetch: Callable[..., Any], gate: Any) -> Callable[..., Any]:
 
     async def fetch(method: str, path: str, body: Any = None, **options: Any) -> tuple[int, Any]:
         options.setdefault("params", {})
-        if body is not None or method == "POST":
+        if body is not None or method in ("POST", "PUT", "PATCH"):
             text = body if isinstance(body, str) else json.dumps(body if body is not None else {})
             options.update(body=text, allow_nonstandard_methods=True)
         try:
-            response = await jp_fetch(*ROOT.split("/"), *path.split("/"), method=method, **options)
+            parts = (path[1:] if path.startswith("/") else f"{ROOT}/{path}").split("/")
+            response = await jp_fetch(*parts, method=method, **options)
         except HTTPClientError as error:
             return error.code, json.loads(error.response.body if error.response else "null")
         return response.code, json.loads(response.body or "null")
@@ -88,7 +93,9 @@ async def test_every_route_asks_the_authorizer_for_our_resource(
         authorizer.asked.clear()
         status, answer = await call(method, filled(path))
         assert (status, answer["reason"]) == (403, "PERMISSION"), (method, path)
-        assert authorizer.asked == [("read" if method == "GET" else "write", "jupyter_tpu")]
+        # To see a host's page is to use what runs there.
+        action = "read" if method == "GET" and path != PAGES else "write"
+        assert authorizer.asked == [(action, "jupyter_tpu")], (method, path)
 
 
 async def test_without_the_token_a_browsers_request_needs_the_xsrf_cookie(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from multidict import CIMultiDict
 
-from jupyter_tpu.apps import COOKIE, Admission, Origin
+from jupyter_tpu.apps import COOKIE, Admission, Beneath, Origin
 from jupyter_tpu.apps.admission import PASSES, TICKET_LIFE
 from jupyter_tpu.apps.origin import cookie, refusal, to_browser, to_host
 
@@ -87,3 +87,64 @@ def test_a_policy_of_the_host_stays_but_for_who_may_frame_it() -> None:
     assert [value for name, value in alone if name == "Content-Security-Policy"] == [
         f"frame-ancestors 'self'; connect-src 'self' ws://{ORIGIN.host}; form-action 'self'"
     ]
+
+
+def test_an_app_that_may_reach_anywhere_is_still_framed_by_its_own_alone() -> None:
+    headers = to_browser(
+        ORIGIN, 80, [("Content-Security-Policy", "connect-src x")], "http://lab:1", anywhere=True
+    )
+    assert [value for name, value in headers if name == "Content-Security-Policy"] == [
+        "connect-src x",  # what its own server says stays
+        "frame-ancestors 'self' http://lab:1",
+    ]
+
+
+BENEATH = Beneath("hub.example:8000", "/user/a%40b/jupyter-tpu/proxy/my-tpu/0/6006")
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("/", "/"),
+        ("/a%2F?b=%20&c", "/a%2F?b=%20&c"),
+        ("/?token=secret", "/"),
+        ("/a?token=secret&b=1&_xsrf=2&token=x", "/a?b=1"),
+        ("/a?tokens=1", "/a?tokens=1"),
+        ("", None),
+        ("7/a", None),
+    ],
+)
+def test_what_lets_people_in_to_jupyter_is_not_asked_of_a_host(uri: str, path: str | None) -> None:
+    assert BENEATH.at_host(BENEATH.prefix + uri) == path
+    for scheme in ("http", "https"):
+        assert BENEATH.path(f"{scheme}://hub.example:8000{BENEATH.prefix}{uri}") == path
+    assert BENEATH.path(f"http://other.example{BENEATH.prefix}{uri}") is None
+
+
+def test_cookies_beneath_jupyter_have_names_that_none_of_jupyters_has() -> None:
+    for name in ("a", "_xsrf", "username-hub", "jupyterhub-session-id", "__Host-x"):
+        for said in (f"{name}=1", f" {name}=1 ; Domain=hub.example; path=/; HttpOnly"):
+            made = BENEATH.cookie_to_browser(said)
+            assert made is not None
+            pair, path, *attributes = made.split("; ")
+            assert pair.startswith("jupyter-tpu-")
+            assert path == f"Path={BENEATH.prefix}/"
+            assert attributes == (["HttpOnly"] if "HttpOnly" in said else [])
+            assert BENEATH.cookie_to_host(pair) == f"{name}=1"
+        assert BENEATH.cookie_to_host(f"{name}=1") is None
+    deeper = BENEATH.cookie_to_browser("a=1; Path=/deep; Path=//evil; Secure")
+    assert deeper is not None
+    assert deeper.endswith(f"; Path={BENEATH.prefix}//evil; Secure")
+    other = Beneath(BENEATH.host, BENEATH.prefix.replace("6006", "6007"))
+    assert other.cookie_to_host(deeper.partition(";")[0]) is None
+    for wrong in ("", "; Path=/", "=1", "a"):
+        assert BENEATH.cookie_to_browser(wrong) is None
+
+
+def test_a_host_can_not_take_all_of_jupyters_origin() -> None:
+    said = [("Service-Worker-Allowed", "/"), ("Clear-Site-Data", "*"), ("NEL", "{}"), ("X", "1")]
+    kept = to_browser(BENEATH, 80, said, "")
+    assert kept[0] == ("X", "1")
+    assert [name for name, _ in kept[1:]] == ["Content-Security-Policy", "Referrer-Policy"]
+    odd = Beneath("hub; script-src *", "/p")
+    assert odd.socket == ""

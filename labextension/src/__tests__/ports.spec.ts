@@ -8,8 +8,18 @@ import { TPUPanel } from '../components/panel';
 import { ConnectForm } from '../connectForm';
 import { CreateForm } from '../createForm';
 import { isLoopback, keyOfPlace, placeOf, portsOf } from '../place';
+import { addressOf } from '../reach';
+import { TPUServer } from '../request';
 import { PanelView } from '../view';
-import { anApp, Answer, aTPU, aTunnel, openModel, trans } from './server';
+import {
+  anApp,
+  Answer,
+  aTPU,
+  aTunnel,
+  openModel,
+  TestServer,
+  trans
+} from './server';
 
 let widgets: Widget[] = [];
 
@@ -144,5 +154,50 @@ describe('a place', () => {
     ['10.0.0.1', false]
   ])('at %s is on this machine: %s', (hostname, here) => {
     expect(isLoopback(hostname)).toBe(here);
+  });
+});
+
+describe('the address of an app', () => {
+  const HERE = { hostname: 'localhost', port: '8888' };
+  const HUB = { hostname: 'hub.example.org', port: '' };
+  const url = 'http://app-1.localhost:4321/.jupyter-tpu/enter/x';
+  const probe = 'http://app-1.localhost:4321/.jupyter-tpu/here';
+
+  /** What a visit answers to the server's own client. */
+  async function visit(beneath: string) {
+    const server = new TestServer({
+      'POST apps/a1/visits': [201, { url, probe, beneath }]
+    });
+    return new TPUServer(server.settings).visitApp('a1', {});
+  }
+
+  afterEach(() => vi.unstubAllGlobals());
+
+  it('is its own where the browser reaches it', async () => {
+    vi.stubGlobal('fetch', () => Promise.resolve(new Response()));
+    for (const beneath of ['', 'jupyter-tpu/proxy/z~a/0/80/']) {
+      expect(await addressOf(await visit(beneath), HERE, trans)).toBe(url);
+    }
+  });
+
+  it('is beneath Jupyter’s where that is allowed and reached alone', async () => {
+    vi.stubGlobal('fetch', () => Promise.reject(new TypeError('no network')));
+    const allowed = await visit('jupyter-tpu/proxy/z~a/0/80/deep?a=1');
+    for (const place of [HERE, HUB]) {
+      expect(await addressOf(allowed, place, trans)).toBe(
+        'http://localhost/hub/jupyter-tpu/proxy/z~a/0/80/deep?a=1'
+      );
+    }
+  });
+
+  it('is none where neither is reached, which is said', async () => {
+    vi.stubGlobal('fetch', () => Promise.reject(new TypeError('no network')));
+    const refused = await visit('');
+    for (const [place, word] of [
+      [HERE, '4321'],
+      [HUB, 'hub.example.org']
+    ] as const) {
+      await expect(addressOf(refused, place, trans)).rejects.toThrow(word);
+    }
   });
 });

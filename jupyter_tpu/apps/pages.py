@@ -1,0 +1,26 @@
+"""Our own pages, in place of a host's that can't be shown."""
+
+from __future__ import annotations
+
+import html
+
+
+def page(name: str, message: str, hint: str, *, again: bool = False) -> str:
+    """HTML; *name*: its title, *again*: it looks again by itself."""
+    if again:
+        hint = f"{hint} This page looks again by itself.".strip()
+    return _PAGE.format(
+        refresh='<meta http-equiv="refresh" content="3">' if again else "",
+        name=html.escape(name),
+        message=html.escape(message),
+        hint=html.escape(hint),
+    )
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">{refresh}<title>{name}</title><style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 14px/1.5 system-ui, sans-serif; max-width: 34em; margin: 18vh auto; padding: 0 2em; }}
+h1 {{ font-size: 1.2em; }}
+</style></head><body><main><h1>{message}</h1><p>{hint}</p></main></body></html>
+"""
