@@ -7,7 +7,8 @@ that a state has no row for changes nothing (a timer that fires late, a second "
 
 A first loss is answered by connecting at once: most cuts are short. What fails, or is lost again
 before the connection has settled, waits longer each time, with jitter, up to a bound, so that
-many links do not hammer a host that has come back.
+many links do not hammer a host that has come back. What was connected in between waits a second at
+most: the host is there, and it is the line that comes and goes.
 
 Whoever drives the machine (`link.py`) does what the actions say and nothing else: one attempt at
 a time, one timer at a time (a new SCHEDULE replaces it).
@@ -68,6 +69,8 @@ class Action(Struct, frozen=True):
 SETTLED = 10.0
 FIRST_DELAY = 0.25
 LONGEST_DELAY = 30.0
+#: What is left of the failures in a row once it was connected: the next delay is up to 1 s.
+FEW = 2
 
 _S, _E = LinkState, Event
 
@@ -78,6 +81,7 @@ class _Step(Enum):
     KEEP = 0
     MORE = 1
     NONE = 2
+    FEW = 3
 
 
 # Rows: (state, event) -> (next state, actions, failures). SCHEDULE's delay follows from the state
@@ -87,7 +91,7 @@ _TABLE: dict[tuple[LinkState, Event], tuple[LinkState, tuple[Do, ...], _Step]] =
     # An attempt that succeeded in the moment it was given up.
     (_S.DOWN, _E.CONNECTED): (_S.DOWN, (Do.DISCONNECT,), _Step.KEEP),
     #
-    (_S.CONNECTING, _E.CONNECTED): (_S.UP, (Do.SCHEDULE,), _Step.KEEP),
+    (_S.CONNECTING, _E.CONNECTED): (_S.UP, (Do.SCHEDULE,), _Step.FEW),
     (_S.CONNECTING, _E.FAILED): (_S.WAITING, (Do.SCHEDULE,), _Step.MORE),
     (_S.CONNECTING, _E.LOST): (_S.WAITING, (Do.SCHEDULE,), _Step.MORE),
     (_S.CONNECTING, _E.REFUSED): (_S.NEEDS_YOU, (), _Step.KEEP),
@@ -151,6 +155,8 @@ class LinkLife:
             self.failures += 1
         elif step is _Step.NONE:
             self.failures = 0
+        elif step is _Step.FEW:
+            self.failures = min(self.failures, FEW)
         changed = state is not self.state
         self.state = state
         actions = [Action(do, self._delay() if do is Do.SCHEDULE else 0.0) for do in doing]
