@@ -79,10 +79,14 @@ class ProxyHandler(Handler):
         if not path:
             return self.redirect(f"{prefix}/{uri[len(prefix) :]}", status=307)
         self._transforms = []  # the host's bytes are not compressed anew
-        length = request.headers.get("Content-Length")
-        if "Transfer-Encoding" in request.headers or (length and int(length) > SMALL):
-            assert request.connection is not None
-            request.connection.set_max_body_size(sys.maxsize)  # type: ignore[attr-defined]
+        # Nor does a body wait until the browser has said that it has the head.
+        connection: Any = request.connection
+        connection.stream.set_nodelay(True)
+        length = request.headers.get("Content-Length", "0")
+        if not length.isdecimal():
+            raise web.HTTPError(400, "Content-Length is a number.")
+        if "Transfer-Encoding" in request.headers or int(length) > SMALL:
+            connection.set_max_body_size(sys.maxsize)
             self._body = asyncio.Queue(4)
             self._begin_work(_pieces(self._body))
         return None

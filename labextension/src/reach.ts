@@ -30,7 +30,7 @@ export async function addressOf(
       ),
       'UNREACHABLE',
       trans.__(
-        'Forward both ports to your machine and open JupyterLab at localhost: `ssh -L %1:localhost:%1 -L %2:localhost:%2 %3`.',
+        'Forward both ports to your machine and open JupyterLab at localhost: `ssh -L %1:localhost:%1 -L %2:localhost:%2 %3`. Behind a Hub, and if you trust the page, it can be allowed beneath Jupyter’s own address: `c.JupyterTPU.proxy_ports`.',
         jupyterPort || '8888',
         port,
         hostname
