@@ -16,7 +16,7 @@ import os
 import shutil
 import signal
 import time
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import Any, Dict, List, Optional, Set, Tuple, Union
 
 from . import frames, messages
 from .channels import KernelChannels
@@ -91,6 +91,7 @@ class Keeper:
         self._pump: Optional[Pump] = None
         self._serving: Optional[asyncio.Task[None]] = None  # the master's connection
         self._info: Optional[bytes] = None  # the content of the kernel's kernel_info_reply
+        self._busy_with: Set[str] = set()  # ids of requests
         self._knocked: Dict[str, bool] = {"reply": False, "idle": False}
         self._ready = False  # it has answered
         self._early: List[Tuple[int, List[bytes]]] = []  # for a kernel that does not answer yet
@@ -178,12 +179,24 @@ class Keeper:
             if b'"iopub_welcome"' in header:
                 return  # meant for the keeper
             if b'"status"' in header:
-                self.state = str(messages.part(parts, messages.CONTENT).get("execution_state"))
+                self._note_state(parts)
             self.last_activity = messages.now()
         rank = rank_of(channel, parts) if self._dropper is not None else 0
         self._journal.send(channel, parts, rank=rank)
         self._check_room()
         self._wake()
+
+    def _note_state(self, parts: List[bytes]) -> None:
+        """It is busy as long as one request is: others end meanwhile, those of control say."""
+        state = str(messages.part(parts, messages.CONTENT).get("execution_state"))
+        request = messages.part(parts, messages.PARENT).get("msg_id")
+        if state == "busy" and request:
+            self._busy_with.add(request)
+        elif state == "idle":
+            self._busy_with.discard(request)
+        else:
+            self._busy_with.clear()
+        self.state = "busy" if self._busy_with else state
 
     def _answered(self, channel: int, parts: List[bytes]) -> None:
         """The kernel's answer to a knock: it is ready when both channels have brought one."""

@@ -522,7 +522,7 @@ def test_the_idle_one_of_two_kernels_is_culled_after_a_restart_and_ends_on_its_h
     request = clients[1].execute("print('begun', flush=True); time.sleep(600)")
     clients[1].until(lambda message: "begun" in message["content"].get("text", ""))
     server.stop()
-    culling = ("cull_idle_timeout=2", "cull_interval=1", "cull_connected=True")
+    culling = ("cull_idle_timeout=5", "cull_interval=1", "cull_connected=True")
     server.options = tuple(f"--MappingKernelManager.{option}" for option in culling)
     try:
         server.start()

@@ -135,7 +135,8 @@ class Adoption:
         kernel = self._kernels.get_kernel(record.id)
         kept = self._kept[record.id]
         kernel.execution_state = kept.state or "unknown"  # until its link is there
-        kernel.last_activity = _time(kept.last_activity) or kernel.last_activity
+        if not kept.running:  # else it may be busy, and is not to be culled before that is known
+            kernel.last_activity = _time(kept.last_activity) or kernel.last_activity
         for row in sessions:
             await self._app.session_manager.save_session(
                 row.id, path=row.path, name=row.name, type=row.type, kernel_id=record.id
