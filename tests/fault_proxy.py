@@ -269,9 +269,9 @@ class _Way:
             if not data:
                 self._writer.write_eof()
                 return
+            self._direction.carried += len(data)
             self._writer.write(data)
             await self._writer.drain()
-            self._direction.carried += len(data)
             self._under_way -= len(data)
             self._room.set()
 

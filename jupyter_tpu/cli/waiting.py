@@ -124,21 +124,24 @@ def finish(session: Session, operation: Operation, stream: TextIO) -> Operation:
 
     progress = Progress(stream)
     future: Future[Operation] | None = None
-    asked = False
+    asked = interrupted = False
     try:
         while True:
+            # All of it in here, so that there is no moment in which Ctrl-C is not answered.
             try:
-                # In here, so that there is no moment in which Ctrl-C is not answered.
+                if interrupted:
+                    interrupted, certain = False, asked
+                    asked = not can_ask()
+                    if certain or _asks_to_cancel(session, operation, progress):
+                        ended = _cancel(session, operation, progress)
+                        break
                 future = future or core_thread().submit(
                     until_ended(session.fleet, operation, progress.show)
                 )
                 ended = _result(future)
                 break
             except KeyboardInterrupt:
-                if asked or _asks_to_cancel(session, operation, progress):
-                    ended = _cancel(session, operation, progress)
-                    break
-                asked = not can_ask()
+                interrupted = True
     finally:
         if future is not None:
             future.cancel()

@@ -101,8 +101,13 @@ class Notebook:
         return reply["content"], seen
 
     def text(self, code: str, **options: Any) -> str:
-        """What *code* prints."""
+        """What *code* prints.
+
+        What a kernel, a local one too, is asked while it deals with an error is aborted.
+        """
         content, seen = self.run(code, **options)
+        if content["status"] == "aborted":
+            content, seen = self.run(code, **options)
         assert content["status"] == "ok", content
         return printed(seen)
 

@@ -147,7 +147,7 @@ def test_creating_and_connecting_go_on_after_the_server_was_stopped_and_killed(
     wait_for(lambda: "DELETING" in str(emulator.request("GET", nodes)))
     server.end(signal.SIGKILL)
     server.start()
-    wait_for(lambda: not server.tpu("GET", "tpus")["tpus"])
+    wait_for(lambda: "lasting" not in str(server.tpu("GET", "tpus")["tpus"]))
     problem = ended(server, deleting["id"])["problem"]
     assert problem["reason"] == "INTERRUPTED"
     assert "delete it again" in problem["hint"]
