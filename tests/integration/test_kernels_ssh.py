@@ -108,7 +108,7 @@ def test_a_start_that_finds_the_chips_held_says_by_whom_and_starts_when_they_are
     name, kernels_tpu
 ):
     first = KernelManager(kernel_name=name)
-    first.start_kernel(env={**os.environ, "JPY_SESSION_NAME": "/work/training.ipynb"})
+    first.start_kernel(env={**os.environ, "JPY_SESSION_NAME": "/notebooks/training.ipynb"})
     notebook = Notebook(first)
     pid = notebook.text(HOLD + "print(os.getpid())").strip()
     second = KernelManager(kernel_name=name)
