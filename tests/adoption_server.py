@@ -21,6 +21,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from waiting import until
 from websocket import (
     WebSocket,
     WebSocketConnectionClosedException,
@@ -337,12 +338,3 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-def until(what: Callable[[], object], limit: float, why: Callable[[], str] = lambda: "") -> Any:
-    """Waits for *what* to be true, which it returns; *limit* in seconds."""
-    end = time.monotonic() + limit
-    while not (found := what()):
-        assert time.monotonic() < end, f"not within {limit} s: {why()}"
-        time.sleep(0.02)
-    return found

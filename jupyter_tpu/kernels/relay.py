@@ -29,6 +29,7 @@ from ..agent.journal import (
 )
 from ..errors import Reason, TPUError
 from ..links import HostGone, core_thread
+from . import owned
 from .attachment import Attachment, GivenUp, Host, Taken
 from .gaps import told
 from .keeping import Kept
@@ -77,7 +78,8 @@ class Relay:
         self._info: bytes | None = None  # the content of the kernel's kernel_info_reply
         self._asked: list[tuple[int, list[bytes]]] = []  # kernel_info requests before it is known
         self._running: dict[str, bytes] = {}  # headers of the requests that keep the kernel busy
-        self._stopping = False  # it was asked to end, so its end needs no more waiting for output
+        #: It was asked to end, so its end needs no more waiting for output.
+        self.stopping = False
 
     # ---- its life
 
@@ -99,8 +101,10 @@ class Relay:
         if not self._held:
             self._held = True
             self._host.hold()
+        if self._kept is None:
+            owned.own(self)
         self.code, self.problem, self.final = None, None, False
-        self._info, self._stopping = None, False
+        self._info, self.stopping = None, False
         self._running.clear()
         self._author = messages.Author(_text(connection.get("key", "")), "kernel")
         if self._kept is not None:
@@ -187,7 +191,7 @@ class Relay:
 
     def end(self) -> None:
         """Ends the kernel at once, and everything that it started."""
-        self._stopping = True
+        self.stopping = True
         if self._attachment is not None and self.code is None:
             self._attachment.ask(do="end", now=True)
 
@@ -220,6 +224,8 @@ class Relay:
         if self._held and not restart:
             self._held = False
             self._host.release()
+        if not restart:
+            owned.disown(self)
 
     async def _clear(self) -> None:
         """Ends the kernel over there, however long it takes to reach its host."""
@@ -244,6 +250,7 @@ class Relay:
 
     async def leave(self) -> None:
         """Lets go of the kernel, which lives on with its output, and of the ports."""
+        owned.disown(self)
         attachment, self._attachment = self._attachment, None
         if attachment is not None:
             await attachment.close(leave=True)
@@ -329,12 +336,12 @@ class Relay:
         what = said.get("event")
         if what == "ready":
             self._learn(parts[1])
-        elif what == "exited" and self._stopping:
+        elif what == "exited" and self.stopping:
             self._dead(said["code"])
         elif what == "ended":
             assert self._attachment is not None
             self._attachment.final = True
-            if not self._stopping:
+            if not self.stopping:
                 self._explain(said)
             self._dead(said["code"])
         elif what == "paused":
@@ -367,7 +374,7 @@ class Relay:
 
     def _gone(self, problem: TPUError) -> None:
         """There is no such kernel any more, or no such host."""
-        if not self._stopping and self.code is None:
+        if not self.stopping and self.code is None:
             log.info("Kernel %s: %s", self.kernel_id, problem.message)
             self._lost(problem)
         self._dead(1)
@@ -402,7 +409,7 @@ class Relay:
                 self._introduce(channel, parts)
         elif self._attachment is not None:
             if b'"shutdown_request"' in header:
-                self._stopping = True
+                self.stopping = True
             # Control overtakes: an interrupt or a shutdown must not wait for a large upload.
             self._attachment.send(channel, parts, urgent=channel == CONTROL)
             self._check_room()

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adoption_server import Server, until
+from adoption_server import Server
 from lab_server import chromium
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from waiting import until
 
 OUT = Path(__file__).parent / "out"
 LINES = 300

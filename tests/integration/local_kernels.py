@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint
@@ -16,6 +15,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 from jupyter_client.provisioning import KernelProvisionerFactory
 from local_host import LocalHost, hosts
+from waiting import until
 
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import core_thread
@@ -70,17 +70,6 @@ def local_host(name: str) -> Iterator[tuple[LocalHost, Callable[..., KernelManag
             factory.provisioners["jupyter-tpu"] = before
         shutil.rmtree(home, ignore_errors=True)
     assert host.holds == 0, "every hold of the link was given back"
-
-
-def until(
-    what: Callable[[], object], limit: float = 15.0, why: Callable[[], str] = lambda: ""
-) -> Any:
-    """Waits for *what* to be true, which it returns; *limit* in seconds."""
-    end = time.monotonic() + limit
-    while not (found := what()):
-        assert time.monotonic() < end, f"not within {limit} s: {why()}"
-        time.sleep(0.02)
-    return found
 
 
 class Notebook:

@@ -12,7 +12,8 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 from jupyter_client.provisioning import KernelProvisionerFactory
 from local_host import hosts
-from local_kernels import ENTRY_POINT, until
+from local_kernels import ENTRY_POINT
+from waiting import until
 
 from jupyter_tpu.cloud import Cloud, NodeName, Target
 from jupyter_tpu.emulator.hosts.namespaces import family

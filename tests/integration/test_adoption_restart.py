@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adoption_server import Client, CountingClient, Server, until
+from adoption_server import Client, CountingClient, Server
+from waiting import until
 from websocket import create_connection
 
 from jupyter_tpu.emulator.hosts.namespaces import family, is_sshd

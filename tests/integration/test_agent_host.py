@@ -12,12 +12,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from local_host import LocalHost
+from waiting import eventually
 
 from jupyter_tpu.agent import frames, messages
 from jupyter_tpu.agent.bundle import bundle
@@ -38,16 +39,6 @@ from jupyter_tpu.errors import Reason, TPUError
 pytestmark = pytest.mark.asyncio
 
 ORDER = {"key": "a key", "secret": "a secret", "environment": "default"}
-
-
-async def eventually(what: Callable[[], object], limit: float = 15.0) -> object:
-    """Waits for *what* to be true; *limit* in seconds."""
-    end = time.monotonic() + limit
-    while True:
-        if found := what():
-            return found
-        assert time.monotonic() < end, f"not within {limit} s: {what}"
-        await asyncio.sleep(0.02)
 
 
 @pytest_asyncio.fixture
@@ -448,7 +439,8 @@ async def test_a_kernel_whose_output_nobody_takes_is_paused_and_goes_on_when_som
     await start(host, secret="ours", journal_limit=500_000)
     await kernel(host, "idle")
     pump, task, events = await attach(host, "ours")
-    code = "for i in range(300): print(i, 'x' * 10_000, flush=True)"
+    count = 1500
+    code = f"for i in range({count}): print(i, 'x' * 10_000, flush=True)"
     content = {"code": code, "silent": False, "store_history": False, "allow_stdin": False}
     message = messages.Author("a key", "test").message(
         "execute_request", {**content, "user_expressions": {}}, idents=[b"me"]
@@ -475,11 +467,11 @@ async def test_a_kernel_whose_output_nobody_takes_is_paused_and_goes_on_when_som
                 content = json.loads(event.parts[6])
                 texts.append(content["text"] if content["name"] == "stdout" else "")
         pump.wake()
-        return "".join(texts).count("\n") == 300
+        return "".join(texts).count("\n") == count
 
-    await eventually(consume, 30)
+    await eventually(consume)
     lines = "".join(texts).splitlines()
-    assert [line.split()[0] for line in lines] == [str(number) for number in range(300)]
+    assert [line.split()[0] for line in lines] == [str(number) for number in range(count)]
     assert words.index("paused") < words.index("resumed")
     task.cancel()
 

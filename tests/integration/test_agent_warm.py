@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import shutil
@@ -10,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,25 +16,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from local_host import LocalHost
-from local_kernels import Notebook, local_host, until
+from local_kernels import Notebook, local_host
+from waiting import eventually, until
 
 from jupyter_tpu.errors import TPUError
 from jupyter_tpu.links import core_thread
 
 ENVIRONMENT = {"python": sys.executable, "imports": ["wave"], "env": {"A_VARIABLE": "1"}}
-
-
-async def eventually(what: Callable[[], Any], limit: float = 60.0) -> Any:
-    """Waits for *what*, which may be asked with ``await``, to be true; *limit* in seconds."""
-    end = time.monotonic() + limit
-    while True:
-        found = what()
-        if asyncio.iscoroutine(found):
-            found = await found
-        if found:
-            return found
-        assert time.monotonic() < end, f"not within {limit} s: {what}"
-        await asyncio.sleep(0.05)
 
 
 @pytest_asyncio.fixture

@@ -16,13 +16,15 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
-from adoption_server import LIMIT, Client, Server, until
+from adoption_server import LIMIT, Client, Server
+from waiting import until
 
 pytestmark = pytest.mark.timeout(600)
 
 NAME = "boards"
 WORK = """
 import time, jax, jax.numpy as jnp
+from waiting import until
 @jax.jit
 def busy_step(a):
     return jnp.tanh(a @ a)

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from waiting import eventually
 
 from jupyter_tpu.emulator.hosts import HostSpec, RunningHost, Runtime, machine
 from jupyter_tpu.errors import Reason, TPUError
@@ -402,21 +403,41 @@ async def test_cutting_the_links_ends_sessions_but_not_what_runs(pod):
     await client.says("pkill -f 'sleep 765432[1]'; pkill -f 'sleep 60[0]'; true")
 
 
+def machine_processes() -> dict[int, str]:
+    """The command lines of what runs on this machine; the dead who wait for a parent have none."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                found[int(entry)] = Path(f"/proc/{entry}/cmdline").read_text().replace("\0", " ")
+            except OSError:
+                continue
+    return {pid: line for pid, line in found.items() if line}
+
+
+def runs(command: str) -> bool:
+    return any(command in line for line in machine_processes().values())
+
+
+async def background(client: Client, number: str) -> str:
+    """Starts a daemon on a host; returns the command line that is this test's alone."""
+    sleep = f"sleep {number}{os.getpid()}"
+    await client.says(f"nohup setsid sh -c '{sleep}' > /dev/null 2>&1 < /dev/null & echo")
+    # The shell answers before what it put in the background runs.
+    await eventually(lambda: runs(sleep))
+    return sleep
+
+
 async def test_a_stop_ends_daemons_clears_tmp_and_keeps_home_names_and_key(extra):
     spec = new_spec(extra.runtime.folder, 2)
     client = await extra.add(spec)
     host = extra.hosts[0]
     await client.says("echo kept > ~/kept; echo gone > /tmp/gone; echo kept | sudo tee /etc/kept")
-    await client.says("nohup setsid sh -c 'sleep 424242' > /dev/null 2>&1 < /dev/null & echo")
-    # The shell answers before what it put in the background runs.
-    limit = asyncio.get_running_loop().time() + 10
-    while not any("424242" in line for line in machine_processes().values()):
-        assert asyncio.get_running_loop().time() < limit
-        await asyncio.sleep(0.02)
+    sleep = await background(client, "424242")
     await asyncio.wait_for(host.stop(), 10)
     await asyncio.wait_for(host.wait_ended(), 10)
     assert host.ended
-    assert not any("424242" in line for line in machine_processes().values())
+    assert not runs(sleep)
     assert await host.processes() == []
     again = await extra.runtime.start(spec)
     assert again.host_keys == host.host_keys
@@ -430,22 +451,11 @@ async def test_a_stop_ends_daemons_clears_tmp_and_keeps_home_names_and_key(extra
 
 async def test_the_end_of_sshd_is_the_end_of_the_host(extra):
     client = await extra.add(new_spec(extra.runtime.folder, 3))
-    await client.says("setsid sleep 515151 > /dev/null 2>&1 < /dev/null & echo")
+    sleep = await background(client, "515151")
     os.kill(extra.hosts[0].init_pid, signal.SIGKILL)
     await asyncio.wait_for(extra.hosts[0].wait_ended(), 10)
     assert extra.hosts[0].ended
-    assert not any("515151" in line for line in machine_processes().values())
-
-
-def machine_processes() -> dict[int, str]:
-    found = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                found[int(entry)] = Path(f"/proc/{entry}/cmdline").read_text().replace("\0", " ")
-            except OSError:
-                continue
-    return found
+    await eventually(lambda: not runs(sleep))
 
 
 async def test_when_the_emulator_is_killed_nothing_of_its_hosts_is_left(pod, tmp_path):
@@ -477,18 +487,13 @@ async def test_when_the_emulator_is_killed_nothing_of_its_hosts_is_left(pod, tmp
     spec = new_spec(folder, 9, address=address, folder=folder)
     host = pod.hosts[0].__class__(spec, int(line[0]), {line[1]: line[2]}, pod.runtime.mode)
     client = Client(spec, host, pod.key)
-    await client.says("setsid sleep 616161 > /dev/null 2>&1 < /dev/null & echo")
-    assert any("616161" in line for line in machine_processes().values())
-    emulator.kill()
-    await emulator.wait()
-    for _ in range(100):
-        left = [
-            line for pid, line in machine_processes().items() if pid == init or "616161" in line
-        ]
-        if not left:
-            break
-        await asyncio.sleep(0.05)
-    assert not left
+    try:
+        sleep = await background(client, "616161")
+    finally:
+        emulator.kill()
+        await emulator.wait()
+    await eventually(lambda: init not in machine_processes())
+    await eventually(lambda: not runs(sleep))
     await pod.runtime.destroy(spec)
 
 

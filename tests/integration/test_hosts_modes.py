@@ -121,7 +121,7 @@ def run_life(folder: Path, mode: str, *options: str) -> str:
         "JUPYTER_TPU_TEST_HOSTS": mode,
         "PYTHONDONTWRITEBYTECODE": "1",
         "JUPYTER_TPU_TEST_HOSTS_STATE": str(folder / "somebody" / "state"),
-        "PYTHONPATH": str(REPOSITORY),
+        "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "tests")]),
     }
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=900, cwd=folder

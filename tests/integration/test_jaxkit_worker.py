@@ -16,6 +16,7 @@ import numpy as np
 import psutil
 import pytest
 import pytest_asyncio
+from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.jaxkit import JaxWorker
@@ -40,13 +41,6 @@ def workers() -> list[psutil.Process]:
         except psutil.NoSuchProcess:  # it has ended, or is about to be collected
             continue
     return found
-
-
-async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        await asyncio.sleep(0.02)
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -293,7 +287,7 @@ async def test_a_client_with_many_requests_does_not_hold_up_another(worker: JaxW
         done.append(client)
 
     many = [asyncio.create_task(one("greedy")) for _ in range(200)]
-    await until(lambda: len(done) >= 1)
+    await eventually(lambda: len(done) >= 1)
     before = len(done)
     await one("modest")
     # Those at work when it came, and what was done before its own answer was read.
@@ -317,7 +311,7 @@ async def test_what_takes_too_long_is_ended_and_the_next_request_works() -> None
         with pytest.raises(TPUError) as caught:
             await ask(worker, "prng/sample", ENDLESS)
         assert caught.value.reason is Reason.TIMEOUT
-        await until(lambda: processes() == [])
+        await eventually(lambda: processes() == [])
         assert json.loads((await ask(worker, "tiling", {"arrays": {}})).body)["arrays"] == []
 
 
@@ -328,12 +322,12 @@ async def test_cancelling_ends_the_process_at_work_and_gives_up_a_place_in_the_q
         before = sum(process.cpu_times()[:2])
         running = asyncio.create_task(ask(worker, "prng/sample", ENDLESS))
         waiting = asyncio.create_task(ask(worker, "prng/sample", NORMAL))
-        await until(lambda: sum(process.cpu_times()[:2]) > before + 0.1)
+        await eventually(lambda: sum(process.cpu_times()[:2]) > before + 0.1)
         waiting.cancel()
         running.cancel()
         results = await asyncio.gather(running, waiting, return_exceptions=True)
         assert all(isinstance(result, asyncio.CancelledError) for result in results)
-        await until(lambda: not process.is_running())
+        await eventually(lambda: not process.is_running())
         assert (await ask(worker, "tiling", {"arrays": {}})).content_type == "application/json"
 
 
@@ -343,7 +337,7 @@ async def test_a_process_that_dies_fails_one_request_only() -> None:
         (process,) = processes()
         before = sum(process.cpu_times()[:2])
         running = asyncio.create_task(ask(worker, "prng/sample", ENDLESS))
-        await until(lambda: sum(process.cpu_times()[:2]) > before + 0.1)
+        await eventually(lambda: sum(process.cpu_times()[:2]) > before + 0.1)
         process.kill()
         with pytest.raises(TPUError) as caught:
             await running
@@ -354,7 +348,7 @@ async def test_a_process_that_dies_fails_one_request_only() -> None:
 async def test_more_than_may_wait_are_refused_at_once_and_closing_refuses_the_rest() -> None:
     async with alone(waiting=3) as (worker, _):
         tasks = [asyncio.create_task(ask(worker, "tiling", {"arrays": {}})) for _ in range(8)]
-        await until(lambda: sum(task.done() for task in tasks) >= 4)
+        await eventually(lambda: sum(task.done() for task in tasks) >= 4)
         refused = [task.exception() for task in tasks if task.done()]
         assert [error.reason for error in refused] == [Reason.UNAVAILABLE] * 4
         await worker.close()
@@ -368,7 +362,7 @@ async def test_a_process_without_work_ends() -> None:
     async with alone(idle_seconds=0.1) as (worker, processes):
         assert processes() == []
         await ask(worker, "tiling", {"arrays": {}})
-        await until(lambda: processes() == [])
+        await eventually(lambda: processes() == [])
 
 
 async def test_a_body_of_many_megabytes_is_refused_before_it_is_sent() -> None:

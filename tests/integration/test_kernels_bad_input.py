@@ -16,8 +16,9 @@ import pytest
 from jupyter_client.manager import KernelManager
 from jupyter_client.restarter import KernelRestarter
 from local_host import LocalHost
-from local_kernels import Notebook, local_host, printed, until
+from local_kernels import Notebook, local_host, printed
 from test_kernels_outages import memory_of, relay_of
+from waiting import until
 
 from jupyter_tpu.agent import frames, messages
 from jupyter_tpu.agent.journal import IOPUB, NORMAL, SHELL, Event, Journal, Message

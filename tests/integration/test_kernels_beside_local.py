@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from debugging import Debugger
 from jupyter_client.manager import KernelManager
-from local_kernels import Notebook, local_host, printed, until
+from local_kernels import Notebook, local_host, printed
+from waiting import until
 
 Story = Callable[[Notebook], Any]
 

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from jupyter_client.manager import KernelManager
 from local_host import LocalHost
-from local_kernels import Notebook, local_host, printed, until
+from local_kernels import Notebook, local_host, printed
 from test_kernels_bad_input import state_of
 from traitlets import TraitError
 from traitlets.config import Config
+from waiting import until
 
 from jupyter_tpu.kernels import TPUProvisioner
 

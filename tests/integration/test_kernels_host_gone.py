@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adoption_server import Client, Server, until
+from adoption_server import Client, Server
+from waiting import until
 from websocket import WebSocketException, create_connection
 
 TPU = "goes-away"

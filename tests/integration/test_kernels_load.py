@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_kernels import Notebook, printed, until
+from local_kernels import Notebook, printed
 from stormy_host import Storm, storm
+from waiting import until
 
 from jupyter_tpu.ssh import Keepalive
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import nbformat
 import pytest
-from adoption_server import Client, Server, until
+from adoption_server import Client, Server
 from cli_shell import COMMAND
+from waiting import until
 
 TPU = "mastered"
 

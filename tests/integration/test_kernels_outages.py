@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from jupyter_client.manager import KernelManager
 from local_host import LocalHost
-from local_kernels import Notebook, local_host, printed, until
+from local_kernels import Notebook, local_host, printed
+from waiting import until
 
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.kernels.relay import Relay

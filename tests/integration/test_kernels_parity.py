@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import pytest
 from jupyter_client.manager import KernelManager
 from jupyter_client.session import Session
-from local_kernels import Notebook, local_host, printed, until
+from local_kernels import Notebook, local_host, printed
+from waiting import until
 
 from jupyter_tpu.errors import Reason, TPUError
 

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,9 +25,10 @@ from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
-from local_kernels import Notebook, until
+from local_kernels import Notebook
 from nbclient import NotebookClient
 from traitlets.config import Config
+from waiting import until
 
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.kernels import KernelSpecs
@@ -240,6 +242,25 @@ def test_jupyter_console_talks_to_it_although_its_loop_stands_still(name, proces
         console.expect(pexpect.EOF)
     finally:
         console.close(force=True)
+    until(lambda: processes() == before, 45, lambda: f"{processes()} instead of {before}")
+
+
+@pytest.mark.parametrize("last", ["", "client.shutdown()"])
+def test_a_kernel_ends_with_a_program_that_just_exits(name, processes, last):
+    """As a local kernel does, also when the last request is still under way."""
+    before = processes()
+    program = f"""
+        import sys
+        from jupyter_client import KernelManager
+        manager = KernelManager(kernel_name=sys.argv[1])
+        manager.start_kernel()
+        client = manager.client()
+        client.start_channels()
+        client.wait_for_ready(timeout=60)
+        {last}
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program), name], check=True, timeout=60)
+    assert not any("keeper" in line for line in processes())
     until(lambda: processes() == before, 45, lambda: f"{processes()} instead of {before}")
 
 

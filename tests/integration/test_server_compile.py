@@ -12,6 +12,7 @@ import psutil
 import pytest
 from jupyter_server.auth import Authorizer
 from tornado.httpclient import HTTPClientError
+from waiting import eventually
 
 from jupyter_tpu.server.events import CHANGE
 from jupyter_tpu.server.routes import ROOT
@@ -22,6 +23,7 @@ pytest_plugins = ["pytest_jupyter.jupyter_server"]
 LIMIT = 150.0  # seconds: a compiler on a busy machine
 PROGRAM = """
 import jax.numpy as jnp
+from waiting import eventually
 
 print("the code runs")
 
@@ -73,13 +75,6 @@ def compilers() -> list[psutil.Process]:
         except psutil.NoSuchProcess:
             continue
     return found
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        await asyncio.sleep(0.05)
 
 
 async def ended(call: Callable[..., Any], operation: dict[str, Any]) -> dict[str, Any]:
@@ -159,7 +154,7 @@ async def test_cancelling_ends_the_compiler_and_the_next_program_gets_its_turn(
     _, endless = await call("POST", "jax/compile", ENDLESS)
     _, waiting = await call("POST", "jax/compile", ENDLESS)
     _, failing = await call("POST", "jax/compile", {**ENDLESS, "code": "1 / 0"})
-    await until(lambda: compilers() != [])
+    await eventually(lambda: compilers() != [])
     (first,) = compilers()
     status, waiting = await call("DELETE", f"operations/{waiting['id']}")
     assert (status, waiting["state"]) == (202, "cancelled")
@@ -169,7 +164,7 @@ async def test_cancelling_ends_the_compiler_and_the_next_program_gets_its_turn(
     status, _ = await call("DELETE", f"operations/{endless['id']}")
     assert status == 202
     assert (await ended(call, endless))["state"] == "cancelled"
-    await until(lambda: not first.is_running())
+    await eventually(lambda: not first.is_running())
     failed = await ended(call, failing)
     assert failed["state"] == "failed"
     assert failed["problem"]["reason"] == "INVALID"

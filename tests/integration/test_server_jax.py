@@ -6,7 +6,6 @@ import asyncio
 import io
 import json
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import psutil
 import pytest
 from tornado.httpclient import HTTPClientError, HTTPResponse
+from waiting import eventually
 
 from jupyter_tpu.server.routes import ROOT
 
@@ -69,13 +69,6 @@ def workers() -> list[psutil.Process]:
         except psutil.NoSuchProcess:  # it has ended, or is about to be collected
             continue
     return found
-
-
-async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        await asyncio.sleep(0.02)
 
 
 async def test_answers_are_jaxs_as_json_or_where_large_as_npy(
@@ -157,7 +150,7 @@ async def test_while_one_request_computes_others_and_the_server_are_answered(
     (first,) = workers()
     before = sum(first.cpu_times()[:2])
     running = asyncio.create_task(post("prng/sample", LONG, request_timeout=8))
-    await until(lambda: sum(first.cpu_times()[:2]) > before + 0.1)
+    await eventually(lambda: sum(first.cpu_times()[:2]) > before + 0.1)
     first.suspend()  # in the middle of it: however fast the machine, it does not get done
 
     small = [post("tiling", TILING) for _ in range(20)]
@@ -167,7 +160,7 @@ async def test_while_one_request_computes_others_and_the_server_are_answered(
 
     with pytest.raises(HTTPClientError):  # the caller's own limit
         await running
-    await until(lambda: not first.is_running())
+    await eventually(lambda: not first.is_running())
     assert (await post("tiling", TILING)).code == 200
 
 

@@ -1,0 +1,77 @@
+"""Kernels that end with this process, because nothing outside it knows them.
+
+A server writes down what it needs to find its kernels again. Everybody else (a console, nbclient,
+papermill, a script with a KernelManager) may just exit, some after a last shutdown_request that is
+still under way; a local kernel would see its parent gone and end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+from contextlib import suppress
+from typing import Protocol
+
+from ..links import core_thread
+
+log = logging.getLogger(__name__)
+
+#: Seconds for a shutdown_request that was sent last of all to arrive here.
+UNDER_WAY = 0.2
+#: Seconds for a kernel that was asked to end to do so by itself.
+BY_ITSELF = 5.0
+
+_kernels: set[Owned] = set()
+
+
+class Owned(Protocol):
+    """A kernel of this process: a :class:`~.relay.Relay`."""
+
+    kernel_id: str
+
+    @property
+    def stopping(self) -> bool:
+        """It was asked to end."""
+
+    async def ended(self) -> int:
+        """Waits until it has ended."""
+
+    async def cleanup(self) -> None:
+        """Leaves nothing of it on its host."""
+
+
+def own(kernel: Owned) -> None:
+    """From now on *kernel* ends when this process exits, unless it is disowned before."""
+    if not _kernels:
+        atexit.unregister(_exit)
+        atexit.register(_exit)
+    _kernels.add(kernel)
+
+
+def disown(kernel: Owned) -> None:
+    """*kernel* was ended, or left to somebody else."""
+    _kernels.discard(kernel)
+
+
+def _exit() -> None:
+    if _kernels:
+        core_thread().wait(_end_all())
+
+
+async def _end_all() -> None:
+    kernels = list(_kernels)
+    for kernel, result in zip(
+        kernels, await asyncio.gather(*map(_end, kernels), return_exceptions=True), strict=True
+    ):
+        if isinstance(result, BaseException):
+            log.warning("Kernel %s may still run on its host: %s", kernel.kernel_id, result)
+
+
+async def _end(kernel: Owned) -> None:
+    if not kernel.stopping:
+        await asyncio.sleep(UNDER_WAY)
+    if kernel.stopping:
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(kernel.ended(), BY_ITSELF)
+    await kernel.cleanup()
