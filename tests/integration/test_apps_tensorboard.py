@@ -24,7 +24,6 @@ pytestmark = pytest.mark.timeout(600)
 NAME = "boards"
 WORK = """
 import time, jax, jax.numpy as jnp
-from waiting import until
 @jax.jit
 def busy_step(a):
     return jnp.tanh(a @ a)

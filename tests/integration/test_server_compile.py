@@ -23,7 +23,6 @@ pytest_plugins = ["pytest_jupyter.jupyter_server"]
 LIMIT = 150.0  # seconds: a compiler on a busy machine
 PROGRAM = """
 import jax.numpy as jnp
-from waiting import eventually
 
 print("the code runs")
 
