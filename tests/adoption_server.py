@@ -207,7 +207,7 @@ class Client:
             "msg_id": more.pop("msg_id", uuid.uuid4().hex),
             "msg_type": kind,
             "session": self.session,
-            "username": "test",
+            "username": "tést",  # what is sent again is known by its header, byte for byte
             "date": datetime.now(timezone.utc).isoformat(),
             "version": "5.3",
         }

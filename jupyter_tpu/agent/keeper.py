@@ -42,6 +42,7 @@ from .journal import (
 )
 from .kernel_process import KernelProcess, become_subreaper
 from .lease import Denied, Granted, Lease
+from .once import KINDS, Once
 from .peer import peer_user
 from .places import boot
 from .pump import Broken, Pump
@@ -57,8 +58,6 @@ JOURNAL_LIMIT = 2 << 30
 MEMORY_LIMIT = 64 << 20
 #: Bytes that are dropped at a time, at most: it must not keep an interrupt waiting.
 DROP = 16 << 20
-#: Execute requests of which it is remembered that they came.
-REMEMBERED = 4096
 #: Seconds between the requests that find out when a new kernel answers.
 KNOCK = 0.1
 
@@ -95,7 +94,7 @@ class Keeper:
         self._knocked: Dict[str, bool] = {"reply": False, "idle": False}
         self._ready = False  # it has answered
         self._early: List[Tuple[int, List[bytes]]] = []  # for a kernel that does not answer yet
-        self._requests: Dict[bytes, None] = {}  # headers of execute requests, the latest
+        self._once = Once()
         self._final = 0  # the number of the last message there will ever be
         self._ending = False  # somebody asked for its end
         self._shut_down = False  # its client did
@@ -181,6 +180,8 @@ class Keeper:
             if b'"status"' in header:
                 self._note_state(parts)
             self.last_activity = messages.now()
+        elif channel == STDIN and b'"input_request"' in header:
+            self._once.asks(parts)
         rank = rank_of(channel, parts) if self._dropper is not None else 0
         self._journal.send(channel, parts, rank=rank)
         self._check_room()
@@ -295,7 +296,7 @@ class Keeper:
             "paused": self.process.paused,
             "code": self.process.code,
             "boot": self._boot,
-            "once": True,  # a request that comes twice is run once
+            "once": KINDS,  # what comes twice is handed on once
         }
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -407,7 +408,7 @@ class Keeper:
         if isinstance(event, Message):
             if event.channel == KEEPER:
                 self._request(event.parts)
-            elif event.channel in (SHELL, CONTROL, STDIN) and self._is_new(event.parts):
+            elif event.channel in (SHELL, CONTROL, STDIN) and self._once.is_new(event.parts):
                 self._from_client(event.channel, event.parts)
             self._journal.consumed(event)
         elif isinstance(event, Gap):
@@ -425,26 +426,6 @@ class Keeper:
             header = parts[messages.delimiter_of(parts) + messages.HEADER]
             self._shut_down |= channel == CONTROL and b'"shutdown_request"' in header
         self._to_kernel(channel, parts)
-
-    def _is_new(self, parts: List[bytes]) -> bool:
-        """False for an execute request that came already.
-
-        A client that was killed does not know what of its requests had come; the next process in
-        its place sends all of them again of which it has not heard, as they were. The id alone
-        would not tell: the clients that one jupyter_client manager makes count from 1 each.
-        """
-        try:
-            request = parts[messages.delimiter_of(parts) + messages.HEADER]
-        except (ValueError, IndexError):
-            return True  # not for us to judge
-        if b'"execute_request"' not in request:
-            return True
-        if request in self._requests:
-            return False
-        self._requests[request] = None
-        if len(self._requests) > REMEMBERED:
-            del self._requests[next(iter(self._requests))]
-        return True
 
     def _request(self, parts: List[bytes]) -> None:
         """What a client asks of the keeper itself, in the urgent lane."""

@@ -118,10 +118,11 @@ class Attachment:
         """Bytes for the kernel that its host has not acknowledged."""
         return self._journal.waiting
 
-    def send(self, channel: int, parts: list[bytes], *, urgent: bool = False) -> None:
-        """Hands a client's message on, now or when the link is back."""
-        self._journal.send(channel, parts, urgent=urgent)
+    def send(self, channel: int, parts: list[bytes], *, urgent: bool = False) -> int:
+        """Hands a client's message on, now or when the link is back; returns its number."""
+        number = self._journal.send(channel, parts, urgent=urgent)
         self._wake()
+        return number
 
     def ask(self, **words: Any) -> None:
         """Asks the keeper itself to do something: before everything else that waits."""

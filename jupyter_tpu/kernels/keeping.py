@@ -63,10 +63,16 @@ class Kept(Protocol):
     def reported(self, status: Mapping[str, Any]) -> None:
         """The link to the kernel is there, and this is what its keeper says about it."""
 
-    def unheard(self) -> list[list[bytes]]:
-        """Requests on the shell channel of which it is not known that the kernel has them, to be
-        sent again: it runs each once.
+    def unheard(self) -> list[tuple[int, list[bytes]]]:
+        """What clients said of which it is not known that its host has it, in order, each with its
+        channel: to be sent again, for the host takes each once.
         """
+
+    def sent(self, number: int, header: bytes) -> None:
+        """A client's message, known by its *header*, is under way as *number* …"""
+
+    def heard(self, last: int) -> None:
+        """… and the host has all up to number *last*."""
 
     def lost(self, problem: TPUError) -> None:
         """The kernel is no more, and nobody here wished it; what is kept is discarded soon."""

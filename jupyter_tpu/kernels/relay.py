@@ -20,6 +20,7 @@ from ..agent.journal import (
     CONTROL,
     IOPUB,
     KEEPER,
+    NORMAL,
     SHELL,
     Acknowledged,
     Event,
@@ -141,8 +142,8 @@ class Relay:
             boot=self._kept.boot,
             steal=self._kept.steal,
         )
-        for request in self._kept.unheard():
-            self._attachment.send(SHELL, request)
+        for channel, parts in self._kept.unheard():
+            self._hand_on(channel, parts, parts[messages.delimiter_of(parts) + messages.HEADER])
 
     async def _start(self, order: dict[str, Any]) -> dict[str, Any]:
         """Asks until there is an answer: repeated requests of one launch start one kernel."""
@@ -281,6 +282,8 @@ class Relay:
             if self._kept is not None:
                 self._kept.reported(event.words.get("status") or {})
         elif isinstance(event, Acknowledged):
+            if self._kept is not None and event.lane == NORMAL:
+                self._kept.heard(event.last)
             self._check_room()
 
     def _tell(self, gap: Gap) -> None:
@@ -410,9 +413,15 @@ class Relay:
         elif self._attachment is not None:
             if b'"shutdown_request"' in header:
                 self.stopping = True
-            # Control overtakes: an interrupt or a shutdown must not wait for a large upload.
-            self._attachment.send(channel, parts, urgent=channel == CONTROL)
+            self._hand_on(channel, parts, header)
             self._check_room()
+
+    def _hand_on(self, channel: int, parts: list[bytes], header: bytes) -> None:
+        assert self._attachment is not None
+        # Control overtakes: an interrupt or a shutdown must not wait for a large upload.
+        number = self._attachment.send(channel, parts, urgent=channel == CONTROL)
+        if self._kept is not None and channel != CONTROL:
+            self._kept.sent(number, header)
 
     def _check_room(self) -> None:
         if self._ports is None or self._attachment is None:

@@ -485,6 +485,102 @@ def test_a_request_that_the_server_took_and_the_host_never_got_is_run_by_the_nex
     client.close()
 
 
+def kept_for_the_host(server: Server, kernel_id: str) -> list[str]:
+    """What is under way to a kernel beside requests, as the ids of the messages."""
+    files = sorted((server.folder / "tpu" / "kernels" / kernel_id).glob("said-*"))
+    texts = [file.read_bytes().decode(errors="replace") for file in files]
+    return [re.findall(r'"msg_id": ?"(\w+)"', text)[0] for text in texts]
+
+
+def test_an_answer_and_what_widgets_say_survive_the_server_that_took_them(
+    server: Server, session: dict[str, Any], emulator: Any
+) -> None:
+    kernel_id = session["kernel"]["id"]
+    client = Client(server, kernel_id)
+    client.connect()
+    widget = {"comm_id": "widget"}
+
+    def change(number: int) -> str:
+        return client.send("comm_msg", {**widget, "data": {"number": number}})
+
+    client.until_done(
+        client.execute(
+            "got = []\n"
+            "def opened(comm, _):\n"
+            "    comm.on_msg(lambda message: got.append(message['content']['data']['number']))\n"
+            "get_ipython().kernel.comm_manager.register_target('counter', opened)"
+        )
+    )
+    client.send("comm_open", {**widget, "target_name": "counter", "data": {}})
+    cell = client.execute("print(input('? '))")
+    question = client.until(lambda message: message["msg_type"] == "input_request")
+    with hole(emulator):
+        taken = [
+            client.send("input_reply", {"value": "here"}, "stdin", parent=question["header"]),
+            *map(change, (1, 2)),
+        ]
+        until(lambda: kept_for_the_host(server, kernel_id) == taken, 60)
+        server.kill()
+        client.close()
+    server.start()
+    client.connect()
+    client.until_done(cell)
+    assert client.printed(cell) == "here\n"
+    until(lambda: kept_for_the_host(server, kernel_id) == [], 60)
+    # What the host may have got already comes once, too, whether the server knew that or not.
+    change(3)
+    look = client.execute("print(got)")
+    until(lambda: written(server, kernel_id, look), 60)
+    server.kill()
+    client.close()
+    server.start()
+    client.connect()
+    client.until_done(look)
+    assert client.printed(look) == "[1, 2, 3]\n"
+    client.close()
+
+
+@pytest.mark.long
+def test_an_answer_that_comes_too_late_is_not_the_answer_to_the_next_question(
+    server: Server, session: dict[str, Any], emulator: Any
+) -> None:
+    [host] = emulator.hosts("kept")
+    home = Path(host["folder"], "home", "tpu")
+    kernel_id = session["kernel"]["id"]
+    client = Client(server, kernel_id)
+    client.connect()
+    cell = client.execute(
+        "import os, pathlib, signal, threading, time\n"
+        "def interrupt():\n"
+        "    while not pathlib.Path('interrupt').exists(): time.sleep(0.01)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "threading.Thread(target=interrupt).start()\n"
+        "try:\n"
+        "    print(input('first? '))\n"
+        "except KeyboardInterrupt:\n"
+        "    pathlib.Path('interrupted').touch()\n"
+        "    print(input('second? '))"
+    )
+    first = client.until(lambda message: message["msg_type"] == "input_request")
+    with hole(emulator):
+        late = client.send("input_reply", {"value": "first"}, "stdin", parent=first["header"])
+        until(lambda: kept_for_the_host(server, kernel_id) == [late], 60)
+        server.kill()
+        client.close()
+        (home / "interrupt").touch()
+        until((home / "interrupted").exists, 60)
+    server.start()
+    client.connect()
+    second = client.until(lambda message: message["content"].get("prompt") == "second? ")
+    until(lambda: kept_for_the_host(server, kernel_id) == [], 60)
+    client.send("input_reply", {"value": "second"}, "stdin", parent=second["header"])
+    client.until_done(cell)
+    assert client.printed(cell) == "second\n"
+    client.close()
+    for name in ("interrupt", "interrupted"):
+        (home / name).unlink()
+
+
 @pytest.mark.timeout(120)
 def test_a_kernel_that_cannot_be_reached_at_the_start_is_unknown_until_it_can(
     server: Server, session: dict[str, Any], emulator: Any

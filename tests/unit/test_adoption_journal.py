@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_tpu.agent import messages
-from jupyter_tpu.agent.journal import IOPUB, NORMAL, SHELL, Message
+from jupyter_tpu.agent.journal import IOPUB, NORMAL, SHELL, STDIN, Message
 from jupyter_tpu.server.adoption import journal_file
 from jupyter_tpu.server.adoption import kept as kept_module
 from jupyter_tpu.server.adoption.journal_file import SAID, JournalFile
@@ -157,21 +157,38 @@ def test_what_came_already_is_not_taken_again_by_the_next_server() -> None:
     assert again.says("stream", {}, request)
 
 
-def test_what_the_kernel_is_not_known_to_have_is_sent_again_by_the_next_server() -> None:
+def test_what_the_host_is_not_known_to_have_is_sent_again_by_the_next_server_in_order() -> None:
     first = kept()
-    first.reported({"state": "idle", "boot": "b", "once": True})
+    first.reported({"state": "idle", "boot": "b", "once": ["execute_request", "comm_msg"]})
     host = Host(first)
     heard, unheard = header("execute_request", "h"), header("execute_request", "u")
+    early, click = asked(header("comm_msg", "e")), asked(header("comm_msg", "c"))
+    answer = asked(header("input_reply", "a"))
+    answer[messages.delimiter_of(answer) + messages.PARENT] = header("input_request", "q")
+    first.said(SHELL, early)
+    first.sent(1, header("comm_msg", "e"))
     first.asked(asked(heard))
+    first.said(SHELL, click)
     first.asked(asked(unheard))
+    first.said(STDIN, answer)
     host.runs(heard)
+    first.heard(1)
     first.leave()
     second = kept()
-    assert second.unheard() == [asked(unheard)]
-    assert (second.boot, second.unheard()) == ("b", [asked(unheard)])
-    # A keeper of an earlier version would run it twice.
-    second.reported({"state": "idle", "boot": "b"})
+    assert second.unheard() == [(SHELL, click), (SHELL, asked(unheard)), (STDIN, answer)]
+    assert (second.boot, len(second.unheard())) == ("b", 3)
+    # A keeper of an earlier version would hand them on twice.
+    second.reported({"state": "idle", "boot": "b", "once": True})
     assert second.unheard() == []
+
+
+def test_what_was_said_to_a_kernel_is_not_said_to_the_one_that_is_started_in_its_place() -> None:
+    kernel = kept()
+    kernel.reported({"state": "idle", "once": ["comm_msg"]})
+    kernel.said(SHELL, asked(header("comm_msg", "c")))
+    assert len(kernel.unheard()) == 1
+    kernel.launching("key")
+    assert kernel.unheard() == []
 
 
 def test_a_request_is_known_until_a_while_after_its_end_was_read(

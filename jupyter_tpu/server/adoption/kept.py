@@ -18,7 +18,9 @@ from ...agent import messages
 from ...agent.journal import IOPUB, SHELL, Message
 from ...errors import TPUError
 from .journal_file import ASKED, SAID, Entry, JournalFile, Reader
+from .outbox import Outbox
 from .records import Place, Record, SessionRow
+from .request import Request
 
 #: Bytes that nobody has read after which the rest stays with the host …
 UNREAD = 32 << 20
@@ -31,32 +33,6 @@ CLIENTS = 32
 REMEMBERED = 300.0
 #: A new kernel under the id: its host counts messages from 1 again.
 LAUNCHED = 3
-
-
-class Request:
-    """An execute request and how far it is."""
-
-    def __init__(self, number: int, header: bytes, cell: str) -> None:
-        self.first = number  # the record that says it was asked
-        self.header = header
-        self.message: list[bytes] | None = None  # itself, until the kernel is known to have it
-        self.id = ""
-        self.cell = cell  # "" if it belongs to none
-        self.idle = self.replied = False
-        self.end = 0  # the number of its last record, once it has ended
-        self.count: int | None = None  # its execution count, once it has ended
-        self.read_at: float | None = None  # when somebody had read its end, monotonic
-        self.readers: set[str] = set()  # clients that show its output
-        try:
-            said = json.loads(header)
-            self.id = str(said["msg_id"])
-            self.readers.add(str(said["session"]))
-        except (ValueError, KeyError, TypeError):
-            pass  # not for us to judge; nobody can ask for it again
-
-    @property
-    def ended(self) -> bool:
-        return self.idle and self.replied
 
 
 class KeptKernel:
@@ -101,6 +77,7 @@ class KeptKernel:
         self._gone = False
         self._cursors = self._read_cursors()
         self.journal = JournalFile(place.path, self._loaded if adopting else None)
+        self._outbox = Outbox(place.path)
         if not adopting:
             place.write(record)
 
@@ -131,6 +108,7 @@ class KeptKernel:
             self._last = 0
             self.running.clear()
             self.requests.clear()
+            self._outbox.clear()
             self.author = messages.Author(key, "kernel")
             self.journal.append(LAUNCHED, 0, 0, [])
             self.record.key, self.record.info = key, None
@@ -173,19 +151,34 @@ class KeptKernel:
     def reported(self, status: Mapping[str, Any]) -> None:
         state, activity = str(status.get("state", "")), str(status.get("last_activity", ""))
         self.state = state
-        told = str(status.get("boot") or ""), bool(status.get("once")), False
+        once = isinstance(status.get("once"), list)  # an earlier keeper's True is for cells alone
+        told = str(status.get("boot") or ""), once, False
         with self._lock:
             record = self.record
-            if told != (record.boot, record.once, record.steal) and not self._gone:
-                record.boot, record.once, record.steal = told
+            if told != (record.boot, record.taken_once, record.steal) and not self._gone:
+                record.boot, record.taken_once, record.steal = told
                 self._place.write(record)
         self._on_state(state, activity)
 
-    def unheard(self) -> list[list[bytes]]:
+    def unheard(self) -> list[tuple[int, list[bytes]]]:
         with self._lock:
-            if not self.record.once:
+            if not self.record.taken_once:
+                self._outbox.clear()  # they would come twice
                 return []
-            return [r.message for r in self.requests.values() if r.message is not None]
+            requests = self.requests.values()
+            asked = [(r.first, SHELL, r.message) for r in requests if r.message is not None]
+            # Those of the outbox are ahead of the record that came next.
+            said = sorted([*self._outbox.waiting(), *asked], key=lambda one: one[0])
+            return [(channel, message) for _, channel, message in said]
+
+    def sent(self, number: int, header: bytes) -> None:
+        with self._lock:
+            self._outbox.sent(number, header)
+
+    def heard(self, last: int) -> None:
+        with self._lock:
+            if not self._gone:  # else they are the next process's
+                self._outbox.heard(last)
 
     def lost(self, problem: TPUError) -> None:
         self._on_lost(self.record, problem)
@@ -282,18 +275,21 @@ class KeptKernel:
 
         *message* is as it goes to the kernel: whatever becomes of this process, it gets there once.
         """
-        at = messages.delimiter_of(message)
-        header, metadata = message[at + messages.HEADER], message[at + messages.METADATA]
+        request = Request(message)
         with self._lock:
-            request = Request(0, header, _cell(metadata))
             known = self.requests.get(request.id)
             if known is not None or self._gone:
                 return known
-            number = self.journal.append(ASKED, SHELL, 0, message)
-            request.first, request.message = number, message
+            request.first = self.journal.append(ASKED, SHELL, 0, message)
             if request.id:
                 self.requests[request.id] = request
             return None
+
+    def said(self, channel: int, message: list[bytes]) -> None:
+        """Has what else a client says outlive this process until the host has it."""
+        with self._lock:
+            if not self._gone:
+                self._outbox.put(self.journal.next, channel, message)
 
     # ---- inside
 
@@ -311,12 +307,10 @@ class KeptKernel:
 
     def _load_request(self, entry: Entry) -> None:
         try:
-            at = messages.delimiter_of(entry.parts)
+            request = Request(entry.parts)
         except ValueError:
             return  # an earlier version's, of which the rest is not known
-        metadata = entry.parts[at + messages.METADATA]
-        request = Request(entry.number, entry.parts[at + messages.HEADER], _cell(metadata))
-        request.message = entry.parts
+        request.first = entry.number
         if request.id:
             self.requests[request.id] = request
 
@@ -394,11 +388,3 @@ class KeptKernel:
     def _write_cursors(self) -> None:
         if not self._gone:
             os.pwrite(self._cursors_file, json.dumps(self._cursors).encode(), 0)
-
-
-def _cell(metadata: bytes) -> str:
-    """The notebook's cell that a request belongs to, which JupyterLab says; "" if it does not."""
-    try:
-        return str(json.loads(metadata).get("cellId") or "")
-    except (ValueError, AttributeError):
-        return ""

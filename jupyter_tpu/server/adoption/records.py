@@ -40,7 +40,7 @@ class Record(Struct):
     cwd: str | None = None
     boot: str = ""  # which boot of its host it runs in
     steal: bool = False  # its lease is taken from whoever has it, once
-    once: bool = False  # its keeper runs a request that comes twice once
+    taken_once: bool = False  # what comes twice, its keeper hands on to the kernel once
     last_activity: str = ""  # RFC 3339
     info: str | None = None  # the content of its kernel_info_reply
     sessions: list[SessionRow] = []

@@ -44,7 +44,8 @@ from ...agent.folding import Folder
 from ...agent.journal import CONTROL, IOPUB, SHELL, STDIN
 from ...agent.store import Numbered
 from .journal_file import SAID, ClosedError, Entry, Reader
-from .kept import KeptKernel, Request
+from .kept import KeptKernel
+from .request import Request
 
 #: Bytes sent that the client has not acknowledged; more waits in the journal.
 WINDOW = 4 << 20
@@ -298,9 +299,14 @@ class _Feed:
                 self._shown.update({i: last for i, last in shown.items() if isinstance(last, int)})
             return True
         channel, body = self._read_request(said)
+        if channel == "stdin":
+            self._kept.said(STDIN, self._signed(body))
         if channel != "shell":
             return False
         header = body[0]
+        if b'"comm_' in header:
+            self._kept.said(SHELL, self._signed(body))
+            return False
         if b'"execute_request"' in header:
             known = self._kept.asked(self._signed(body))
             if known is None:
@@ -317,14 +323,15 @@ class _Feed:
 
     def _read_request(self, said: Any) -> tuple[str | None, list[bytes]]:
         """Channel, and header, parent header, metadata, content and buffers of what a client sent;
-        it is read by the base class, too.
+        it is read by the base class, too. Byte for byte as that one hands them on: what is sent
+        again is known by its header.
         """
         if self._connection.subprotocol == V1:
             channel, parts = deserialize_msg_from_ws_v1(said)
             return channel, [bytes(part) for part in parts]
         words = deserialize_binary_message(said) if isinstance(said, bytes) else json.loads(said)
         parts = [
-            json.dumps(words.get(name) or {}, default=str).encode()
+            self._connection.session.pack(words.get(name) or {})
             for name in ("header", "parent_header", "metadata", "content")
         ]
         return words.get("channel"), [*parts, *map(bytes, words.get("buffers") or ())]

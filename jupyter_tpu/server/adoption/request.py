@@ -1,0 +1,46 @@
+"""An execute request as it is remembered while pages may ask for it again."""
+
+from __future__ import annotations
+
+import json
+
+from ...agent import messages
+
+
+class Request:
+    """How far it is.
+
+    Parameters
+    ----------
+    message: as it goes to the kernel; raises ValueError for what is no Jupyter message.
+    """
+
+    def __init__(self, message: list[bytes]) -> None:
+        at = messages.delimiter_of(message)
+        self.first = 0  # the record that says it was asked
+        self.message: list[bytes] | None = message  # until the kernel is known to have it
+        self.id = ""
+        self.cell = _cell(message[at + messages.METADATA])  # "" if it belongs to none
+        self.idle = self.replied = False
+        self.end = 0  # the number of its last record, once it has ended
+        self.count: int | None = None  # its execution count, once it has ended
+        self.read_at: float | None = None  # when somebody had read its end, monotonic
+        self.readers: set[str] = set()  # clients that show its output
+        try:
+            said = json.loads(message[at + messages.HEADER])
+            self.id = str(said["msg_id"])
+            self.readers.add(str(said["session"]))
+        except (ValueError, KeyError, TypeError):
+            pass  # not for us to judge; nobody can ask for it again
+
+    @property
+    def ended(self) -> bool:
+        return self.idle and self.replied
+
+
+def _cell(metadata: bytes) -> str:
+    """The notebook's cell that a request belongs to, which JupyterLab says; "" if it does not."""
+    try:
+        return str(json.loads(metadata).get("cellId") or "")
+    except (ValueError, AttributeError):
+        return ""
