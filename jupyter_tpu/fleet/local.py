@@ -1,21 +1,26 @@
-"""Operations that need no TPU: of this process alone, in its memory, and gone with it.
+"""Operations that need no TPU: of this process, and what earlier ones of this user left.
 
 They ask nobody which cloud there is, so that neither a project nor credentials matter to them.
+What has ended can be asked for after a restart, too; what ran when its process ended says so.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from ..cloud.models import NodeName
+from ..errors import TPUError
 from .changes import Changes
 from .models import Change, Operation
 from .operations import Operations, Work
-from .store import OperationRecord
+from .owner import Owner
+from .store import KEEP_AT_MOST, OperationRecord, Store
 
-#: Ended ones that can still be asked for.
-KEEP_ENDED = 100
+log = logging.getLogger(__name__)
+
 _NO_TPU = NodeName("", "", "")
 
 
@@ -23,18 +28,23 @@ class LocalOperations:
     """What runs here, told and cancelled as the fleet's operations are. On the core thread's loop.
 
     ids are unique among all operations, the fleet's too.
+
+    path: where they are written down, to be found by the next process; None: nowhere. keep: of the
+    ended ones, so many can still be asked for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path | None = None, *, keep: int = KEEP_AT_MOST) -> None:
         self._changes = Changes(self._describe)
+        self._records = _opened(path)
         self._operations = Operations(
-            _Nowhere(),
-            _ThisProcess(),
+            self._records,
+            self._records,
             changed=lambda id, _: self._changes.touch("operation", id),
-            ended=lambda _: self._forget(),
-            keep=KEEP_ENDED,
+            ended=lambda _: None,
+            forgotten=lambda id: self._changes.touch("operation", id),
+            keep=keep,
         )
-        self._known: set[str] = set()
+        self._look()
 
     def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
         """As the fleet's; also told when one is forgotten (``gone``)."""
@@ -44,14 +54,16 @@ class LocalOperations:
         """Runs *work*; what it finds it puts into the operation's ``result``."""
         record = self._operations.new(kind, _NO_TPU)
         record.operation.message = message
-        self._known.add(record.operation.id)
         return self._operations.start(record, work)
 
     def has(self, id: str) -> bool:
-        return id in self._known
+        if not self._operations.has(id):
+            self._look()
+        return self._operations.has(id)
 
     def all(self) -> list[Operation]:
         """Running and lately ended ones, newest first."""
+        self._look()
         return self._operations.all()
 
     async def operation(self, id: str) -> Operation:
@@ -67,24 +79,74 @@ class LocalOperations:
         return await self._operations.wait(id)
 
     async def close(self) -> None:
-        """Ends all of them."""
+        """Ends all of them: the next process says that they were interrupted."""
         await self._operations.close()
         self._changes.close()
+        self._records.close()
 
-    def _forget(self) -> None:
-        kept = {operation.id for operation in self._operations.all()}
-        for id in self._known - kept:
-            self._changes.touch("operation", id)
-        self._known = kept
+    def _look(self) -> None:
+        """Takes over what processes that have ended left."""
+        if self._records.news():
+            self._operations.load(resume=True)
 
     def _describe(self, what: str, id: str) -> Change:
-        if not self.has(id):
-            return Change(what="operation", id=id, gone=True)
-        return Change(what="operation", id=id, operation=self._operations.get(id))
+        known = self._operations.get(id) if self._operations.has(id) else None
+        return Change(what="operation", id=id, gone=known is None, operation=known)
+
+
+def _opened(path: Path | None) -> _File | _Nowhere:
+    try:
+        return _File(path) if path is not None else _Nowhere()
+    except (TPUError, OSError) as error:
+        log.warning("Operations are forgotten when the server ends: %s", error)
+        return _Nowhere()
+
+
+class _File:
+    """A file of this user's processes, and this process among them."""
+
+    def __init__(self, path: Path) -> None:
+        self._store = Store(path, "local")
+        try:
+            self._owner = Owner(path.with_name(path.name + ".owners"))
+        except BaseException:
+            self._store.close()
+            raise
+        self.id = self._owner.id
+        self._living: set[str] | None = None  # whose records were passed over; None: not read yet
+
+    def news(self) -> bool:
+        """Whether there may be more in :meth:`operations` than when they were last asked for."""
+        changed = self._store.changed_elsewhere()
+        return changed or self._living is None or not all(map(self.alive, self._living))
+
+    def operations(self) -> list[OperationRecord]:
+        """Those of processes that have ended: the others know their own better."""
+        records = self._store.operations()
+        self._living = {owner for owner in {r.owner for r in records} if self.alive(owner)}
+        return [record for record in records if record.owner not in self._living]
+
+    def save_operation(self, record: OperationRecord) -> None:
+        self._store.save_operation(record)
+
+    def prune(self) -> None:
+        self._store.prune()
+
+    def alive(self, owner: str) -> bool:
+        return self._owner.alive(owner)
+
+    def close(self) -> None:
+        self._store.close()
+        self._owner.close()
 
 
 class _Nowhere:
-    """No file: what these operations do can't be gone on with by another process."""
+    """No file: they are gone with this process."""
+
+    id = "this process"
+
+    def news(self) -> bool:
+        return False
 
     def operations(self) -> list[OperationRecord]:
         return []
@@ -95,9 +157,8 @@ class _Nowhere:
     def prune(self) -> None:
         pass
 
-
-class _ThisProcess:
-    id = "this process"
-
     def alive(self, owner: str) -> bool:
         return owner == self.id
+
+    def close(self) -> None:
+        pass

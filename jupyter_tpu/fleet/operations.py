@@ -30,6 +30,7 @@ _INTERRUPTED_HINTS = {
     "start": "If the TPU stays STOPPED, start it again.",
     "tensorboard": "Open it again: it goes on where it was.",
     "profile": "Capture it again.",
+    "compile": "Send the program again: it begins anew.",
 }
 
 
@@ -73,8 +74,8 @@ class _Running:
 class Operations:
     """All operations of one cloud identity. On the core thread's loop.
 
-    changed(id, tpu) is called whenever one changes; ended(tpu) after one ended. keep: of the ended
-    ones, so many are remembered.
+    changed(id, tpu) is called whenever one changes; ended(tpu) after one ended; forgotten(id) when
+    an old one can no longer be asked for: of the ended ones, *keep* are remembered.
     """
 
     def __init__(
@@ -84,12 +85,14 @@ class Operations:
         *,
         changed: Callable[[str, NodeName], None],
         ended: Callable[[NodeName], None],
+        forgotten: Callable[[str], None],
         keep: int = KEEP_AT_MOST,
     ) -> None:
         self._store = store
         self._owner = owner
         self._changed = changed
         self._ended = ended
+        self._forgotten = forgotten
         self._keep = keep
         self._running: dict[str, _Running] = {}
         self._others: dict[str, Operation] = {}  # ended ones
@@ -102,6 +105,9 @@ class Operations:
         mine = {id: running.record.operation for id, running in self._running.items()}
         everything = {**self._others, **mine}
         return sorted(everything.values(), key=lambda o: o.created, reverse=True)
+
+    def has(self, id: str) -> bool:
+        return id in self._running or id in self._others
 
     def get(self, id: str) -> Operation:
         running = self._running.get(id)
@@ -212,6 +218,7 @@ class Operations:
         ended.sort(key=lambda operation: operation.ended, reverse=True)
         for operation in ended[self._keep :]:
             del self._others[operation.id]
+            self._forgotten(operation.id)
 
     @staticmethod
     def _explain(operation: Operation, error: BaseException) -> Problem:
@@ -242,6 +249,7 @@ class Operations:
                 left.append(record)
                 continue
             self.interrupted(record, save=resume)
+        self._prune()
         return left
 
     def reload(self) -> None:
@@ -251,6 +259,7 @@ class Operations:
             if operation.id not in self._running:
                 self._others[operation.id] = operation
                 self._changed(operation.id, name_of(record))
+        self._prune()
 
     def interrupted(self, record: OperationRecord, *, save: bool = True) -> None:
         """Ends one that a dead process left."""

@@ -57,6 +57,7 @@ class State:
             owner,
             changed=self._operation_changed,
             ended=self._ended,
+            forgotten=lambda id: self.changes.touch("operation", id),
         )
         self.tunnels = Tunnels(links, store, owner, lambda id: self.changes.touch("tunnel", id))
         self.apps = Apps(links, lambda id: self.changes.touch("app", id))
@@ -271,7 +272,8 @@ class State:
 
     def _describe(self, what: str, id: str) -> Change | None:
         if what == "operation":
-            return Change(what="operation", id=id, operation=self.operations.get(id))
+            known = self.operations.get(id) if self.operations.has(id) else None
+            return Change(what="operation", id=id, gone=known is None, operation=known)
         if what == "kernel":
             kernel = self.kernels.find(id)
             return Change(what="kernel", id=id, gone=kernel is None, kernel=kernel)

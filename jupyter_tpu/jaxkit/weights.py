@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,32 @@ import msgspec
 import numpy as np
 
 from ..errors import Reason, TPUError
-from .convert import to_numpy
+from .convert import fitting, to_numpy
 from .keys import implementation, typed
 from .trees import path_name
 
 _KEYS = "jaxkit.random_keys"  # name -> implementation, in the file's metadata
+_NUMBERS = (bool, int, float)
+_ARRAYS = (jax.Array, np.ndarray, np.generic, *_NUMBERS)
+#: What safetensors and JAX call dtypes that numpy does not have by itself.
+_DTYPES = {
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    "F8_E8M0": "float8_e8m0fnu",
+}
 
 
 def save_weights(path: str | os.PathLike[str], tree: Any, *, separator: str = "/") -> Path:
     """Writes *tree* to a ``.safetensors`` file, in one step: never half a file. Needs safetensors.
 
-    Dicts, lists and any other tree of arrays; bfloat16 and typed random keys too. Raises
-    `TPUError` (INVALID) for leaves that are no arrays and for names that contain the separator.
+    Dicts, lists and any other tree of arrays and numbers; bfloat16 and typed random keys too.
+    Branches without arrays leave no trace. Raises `TPUError` (INVALID) for leaves that are no
+    arrays, for dtypes that such a file can't have and for names that contain the separator.
     """
+    from safetensors import SafetensorError
     from safetensors.numpy import save
 
     path = Path(path)
@@ -38,20 +50,38 @@ def save_weights(path: str | os.PathLike[str], tree: Any, *, separator: str = "/
     keys: dict[str, str] = {}
     for parts, leaf in jax.tree_util.tree_leaves_with_path(tree):
         names = [path_name((part,)) for part in parts]
-        name = separator.join(names) or "value"
+        name = _name(parts, separator)
         if any(separator in part for part in names) or name in arrays:
             raise TPUError(
                 f"The name {name!r} is not clear: a part of it contains {separator!r}.",
                 Reason.INVALID,
                 "Choose another separator.",
             )
-        if not hasattr(leaf, "dtype") and not isinstance(leaf, (int, float)):
-            raise TPUError(f"{name} is no array: {type(leaf).__name__}.", Reason.INVALID)
+        if name == "__metadata__":
+            raise TPUError(
+                f"{name!r} means something else in such a file.", Reason.INVALID, "Rename it."
+            )
+        if not isinstance(leaf, _ARRAYS):
+            raise TPUError(
+                f"{name} is no array: {type(leaf).__name__}.",
+                Reason.INVALID,
+                "jaxkit.from_torch makes arrays of tensors." if hasattr(leaf, "dtype") else "",
+            )
         if typed(leaf):
             keys[name] = implementation(leaf)
-        arrays[name] = np.ascontiguousarray(to_numpy(leaf)).reshape(np.shape(to_numpy(leaf)))
+        array = np.asarray(to_numpy(leaf))
+        arrays[name] = np.ascontiguousarray(array).reshape(array.shape)
     metadata = {_KEYS: msgspec.json.encode(keys).decode()} if keys else None
-    _replace(path, save(arrays, metadata))
+    try:
+        content = save(arrays, metadata)
+    except SafetensorError as error:
+        odd = [name for name, array in arrays.items() if f'"{array.dtype}"' in str(error)]
+        raise TPUError(
+            f"A safetensors file can't have {odd[0] if odd else 'this tree'}: {error}.",
+            Reason.INVALID,
+            "Change its dtype first: x.astype('float32'), say.",
+        ) from None
+    _replace(path, content)
     return path
 
 
@@ -65,13 +95,22 @@ def load_weights(
     """The tree in a ``.safetensors`` file, or in a ``.msgpack`` file that flax wrote.
 
     *like*: a tree (of arrays or shapes) whose structure, dtypes and shapes the file has to have;
-    without it the tree is of dicts. *sharding*: one for all arrays, or a tree of them. Raises
-    `TPUError` (INVALID) for what does not match or is no such file, FileNotFoundError.
+    without it the tree is of dicts, and one array alone is ``{"value": array}``. *sharding*: one
+    for all arrays, or a tree of them. 64 bits become 32 as in `from_numpy`. Raises `TPUError`
+    (INVALID) for what does not match or is no such file, FileNotFoundError.
     """
     path = Path(path)
-    suffix = _suffix(path, (".safetensors", ".msgpack"))
-    flat = _read_safetensors(path) if suffix == ".safetensors" else _read_msgpack(path, separator)
-    tree = _nested(flat, separator) if like is None else _as(flat, like, separator, path)
+    if _suffix(path, (".safetensors", ".msgpack")) == ".safetensors":
+        flat = _read_safetensors(path)
+        tree = _nested(flat, separator, path) if like is None else None
+    else:
+        tree = _read_msgpack(path)
+        flat = _flat(tree, separator, path) if like is not None else {}
+    if like is not None:
+        tree = _as(flat, like, separator, path)
+    for parts, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        if isinstance(leaf, (np.ndarray, np.generic)):
+            fitting(_name(parts, separator), leaf)
     return jax.device_put(tree, sharding)
 
 
@@ -79,44 +118,78 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
     from safetensors import SafetensorError, safe_open
 
     flat: dict[str, Any] = {}
+    others: list[str] = []
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
     try:
-        # flax's loader, unlike numpy's, knows bfloat16.
-        with safe_open(path, framework="flax") as file:
+        with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             for name in file.keys():  # noqa: SIM118 (not a mapping)
-                flat[name] = file.get_tensor(name)
+                try:
+                    flat[name] = file.get_tensor(name)
+                except (AttributeError, TypeError):  # numpy itself has no such dtype
+                    others.append(name)
+        if others:
+            flat.update(_read_bytes(path, others))
     except SafetensorError as error:
         raise TPUError(f"{path.name} is not a safetensors file: {error}.", Reason.INVALID) from None
-    for name, kind in msgspec.json.decode(metadata.get(_KEYS, "{}"), type=dict[str, str]).items():
-        if name in flat:
-            flat[name] = jax.random.wrap_key_data(flat[name], impl=kind)
+    try:
+        keys = msgspec.json.decode(metadata.get(_KEYS, "{}"), type=dict[str, str])
+        for name in keys.keys() & flat.keys():
+            flat[name] = jax.random.wrap_key_data(flat[name], impl=keys[name])
+    except (msgspec.DecodeError, ValueError, TypeError) as error:
+        raise TPUError(
+            f"What {path.name} says of its random keys is wrong: {error}.", Reason.INVALID
+        ) from None
     return flat
 
 
-def _read_msgpack(path: Path, separator: str) -> dict[str, Any]:
+def _read_bytes(path: Path, names: list[str]) -> dict[str, Any]:
+    from safetensors import deserialize
+
+    flat: dict[str, Any] = {}
+    for name, said in deserialize(path.read_bytes()):
+        if name not in names:
+            continue
+        kind = said["dtype"]
+        if kind not in _DTYPES:
+            raise TPUError(f"{name} in {path.name} is of {kind}: JAX has no such.", Reason.INVALID)
+        dtype = np.dtype(getattr(jax.numpy, _DTYPES[kind]))
+        flat[name] = np.frombuffer(said["data"], dtype).reshape(said["shape"])
+    return flat
+
+
+def _read_msgpack(path: Path) -> Any:
+    """The tree in the file; an array alone as "value"."""
+
+    def whole(branch: Any, name: str) -> Any:
+        if isinstance(branch, dict) and "__msgpack_chunked_array__" in branch:
+            shape = [int(size) for size in branch["shape"].values()]
+            chunks = [np.ravel(chunk) for chunk in branch["chunks"].values()]
+            return np.concatenate(chunks).reshape(shape)
+        if isinstance(branch, dict):
+            named = {str(key): part for key, part in branch.items() if part is not None}
+            return {key: whole(part, f"{name}/{key}") for key, part in named.items()}
+        if isinstance(branch, list):
+            return [whole(part, f"{name}/{index}") for index, part in enumerate(branch)]
+        if not isinstance(branch, (*_ARRAYS, complex)):
+            raise ValueError(f"{name[1:] or 'the value'} is no array: {type(branch).__name__}")
+        return branch
+
     try:
-        tree = msgspec.msgpack.decode(path.read_bytes(), ext_hook=_flax_extension)
-    except (msgspec.DecodeError, ValueError, TypeError) as error:
+        tree = whole(msgspec.msgpack.decode(path.read_bytes(), ext_hook=_flax_extension), "")
+    except (
+        msgspec.DecodeError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise TPUError(
             f"{path.name} is not a msgpack file of flax: {error}.", Reason.INVALID
         ) from None
-    flat: dict[str, Any] = {}
-
-    def walk(branch: Any, name: str) -> None:
-        if isinstance(branch, Mapping) and "__msgpack_chunked_array__" in branch:
-            shape = [int(size) for size in branch["shape"].values()]
-            chunks = [np.ravel(chunk) for chunk in branch["chunks"].values()]
-            flat[name] = np.concatenate(chunks).reshape(shape)
-        elif isinstance(branch, Mapping):
-            for key, value in branch.items():
-                walk(value, f"{name}{separator}{key}" if name else str(key))
-        elif branch is not None:
-            flat[name or "value"] = branch
-
-    walk(tree, "")
-    return flat
+    return tree if isinstance(tree, dict) else {"value": tree}
 
 
 def _flax_extension(code: int, data: memoryview) -> Any:
@@ -132,34 +205,69 @@ def _flax_extension(code: int, data: memoryview) -> Any:
     return array if code == 1 else array[()]
 
 
-def _nested(flat: dict[str, Any], separator: str) -> Any:
+def _name(parts: Any, separator: str) -> str:
+    """What the array at this path of a tree is called in a file."""
+    return separator.join(path_name((part,)) for part in parts) if parts else "value"
+
+
+def _nested(flat: dict[str, Any], separator: str, path: Path) -> Any:
     tree: dict[str, Any] = {}
     for name, array in flat.items():
-        branch = tree
+        branch: Any = tree
         *parents, last = name.split(separator)
         for parent in parents:
-            branch = branch.setdefault(parent, {})
+            branch = branch.setdefault(parent, {}) if isinstance(branch, dict) else None
+        if not isinstance(branch, dict) or last in branch:
+            raise TPUError(
+                f"{path.name} has an array and a branch called {name!r}, or a part of that.",
+                Reason.INVALID,
+                f"Choose another separator than {separator!r}.",
+            )
         branch[last] = array
     return tree
 
 
+def _flat(tree: Any, separator: str, path: Path) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for parts, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        name = _name(parts, separator)
+        if name in flat:
+            raise TPUError(
+                f"{path.name} has two arrays called {name!r}.",
+                Reason.INVALID,
+                f"Choose another separator than {separator!r}.",
+            )
+        flat[name] = leaf
+    return flat
+
+
 def _as(flat: dict[str, Any], like: Any, separator: str, path: Path) -> Any:
     wanted = jax.tree_util.tree_leaves_with_path(like)
-    names = [separator.join(path_name((part,)) for part in parts) for parts, _ in wanted]
+    names = [_name(parts, separator) for parts, _ in wanted]
     missing = [name for name in names if name not in flat]
     extra = sorted(set(flat) - set(names))
     if missing or extra:
         what = f"has no {missing[0]!r}" if missing else f"also has {extra[0]!r}"
         raise TPUError(f"{path.name} {what}: it is of another tree.", Reason.INVALID)
     for name, (_, leaf) in zip(names, wanted, strict=True):
-        found = flat[name]
-        if found.shape != leaf.shape or found.dtype != leaf.dtype:
+        found, expected = _kind(flat[name]), _kind(leaf)
+        if found != expected:
             raise TPUError(
-                f"{name} is {found.dtype}{list(found.shape)} in {path.name}, and "
-                f"{leaf.dtype}{list(leaf.shape)} is wanted.",
-                Reason.INVALID,
+                f"{name} is {found} in {path.name}, and {expected} is wanted.", Reason.INVALID
             )
     return jax.tree.unflatten(jax.tree.structure(like), [flat[name] for name in names])
+
+
+def _kind(leaf: Any) -> str:
+    """The dtype that JAX gives it, and its shape: "float32[3, 5]"."""
+    if isinstance(leaf, (*_NUMBERS, complex)):
+        leaf = np.asarray(leaf)
+    if not hasattr(leaf, "dtype"):
+        return f"no array ({type(leaf).__name__})"
+    dtype = leaf.dtype
+    if isinstance(dtype, np.dtype):
+        dtype = jax.dtypes.canonicalize_dtype(dtype.newbyteorder("="))
+    return f"{dtype}{list(leaf.shape)}"
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -25,6 +25,8 @@ MOST = 2 << 20
 WAITING = 100
 #: Lines of an operation's log: a program may print without end, and each event carries them.
 LOG = 200
+#: Bytes of a report, which is kept for days; usual ones have a few thousand.
+REPORT = 1 << 20
 _WAITS = "Waiting for its turn"
 
 
@@ -88,6 +90,12 @@ class Compilations:
             if outcome.type
             else f"The program fits none of {len(outcome.tried)} types tried."
         )
+        if len(msgspec.json.encode(outcome)) > REPORT:
+            raise TPUError(
+                "The report of this program is too long to be kept.",
+                Reason.INVALID,
+                "Give its functions and arguments shorter names.",
+            )
         progress.operation.result = msgspec.to_builtins(outcome)
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Reason, TPUError
 from ..links import core_thread
+from ..paths import data_dir
 
 if TYPE_CHECKING:
     from ..cloud import Target
@@ -72,13 +74,19 @@ class Gate:
         if self._local is None:
             from ..fleet.local import LocalOperations
 
-            self._local = LocalOperations()
+            self._local = LocalOperations(_local_file())
             self._local.subscribe(self._changed)
         return self._local
 
+    def _known_local(self) -> LocalOperations | None:
+        """Where there are any, of this server or of an earlier one."""
+        if self._local is None and not self._closed and _local_file().exists():
+            return self.local()
+        return self._local
+
     async def _call(self, method: str, arguments: tuple[Any, ...]) -> Any:
-        local = self._local
-        if local is not None and method in _OF_ONE and local.has(arguments[0]):
+        local = self._known_local() if method in _OF_ONE else None
+        if local is not None and local.has(arguments[0]):
             return await getattr(local, method)(*arguments)
         if method == "operations":
             return await self._operations()
@@ -90,7 +98,8 @@ class Gate:
             of_tpus = await (await self._open()).operations()
         except TPUError:
             of_tpus = []  # no cloud, no operations there; the list of TPUs says why
-        here = self._local.all() if self._local is not None else []
+        local = self._known_local()
+        here = local.all() if local is not None else []
         return sorted(here + of_tpus, key=lambda o: o.created, reverse=True)
 
     async def _open(self) -> Fleet:
@@ -126,3 +135,7 @@ class Gate:
             fleet, self._fleet = self._fleet, None
         if fleet is not None:
             await fleet.close()
+
+
+def _local_file() -> Path:
+    return data_dir() / "local.sqlite"

@@ -37,6 +37,7 @@ ENDLESS = {**COMPILE, "code": "print('on and on')\nwhile True: pass", "type": "v
 @pytest.fixture
 def jp_server_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> dict[str, Any]:
     monkeypatch.setenv("HOME", str(tmp_path))  # nobody is logged in
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "tpu"))  # and nothing is left
     return {"ServerApp": {"jpserver_extensions": {"jupyter_tpu": True}}}
 
 

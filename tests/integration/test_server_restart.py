@@ -177,6 +177,35 @@ def test_the_emulator_comes_and_goes_with_the_server_and_outlives_only_its_death
     assert not state.exists()
 
 
+@pytest.mark.timeout(300)
+def test_what_a_compiler_found_outlives_the_server_and_what_it_did_not_says_so(
+    make_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("libtpu", reason="pip install 'jupyter-tpu[compile]'")
+    monkeypatch.setenv("HOME", str(tmp_path))  # nobody is logged in
+    server = make_server()
+    program = {
+        "code": "def fn(x):\n    return x + 1\n",
+        "function": "fn",
+        "arguments": [{"shape": [8]}],
+        "type": "v6e-1",
+    }
+    quick = server.tpu("POST", "jax/compile", program)
+    done = wait_for(lambda: ended(server, quick["id"]))
+    assert (done["state"], done["problem"]) == ("done", None)
+    endless = {**program, "code": "print('on and on', flush=True)\nwhile True: pass"}
+    left = server.tpu("POST", "jax/compile", endless)
+    wait_for(lambda: "on and on" in server.tpu("GET", f"operations/{left['id']}")["log"])
+    server.end(signal.SIGKILL)
+
+    server.start()
+    assert server.tpu("GET", f"operations/{quick['id']}") == done
+    interrupted = server.tpu("GET", f"operations/{left['id']}")
+    assert (interrupted["state"], interrupted["problem"]["reason"]) == ("failed", "INTERRUPTED")
+    assert "Send the program again" in interrupted["problem"]["hint"]
+    assert {o["id"] for o in server.tpu("GET", "operations")} == {quick["id"], left["id"]}
+
+
 def ended(server: Server, id: str) -> dict[str, Any] | None:
     operation = server.tpu("GET", f"operations/{id}")
     return operation if operation["state"] != "running" else None

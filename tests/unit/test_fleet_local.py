@@ -1,13 +1,13 @@
-"""Operations that need no TPU: run, told, cancelled, and forgotten after a while."""
+"""Operations that need no TPU: run, told, cancelled, found again, forgotten after a while."""
 
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet import local
 from jupyter_tpu.fleet.local import LocalOperations
 from jupyter_tpu.fleet.models import Change
 from jupyter_tpu.fleet.progress import Progress
@@ -18,6 +18,10 @@ pytestmark = pytest.mark.asyncio
 async def finds(progress: Progress) -> None:
     progress.log("a line")
     progress.operation.result = {"answer": 42}
+
+
+async def waits(progress: Progress) -> None:
+    await asyncio.Event().wait()
 
 
 async def test_what_is_found_is_the_operations_result_and_told() -> None:
@@ -40,9 +44,6 @@ async def test_one_that_fails_says_why_and_one_that_is_cancelled_ends() -> None:
     async def fails(progress: Progress) -> None:
         raise TPUError("No.", Reason.TIMEOUT, "Wait.")
 
-    async def waits(progress: Progress) -> None:
-        await asyncio.Event().wait()
-
     failed = await operations.wait(operations.start("compile", fails).id)
     assert failed.problem is not None
     assert (failed.state, failed.problem.reason) == ("failed", Reason.TIMEOUT)
@@ -53,9 +54,8 @@ async def test_one_that_fails_says_why_and_one_that_is_cancelled_ends() -> None:
     assert running.state == "running"  # with the process it is gone: nobody asks any more
 
 
-async def test_old_ones_are_forgotten_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "KEEP_ENDED", 2)
-    operations = LocalOperations()
+async def test_old_ones_are_forgotten_and_that_is_told() -> None:
+    operations = LocalOperations(keep=2)
     told: list[Change] = []
     operations.subscribe(told.append)
     ids = []
@@ -70,4 +70,52 @@ async def test_old_ones_are_forgotten_and_that_is_told(monkeypatch: pytest.Monke
     with pytest.raises(TPUError) as caught:
         await operations.operation(ids[0])
     assert caught.value.reason is Reason.NOT_FOUND
+    await operations.close()
+
+
+async def test_the_next_process_finds_what_was_found_and_says_what_was_interrupted(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "local.sqlite"
+    first = LocalOperations(path)
+    done = await first.wait(first.start("compile", finds).id)
+    running = first.start("compile", waits)
+    await first.close()
+
+    second = LocalOperations(path)
+    assert await second.operation(done.id) == done
+    assert second.has(running.id)
+    interrupted = await second.operation(running.id)
+    assert interrupted.problem is not None
+    assert (interrupted.state, interrupted.problem.reason) == ("failed", Reason.INTERRUPTED)
+    assert "Send the program again" in interrupted.problem.hint
+    assert await second.cancel(running.id) == interrupted  # it has ended
+    await second.close()
+
+    third = LocalOperations(path)
+    assert {o.id: o for o in third.all()} == {done.id: done, running.id: interrupted}
+    await third.close()
+
+
+async def test_another_living_process_keeps_its_own_until_it_ends(tmp_path: Path) -> None:
+    mine, other = LocalOperations(tmp_path / "o.sqlite"), LocalOperations(tmp_path / "o.sqlite")
+    done = await other.wait(other.start("compile", finds).id)
+    running = other.start("compile", waits)
+    assert not mine.has(done.id)
+    assert mine.all() == []
+    assert running.state == "running"
+    await other.close()
+    assert mine.has(done.id)
+    assert {o.id: o.state for o in mine.all()} == {done.id: "done", running.id: "failed"}
+    await mine.close()
+
+
+async def test_where_nothing_can_be_written_they_still_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "local.sqlite"
+    path.write_bytes(b"this is no database, but it is long enough" * 30)
+    operations = LocalOperations(path)
+    assert "forgotten when the server ends" in caplog.text
+    assert (await operations.wait(operations.start("compile", finds).id)).state == "done"
     await operations.close()

@@ -145,7 +145,9 @@ def test_a_living_process_is_told_from_a_dead_one(tmp_path: Path) -> None:
 
 
 def load(store: Store, owner: Owner, *, resume: bool) -> tuple[Operations, list[str]]:
-    operations = Operations(store, owner, changed=lambda *_: None, ended=lambda _: None)
+    operations = Operations(
+        store, owner, changed=lambda *_: None, ended=lambda _: None, forgotten=lambda _: None
+    )
     return operations, [r.operation.id for r in operations.load(resume=resume)]
 
 
