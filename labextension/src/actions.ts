@@ -6,18 +6,20 @@ import { CommandRegistry } from '@lumino/commands';
 import { Action, startable } from './abilities';
 import { IEnvironment, IKernel, IOperation, ITPU } from './api';
 import { ConnectForm } from './connectForm';
-import { askLogdir, askPort, askSeconds, confirmLoss, Loss } from './dialogs';
+import {
+  askLogdir,
+  askPort,
+  askSeconds,
+  confirmLoss,
+  confirmTake,
+  Loss
+} from './dialogs';
 import { CreateForm } from './createForm';
+import { IKernelsHere } from './kernels/here';
 import { keyOf } from './known';
 import { TPUModel } from './model';
 import { boardPlace, IPlace, placeOf, portPlace } from './place';
 import { PanelView } from './view';
-
-/**
- * Shuts down those of the kernels (by id) that this Jupyter server has, the way that tells its
- * notebooks; gives their ids.
- */
-export type ShutDown = (kernels: string[]) => Promise<string[]>;
 
 export class Actions {
   constructor(
@@ -26,7 +28,8 @@ export class Actions {
     readonly connectForm: ConnectForm,
     readonly view: PanelView,
     private _commands: CommandRegistry,
-    private _shutDown: ShutDown,
+    /** The kernels of this Jupyter server. */
+    readonly here: IKernelsHere,
     readonly trans: TranslationBundle,
     /** A BCP 47 tag, for dates. */
     readonly language = 'en'
@@ -152,10 +155,23 @@ export class Actions {
       return;
     }
     if (await confirmLoss('kernel', tpu, [kernel], this.trans)) {
-      const ended = await this._shutDown([kernel.id]);
+      const ended = await this.here.shutDown([kernel.id]);
       if (ended.length === 0) {
         await this.model.endKernel(tpu, kernel.id);
       }
+      await this._kernels(tpu);
+    }
+  }
+
+  /** Has this Jupyter server take a kernel over, whoever has it, with its notebook. */
+  async takeKernel(tpu: ITPU, kernel: IKernel): Promise<void> {
+    // As it is now: who has it may have changed since the list was shown.
+    const now = (await this._kernels(tpu))?.find(one => one.id === kernel.id);
+    if (
+      (await confirmTake(now ?? kernel, tpu, this.trans)) &&
+      (await this.model.takeKernel(tpu, kernel.id))
+    ) {
+      await this.here.show(kernel.id);
       await this._kernels(tpu);
     }
   }
@@ -228,7 +244,7 @@ export class Actions {
         }
       }
       // A notebook whose kernel only vanished would try to start it again.
-      await this._shutDown((kernels ?? []).map(kernel => kernel.id));
+      await this.here.shutDown((kernels ?? []).map(kernel => kernel.id));
       this.model.dismissFailure(tpu);
       await this.model[action](tpu, running > 0);
       kernels = await this._startedMeanwhile(tpu);

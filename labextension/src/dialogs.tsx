@@ -73,6 +73,62 @@ function Kernels(props: {
   );
 }
 
+/** Asks whether to take a kernel over, saying what who has it loses. */
+export async function confirmTake(
+  kernel: IKernel,
+  tpu: ITPU,
+  trans: TranslationBundle
+): Promise<boolean> {
+  const { attached, holder } = kernel;
+  const result = await showDialog({
+    title: trans.__('Take over a kernel on %1?', tpu.name),
+    body: (
+      <div className="jp-tpu-Dialog">
+        <p title={kernel.notebook || kernel.id}>
+          {kernelName(kernel, trans)} <em>{kernel.state}</em>
+        </p>
+        <p>{holderWord(kernel, trans)}</p>
+        <p>
+          {attached
+            ? trans.__(
+                'That one loses it, and is told so. What runs in it goes on, for you to see here; nothing more can be run in it from there.'
+              )
+            : holder
+              ? trans.__(
+                  'That one, if it comes back, does not get it any more.'
+                )
+              : ''}
+        </p>
+        <p>
+          {trans.__(
+            'All that it computed stays. If its notebook is in this server’s folder, that gets the kernel.'
+          )}
+        </p>
+      </div>
+    ),
+    // Enter alone must not take anything from anybody.
+    defaultButton: 0,
+    buttons: [
+      Dialog.cancelButton({ label: trans.__('Cancel') }),
+      (attached ? Dialog.warnButton : Dialog.okButton)({
+        label: trans.__('Take Over')
+      })
+    ]
+  });
+  return result.button.accept;
+}
+
+/** Who has a kernel that this Jupyter server does not have. */
+export function holderWord(kernel: IKernel, trans: TranslationBundle): string {
+  const { attached, holder } = kernel;
+  if (attached) {
+    return trans.__('Held by %1.', holder || trans.__('another client'));
+  }
+  return holder
+    ? trans.__('Held by nobody (was %1).', holder)
+    : trans.__('Held by nobody.');
+}
+
 /** What a user knows a kernel by: its notebook, else where it runs. */
 export function kernelName(kernel: IKernel, trans: TranslationBundle): string {
   return (

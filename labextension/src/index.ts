@@ -11,7 +11,6 @@ import {
 import { ICommandPalette, Notification } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
 import { IRunningSessionManagers } from '@jupyterlab/running';
-import { Session } from '@jupyterlab/services';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
@@ -25,6 +24,7 @@ import { ConnectForm } from './connectForm';
 import { ServerChanges } from './events';
 import { CreateForm } from './createForm';
 import { keepKernels } from './kernels';
+import { KernelsHere } from './kernels/here';
 import { TPUModel } from './model';
 import { notifyOfEnds } from './notify';
 import { TPUServer } from './request';
@@ -70,7 +70,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       new ConnectForm(model),
       new PanelView(),
       commands,
-      kernels => shutDown(serviceManager.sessions, kernels),
+      new KernelsHere(serviceManager, commands),
       trans,
       language === 'default' ? 'en' : language
     );
@@ -115,25 +115,5 @@ const plugin: JupyterFrontEndPlugin<void> = {
     model.open();
   }
 };
-
-/** Shuts down the sessions of these kernels; gives the ids of those that had one. */
-async function shutDown(
-  sessions: Session.IManager,
-  kernels: string[]
-): Promise<string[]> {
-  const ended: string[] = [];
-  for (const { id, kernel } of [...sessions.running()]) {
-    if (kernel && kernels.includes(kernel.id)) {
-      try {
-        await sessions.shutdown(id);
-        ended.push(kernel.id);
-      } catch (reason) {
-        // It is ended with the others, at the other end.
-        console.warn(`Session ${id} was not shut down`, reason);
-      }
-    }
-  }
-  return ended;
-}
 
 export default plugin;

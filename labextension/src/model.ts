@@ -244,6 +244,10 @@ export class TPUModel extends Store {
     });
   }
 
+  takeKernel(tpu: TPURef, id: string): Promise<boolean> {
+    return this._act(tpu, () => this._server.takeKernel(tpu, id));
+  }
+
   /** Asks which kernels run on a TPU. Throws `Failure`. */
   async loadKernels(tpu: TPURef): Promise<IKernel[]> {
     const kernels = await this._server.kernels(tpu);

@@ -99,6 +99,10 @@ export class TPUServer {
     return this._call('DELETE', [...this._path(tpu), 'kernels', id]);
   }
 
+  takeKernel(tpu: TPURef, id: string): Promise<void> {
+    return this._call('POST', [...this._path(tpu), 'kernels', id, 'take']);
+  }
+
   profile(
     tpu: TPURef,
     id: string,

@@ -5,65 +5,53 @@ import { Actions } from '../actions';
 import { IKernel } from '../api';
 import { ConnectForm } from '../connectForm';
 import { CreateForm } from '../createForm';
-import { confirmLoss } from '../dialogs';
+import { confirmLoss, confirmTake } from '../dialogs';
 import { PanelView } from '../view';
 import {
+  aKernel,
   anOperation,
   Answer,
   aTPU,
   connectedTPU,
   openModel,
   TestChanges,
+  TestKernels,
   TestServer,
   trans
 } from './server';
 
-vi.mock('../dialogs', () => ({ confirmLoss: vi.fn() }));
+vi.mock('../dialogs', () => ({ confirmLoss: vi.fn(), confirmTake: vi.fn() }));
 
 const ask = vi.mocked(confirmLoss);
+const askToTake = vi.mocked(confirmTake);
 const TPU = 'tpus/us-central1-a~my-tpu';
-const kernel: IKernel = {
-  id: 'k1',
-  tpu: 'my-tpu',
-  zone: 'us-central1-a',
-  environment: 'default',
-  state: 'busy',
-  pid: 1,
-  started: '',
-  last_activity: '',
-  attached: true,
-  holder: '',
-  chips: false,
-  notebook: 'work/Untitled.ipynb',
-  problem: null
-};
+const kernel = aKernel();
 
 beforeEach(() => {
   ask.mockReset();
   ask.mockResolvedValue(true);
+  askToTake.mockReset();
+  askToTake.mockResolvedValue(true);
 });
 
 async function openActions(answers: { [call: string]: Answer }): Promise<{
   actions: Actions;
   changes: TestChanges;
   server: TestServer;
-  shutDown: string[][];
+  here: TestKernels;
 }> {
   const { changes, model, server } = await openModel(answers);
-  const shutDown: string[][] = [];
+  const here = new TestKernels();
   const actions = new Actions(
     model,
     new CreateForm(model),
     new ConnectForm(model),
     new PanelView(),
     new CommandRegistry(),
-    async kernels => {
-      shutDown.push(kernels);
-      return kernels;
-    },
+    here,
     trans
   );
-  return { actions, changes, server, shutDown };
+  return { actions, changes, server, here };
 }
 
 it('asks before a delete, even where no kernel runs', async () => {
@@ -75,14 +63,14 @@ it('asks before a delete, even where no kernel runs', async () => {
 });
 
 it('names the kernels that end, and shuts them down here first', async () => {
-  const { actions, server, shutDown } = await openActions({
+  const { actions, server, here } = await openActions({
     [`GET ${TPU}/kernels`]: [200, [kernel]],
     [`DELETE ${TPU}`]: [202, anOperation({ kind: 'delete' })]
   });
   const tpu = connectedTPU({ kernels: 1 });
   await actions.act('delete', tpu);
   expect(ask).toHaveBeenCalledWith('delete', tpu, [kernel], trans);
-  expect(shutDown).toEqual([['k1']]);
+  expect(here.ended).toEqual([['k1']]);
   expect(server.calls[server.calls.length - 1].body).toEqual({
     end_kernels: true
   });
@@ -153,4 +141,33 @@ it('only stops showing a kernel that is dead', async () => {
   await actions.endKernel(connectedTPU(), lost);
   expect(ask).not.toHaveBeenCalled();
   expect(server.count(`DELETE ${TPU}/kernels/k1`)).toBe(1);
+});
+
+it('takes a kernel over once that is confirmed, and shows its notebook', async () => {
+  const held = aKernel({ holder: 'me@laptop, process 7' });
+  const { actions, here, server } = await openActions({
+    [`GET ${TPU}/kernels`]: [200, [held]],
+    [`POST ${TPU}/kernels/k1/take`]: [204, null]
+  });
+  const tpu = connectedTPU();
+  askToTake.mockResolvedValueOnce(false);
+  await actions.takeKernel(tpu, aKernel({ attached: false }));
+  // What is asked is who has it now, not who had it when the list was shown.
+  expect(askToTake).toHaveBeenCalledWith(held, tpu, trans);
+  expect(server.count(`POST ${TPU}/kernels/k1/take`)).toBe(0);
+  await actions.takeKernel(tpu, held);
+  expect(server.count(`POST ${TPU}/kernels/k1/take`)).toBe(1);
+  expect(here.shown).toEqual(['k1']);
+});
+
+it('shows why a kernel was not taken, and no notebook', async () => {
+  const refusal = { message: 'It is gone.', reason: 'NOT_FOUND', hint: '' };
+  const { actions, here } = await openActions({
+    [`GET ${TPU}/kernels`]: [200, []],
+    [`POST ${TPU}/kernels/k1/take`]: [404, refusal]
+  });
+  const tpu = connectedTPU();
+  await actions.takeKernel(tpu, kernel);
+  expect(actions.model.failure(tpu)?.message).toBe('It is gone.');
+  expect(here.shown).toEqual([]);
 });

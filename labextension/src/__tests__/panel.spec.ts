@@ -12,12 +12,14 @@ import { CreateForm } from '../createForm';
 import { TPUModel } from '../model';
 import { PanelView } from '../view';
 import {
+  aKernel,
   anOperation,
   Answer,
   aTPU,
   connectedTPU,
   openModel,
   TestChanges,
+  TestKernels,
   TestServer,
   trans
 } from './server';
@@ -50,7 +52,7 @@ async function openPanel(
     new ConnectForm(opened.model),
     new PanelView(),
     commands,
-    async () => [],
+    new TestKernels(),
     trans
   );
   addCommands(commands, null, actions, () => undefined);
@@ -165,6 +167,34 @@ describe('a TPU in the list', () => {
       'Python 3.12.4 · JAX 0.7.2 · 8 cpu devices'
     );
     expect(name.getAttribute('aria-expanded')).toBe('true');
+  });
+
+  it('says who has a kernel, and has this server take it', async () => {
+    const mine = aKernel({ id: 'mine', notebook: 'mine.ipynb' });
+    const theirs = aKernel({ notebook: 'theirs.ipynb', holder: 'me@laptop' });
+    const dead = aKernel({ id: 'dead', notebook: 'd.ipynb', state: 'dead' });
+    let kernels = [mine, theirs, dead];
+    const path = 'tpus/us-central1-a~my-tpu/kernels';
+    const { actions, node, server } = await openPanel({
+      ...listOf(connectedTPU({ kernels: 2 })),
+      [`GET ${path}`]: () => [200, kernels],
+      [`POST ${path}/k1/take`]: [204, null]
+    });
+    await actions.here.show('mine');
+    button(node, 'my-tpu').click();
+    await shows(node, 'theirs.ipynb', 'Held by me@laptop.');
+    const take = button(node, 'Take over theirs.ipynb…');
+    expect(node.textContent!.match(/Take…/g)).toHaveLength(1);
+    kernels = [{ ...theirs, attached: false }];
+    take.click();
+    await shows(document.body, 'Held by nobody (was me@laptop).');
+    await shows(document.body, 'if it comes back');
+    button(document.body, 'Take Over').click();
+    await vi.waitFor(() =>
+      expect(server.count(`POST ${path}/k1/take`)).toBe(1)
+    );
+    // It is this server's now.
+    await vi.waitFor(() => expect(node.textContent).not.toContain('Take…'));
   });
 
   it('shows what was refused, beside it, until it is dismissed', async () => {

@@ -17,6 +17,7 @@ import {
   aTPU,
   aTunnel,
   openModel,
+  TestKernels,
   TestServer,
   trans
 } from './server';
@@ -47,7 +48,7 @@ async function openDetails(answers: { [call: string]: Answer } = {}) {
     new ConnectForm(opened.model),
     new PanelView(),
     commands,
-    async () => [],
+    new TestKernels(),
     trans
   );
   addCommands(commands, null, actions, () => undefined);

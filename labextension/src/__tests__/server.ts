@@ -14,8 +14,10 @@ import {
   ITunnel
 } from '../api';
 import { IChanges } from '../events';
+import { IKernelsHere } from '../kernels/here';
 import { TPUModel } from '../model';
 import { TPUServer } from '../request';
+import { Store } from '../store';
 
 export const trans = nullTranslator.load('jupyter_tpu');
 
@@ -71,10 +73,8 @@ export class TestServer {
       throw new TypeError('Failed to fetch');
     }
     const [status, body] = typeof answer === 'function' ? answer(call) : answer;
-    return new Response(
-      typeof body === 'string' ? body : JSON.stringify(body),
-      { status }
-    );
+    const said = typeof body === 'string' ? body : JSON.stringify(body);
+    return new Response(status === 204 ? null : said, { status });
   }
 }
 
@@ -132,6 +132,28 @@ export class TestChanges implements IChanges {
       app: null
     };
     this.changed.emit({ what, id, ...none, ...more });
+  }
+}
+
+/** The kernels of a Jupyter server that has none, until the test says so. */
+export class TestKernels extends Store implements IKernelsHere {
+  readonly ids = new Set<string>();
+  readonly shown: string[] = [];
+  readonly ended: string[][] = [];
+
+  has(id: string): boolean {
+    return this.ids.has(id);
+  }
+
+  async shutDown(ids: string[]): Promise<string[]> {
+    this.ended.push(ids);
+    return ids;
+  }
+
+  async show(id: string): Promise<void> {
+    this.ids.add(id);
+    this.changed();
+    this.shown.push(id);
   }
 }
 
@@ -194,6 +216,25 @@ export function connectedTPU(more: Partial<ITPU> = {}): ITPU {
     ],
     ...more
   });
+}
+
+export function aKernel(more: Partial<IKernel> = {}): IKernel {
+  return {
+    id: 'k1',
+    tpu: 'my-tpu',
+    zone: 'us-central1-a',
+    environment: 'default',
+    state: 'busy',
+    pid: 1,
+    started: '',
+    last_activity: '',
+    attached: true,
+    holder: '',
+    chips: false,
+    notebook: 'work/Untitled.ipynb',
+    problem: null,
+    ...more
+  };
 }
 
 export function anOperation(more: Partial<IOperation> = {}): IOperation {

@@ -12,8 +12,9 @@ import React from 'react';
 import { startable, Tone } from '../abilities';
 import { Actions } from '../actions';
 import { IEnvironment, IHost, IKernel, ITPU } from '../api';
-import { kernelName } from '../dialogs';
+import { holderWord, kernelName } from '../dialogs';
 import { keyOf } from '../known';
+import { useStore } from '../store';
 import { ago, linkWord, tierWord } from '../words';
 import { IconButton, State } from './parts';
 import { Ports } from './ports';
@@ -223,6 +224,7 @@ function Kernel(props: {
 }): JSX.Element {
   const { kernel, tpu, actions } = props;
   const { trans } = actions;
+  const here = useStore(actions.here);
   const name = kernelName(kernel, trans);
   return (
     <li className="jp-tpu-Row">
@@ -252,6 +254,19 @@ function Kernel(props: {
       {kernel.problem && (
         <span className="jp-tpu-Row-more">
           {kernel.problem.message} {kernel.problem.hint}
+        </span>
+      )}
+      {kernel.state !== 'dead' && !here.has(kernel.id) && (
+        <span className="jp-tpu-Row-more">
+          {holderWord(kernel, trans)}{' '}
+          <button
+            type="button"
+            className="jp-tpu-Link"
+            aria-label={trans.__('Take over %1…', name)}
+            onClick={() => void actions.takeKernel(tpu, kernel)}
+          >
+            {trans.__('Take…')}
+          </button>
         </span>
       )}
     </li>
