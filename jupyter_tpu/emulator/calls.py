@@ -105,20 +105,16 @@ class Calls:
         return self._begin(self._model.create_node(at.project, at.zone, request.node_id, wish))
 
     def delete_node(self, request: Any) -> Any:
-        at = Path.parse(request.name)
-        return self._begin(self._model.delete_node(at.project, at.zone, at.id))
+        return self._do(self._model.delete_node, request)
 
     def stop_node(self, request: Any) -> Any:
-        at = Path.parse(request.name)
-        return self._begin(self._model.stop_node(at.project, at.zone, at.id))
+        return self._do(self._model.stop_node, request)
 
     def start_node(self, request: Any) -> Any:
-        at = Path.parse(request.name)
-        return self._begin(self._model.start_node(at.project, at.zone, at.id))
+        return self._do(self._model.start_node, request)
 
     def maintain_node(self, request: Any) -> Any:
-        at = Path.parse(request.name)
-        return self._begin(self._model.maintain_node(at.project, at.zone, at.id))
+        return self._do(self._model.maintain_node, request)
 
     def update_node(self, request: Any) -> Any:
         at = Path.parse(request.node.name)
@@ -208,6 +204,10 @@ class Calls:
     def delete_operation(self, request: Any) -> Any:
         self._model.delete_operation(request.name)
         return empty_pb2.Empty()
+
+    def _do(self, what: Callable[[str, str, str], Any], request: Any) -> Any:
+        at = Path.parse(request.name)
+        return self._begin(what(at.project, at.zone, at.id))
 
     def _begin(self, operation: Any) -> Any:
         self._engine.begin(operation)

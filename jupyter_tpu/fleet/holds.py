@@ -19,6 +19,8 @@ from .models import ChipHolder, Kernel
 KERNELS_EVERY = 10.0
 #: How long an agent may take to answer; seconds.
 ANSWER = 15.0
+#: So many dead kernels of a TPU are shown until somebody has seen them.
+LOST = 50
 
 
 class Holds:
@@ -96,8 +98,12 @@ class KernelWatch:
     def note_lost(self, name: NodeName, kernel: Kernel) -> None:
         """Takes the word of a client that a kernel is dead; its ``problem`` says why."""
         self._known.get(name, {}).pop(kernel.id, None)
-        self._lost.setdefault(name, {})[kernel.id] = kernel
-        self._changed(name, {kernel.id})
+        lost = self._lost.setdefault(name, {})
+        lost[kernel.id] = kernel
+        old = set(list(lost)[:-LOST])
+        for id in old:
+            del lost[id]
+        self._changed(name, {kernel.id, *old})
 
     def drop_lost(self, name: NodeName, id: str) -> bool:
         """Shows a lost kernel no more; False if there is none of that id."""

@@ -17,18 +17,14 @@ export interface IConnectFields {
 
 const EMPTY: IConnectFields = { environment: '', python: '', packages: '' };
 
-export class ConnectForm extends Form<true> {
+export class ConnectForm extends Form<IConnectFields, true> {
   constructor(private _model: TPUModel) {
-    super();
+    super(EMPTY);
   }
 
   /** The TPU to connect; null until the form was opened for one. */
   get tpu(): ITPU | null {
     return this._tpu;
-  }
-
-  get fields(): IConnectFields {
-    return this._fields;
   }
 
   /**
@@ -40,25 +36,17 @@ export class ConnectForm extends Form<true> {
     const unfinished = tpu.environments.find(one => one.state === 'failed');
     const taken = tpu.environments.some(one => one.name === 'default');
     this.reset();
-    this._fields.environment =
+    this.filled.environment =
       unfinished?.name ?? (taken ? 'another' : 'default');
-    this._fields.python =
+    this.filled.python =
       unfinished?.python.replace(/(\.\d+)\.\d+$/, '$1') ?? '';
-    this._fields.packages = unfinished?.packages.join('\n') ?? '';
-    this.changed();
-  }
-
-  set<K extends keyof IConnectFields>(
-    field: K,
-    value: IConnectFields[K]
-  ): void {
-    this._fields = { ...this._fields, [field]: value };
+    this.filled.packages = unfinished?.packages.join('\n') ?? '';
     this.changed();
   }
 
   /** What is wrong with the environment's name; "" if nothing is. */
   nameProblem(trans: TranslationBundle): string {
-    return new RegExp(ENVIRONMENT_PATTERN).test(this._fields.environment)
+    return new RegExp(ENVIRONMENT_PATTERN).test(this.filled.environment)
       ? ''
       : trans.__(
           'Use 1–40 lower-case letters, digits, hyphens, dots and underscores.'
@@ -67,7 +55,7 @@ export class ConnectForm extends Form<true> {
 
   /** What the server is asked for. */
   get wanted(): IConnectTPU {
-    const { environment, packages, python } = this._fields;
+    const { environment, packages, python } = this.filled;
     return {
       environment,
       python: python.trim() || null,
@@ -82,10 +70,5 @@ export class ConnectForm extends Form<true> {
     return true;
   }
 
-  protected clear(): void {
-    this._fields = { ...EMPTY };
-  }
-
-  private _fields: IConnectFields = { ...EMPTY };
   private _tpu: ITPU | null = null;
 }

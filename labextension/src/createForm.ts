@@ -38,9 +38,9 @@ const EMPTY: IFields = {
   connect: true
 };
 
-export class CreateForm extends Form<IOperation> {
+export class CreateForm extends Form<IFields, IOperation> {
   constructor(private _model: TPUModel) {
-    super();
+    super(EMPTY);
     _model.stateChanged.connect(this._onModel, this);
   }
 
@@ -50,9 +50,9 @@ export class CreateForm extends Form<IOperation> {
 
   /** What is shown: what was filled in, and a suggestion for the rest. */
   get fields(): IFields {
-    const { name, type, zone, version } = this._fields;
+    const { name, type, zone, version } = this.filled;
     return {
-      ...this._fields,
+      ...this.filled,
       name: this._edited.has('name') ? name : this._suggestedName(),
       type: type || this._suggestedType()?.name || '',
       zone: zone || this._suggestedZone(),
@@ -64,7 +64,7 @@ export class CreateForm extends Form<IOperation> {
 
   /** The chosen type; undefined if the catalog does not know it. */
   get type(): IAcceleratorType | undefined {
-    const name = this._fields.type;
+    const name = this.filled.type;
     const known = this.catalog?.types.find(type => type.name === name);
     return name ? known : this._suggestedType();
   }
@@ -117,19 +117,6 @@ export class CreateForm extends Form<IOperation> {
     return '';
   }
 
-  set<K extends keyof IFields>(field: K, value: IFields[K]): void {
-    this._fields = { ...this._fields, [field]: value };
-    this._edited.add(field);
-    if (field === 'type') {
-      // The image belongs to the type; a zone that offers it too may stay.
-      this._edited.delete('version');
-      if (!this.zones.includes(this._fields.zone)) {
-        this._fields.zone = '';
-      }
-    }
-    this.changed();
-  }
-
   /** Starts from *wanted*, for another try. */
   fill(wanted: Partial<ICreateTPU>): void {
     this.reset();
@@ -138,11 +125,11 @@ export class CreateForm extends Form<IOperation> {
         this.set(field, wanted[field]);
       }
     }
-    this._fields.network = wanted.network ?? '';
-    this._fields.subnetwork = wanted.subnetwork ?? '';
-    this._fields.tier = wanted.tier === 'spot' ? 'spot' : 'on-demand';
-    this._fields.packages = wanted.connect?.packages?.join('\n') ?? '';
-    this._fields.connect = wanted.connect !== null;
+    this.filled.network = wanted.network ?? '';
+    this.filled.subnetwork = wanted.subnetwork ?? '';
+    this.filled.tier = wanted.tier === 'spot' ? 'spot' : 'on-demand';
+    this.filled.packages = wanted.connect?.packages?.join('\n') ?? '';
+    this.filled.connect = wanted.connect !== null;
     this.changed();
   }
 
@@ -165,8 +152,19 @@ export class CreateForm extends Form<IOperation> {
     return this._model.create(this.wanted);
   }
 
+  protected edited(field: keyof IFields): void {
+    this._edited.add(field);
+    if (field === 'type') {
+      // The image belongs to the type; a zone that offers it too may stay.
+      this._edited.delete('version');
+      if (!this.zones.includes(this.filled.zone)) {
+        this.filled.zone = '';
+      }
+    }
+  }
+
   protected clear(): void {
-    this._fields = { ...EMPTY };
+    super.clear();
     this._edited.clear();
   }
 
@@ -195,5 +193,4 @@ export class CreateForm extends Form<IOperation> {
   }
 
   private _edited = new Set<keyof IFields>();
-  private _fields: IFields = { ...EMPTY };
 }

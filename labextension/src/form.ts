@@ -3,8 +3,25 @@
 import { Failure } from './request';
 import { Store } from './store';
 
-/** A form keeps its input until the server has accepted it. */
-export abstract class Form<T> extends Store {
+/** A form with fields *F* keeps its input until the server has accepted it and answered *T*. */
+export abstract class Form<F extends object, T> extends Store {
+  /** Its fields are *empty*'s. */
+  constructor(private _empty: F) {
+    super();
+    this.filled = { ..._empty };
+  }
+
+  /** What is shown. */
+  get fields(): F {
+    return this.filled;
+  }
+
+  set<K extends keyof F>(field: K, value: F[K]): void {
+    this.filled = { ...this.filled, [field]: value };
+    this.edited(field);
+    this.changed();
+  }
+
   /** Why the last try was refused. */
   get failure(): Failure | null {
     return this._failure;
@@ -45,8 +62,15 @@ export abstract class Form<T> extends Store {
   /** Throws `Failure`. */
   protected abstract ask(): Promise<T>;
 
-  protected abstract clear(): void;
+  /** A field was filled in by hand: others may depend on it. */
+  protected edited(field: keyof F): void {}
 
+  protected clear(): void {
+    this.filled = { ...this._empty };
+  }
+
+  /** What was filled in. */
+  protected filled: F;
   private _failure: Failure | null = null;
   private _submitting = false;
 }

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from jupyter_tpu.cloud import Cloud, Target
+from jupyter_tpu.cloud import Cloud, NodeName, Target
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import (
+    Change,
     Connection,
     ConnectTPU,
     CreateTPU,
@@ -247,6 +248,32 @@ async def test_no_capacity_is_the_operations_problem(setting: Setting, faults: A
     assert failed.problem is not None
     assert failed.problem.reason is Reason.NO_CAPACITY
     assert failed.problem.hint
+
+
+@pytest.mark.asyncio
+async def test_old_operations_are_forgotten_and_told_as_gone(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = setting.fleet._state
+    monkeypatch.setattr(state.operations, "_keep", 2)
+    told: list[Change] = []
+    setting.fleet.subscribe(told.append)
+
+    async def nothing(progress: Any) -> None:
+        pass
+
+    ids = []
+    for _ in range(4):
+        record = state.operations.new("profile", NodeName("emulated", ZONE, new_name()))
+        ids.append(state.operations.start(record, nothing).id)
+        await setting.fleet.wait(ids[-1])
+        state.changes.flush()
+        await asyncio.sleep(0.002)  # `ended` has milliseconds
+    assert [change.id for change in told if change.gone] == ids[:2]
+    assert [id for what, id in state.changes._told if what == "operation"] == ids[2:]
+    with pytest.raises(TPUError) as caught:
+        await setting.fleet.operation(ids[0])
+    assert caught.value.reason is Reason.NOT_FOUND
 
 
 @pytest.mark.asyncio

@@ -1,18 +1,15 @@
 // The form that connects a TPU with an environment of the user's choice.
 
-import { Button } from '@jupyterlab/ui-components';
 import React, { useEffect, useRef } from 'react';
 
 import { Actions } from '../actions';
 import { IConnectFields } from '../connectForm';
 import { useStore } from '../store';
-import { failureWords } from '../words';
-import { Field } from './field';
-import { Trouble } from './parts';
+import { FormPage, PackagesField, TextField } from './form';
 
 export function ConnectPage(props: { actions: Actions }): JSX.Element {
   const { actions } = props;
-  const { trans, view } = actions;
+  const { trans } = actions;
   const form = useStore(actions.connectForm);
   const first = useRef<HTMLInputElement>(null);
   useEffect(() => first.current?.select(), []);
@@ -23,18 +20,13 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
       form.set(field, event.target.value);
   const nameProblem = form.nameProblem(trans);
   return (
-    <form
-      className="jp-tpu-Form"
-      aria-label={trans.__('New environment')}
-      noValidate
-      onSubmit={event => {
-        event.preventDefault();
-        if (nameProblem) {
-          first.current?.focus();
-        } else {
-          void actions.submit(form);
-        }
-      }}
+    <FormPage
+      actions={actions}
+      form={form}
+      label={trans.__('New environment')}
+      first={first}
+      nameProblem={nameProblem}
+      send={trans.__('Connect')}
     >
       <p>
         {trans.__(
@@ -42,64 +34,27 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
           form.tpu?.name ?? ''
         )}
       </p>
-      <Field label={trans.__('Name')} problem={nameProblem}>
-        {attributes => (
-          <input
-            {...attributes}
-            ref={first}
-            className="jp-mod-styled"
-            spellCheck={false}
-            autoComplete="off"
-            value={fields.environment}
-            onChange={set('environment')}
-          />
-        )}
-      </Field>
-      <Field
+      <TextField
+        label={trans.__('Name')}
+        problem={nameProblem}
+        input={first}
+        spellCheck={false}
+        autoComplete="off"
+        value={fields.environment}
+        onChange={set('environment')}
+      />
+      <TextField
         label={trans.__('Python version')}
         help={trans.__('Such as 3.12; the newest that fits if empty')}
-      >
-        {attributes => (
-          <input
-            {...attributes}
-            className="jp-mod-styled"
-            value={fields.python}
-            onChange={set('python')}
-          />
-        )}
-      </Field>
-      <Field
-        label={trans.__('Python packages')}
-        help={trans.__('Besides JAX; one on each line')}
-      >
-        {attributes => (
-          <textarea
-            {...attributes}
-            className="jp-mod-styled"
-            rows={4}
-            spellCheck={false}
-            value={fields.packages}
-            onChange={set('packages')}
-          />
-        )}
-      </Field>
-      {form.failure && <Trouble {...failureWords(form.failure, trans)} />}
-      <div className="jp-tpu-Buttons">
-        <Button
-          className="jp-tpu-Button jp-mod-main"
-          type="submit"
-          disabled={form.submitting}
-        >
-          {trans.__('Connect')}
-        </Button>
-        <Button
-          className="jp-tpu-Button"
-          type="button"
-          onClick={() => view.show('list')}
-        >
-          {trans.__('Cancel')}
-        </Button>
-      </div>
-    </form>
+        value={fields.python}
+        onChange={set('python')}
+      />
+      <PackagesField
+        actions={actions}
+        rows={4}
+        value={fields.packages}
+        onChange={set('packages')}
+      />
+    </FormPage>
   );
 }

@@ -8,6 +8,7 @@ import { IFields } from '../createForm';
 import { useStore } from '../store';
 import { failureWords, typeSentence } from '../words';
 import { Field } from './field';
+import { FormPage, PackagesField, TextField } from './form';
 import { Disclosure, Empty, Trouble } from './parts';
 
 /** The network that every project has; a name, so not translated. */
@@ -52,18 +53,13 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
   const nameProblem = form.nameProblem(trans);
   const open = view.isOpen('form#advanced');
   return (
-    <form
-      className="jp-tpu-Form"
-      aria-label={trans.__('New TPU')}
-      noValidate
-      onSubmit={event => {
-        event.preventDefault();
-        if (nameProblem) {
-          first.current?.focus();
-        } else {
-          void actions.submit(form);
-        }
-      }}
+    <FormPage
+      actions={actions}
+      form={form}
+      label={trans.__('New TPU')}
+      first={first}
+      nameProblem={nameProblem}
+      send={form.submitting ? trans.__('Creating…') : trans.__('Create')}
     >
       {form.catalog.problem && (
         <Trouble
@@ -71,19 +67,15 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
           {...failureWords(form.catalog.problem, trans)}
         />
       )}
-      <Field label={trans.__('Name')} problem={nameProblem}>
-        {attributes => (
-          <input
-            {...attributes}
-            ref={first}
-            className="jp-mod-styled"
-            value={fields.name}
-            spellCheck={false}
-            autoComplete="off"
-            onChange={set('name')}
-          />
-        )}
-      </Field>
+      <TextField
+        label={trans.__('Name')}
+        problem={nameProblem}
+        input={first}
+        value={fields.name}
+        spellCheck={false}
+        autoComplete="off"
+        onChange={set('name')}
+      />
       <Field
         label={trans.__('Type')}
         help={type ? typeSentence(type, trans) : undefined}
@@ -172,83 +164,40 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
       </Disclosure>
       {open && (
         <div id={advanced} className="jp-tpu-Form-advanced">
-          <Field
+          <TextField
             label={trans.__('Image')}
             help={trans.__('The system on its hosts')}
-          >
-            {attributes => (
-              <input
-                {...attributes}
-                className="jp-mod-styled"
-                list={`${advanced}versions`}
-                value={fields.version}
-                onChange={set('version')}
-              />
-            )}
-          </Field>
+            list={`${advanced}versions`}
+            value={fields.version}
+            onChange={set('version')}
+          />
           <datalist id={`${advanced}versions`}>
             {form.catalog.versions.map(version => (
               <option key={version} value={version} />
             ))}
           </datalist>
-          <Field
-            label={trans.__('Python packages')}
-            help={trans.__('Besides JAX; one on each line')}
-          >
-            {attributes => (
-              <textarea
-                {...attributes}
-                className="jp-mod-styled"
-                rows={2}
-                spellCheck={false}
-                disabled={!fields.connect}
-                value={fields.packages}
-                onChange={set('packages')}
-              />
-            )}
-          </Field>
-          <Field label={trans.__('Network')}>
-            {attributes => (
-              <input
-                {...attributes}
-                className="jp-mod-styled"
-                placeholder={USUAL_NETWORK}
-                value={fields.network}
-                onChange={set('network')}
-              />
-            )}
-          </Field>
-          <Field label={trans.__('Subnetwork')}>
-            {attributes => (
-              <input
-                {...attributes}
-                className="jp-mod-styled"
-                placeholder={USUAL_NETWORK}
-                value={fields.subnetwork}
-                onChange={set('subnetwork')}
-              />
-            )}
-          </Field>
+          <PackagesField
+            actions={actions}
+            rows={2}
+            disabled={!fields.connect}
+            value={fields.packages}
+            onChange={set('packages')}
+          />
+          <TextField
+            label={trans.__('Network')}
+            placeholder={USUAL_NETWORK}
+            value={fields.network}
+            onChange={set('network')}
+          />
+          <TextField
+            label={trans.__('Subnetwork')}
+            placeholder={USUAL_NETWORK}
+            value={fields.subnetwork}
+            onChange={set('subnetwork')}
+          />
         </div>
       )}
-      {form.failure && <Trouble {...failureWords(form.failure, trans)} />}
-      <div className="jp-tpu-Buttons">
-        <Button
-          className="jp-tpu-Button jp-mod-main"
-          type="submit"
-          disabled={form.submitting}
-        >
-          {form.submitting ? trans.__('Creating…') : trans.__('Create')}
-        </Button>
-        <Button
-          className="jp-tpu-Button"
-          type="button"
-          onClick={() => view.show('list')}
-        >
-          {trans.__('Cancel')}
-        </Button>
-      </div>
-    </form>
+    </FormPage>
   );
 }
 
