@@ -103,7 +103,7 @@ export class TPUModel extends Watched {
   }
 
   takeKernel(tpu: TPURef, id: string): Promise<boolean> {
-    return this._act(tpu, () => this._server.takeKernel(tpu, id));
+    return this._act(tpu, () => this.server.takeKernel(tpu, id));
   }
 
   /** Asks which kernels run on a TPU. Throws `Failure`. */
