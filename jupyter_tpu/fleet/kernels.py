@@ -10,6 +10,7 @@ import msgspec
 
 from ..cloud.models import NodeName
 from ..errors import Reason, TPUError
+from ..links import HostGone
 from . import checks
 from .models import Change, ChipHolder, Environment, KeepWarm, Kernel
 from .operations import problem_of
@@ -36,7 +37,10 @@ class FleetKernels:
             return []  # never connected: no kernel of ours can be there
         if self._state.tpu(name).state != "READY":
             return self._state.kernels.known(name)  # there is nobody to ask
-        return await self._state.kernels.ask(name)
+        try:
+            return await self._state.kernels.ask(name)
+        except HostGone:  # it is no longer READY; the link learned it first
+            return self._state.kernels.known(name)
 
     async def chips(self, ref: str) -> list[ChipHolder]:
         name = await self._find(ref)

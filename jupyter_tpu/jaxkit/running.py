@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -52,20 +53,29 @@ def run_watched(
     ) as temporary:
         folder = Path(temporary)
         head, body = request(folder)
-        process = subprocess.Popen(
-            [sys.executable, "-m", module, str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**clean_environment(), **environment(folder)},
-            start_new_session=True,
-        )
-        talk = _Talk(process, head, body, on_news or _ignore, on_line or _ignore)
-        try:
-            _watch(process, talk, what, seconds, memory_bytes, stop)
-        finally:
-            end(process)
-            talk.join()
+
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                [sys.executable, "-m", module, str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**clean_environment(), **environment(folder)},
+                start_new_session=True,
+            )
+
+        # On a thread: there no interrupt comes between the process and our knowing of it.
+        with ThreadPoolExecutor(1) as thread:
+            starting = thread.submit(start)
+            talk: _Talk | None = None
+            try:
+                process = starting.result()
+                talk = _Talk(process, head, body, on_news or _ignore, on_line or _ignore)
+                _watch(process, talk, what, seconds, memory_bytes, stop)
+            finally:
+                end(starting.result())
+                if talk is not None:
+                    talk.join()
     if talk.answer is None:
         raise _died(what, process.returncode, talk.tail())
     return talk.answer[0]
