@@ -21,6 +21,7 @@ from ..cloud import NodeName, Target
 from ..errors import TPUError
 from ..links import HostName, core_thread, default_links
 from .relay import Relay
+from .specs import JOURNAL_LIMIT, LEAST_JOURNAL
 
 #: Seconds for which a kernel outlives this process if that is killed: nobody can come back to it.
 GRACE = 60.0
@@ -75,23 +76,28 @@ async def _relay(options: argparse.Namespace) -> Relay:
 
 
 async def _run(relay: Relay, connection: dict[str, Any], options: argparse.Namespace) -> int:
-    order = {
-        "python": options.host_python,
-        "environment": options.environment,
-        "tpu": options.tpu,
-        "needs_chips": True,
-        "cwd": "~",
-        "env": dict(variable.split("=", 1) for variable in options.variable),
-        "notebook": os.environ.get("JPY_SESSION_NAME", ""),
-        "grace": GRACE,
-    }
-    await relay.launch(connection, order)
+    await relay.launch(connection, _order(options), options.start_timeout)
     code = await relay.ended()
     if relay.problem is not None:
         print(relay.problem, file=sys.stderr)
     # A last turn for what the kernel said last.
     await asyncio.sleep(0.1)
     return code
+
+
+def _order(options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "python": options.host_python,
+        "environment": options.environment,
+        "tpu": options.tpu,
+        "needs_chips": options.needs_chips == "yes",
+        "journal_limit": options.journal_limit,
+        "when_full": options.when_full,
+        "cwd": options.folder,
+        "env": dict(variable.split("=", 1) for variable in options.variable),
+        "notebook": os.environ.get("JPY_SESSION_NAME", ""),
+        "grace": GRACE,
+    }
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -108,7 +114,40 @@ def _parser() -> argparse.ArgumentParser:
     add("--host-python", required=True, help="the environment's Python on the host")
     add("--variable", action="append", default=[], metavar="NAME=VALUE", help="for the kernel")
     add("--emulator", help="the state file of the emulator that has the TPU")
+    add("--folder", default="~", help="the folder on the host in which the kernel starts (~)")
+    add(
+        "--needs-chips",
+        choices=["yes", "no"],
+        default="yes",
+        help="no: start it even while another process holds the TPU's chips (yes)",
+    )
+    add(
+        "--journal-limit",
+        type=_limit,
+        default=JOURNAL_LIMIT,
+        metavar="BYTES",
+        help="of output that wait on the host while nobody can take them (2 GiB)",
+    )
+    add(
+        "--when-full",
+        choices=["pause", "drop"],
+        default="pause",
+        help="what happens then: the kernel stands still, or the oldest output is dropped (pause)",
+    )
+    add(
+        "--start-timeout",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="seconds for the host to be reached (60)",
+    )
     return parser
+
+
+def _limit(text: str) -> int:
+    if not text.isdecimal() or int(text) < LEAST_JOURNAL:
+        raise argparse.ArgumentTypeError(f"{text}: a number of at least {LEAST_JOURNAL} is needed")
+    return int(text)
 
 
 if __name__ == "__main__":

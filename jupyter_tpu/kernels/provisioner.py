@@ -17,6 +17,7 @@ from . import keeping
 from .attachment import Host
 from .keeping import Kept
 from .relay import Relay
+from .specs import JOURNAL_LIMIT, LEAST_JOURNAL
 
 #: Clearings away of kernels that were reported dead.
 _burials: set[asyncio.Future[None]] = set()
@@ -46,8 +47,8 @@ class TPUProvisioner(LocalProvisioner):
         "started, and finds them taken when it uses JAX.",
     ).tag(config=True)
     journal_limit = Integer(
-        2 << 30,
-        min=1 << 20,
+        JOURNAL_LIMIT,
+        min=LEAST_JOURNAL,
         help="Bytes of output that wait on the host while nobody can take them, on its disk but "
         "for the first 16 MiB.",
     ).tag(config=True)

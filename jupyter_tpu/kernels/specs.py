@@ -17,6 +17,10 @@ from msgspec import Struct
 
 LOGOS = Path(__file__).parent / "logos"
 PROVISIONER = "jupyter-tpu"
+#: Bytes of output that wait on the host while nobody can take them, and the fewest that may be set.
+JOURNAL_LIMIT, LEAST_JOURNAL = 2 << 30, 1 << 20
+#: What a user may set in a kernelspec's config; it stays when the kernelspec is renewed.
+OPTIONS = "folder", "needs_chips", "journal_limit", "when_full", "start_timeout"
 
 
 class KernelSpec(Struct, frozen=True, kw_only=True):
@@ -62,8 +66,8 @@ class KernelSpecs:
     ) -> tuple[str, str]:
         """Makes, or renews, the kernelspec of one environment; returns its name and display name.
 
-        Its kernels are started with *variables*. Whoever looks sees the old one or the new one
-        whole.
+        Its kernels are started with *variables*. What the user has set in its config (OPTIONS)
+        stays. Whoever looks sees the old one or the new one whole.
         """
         config = {
             "project": project,
@@ -75,6 +79,7 @@ class KernelSpecs:
             "emulator": emulator,
         }
         name = self._name(config)
+        config |= self._set_by_user(name)
         display_name = _display_name(config, python_version, emulated)
         kernel_json = {
             "argv": _launcher(config, variables),
@@ -137,6 +142,10 @@ class KernelSpecs:
             except (OSError, ValueError, KeyError, TypeError):
                 continue  # somebody else's, or broken: not for us to judge
 
+    def _set_by_user(self, name: str) -> dict[str, Any]:
+        found = next((spec.config for spec in self._read() if spec.name == name), {})
+        return {option: found[option] for option in OPTIONS if option in found}
+
     def _name(self, config: dict[str, Any]) -> str:
         """A name for Jupyter: letters, digits, dots, hyphens and underscores."""
         parts = ["tpu", config["zone"], config["tpu"], config["environment"]]
@@ -168,12 +177,12 @@ def _display_name(config: dict[str, Any], python_version: str, emulated: bool) -
 
 def _launcher(config: dict[str, Any], variables: Mapping[str, str]) -> list[str]:
     """The command for clients that know no provisioners, VS Code above all."""
-    options = [
-        part
-        for name, value in config.items()
-        if value is not None
-        for part in (f"--{name.replace('_', '-')}", str(value))
-    ]
+    options: list[str] = []
+    for name, value in config.items():
+        if isinstance(value, bool):
+            value = "yes" if value else "no"
+        if value is not None:
+            options += [f"--{name.replace('_', '-')}", str(value)]
     for name, value in variables.items():
         options += ["--variable", f"{name}={value}"]
     command = [sys.executable, "-m", "jupyter_tpu.kernels.launch", "-f", "{connection_file}"]

@@ -8,7 +8,7 @@ import sys
 import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 
-from jupyter_tpu.kernels import KernelSpecs, TPUProvisioner
+from jupyter_tpu.kernels import KernelSpecs, TPUProvisioner, launch
 
 WHERE = {"project": "p", "zone": "us-central1-a", "tpu": "my-tpu"}
 REST = {
@@ -75,6 +75,54 @@ def test_its_command_is_a_complete_launcher_for_clients_without_provisioners(spe
         "--host-python": "/home/me/env/bin/python",
         "--emulator": "/state.json",
     }
+
+
+def test_what_a_user_sets_in_it_stays_and_holds_with_and_without_provisioners(
+    specs, jupyter, monkeypatch
+):
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    chosen = {
+        "folder": "~/work",
+        "needs_chips": False,
+        "journal_limit": 5 << 20,
+        "when_full": "drop",
+        "start_timeout": 7.5,
+    }
+    rest = {**REST, "variables": {"A": "b=c"}}
+    for told in ({}, chosen):
+        name, _ = specs.register(**WHERE, **rest)
+        file = specs.folder / name / "kernel.json"
+        spec = json.loads(file.read_text())
+        spec["metadata"]["kernel_provisioner"]["config"].update(told)
+        file.write_text(json.dumps(spec))
+        specs.register(**WHERE, **rest)
+        found = jupyter.get_kernel_spec(name)
+        config = found.metadata["kernel_provisioner"]["config"]
+        assert {option: config[option] for option in told} == told
+        provisioner = TPUProvisioner(kernel_spec=found, **config)
+        options = launch._parser().parse_args(
+            [*found.argv[3:4], "connection.json", *found.argv[5:]]
+        )
+        assert launch._order(options) == {**provisioner._order(found.env), "grace": launch.GRACE}
+        assert options.start_timeout == provisioner.start_timeout
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "why"),
+    [
+        ("--journal-limit", "1000", "1000: a number of at least 1048576 is needed"),
+        ("--journal-limit", "2G", "2G: a number of at least"),
+        ("--when-full", "explode", "choose from"),
+        ("--needs-chips", "perhaps", "choose from"),
+    ],
+)
+def test_the_launcher_says_what_is_wrong_with_an_option(capsys, option, value, why):
+    needed = ["-f", "x", "--project", "p", "--zone", "z", "--tpu", "t", "--host-python", "python"]
+    with pytest.raises(SystemExit):
+        launch._parser().parse_args([*needed, option, value])
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert option in said
+    assert why in said
 
 
 @pytest.mark.parametrize(
