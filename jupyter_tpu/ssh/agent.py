@@ -58,8 +58,11 @@ try:
     zipfile.ZipFile(io.BytesIO(sys.stdin.buffer.read())).extractall(made)
     with open(os.path.join(made, "python"), "w") as file:
         file.write(sys.executable)
-    if not os.path.isdir(goal):
+    try:
         os.rename(made, goal)
+    except OSError:
+        if not os.path.isdir(goal):  # else another one was first
+            raise
 except OSError as error:
     sys.exit("errno %d: %s" % (error.errno or 0, error))
 finally:
