@@ -167,16 +167,10 @@ async def _node(ref: str) -> tuple[Node, Cloud]:
 
 
 def _host(node: Node, worker: int) -> HostName:
+    from ..fleet.tunnels import check_host
     from ..links import HostName
 
-    hosts = len(node.endpoints)
-    if not 0 <= worker < hosts:
-        raise TPUError(
-            f"{node.name.node} has {hosts} host{'' if hosts == 1 else 's'}; there is no host "
-            f"{worker}.",
-            Reason.INVALID,
-            f"Hosts are numbered from 0 to {hosts - 1}." if hosts else "",
-        )
+    check_host(node, worker)
     return HostName(node.name, worker)
 
 

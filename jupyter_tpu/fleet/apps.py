@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from ..cloud import Node
@@ -16,6 +15,7 @@ from ..cloud.models import NodeName
 from ..errors import Reason, TPUError
 from ..links import HostName, Link, Links, LinkState
 from .models import App, AppVisit, OpenApp, Problem, VisitApp
+from .progress import now
 from .tunnels import COUNT_EVERY, check_place
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Apps:
             logdir=logdir,
             anywhere=wanted.anywhere,
             state="open",
-            created=_now(),
+            created=now("seconds"),
         )
         try:
             where = f"port {wanted.port} of {link.host}"
@@ -272,7 +272,3 @@ class _Open:
             self._upstream.cut()
         self._was = link.state
         self._changed()
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -7,20 +7,16 @@ import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ..cloud.models import Node, NodeName
+from ..cloud.models import NodeName
 from ..errors import Reason, TPUError
 from ..links import Links
 from ..paths import data_dir
 from . import checks
-from .boards import Boards, check_profile, check_tensorboard
-from .kernels import FleetKernels
+from .boards import Boards
 from .life import Action, actions
 from .models import (
     TPU,
-    App,
-    AppVisit,
     Catalog,
     Change,
     ConnectTPU,
@@ -28,33 +24,24 @@ from .models import (
     DeleteTPU,
     DisconnectTPU,
     Environment,
-    OpenApp,
-    OpenTensorBoard,
-    OpenTunnel,
     Operation,
-    ProfileKernel,
     StopTPU,
     TPUList,
-    Tunnel,
-    VisitApp,
 )
 from .offer import Offer
 from .operations import BESIDE, name_of
 from .owner import Owner
+from .ports import FleetPorts
 from .progress import Progress
 from .registrar import Registrar
 from .state import State
 from .store import Store
-from .tunnels import check_host
 from .work import Work
-
-if TYPE_CHECKING:
-    from ..apps import Site
 
 log = logging.getLogger(__name__)
 
 
-class Fleet(FleetKernels):
+class Fleet(FleetPorts):
     """The TPUs of one project, as a :class:`~jupyter_tpu.fleet.api.FleetAPI`.
 
     Lives on the core thread's loop. Made by :meth:`open`, ended by :meth:`close`.
@@ -153,20 +140,6 @@ class Fleet(FleetKernels):
     async def environments(self, ref: str) -> list[Environment]:
         return self._state.tpu(await self._find(ref)).environments
 
-    async def tunnels(self, ref: str) -> list[Tunnel]:
-        name = await self._find(ref)
-        return [tunnel for tunnel in await self.all_tunnels() if _leads_to(tunnel, name)]
-
-    async def all_tunnels(self) -> list[Tunnel]:
-        self._state.tunnels.look()
-        return self._state.tunnels.all()
-
-    async def apps(self) -> list[App]:
-        return self._state.apps.all()
-
-    async def visit_app(self, id: str, wanted: VisitApp | None = None) -> AppVisit:
-        return self._state.apps.visit(id, wanted or VisitApp())
-
     async def operations(self) -> list[Operation]:
         self._state.refresh()
         return self._state.operations.all()
@@ -260,75 +233,7 @@ class Fleet(FleetKernels):
         await self._stop_connecting(name)
         return self._start("disconnect", name, self._work.disconnect)
 
-    async def open_tunnel(self, ref: str, wanted: OpenTunnel, *, keep: bool = True) -> Tunnel:
-        """keep: whether it should be there after this process, too."""
-        wanted = checks.checked(wanted)
-        name = await self._find(ref)
-        node = self._ready(name, "tunnels lead to")
-        return await self._state.tunnels.open(node, wanted, keep=keep)
-
-    async def close_tunnel(self, ref: str, id: str) -> None:
-        await self._state.tunnels.remove(await self._find(ref), id)
-
-    async def open_app(self, ref: str, wanted: OpenApp) -> App:
-        wanted = checks.checked(wanted)
-        node = self._ready(await self._find(ref), "apps are on")
-        return await self._state.apps.open(node, wanted)
-
-    async def site(self, ref: str, host: int, port: int, begin: bool) -> Site:
-        """See `Apps.site`."""
-        node = self._ready(await self._find(ref), "apps are on")
-        return await self._state.apps.site(node, host, port, begin)
-
-    def show_beneath(self, where: Callable[[App], str]) -> None:
-        """The server says where beneath its own address it shows an app; "" for nowhere."""
-        self._state.apps.beneath = where
-
-    async def close_app(self, id: str) -> None:
-        await self._state.apps.remove(id)
-
-    async def open_tensorboard(self, ref: str, wanted: OpenTensorBoard) -> Operation:
-        wanted = checks.checked(wanted)
-        check_tensorboard(wanted)
-        name = await self._find(ref)
-        node = self._ready(name, "TensorBoard runs on")
-        check_host(node, wanted.host)
-        operations = self._state.operations
-        record = operations.new("tensorboard", name)
-        return operations.start(
-            record, lambda progress: self._boards.tensorboard(node, wanted, progress)
-        )
-
-    async def profile(
-        self, ref: str, kernel_id: str, wanted: ProfileKernel | None = None
-    ) -> Operation:
-        wanted = checks.checked(wanted or ProfileKernel())
-        check_profile(wanted)
-        name = await self._find(ref)
-        node = self._ready(name, "kernels run on")
-        kernels = {kernel.id: kernel for kernel in await self.kernels(ref)}
-        kernel = kernels.get(kernel_id)
-        if kernel is None or kernel.state == "dead":
-            raise TPUError(f"There is no kernel {kernel_id!r} on {name.node}.", Reason.NOT_FOUND)
-        operations = self._state.operations
-        return operations.start(
-            operations.new("profile", name),
-            lambda progress: self._boards.profile(node, kernel, wanted, progress),
-        )
-
     # ---- conditions ----
-
-    def _ready(self, name: NodeName, what: str) -> Node:
-        """The node of a TPU whose hosts can be reached; raises CONFLICT."""
-        node = self._state.observer.nodes.get(name)
-        if node is None or node.state != "READY":
-            raise TPUError(
-                f"{name.node} is {node.state if node else 'not there yet'}; {what} a TPU that is "
-                "READY.",
-                Reason.CONFLICT,
-                "Start it first." if node and node.state == "STOPPED" else "",
-            )
-        return node
 
     def _start(self, kind, name: NodeName, work) -> Operation:
         self._must_be_idle(name)
@@ -437,7 +342,3 @@ def _died(task: asyncio.Task[None]) -> None:
     """These tasks end by being cancelled only; anything else is a fault of ours."""
     if not task.cancelled() and task.exception() is not None:
         log.error("A part of the fleet has ended", exc_info=task.exception())
-
-
-def _leads_to(tunnel: Tunnel, name: NodeName) -> bool:
-    return (tunnel.tpu, tunnel.zone) == (name.node, name.zone)

@@ -12,9 +12,9 @@ from .models import Operation, Step
 LOG_LINES = 1000
 
 
-def now() -> str:
-    """RFC 3339 in UTC, to the millisecond."""
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def now(to: Literal["milliseconds", "seconds"] = "milliseconds") -> str:
+    """RFC 3339 in UTC."""
+    return datetime.now(timezone.utc).isoformat(timespec=to).replace("+00:00", "Z")
 
 
 class Progress:

@@ -23,6 +23,7 @@ from ..ssh import Forwarder, PortTaken
 from ..ssh.forwarding import LOOPBACK
 from .models import OpenTunnel, Problem, Tunnel
 from .owner import Owner
+from .progress import now
 from .store import Store, TunnelRecord
 
 #: Addresses other than loopback that tunnels may listen on, with blanks or commas between them.
@@ -241,7 +242,7 @@ class _Running:
         self._told = changed
         self._problem: TPUError | None = None  # why it does not listen
         self._counts = (0, 0)
-        self._since = _now()
+        self._since = now("seconds")
         self._was: LinkState | None = None
         self.forwarder = Forwarder(link.open_port, port, changed, link.open_compressed)
         self._unsubscribe = link.subscribe(self._link_changed)
@@ -261,13 +262,13 @@ class _Running:
             except PortTaken:
                 await forwarder.listen(0, self._address)
         self._problem = None
-        self._since = _now()
+        self._since = now("seconds")
         self._told()
 
     def fail(self, error: TPUError) -> None:
         """It could not listen."""
         if self._problem is None:
-            self._since = _now()
+            self._since = now("seconds")
         self._problem = error
         self._told()
 
@@ -353,7 +354,3 @@ def check_host(node: Node, host: int) -> None:
 def _check_port(port: int, where: str) -> None:
     if not 1 <= port <= 65535:
         raise TPUError(f"{port} is not a port {where}.", Reason.INVALID, "Ports are 1 to 65535.")
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")

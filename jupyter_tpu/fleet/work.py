@@ -233,13 +233,7 @@ class Work:
                 if name not in state.wished:
                     state.holds.release(name)
         progress.begin("kernelspec")
-        record = EnvironmentRecord(
-            node_id=node.id,
-            wanted=wanted,
-            environment=made,
-            hosts=len(node.endpoints),
-            warm=before.warm if before is not None else None,
-        )
+        record = _record(node, wanted, made, before)
         state.save(name, record)
         state.register(name, record)
         state.connect(name, node)
@@ -307,14 +301,7 @@ class Work:
         problem = problem_of(error) if error else None
         now = environment_now(wanted.environment, name, before, problem)
         kept = before.wanted if error and before is not None else wanted
-        record = EnvironmentRecord(
-            node_id=node.id,
-            wanted=kept,
-            environment=now,
-            hosts=len(node.endpoints),
-            warm=before.warm if before is not None else None,
-        )
-        self._state.save(name, record)
+        self._state.save(name, _record(node, kept, now, before))
 
 
 def _merged(before: EnvironmentRecord | None, wanted: ConnectTPU) -> ConnectTPU:
@@ -337,3 +324,16 @@ def _merged(before: EnvironmentRecord | None, wanted: ConnectTPU) -> ConnectTPU:
 
 def _union(first: Sequence[str], second: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*first, *second]))
+
+
+def _record(
+    node: Node, wanted: ConnectTPU, environment: Environment, before: EnvironmentRecord | None
+) -> EnvironmentRecord:
+    """What is remembered of an environment; what was decided on its warm kernel stays."""
+    return EnvironmentRecord(
+        node_id=node.id,
+        wanted=wanted,
+        environment=environment,
+        hosts=len(node.endpoints),
+        warm=before.warm if before is not None else None,
+    )

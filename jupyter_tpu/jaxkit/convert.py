@@ -52,8 +52,10 @@ def to_torch(tree: Any) -> Any:
         try:
             return _to_torch(torch, leaf)
         except (TypeError, BufferError, RuntimeError) as error:
-            if isinstance(leaf, jax.core.Tracer):
-                raise
+            if isinstance(leaf, jax.core.Tracer) or (
+                isinstance(leaf, jax.Array) and leaf.is_deleted()
+            ):
+                raise  # jax says it better
             raise TPUError(
                 f"{_name(path)} is of {leaf.dtype}, which torch can't hold.",
                 Reason.INVALID,

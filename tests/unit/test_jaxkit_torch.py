@@ -108,6 +108,13 @@ def test_what_torch_can_not_hold_is_named(array: Any) -> None:
         jaxkit.to_torch({"layer": {"w": array}})
 
 
+def test_an_array_that_was_given_away_is_said_to_be() -> None:
+    array = jnp.ones(3)
+    array.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        jaxkit.to_torch(array)
+
+
 def test_arrays_land_where_those_from_numpy_do() -> None:
     """Bound to the CPU they could not be computed with beside a TPU's."""
     second = jax.devices()[1]
