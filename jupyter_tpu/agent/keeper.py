@@ -15,10 +15,9 @@ import json
 import os
 import shutil
 import signal
-import time
-from typing import Any, Dict, List, Optional, Set, Tuple, Union
+from typing import Any, Dict, List, Optional, Set, Tuple
 
-from . import frames, messages
+from . import messages
 from .channels import KernelChannels
 from .dropping import Dropper, rank_of
 from .folding import Folder
@@ -31,21 +30,16 @@ from .journal import (
     URGENT,
     Acknowledged,
     Event,
-    Failed,
     Gap,
-    Greeting,
     Heard,
     Journal,
     Message,
-    read_hello,
-    refusal,
 )
 from .kernel_process import KernelProcess, become_subreaper
-from .lease import Denied, Granted, Lease
 from .once import KINDS, Once
-from .peer import peer_user
 from .places import boot
-from .pump import Broken, Pump
+from .pump import Broken
+from .reception import Reception
 from .store import Store
 
 #: Seconds for which the last words of a kernel that ended are kept for a client that is away.
@@ -84,11 +78,9 @@ class Keeper:
         #: None: the kernel waits for its reader instead.
         self._dropper = Dropper(self._author) if order.get("when_full") == "drop" else None
         self._journal = Journal(Store(self.folder), fold=Folder(self._author).fold)
-        self._lease = Lease(order["secret"], time.monotonic())
+        self._reception = Reception(self, self._journal, order["secret"])
         self._mark = self._author.session.encode()
         self._channels: Optional[KernelChannels] = None
-        self._pump: Optional[Pump] = None
-        self._serving: Optional[asyncio.Task[None]] = None  # the master's connection
         self._info: Optional[bytes] = None  # the content of the kernel's kernel_info_reply
         self._busy_with: Set[str] = set()  # ids of requests
         self._knocked: Dict[str, bool] = {"reply": False, "idle": False}
@@ -100,7 +92,6 @@ class Keeper:
         self._shut_down = False  # its client did
         self._died = asyncio.Event()  # the kernel
         self._gone = asyncio.Event()  # nothing more is to be done
-        self._unattended = time.monotonic()
         self._tasks: "set[asyncio.Task[None]]" = set()
 
     # ---- the process's life
@@ -112,7 +103,7 @@ class Keeper:
         loop.add_signal_handler(signal.SIGTERM, self._begin_ending)
         loop.add_reader(self.process.output, self._read_output)
         become_subreaper()
-        server = await asyncio.start_unix_server(self._connected, self._path)
+        server = await asyncio.start_unix_server(self._reception.connected, self._path)
         self._channels = KernelChannels(self.process.connection, self._from_kernel)
         self._spawn(self._knock())
         self._spawn(self._watch())
@@ -129,6 +120,7 @@ class Keeper:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._reception.close()
 
     def _spawn(self, coroutine: Any) -> "asyncio.Task[None]":
         task: "asyncio.Task[None]" = asyncio.ensure_future(coroutine)
@@ -150,17 +142,14 @@ class Keeper:
         grace = self.order.get("grace")
         while True:
             await asyncio.sleep(1.0)
-            if self._pump is not None:
-                self._lease.renew(self._lease.fence, time.monotonic())
-                self._unattended = time.monotonic()
-            away = time.monotonic() - self._unattended
+            away = self._reception.away()
             if self.process.code is not None and away > (
                 ASKED_LINGER if self._shut_down else LINGER
             ):
                 self._gone.set()
             elif grace is not None and away > grace:
                 self._begin_ending()
-            elif self._pump is None and not os.path.exists(self._path):
+            elif not self._reception.attended and not os.path.exists(self._path):
                 self._begin_ending(now=True)  # somebody removed its folder
 
     # ---- the kernel's side
@@ -185,7 +174,7 @@ class Keeper:
         rank = rank_of(channel, parts) if self._dropper is not None else 0
         self._journal.send(channel, parts, rank=rank)
         self._check_room()
-        self._wake()
+        self._reception.wake()
 
     def _note_state(self, parts: List[bytes]) -> None:
         """It is busy as long as one request is: others end meanwhile, those of control say."""
@@ -271,12 +260,8 @@ class Keeper:
 
     def _tell(self, said: Dict[str, Any], *more: bytes, urgent: bool) -> int:
         number = self._journal.send(KEEPER, [json.dumps(said).encode(), *more], urgent=urgent)
-        self._wake()
+        self._reception.wake()
         return number
-
-    def _wake(self) -> None:
-        if self._pump is not None:
-            self._pump.wake()
 
     def status(self) -> Dict[str, Any]:
         """What ``kernels`` lists of this one."""
@@ -290,8 +275,8 @@ class Keeper:
             "keeper": os.getpid(),
             "started": self.started,
             "last_activity": self.last_activity,
-            "attached": self._pump is not None,
-            "holder": self._lease.holder,
+            "attached": self._reception.attended,
+            "holder": self._reception.holder,
             "waiting": self._journal.waiting,
             "paused": self.process.paused,
             "code": self.process.code,
@@ -299,112 +284,27 @@ class Keeper:
             "once": KINDS,  # what comes twice is handed on once
         }
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        try:
-            if peer_user(writer.get_extra_info("socket")) == os.getuid():
-                await self._serve(reader, writer)
-        except (OSError, asyncio.TimeoutError, frames.ProtocolError):
-            pass  # the client's trouble: it connects again
-        finally:
-            writer.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        greeting, hello = Greeting(), None
-        while hello is None:
-            data = await asyncio.wait_for(reader.read(frames.PIECE), 10.0)
-            if not data:
-                return
-            try:
-                hello = greeting.feed(data)
-                if hello is not None and "ask" not in hello.words:
-                    read_hello(hello)
-            except frames.ProtocolError as error:
-                writer.write(refusal({"reason": "PROTOCOL", "message": str(error)}))
-                await writer.drain()
-                return
-        if "ask" in hello.words:
-            await self._answer(hello.words, reader, writer)
-        else:
-            await self._attach(greeting, hello, reader, writer)
-
-    async def _answer(
-        self, asked: Dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        """A question of the daemon's: the kernel's status, or that it be ended or signalled.
-
-        An end may come with the secret of who wants it: who is no longer the master ends nothing.
-        """
-        fenced = "secret" in asked and not self._lease.is_of(str(asked["secret"]))
-        if fenced:
-            asked = {"ask": "status"}
-        elif asked["ask"] == "end":
+    def answer(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+        """A question of the daemon's: the kernel's status, or that it be ended or signalled."""
+        if asked["ask"] == "end":
             self._begin_ending(now=bool(asked.get("now")))
         elif asked["ask"] == "signal":
             self.process.signal(int(asked["signal"]))
-        answer = {**self.status(), "fenced": fenced}
-        writer.write(frames.encode(frames.Word({"answer": answer})))
-        await writer.drain()
-        if asked["ask"] == "end":
-            await self._gone.wait()
-            await reader.read(1)  # until run() has cleaned up and closes this connection, too
+        return self.status()
 
-    async def _attach(
-        self,
-        greeting: Greeting,
-        hello: frames.Hello,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
-        """A client asks to be the master."""
-        asked = hello.words["words"].get("lease")
-        lease = self._claim(asked if isinstance(asked, dict) else {})
-        if isinstance(lease, Denied):
-            words = {
-                "reason": "CONFLICT",
-                "message": "Kernel is in use by %s." % (lease.holder or "another client"),
-                "holder": lease.holder,
-                "expires_in": round(lease.expires_in, 1),
-            }
-            writer.write(refusal(words))
-            await writer.drain()
-            return
-        if self._serving is not None:
-            # Fenced off: the link of whoever this was is dead, or its lease was stolen.
-            self._serving.cancel()
-            await asyncio.wait([self._serving], timeout=1.0)
-        said = {"fence": lease.fence, "ttl": lease.ttl, "status": self.status()}
+    def welcome(self) -> Dict[str, Any]:
+        """What a client is told first that is now the master."""
+        said: Dict[str, Any] = {"status": self.status()}
         if self._info is not None:
             said["info"] = self._info.decode()
-        events = self._journal.accept(greeting, hello, said)
-        if isinstance(events[-1], Failed):
-            writer.write(refusal({"reason": "FAILED", "message": events[-1].problem}))
-            await writer.drain()
-            self._journal.broken()
-            return
-        self._pump = pump = Pump(self._journal, reader, writer, self._event)
-        self._serving = asyncio.current_task()
-        try:
-            for event in events:
-                self._event(event)
-            await pump.run()
-        except Broken:
-            pass
-        finally:
-            if self._pump is pump:
-                self._pump, self._serving = None, None
-                self._unattended = time.monotonic()
-                self._journal.broken()
+        return said
 
-    def _claim(self, asked: Dict[str, Any]) -> Union[Granted, Denied]:
-        secret, holder = str(asked.get("secret", "")), str(asked.get("holder", ""))[:200]
-        steal = bool(asked.get("steal"))
-        return self._lease.claim(secret, holder, time.monotonic(), steal=steal)
+    async def gone(self) -> None:
+        """Returns when nothing more is to be done."""
+        await self._gone.wait()
 
-    def _event(self, event: Event) -> None:
+    def event(self, event: Event) -> None:
+        """What the master says, and what it has got."""
         if isinstance(event, Message):
             if event.channel == KEEPER:
                 self._request(event.parts)
@@ -419,7 +319,7 @@ class Keeper:
             if event.lane != URGENT and self._final and event.last >= self._final:
                 self._gone.set()
         elif isinstance(event, Heard) and event.words.get("leave"):
-            self._lease.release(self._lease.fence)
+            self._reception.leave()
 
     def _from_client(self, channel: int, parts: List[bytes]) -> None:
         with contextlib.suppress(ValueError):
@@ -457,7 +357,7 @@ class Keeper:
                 await _happens(self._died, 1.0)
         process.signal(signal.SIGKILL)
         await _happens(self._died, 2.0)
-        if self._pump is not None:
+        if self._reception.attended:
             # Whoever is attached sees the end come, rather than a connection that breaks.
             await _happens(self._gone, 1.0)
         self._gone.set()

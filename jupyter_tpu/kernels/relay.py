@@ -21,7 +21,6 @@ from ..agent.journal import (
     IOPUB,
     KEEPER,
     NORMAL,
-    SHELL,
     Acknowledged,
     Event,
     Gap,
@@ -29,12 +28,13 @@ from ..agent.journal import (
     Opened,
 )
 from ..errors import Reason, TPUError
-from ..links import HostGone, core_thread
+from ..links import core_thread
 from . import owned
 from .attachment import Attachment, GivenUp, Host, Taken
-from .gaps import told
+from .clearing import clear
 from .keeping import Kept
 from .ports import Ports, endpoints
+from .voice import Voice
 
 log = logging.getLogger(__name__)
 
@@ -42,11 +42,6 @@ log = logging.getLogger(__name__)
 ROOM = 64 << 20
 #: Seconds for a host to clear away a kernel, before that is left to the background.
 CLEANUP = 8.0
-#: Seconds between attempts to end a kernel whose host cannot be reached, and for how long.
-END_RETRY, END_LIMIT = 5.0, 3600.0
-
-#: Kernels that are to be ended as soon as their hosts can be reached again.
-_ending: set[asyncio.Task[None]] = set()
 
 
 class Relay:
@@ -75,10 +70,8 @@ class Relay:
         self._held = False
         self._ports: Ports | None = None
         self._attachment: Attachment | None = None
-        self._author = messages.Author("", "")
-        self._info: bytes | None = None  # the content of the kernel's kernel_info_reply
-        self._asked: list[tuple[int, list[bytes]]] = []  # kernel_info requests before it is known
-        self._running: dict[str, bytes] = {}  # headers of the requests that keep the kernel busy
+        self._key = ""  # signs messages
+        self._voice = Voice(kernel_id, self._send)
         #: It was asked to end, so its end needs no more waiting for output.
         self.stopping = False
 
@@ -105,11 +98,11 @@ class Relay:
         if self._kept is None:
             owned.own(self)
         self.code, self.problem, self.final = None, None, False
-        self._info, self.stopping = None, False
-        self._running.clear()
-        self._author = messages.Author(_text(connection.get("key", "")), "kernel")
+        self.stopping = False
+        self._key = _text(connection.get("key", ""))
+        self._voice.begin(self._key)
         if self._kept is not None:
-            self._kept.launching(self._author.key)
+            self._kept.launching(self._key)
         self._unconsumed = None
         await self._bind(connection)
         launch = {**order, "launch": uuid.uuid4().hex}
@@ -129,9 +122,8 @@ class Relay:
         if not self._held:
             self._held = True
             self._host.hold()
-        self._author = messages.Author(_text(connection.get("key", "")), "kernel")
-        self._info = self._kept.info
-        self._running.update(self._kept.running)
+        self._key = _text(connection.get("key", ""))
+        self._voice.begin(self._key, self._kept.info, self._kept.running)
         await self._bind(connection)
         self._attachment = Attachment(
             self._host,
@@ -147,7 +139,7 @@ class Relay:
 
     async def _start(self, order: dict[str, Any]) -> dict[str, Any]:
         """Asks until there is an answer: repeated requests of one launch start one kernel."""
-        order |= {"id": self.kernel_id, "key": self._author.key, "secret": self.secret}
+        order |= {"id": self.kernel_id, "key": self._key, "secret": self.secret}
         while True:
             agent = await self._host.agent()
             try:
@@ -170,7 +162,7 @@ class Relay:
             import zmq
 
             try:
-                self._ports = Ports(connection, self._from_client, self._subscribed)
+                self._ports = Ports(connection, self._from_client, self._voice.welcome)
             except zmq.ZMQError as error:
                 raise TPUError(
                     f"A port of the kernel cannot be used on this machine: {error}.",
@@ -208,10 +200,7 @@ class Relay:
                 # The keeper closes the connection when everything else is gone.
                 await attachment.ended(timeout=2.0)
             elif not isinstance(self.problem, (Taken, GivenUp) if spare else Taken):
-                self._host.hold()
-                clearing = asyncio.get_running_loop().create_task(self._clear())
-                _ending.add(clearing)
-                clearing.add_done_callback(_ending.discard)
+                clearing = clear(self._host, self.kernel_id, self.secret)
                 await asyncio.wait([clearing], timeout=CLEANUP)
             await attachment.close()
             self._attachment = None
@@ -227,27 +216,6 @@ class Relay:
             self._host.release()
         if not restart:
             owned.disown(self)
-
-    async def _clear(self) -> None:
-        """Ends the kernel over there, however long it takes to reach its host."""
-        loop = asyncio.get_running_loop()
-        limit = loop.time() + END_LIMIT
-        try:
-            while loop.time() < limit:
-                try:
-                    agent = await self._host.agent()
-                    # With the secret: what another client has taken over is not ended.
-                    await agent.request(
-                        "end_kernel", id=self.kernel_id, now=True, secret=self.secret
-                    )
-                    return
-                except HostGone:
-                    return  # and so is everything that ran there
-                except TPUError as error:
-                    log.info("Kernel %s is not ended yet: %s", self.kernel_id, error.message)
-                    await asyncio.sleep(END_RETRY)
-        finally:
-            self._host.release()
 
     async def leave(self) -> None:
         """Lets go of the kernel, which lives on with its output, and of the ports."""
@@ -287,14 +255,10 @@ class Relay:
             self._check_room()
 
     def _tell(self, gap: Gap) -> None:
-        """Lines in the place of what the host dropped: output like all other, kept where it is."""
-        lines = told(gap, next(reversed(self._running.values()), b"{}"))
-        for number, (parent, text) in enumerate(lines, gap.last + 1 - len(lines)):
-            content = {"name": "stderr", "text": text}
-            topic = b"stream.stderr"  # as a kernel's, not as the relay's own words
-            parts = self._author.message("stream", content, parent=parent, idents=[topic])
-            if self._kept is None or self._kept.take(Message(gap.lane, number, IOPUB, 0, parts)):
-                self._deliver(IOPUB, parts)
+        """Lines in the place of what the host dropped, kept where output is."""
+        for line in self._voice.lines_for(gap):
+            if self._kept is None or self._kept.take(line):
+                self._send(line.channel, line.parts)
 
     def _consumed(self, message: Message | Gap) -> None:
         """Lets the host forget the message, unless too much is unread on this side already."""
@@ -315,24 +279,12 @@ class Relay:
 
     def _deliver(self, channel: int, parts: list[bytes]) -> None:
         if channel == IOPUB:
-            self._watch_status(parts)
+            self._voice.hear(parts)
+        self._send(channel, parts)
+
+    def _send(self, channel: int, parts: list[bytes]) -> None:
         if self._ports is not None:
             self._ports.send(channel, parts)
-
-    def _watch_status(self, parts: list[bytes]) -> None:
-        """Remembers what the kernel works on: who asks for kernel_info is told so."""
-        at = messages.delimiter_of(parts)
-        if b'"status"' not in parts[at + messages.HEADER]:
-            return
-        parent = parts[at + messages.PARENT]
-        # JupyterLab drops what it still has to handle when another session's message comes.
-        self._author.session = str(messages.part(parts, messages.HEADER).get("session"))
-        state = messages.part(parts, messages.CONTENT).get("execution_state")
-        request = messages.part(parts, messages.PARENT).get("msg_id")
-        if request and state == "busy":
-            self._running[request] = parent
-        elif request and state == "idle":
-            self._running.pop(request, None)
 
     def _keeper_said(self, parts: list[bytes]) -> None:
         said = json.loads(parts[0])
@@ -348,7 +300,7 @@ class Relay:
                 self._explain(said)
             self._dead(said["code"])
         elif what == "paused":
-            self._show(f"[the kernel is paused: {said['why']}]\n")
+            self._voice.show(f"[the kernel is paused: {said['why']}]\n")
 
     def _dead(self, code: int | None) -> None:
         self.code = code if code is not None else 1
@@ -371,7 +323,7 @@ class Relay:
             return
         self.problem = TPUError(
             f"The kernel ended by itself (exit code {said['code']}){reason}",
-            Reason.ENVIRONMENT if self._info is None else Reason.INTERNAL,
+            Reason.ENVIRONMENT if self._voice.info is None else Reason.INTERNAL,
         )
         log.warning("Kernel %s ended:\n%s", self.kernel_id, "\n".join(lines[-20:]))
 
@@ -386,16 +338,10 @@ class Relay:
         """The kernel is no more, it was not its clients' wish, and no other is to be started."""
         self.problem = problem
         self.final = True
-        if self._running:
-            self._show(f"[{problem}]\n")
+        if self._voice.busy:
+            self._voice.show(f"[{problem}]\n")
         if self._kept is not None:
             self._kept.lost(problem)
-
-    def _show(self, text: str) -> None:
-        """A line of our own among the output of what runs now."""
-        parent = next(reversed(self._running.values()), b"{}")
-        content = {"name": "stderr", "text": text}
-        self._publish("stream", content, parent)
 
     # ---- from clients
 
@@ -406,10 +352,7 @@ class Relay:
             log.debug("Something that is no Jupyter message came for kernel %s", self.kernel_id)
             return
         if b'"kernel_info_request"' in header and b'"subshell_id"' not in header:
-            if self._info is None:
-                self._asked.append((channel, parts))
-            else:
-                self._introduce(channel, parts)
+            self._voice.asked(channel, parts)
         elif self._attachment is not None:
             if b'"shutdown_request"' in header:
                 self.stopping = True
@@ -433,46 +376,9 @@ class Relay:
 
     def _learn(self, info: bytes) -> None:
         """The kernel is ready, and this is what it says about itself."""
-        self._info = info
         if self._kept is not None:
             self._kept.learned(info)
-        asked, self._asked = self._asked, []
-        for channel, parts in asked:
-            self._introduce(channel, parts)
-
-    def _introduce(self, channel: int, parts: list[bytes]) -> None:
-        """Answers a kernel_info request from memory.
-
-        A busy kernel would answer when its cell ends, and JupyterLab shows nothing until then. As
-        it also waits for the statuses around the answer, these are given too, and then the truth
-        about the running request again.
-        """
-        at = messages.delimiter_of(parts)
-        if not self._author.signed(parts):
-            log.warning("A request with a wrong signature came for kernel %s", self.kernel_id)
-            return
-        assert self._info is not None
-        assert self._ports is not None
-        header = parts[at + messages.HEADER]
-        self._publish("status", {"execution_state": "busy"}, header)
-        reply = self._author.message(
-            "kernel_info_reply", self._info, parent=header, idents=parts[:at]
-        )
-        self._ports.send(channel, reply)
-        self._publish("status", {"execution_state": "idle"}, header)
-        if channel == SHELL and self._running:
-            running = next(reversed(self._running.values()))
-            self._publish("status", {"execution_state": "busy"}, running)
-
-    def _subscribed(self) -> None:
-        """The first client listens: it is welcomed as ipykernel does."""
-        self._publish("iopub_welcome", {"subscription": ""}, b"{}")
-
-    def _publish(self, kind: str, content: dict[str, Any], parent: bytes) -> None:
-        if self._ports is not None:
-            topic = f"kernel.{self.kernel_id}.{kind}".encode()
-            message = self._author.message(kind, content, parent=parent, idents=[topic])
-            self._ports.send(IOPUB, message)
+        self._voice.learn(info)
 
 
 def _text(key: str | bytes) -> str:

@@ -1,0 +1,47 @@
+"""Ends kernels over there in the background, however long it takes to reach their hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from ..errors import TPUError
+from ..links import HostGone
+from .attachment import Host
+
+log = logging.getLogger(__name__)
+
+#: Seconds between attempts, and for how long.
+RETRY, LIMIT = 5.0, 3600.0
+
+_clearing: set[asyncio.Task[None]] = set()
+
+
+def clear(host: Host, kernel_id: str, secret: str) -> asyncio.Task[None]:
+    """Begins to end a kernel, and everything that it started; done when nothing of it is left.
+
+    secret: of its lease: what another client has taken over is not ended.
+    """
+    host.hold()
+    task = asyncio.get_running_loop().create_task(_clear(host, kernel_id, secret))
+    _clearing.add(task)
+    task.add_done_callback(_clearing.discard)
+    return task
+
+
+async def _clear(host: Host, kernel_id: str, secret: str) -> None:
+    loop = asyncio.get_running_loop()
+    limit = loop.time() + LIMIT
+    try:
+        while loop.time() < limit:
+            try:
+                agent = await host.agent()
+                await agent.request("end_kernel", id=kernel_id, now=True, secret=secret)
+                return
+            except HostGone:
+                return  # and so is everything that ran there
+            except TPUError as error:
+                log.info("Kernel %s is not ended yet: %s", kernel_id, error.message)
+                await asyncio.sleep(RETRY)
+    finally:
+        host.release()
