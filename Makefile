@@ -4,6 +4,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find labextension/src labextension/style labextension/schema -type f)
 
+# Python programs are started over and over: what they import is compiled once, whatever is usual here.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: lab setup test test-python test-frontend test-browser test-long lint format bench types screenshots clean
 
 lab: setup
@@ -38,7 +41,6 @@ test: setup
 	scripts/system-packages
 	$(MAKE) --no-print-directory lint
 	$(MAKE) --no-print-directory test-frontend
-	$(MAKE) --no-print-directory test-browser
 	$(MAKE) --no-print-directory test-python
 
 lint: setup
@@ -66,17 +68,20 @@ test-frontend: setup
 	@touch $@
 
 # JAX on this machine is JAX on its CPU, also where libtpu is installed.
-test-python test-long bench: export JAX_PLATFORMS := cpu
+test-python test-browser test-long bench: export JAX_PLATFORMS := cpu
 
 # What fails is run once more, by itself, and what fails twice fails. What passes then depends on the
 # moment and is to be mended: it is told, with all of its first failure above.
 again = || { [ $$? -eq 1 ] && echo "FAILED, AND NOW ONCE MORE, ALONE:" && \
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(1); }
 
-# Unit, integration and conformance tests, a file a process.
+# All tests in Python, a file a process. In the order of the folders: browser and integration tests
+# first, which take long, and the many short ones last, so that no process is left alone with a long
+# file in the end.
+PROCESSES ?= 2
+
 test-python: setup .venv/compile
-	$(BIN)/python -m pytest --ignore tests/browser --numprocesses 2 --dist loadfile \
-	$(call again,--ignore tests/browser)
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(call again,)
 
 test-browser: setup
 	$(BIN)/python -m pytest tests/browser $(call again,tests/browser)

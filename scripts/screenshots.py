@@ -12,7 +12,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, expect, sync_playwright
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "browser"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "browser")]
 
 from lab_server import CONNECT, SCRIPTABLE, LabPage, LabServer, chromium  # noqa: E402
 

@@ -8,7 +8,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -21,6 +20,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from bare_server import BARE
+from ports import free_port
 from waiting import until
 from websocket import (
     WebSocket,
@@ -90,6 +91,7 @@ class Server:
         command = [sys.executable, "-m", self.module, f"--ServerApp.port={self.port}"]
         command += ["--ServerApp.ip=127.0.0.1", "--ServerApp.port_retries=0", "--allow-root"]
         command += ["--ServerApp.open_browser=False", f"--ServerApp.root_dir={self.root}"]
+        command += BARE if self.module == "jupyter_server" else []
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, *self.options],
@@ -100,7 +102,7 @@ class Server:
                 start_new_session=True,
             )
         if wait:
-            until(lambda: self.answers(), 60, self.log.read_text)
+            until(lambda: self.answers(), why=self.log.read_text)
 
     def answers(self) -> bool:
         assert self.process is not None
@@ -119,8 +121,12 @@ class Server:
         for _ in range(times):
             process.send_signal(number)
             time.sleep(0.1 if times > 1 else 0)  # two at the same time are one
-        process.wait(30)
-        self.process = None
+        try:
+            process.wait(60)
+        finally:
+            process.kill()  # one that hangs is not also every later test's
+            process.wait()
+            self.process = None
 
     def kill(self) -> None:
         self.stop(signal.SIGKILL)
@@ -332,9 +338,3 @@ class CountingClient(Client):
             assert self.socket is not None
             self.socket.send(json.dumps({"jupyter_tpu": {"seen": self.seen}}))
         return message
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

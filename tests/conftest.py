@@ -7,6 +7,7 @@ cleared after each test that uses `create_tpu` or `faults`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,7 +15,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 import uuid
@@ -23,9 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shared_packages import share_packages
+from waiting import until
 
 from jupyter_tpu.cloud import Cloud, NodeName, Target
 from jupyter_tpu.emulator import EmulatorState
+from jupyter_tpu.emulator.hosts.namespaces import family, is_sshd
 from jupyter_tpu.links import HostName, Links, core_thread
 
 #: Variables that would lead a test to the user's own Google project or emulator.
@@ -121,12 +124,12 @@ class EmulatorProcess:
                 start_new_session=True,  # Ctrl-C in the tests is for the tests
             )
         assert self.process.stdout is not None
-        killer = threading.Timer(60, self.process.kill)
+        killer = threading.Timer(120, self.process.kill)
         killer.start()
         line = self.process.stdout.readline().decode().strip()
         killer.cancel()
         if not line:
-            self.process.wait(10)
+            self.process.wait(60)
             raise RuntimeError(f"the emulator did not start:\n{self.log.read_text()}")
         self.state_file = Path(line)
         self.state = EmulatorState.read(self.state_file)
@@ -135,16 +138,16 @@ class EmulatorProcess:
         """Ends it as Ctrl-C does."""
         self.process.terminate()
         try:
-            self.process.wait(30)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(60)
             raise
 
     def kill(self) -> None:
         """Ends it without a chance to clean up."""
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -167,19 +170,50 @@ class EmulatorProcess:
         except urllib.error.HTTPError as error:
             raise EmulatorError(error.code, json.loads(error.read())["error"]) from None
 
-    def wait(self, operation: dict[str, Any], limit: float = 120.0) -> dict[str, Any]:
+    def wait(self, operation: dict[str, Any], limit: float = 240.0) -> dict[str, Any]:
         """The finished operation; *limit* in seconds."""
-        end = time.monotonic() + limit
-        while not operation.get("done"):
-            assert time.monotonic() < end, f"not done after {limit} s: {operation}"
-            time.sleep(0.02)
-            operation = self.request("GET", f"/v2/{operation['name']}")
-        return operation
+
+        def done() -> dict[str, Any] | None:
+            now = self.request("GET", f"/v2/{operation['name']}")
+            return now if now.get("done") else None
+
+        return operation if operation.get("done") else until(done, limit, lambda: str(operation))
 
     def hosts(self, node: str) -> list[dict[str, Any]]:
         """The hosts of a node (its id), with what runs in them."""
         found = self.request("GET", "/emulator/v1/hosts")["hosts"]
         return [host for host in found if host["node"].endswith(f"/nodes/{node}")]
+
+    def create(self, name: str, type: str, zone: str, **fields: Any) -> dict[str, Any]:
+        """A READY TPU, as JSON; *fields* of the node."""
+        parent = f"projects/{self.state.project}/locations/{zone}"
+        body = {"acceleratorType": type, "runtimeVersion": "v2-alpha-tpuv5-lite", **fields}
+        made = self.wait(self.request("POST", f"/v2/{parent}/nodes?nodeId={name}", body))
+        assert "error" not in made, made["error"]
+        return self.request("GET", f"/v2/{parent}/nodes/{name}")
+
+    @contextlib.contextmanager
+    def tpu(
+        self, prefix: str, type: str = "v5litepod-4", zone: str = "us-central1-a"
+    ) -> Iterator[dict[str, Any]]:
+        """A TPU that several tests share, under a name of its own that begins with *prefix*."""
+        node = self.create(f"{prefix}-{uuid.uuid4().hex[:6]}", type, zone)
+        yield node
+        self.wait(self.request("DELETE", f"/v2/{node['name']}"))
+
+    def end_all(self, node: str) -> None:
+        """Ends all that runs on the hosts of a node, apart from sshd, however it was started."""
+
+        def running() -> set[int]:
+            inits = [host["init_pid"] for host in self.hosts(node) if host["init_pid"]]
+            found = [process for init in inits for process in family(init)]
+            return {process["outer"] for process in found if not is_sshd(process["name"])}
+
+        ending = running()
+        for pid in ending:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        until(lambda: not running() & ending)
 
 
 class EmulatorError(Exception):
@@ -198,7 +232,9 @@ def emulator(
     """A running emulator whose operations take no longer than they must."""
     if shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:" + os.environ["PATH"]) is None:
         pytest.skip("SKIPPED FOR WANT OF sshd: install openssh-server to run these tests")
-    process = EmulatorProcess(tmp_path_factory.mktemp("emulator") / "state")
+    state = tmp_path_factory.mktemp("emulator") / "state"
+    share_packages(state, tmp_path_factory)
+    process = EmulatorProcess(state)
     yield process
     process.stop()
 
@@ -227,42 +263,44 @@ def create_tpu(
         **fields: Any,
     ) -> dict[str, Any]:
         name = name or f"tpu-{uuid.uuid4().hex[:8]}"
-        parent = f"projects/{emulator.state.project}/locations/{zone}"
-        made.append(f"{parent}/nodes/{name}")
-        operation = emulator.request(
-            "POST",
-            f"/v2/{parent}/nodes?nodeId={name}",
-            {"acceleratorType": type, "runtimeVersion": "v2-alpha-tpuv5-lite", **fields},
-        )
-        operation = emulator.wait(operation)
-        assert "error" not in operation, operation["error"]
-        return emulator.request("GET", f"/v2/{parent}/nodes/{name}")
+        made.append(f"projects/{emulator.state.project}/locations/{zone}/nodes/{name}")
+        return emulator.create(name, type, zone, **fields)
 
     yield create
     emulator.request("DELETE", "/emulator/v1/faults")
+    deleting = []
     for path in made:
         try:
-            emulator.wait(emulator.request("DELETE", f"/v2/{path}"))
+            deleting.append(emulator.request("DELETE", f"/v2/{path}"))
         except EmulatorError as error:
             if error.status not in (404, 409):  # gone, or on its way
                 raise
+    for operation in deleting:
+        emulator.wait(operation)
+
+
+@pytest.fixture(scope="module")
+def kernels_tpu(emulator: EmulatorProcess, made_kernels_tpu: str) -> Iterator[str]:
+    """The name of a TPU in us-central1-a with ipykernel and ipywidgets in ~/env of its host.
+
+    Whatever the tests of one file leave there is none of the next file's business.
+    """
+    yield made_kernels_tpu
+    emulator.end_all(made_kernels_tpu)
 
 
 @pytest.fixture(scope="session")
-def kernels_tpu(emulator: EmulatorProcess) -> Iterator[str]:
-    """The name of a TPU in us-central1-a with ipykernel and ipywidgets in ~/env of its host."""
-    parent = f"projects/{emulator.state.project}/locations/us-central1-a"
-    node = {"acceleratorType": "v5litepod-4", "runtimeVersion": "v2-alpha-tpuv5-lite"}
-    created = emulator.request("POST", f"/v2/{parent}/nodes?nodeId=kernels-tpu", node)
-    assert "error" not in emulator.wait(created)
+def made_kernels_tpu(emulator: EmulatorProcess) -> Iterator[str]:
+    """What `kernels_tpu` gives, made once."""
+    node = emulator.create("kernels-tpu", "v5litepod-4", "us-central1-a")
     core_thread().wait(_prepare(emulator))
     yield "kernels-tpu"
-    emulator.wait(emulator.request("DELETE", f"/v2/{parent}/nodes/kernels-tpu"))
+    emulator.wait(emulator.request("DELETE", f"/v2/{node['name']}"))
 
 
 async def _prepare(emulator: EmulatorProcess) -> None:
     """Makes the environment, over links of its own, which leave nothing behind."""
     links = Links(Cloud(Target(emulator=str(emulator.state_file))))
     node = NodeName(emulator.state.project, "us-central1-a", "kernels-tpu")
-    await links.get(HostName(node, 0)).run(["sh", "-ec", MAKE_ENVIRONMENT], timeout=150)
+    await links.get(HostName(node, 0)).run(["sh", "-ec", MAKE_ENVIRONMENT], timeout=500)
     await links.close()

@@ -149,7 +149,7 @@ class FaultProxy:
             done.set()
 
         self._loop.call_soon_threadsafe(call)
-        assert done.wait(10), "the proxy's loop stands still"
+        assert done.wait(60), "the proxy's loop stands still"
 
     def _cut(self) -> None:
         self._is_cut = True

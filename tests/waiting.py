@@ -8,24 +8,26 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-#: Seconds between two looks.
-PAUSE = 0.02
+#: Seconds between the first two looks, and at most: who looks takes the processor from what it
+#: waits for.
+PAUSE, LONGEST = 0.02, 0.1
 
 
 def until(
     what: Callable[[], object], limit: float = 60.0, why: Callable[[], str] = lambda: ""
 ) -> Any:
     """Waits for *what* to be true, which it returns; *limit* in seconds."""
-    end = time.monotonic() + limit
+    end, pause = time.monotonic() + limit, PAUSE
     while not (found := what()):
         assert time.monotonic() < end, f"not within {limit} s: {why()}"
-        time.sleep(PAUSE)
+        time.sleep(pause)
+        pause = min(1.2 * pause, LONGEST)
     return found
 
 
 async def eventually(what: Callable[[], Any], limit: float = 60.0) -> Any:
     """The same, while the loop goes on; *what* may give an awaitable."""
-    end = time.monotonic() + limit
+    end, pause = time.monotonic() + limit, PAUSE
     while True:
         found = what()
         if inspect.isawaitable(found):
@@ -33,4 +35,5 @@ async def eventually(what: Callable[[], Any], limit: float = 60.0) -> Any:
         if found:
             return found
         assert time.monotonic() < end, f"not within {limit} s: {what}"
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(pause)
+        pause = min(1.2 * pause, LONGEST)

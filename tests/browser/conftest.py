@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 from lab_server import SCRIPTABLE, LabPage, LabServer, chromium
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
+from shared_packages import share_packages
 
+# A limit is only there for what never comes: a page on a busy machine takes its time.
+expect.set_options(timeout=60_000)
 #: Pictures of what the tests saw.
 OUT = Path(__file__).parent / "out"
 
@@ -23,6 +26,7 @@ def lab_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
     if shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin") is None:
         pytest.skip("SKIPPED FOR WANT OF sshd: install openssh-server to run these tests")
     folder = tmp_path_factory.mktemp("lab")
+    share_packages(folder / "tpu" / "emulator", tmp_path_factory)
     server = LabServer(folder, options=["--JupyterTPU.emulator=True", *SCRIPTABLE])
     yield server
     server.stop()

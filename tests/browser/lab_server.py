@@ -11,15 +11,15 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
 from playwright.sync_api import Locator, Page, expect
+from ports import free_port
+from waiting import until
 
 #: Seconds: a first environment downloads JAX.
 CONNECT = 240.0
@@ -49,9 +49,7 @@ class LabServer:
         settings = folder / "settings"
         self.root.mkdir(parents=True)
         _quiet(settings)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.token = secrets.token_hex(16)
         folders = {
             "HOME": "home",
@@ -64,7 +62,7 @@ class LabServer:
         }
         own = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         for name, part in folders.items():
-            (folder / part).mkdir(mode=0o700)
+            (folder / part).mkdir(mode=0o700, exist_ok=True)
             own[name] = str(folder / part)
         command = [
             *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
@@ -119,13 +117,14 @@ class LabServer:
     def finish(self, operation: object) -> dict[str, object]:
         """Waits for an operation and gives its last state."""
         assert isinstance(operation, dict)
-        deadline = time.monotonic() + CONNECT
-        while operation["state"] == "running":
-            assert time.monotonic() < deadline, operation
-            time.sleep(0.1)
-            operation = self.call("GET", f"operations/{operation['id']}")
-        assert isinstance(operation, dict)
-        return operation
+        path = f"operations/{operation['id']}"
+
+        def ended() -> object:
+            now = self.call("GET", path)
+            assert isinstance(now, dict)
+            return now if now["state"] != "running" else None
+
+        return until(ended, CONNECT, lambda: str(self.call("GET", path)))
 
     def stop(self) -> None:
         """Ends it as Ctrl-C does, with its emulator."""
@@ -134,19 +133,19 @@ class LabServer:
             self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(60)
             raise
 
     def _wait_until_it_answers(self) -> None:
-        deadline = time.monotonic() + 60
-        while True:
+        def answers() -> bool:
             assert self._process.poll() is None, self.log.read_text()
             try:
-                urllib.request.urlopen(f"{self.url}/api", timeout=5).close()
-                return
+                urllib.request.urlopen(f"{self.url}/api", timeout=60).close()
             except OSError:
-                assert time.monotonic() < deadline, self.log.read_text()
-                time.sleep(0.1)
+                return False
+            return True
+
+        until(answers, 120, self.log.read_text)
 
 
 def _quiet(settings: Path) -> None:
@@ -186,7 +185,7 @@ class LabPage:
     def open_form(self) -> None:
         """With the list as it was loaded: what may be done is known then."""
         self.panel.get_by_role("button", name="New TPU").first.click(timeout=60_000)
-        expect(self.form.get_by_label("Type")).to_be_visible(timeout=30_000)
+        expect(self.form.get_by_label("Type")).to_be_visible(timeout=60_000)
 
     def act(self, name: str, action: str) -> None:
         """Chooses an entry of a TPU's menu."""

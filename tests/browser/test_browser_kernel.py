@@ -92,7 +92,6 @@ def press(lab: LabPage, name: str) -> None:
     bar.get_by_role("button", name=re.compile(name)).click()
 
 
-@pytest.mark.timeout(420)
 def test_restart_and_run_all_begins_anew(spec: str, lab: LabPage) -> None:
     open_notebook(
         lab,
@@ -115,7 +114,6 @@ def test_restart_and_run_all_begins_anew(spec: str, lab: LabPage) -> None:
         idle(lab)
 
 
-@pytest.mark.timeout(420)
 def test_a_flood_is_interrupted_by_the_button_and_the_next_cell_runs(
     spec: str, lab: LabPage
 ) -> None:
@@ -139,7 +137,6 @@ def test_a_flood_is_interrupted_by_the_button_and_the_next_cell_runs(
     expect(output(lab, 1)).to_contain_text("still here True")
 
 
-@pytest.mark.timeout(420)
 def test_questions_plots_and_widgets_work_in_a_notebook(spec: str, lab: LabPage) -> None:
     open_notebook(
         lab,
@@ -176,7 +173,6 @@ def test_questions_plots_and_widgets_work_in_a_notebook(spec: str, lab: LabPage)
     expect(output(lab, 3).get_by_role("button", name="pressed")).to_be_visible(timeout=LONG)
 
 
-@pytest.mark.timeout(420)
 def test_a_breakpoint_set_by_clicking_is_hit_and_shows_the_variable(
     spec: str, lab: LabPage
 ) -> None:

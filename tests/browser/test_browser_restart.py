@@ -87,7 +87,7 @@ def write_notebook(server: Server, name: str, spec: str) -> None:
 def open_notebook(browser: Browser, server: Server, name: str) -> Page:
     page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
     page.goto(f"{server.url}/lab/tree/{name}?reset&token={server.token}")
-    expect(cell_of(page)).to_be_visible(timeout=60_000)
+    expect(cell_of(page)).to_be_visible()
     return page
 
 
@@ -131,13 +131,12 @@ def saved_lines(page: Page, path: Path) -> list[str]:
         except ValueError:  # it is being written
             return None
 
-    cell = until(saved, 30)
+    cell = until(saved)
     text = "".join("".join(output.get("text", "")) for output in cell["outputs"])
     assert cell["execution_count"] == 1
     return text.split("\n")[:-1]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("token", ["the same token", "another token"])
 def test_each_line_is_once_in_both_tabs_and_in_the_files_they_save(
     lab: tuple[Server, str], browser: Browser, token: str
@@ -147,7 +146,7 @@ def test_each_line_is_once_in_both_tabs_and_in_the_files_they_save(
     write_notebook(server, name, spec)
     stayed = open_notebook(browser, server, name)
     # JupyterLab drops what is run before there is a kernel.
-    expect(stayed.get_by_text(re.compile(r"\| Idle$"))).to_be_visible(timeout=60_000)
+    expect(stayed.get_by_text(re.compile(r"\| Idle$"))).to_be_visible()
     cell_of(stayed).locator(".cm-content").click()
     stayed.keyboard.press("Shift+Enter")
     wait_for_lines(stayed, 60)
@@ -157,13 +156,16 @@ def test_each_line_is_once_in_both_tabs_and_in_the_files_they_save(
     killed = time.monotonic()
     if token == "another token":
         server.token = secrets.token_hex(16)
-    until(lambda: time.monotonic() > killed + 2, 10)  # down for 2 s, in which the cell goes on
+    until(lambda: time.monotonic() > killed + 2)  # down for 2 s, in which the cell goes on
+    starting = time.monotonic()
     server.start()
     answered = time.monotonic()
     already = len(lines_of(stayed))
     took = wait_for_lines(stayed, already + 1) - answered
-    # JupyterLab by itself would look again after 10 to 30 seconds.
-    assert took < 10, f"{took:.1f} s from the server's first answer to the next line"
+    # JupyterLab by itself would look again after 10 to 30 seconds. (A machine on which a server
+    # takes longer than 3 s to start is busy, or slow.)
+    limit = max(10, 3 * (answered - starting))
+    assert took < limit, f"{took:.1f} s from the server's first answer to the next line"
     after = session_of(server, name)
     assert (after["id"], after["kernel"]["id"]) == (before["id"], before["kernel"]["id"])
 
@@ -172,7 +174,7 @@ def test_each_line_is_once_in_both_tabs_and_in_the_files_they_save(
     wait_for_lines(stayed, LINES)
     OUT.mkdir(exist_ok=True)
     for page, which in ((stayed, "stayed"), (fresh, "fresh")):
-        expect(cell_of(page).locator(".jp-InputPrompt")).to_have_text("[1]:", timeout=20_000)
+        expect(cell_of(page).locator(".jp-InputPrompt")).to_have_text("[1]:")
         page.screenshot(path=OUT / f"restart-{token.replace(' ', '-')}-{which}.png")
         assert lines_of(page) == EXPECTED
     for page in (stayed, fresh):
@@ -181,7 +183,6 @@ def test_each_line_is_once_in_both_tabs_and_in_the_files_they_save(
     server.request("DELETE", f"/api/sessions/{after['id']}")
 
 
-@pytest.mark.timeout(300)
 def test_after_a_reboot_of_the_host_the_user_is_told_and_restarting_the_kernel_works(
     lab: tuple[Server, str], browser: Browser, emulator: Any
 ) -> None:
@@ -190,22 +191,22 @@ def test_after_a_reboot_of_the_host_the_user_is_told_and_restarting_the_kernel_w
     write_notebook(server, name, spec)
     page = open_notebook(browser, server, name)
     idle = page.get_by_text(re.compile(r"\| Idle$"))
-    expect(idle).to_be_visible(timeout=60_000)
+    expect(idle).to_be_visible()
     cell_of(page).locator(".cm-content").click()
     page.keyboard.press("Shift+Enter")
     wait_for_lines(page, 10)
     node = f"projects/{emulator.state.project}/locations/us-west4-a/nodes/kept-lab"
     emulator.request("POST", "/emulator/v1/faults", {"kind": "reboot", "node": node})
     said = "The kernel's host was restarted, and the kernel has ended with it. Restart the kernel"
-    expect(cell_of(page)).to_contain_text(said, timeout=60_000)
+    expect(cell_of(page)).to_contain_text(said)
     told = page.get_by_role("alert").filter(has_text=f"{name}: {said}")
-    expect(told).to_be_visible(timeout=30_000)
-    expect(page.get_by_text("No Kernel")).to_be_visible(timeout=60_000)
+    expect(told).to_be_visible()
+    expect(page.get_by_text("No Kernel")).to_be_visible()
     OUT.mkdir(exist_ok=True)
     page.screenshot(path=OUT / "restart-rebooted.png")
     page.get_by_role("menuitem", name="Kernel", exact=True).click()
     page.get_by_role("menuitem", name=re.compile("^Restart Kernel…")).click()
-    expect(idle).to_be_visible(timeout=60_000)
+    expect(idle).to_be_visible()
     cell_of(page).locator(".cm-content").click()
     page.keyboard.press("Shift+Enter")
     wait_for_lines(page, LINES)
@@ -213,7 +214,6 @@ def test_after_a_reboot_of_the_host_the_user_is_told_and_restarting_the_kernel_w
     server.request("DELETE", f"/api/sessions/{session_of(server, name)['id']}")
 
 
-@pytest.mark.timeout(300)
 def test_shut_down_all_ends_kernels_that_were_taken_up_on_their_host_too(
     lab: tuple[Server, str], browser: Browser
 ) -> None:
@@ -226,11 +226,11 @@ def test_shut_down_all_ends_kernels_that_were_taken_up_on_their_host_too(
     server.start()
     assert len(server.request("GET", "/api/kernels")) == 2
     page = open_notebook(browser, server, "one.ipynb")
-    expect(page.get_by_text(re.compile(r"\| Idle$"))).to_be_visible(timeout=60_000)
+    expect(page.get_by_text(re.compile(r"\| Idle$"))).to_be_visible()
     page.get_by_role("menuitem", name="Kernel", exact=True).click()
     page.get_by_role("menuitem", name=re.compile("^Shut Down All Kernels…")).click()
     page.locator(".jp-Dialog .jp-mod-accept").click()
-    until(lambda: server.request("GET", "/api/kernels") == [], 60)
+    until(lambda: server.request("GET", "/api/kernels") == [])
     assert server.request("GET", "/api/sessions") == []
     assert server.tpu("GET", "tpus/kept-lab/kernels") == []
     page.context.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 from lab_server import CONNECT, LabPage
 from playwright.sync_api import expect
 
@@ -14,7 +13,6 @@ OUT = Path(__file__).parent / "out"
 KERNEL = re.compile(rf"Python 3\.\d+ · {NAME}\b")
 
 
-@pytest.mark.timeout(420)
 def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPage) -> None:
     page, panel = lab.page, lab.panel
     # Created: what the type means is said before and after.
@@ -34,12 +32,12 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
     tpu.get_by_role("button", name="Connect", exact=True).click()
     operation = tpu.get_by_role("region", name=f"Connecting {NAME}")
     expect(operation.get_by_role("progressbar")).to_have_attribute(
-        "aria-valuenow", re.compile(r"\d+"), timeout=30_000
+        "aria-valuenow", re.compile(r"\d+")
     )
     operation.get_by_role("button", name="Show details").click()
     running = operation.get_by_role("list", name="Steps").locator("[aria-current=step]")
-    expect(running).to_contain_text("running", timeout=30_000)
-    expect(operation.get_by_role("log")).to_contain_text(re.compile(r"\w+"), timeout=60_000)
+    expect(running).to_contain_text("running")
+    expect(operation.get_by_role("log")).to_contain_text(re.compile(r"\w+"))
     expect(page.get_by_role("button", name=re.compile(rf"Connecting {NAME}"))).to_be_visible()
     OUT.mkdir(exist_ok=True)
     page.screenshot(path=OUT / "connecting.png")
@@ -48,13 +46,13 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
 
     # Its kernel is in the launcher at once, without a reload, and starts a notebook on the TPU.
     card = page.locator('.jp-LauncherCard[data-category="Notebook"]', has_text=KERNEL)
-    expect(card).to_be_visible(timeout=10_000)
+    expect(card).to_be_visible()
     card.click()
     output = lab.run_cell("import jax; jax.devices()", timeout=90)
     expect(output.last).to_contain_text(re.compile(r"(CpuDevice\(id=\d+\),? ?){8}|id=7"))
     output = lab.run_cell("len(jax.devices())")
     expect(output.last).to_have_text("8")
-    expect(tpu).to_contain_text("1 kernel", timeout=15_000)
+    expect(tpu).to_contain_text("1 kernel")
     pictures(lab)
 
     # Deleted: after a question that names what would be lost.
@@ -68,7 +66,7 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
     lab.state(NAME, "Connected")
     lab.act(NAME, "Delete")
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    expect(tpu).to_have_count(0, timeout=60_000)
+    expect(tpu).to_have_count(0)
     expect(panel.get_by_role("button", name=f"{NAME} is deleted")).to_be_visible()
     page.get_by_role("button", name="New Launcher").first.click()
     expect(page.locator(".jp-LauncherCard").first).to_be_visible()

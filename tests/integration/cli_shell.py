@@ -9,7 +9,6 @@ import pty
 import re
 import secrets
 import select
-import socket
 import subprocess
 import sys
 import time
@@ -17,8 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bare_server import BARE
+from ports import free_port
+from waiting import until
+
 COMMAND = [sys.executable, "-m", "jupyter_tpu.cli"]
-LIMIT = 60.0  # seconds for anything
+LIMIT = 120.0  # seconds for anything
 
 
 class Shell:
@@ -83,9 +86,9 @@ class Terminal:
 
     def expect(self, pattern: str) -> None:
         """Reads until *pattern* stands there, behind what was expected before."""
-        until = time.monotonic() + LIMIT
+        end = time.monotonic() + LIMIT
         while (found := re.compile(pattern).search(self.text, self._seen)) is None:
-            left = until - time.monotonic()
+            left = end - time.monotonic()
             if left < 0 or not select.select([self._end], [], [], left)[0]:
                 raise AssertionError(f"{pattern!r} did not come:\n{self.text}")
             try:
@@ -114,12 +117,10 @@ def running_server(shell: Shell, *, extension: bool = True) -> Iterator[str]:
     """A Jupyter server of this user; gives its base URL."""
     root = shell.folder / "root"
     root.mkdir(exist_ok=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     options = [f"--ServerApp.port={port}", "--ServerApp.port_retries=0", "--allow-root"]
     options += ["--ServerApp.open_browser=False", f"--ServerApp.root_dir={root}"]
-    options += [f"--ServerApp.jpserver_extensions={{'jupyter_tpu': {extension}}}"]
+    options += [*BARE, f"--ServerApp.jpserver_extensions=jupyter_tpu={extension}"]
     environment = {**shell.environment, "JUPYTER_TOKEN": secrets.token_hex(16)}
     log = shell.folder / f"server-{port}.log"
     with log.open("wb") as out:
@@ -130,11 +131,12 @@ def running_server(shell: Shell, *, extension: bool = True) -> Iterator[str]:
             stderr=out,
         )
     try:
-        until = time.monotonic() + LIMIT
-        while "is running at" not in log.read_text():
+
+        def runs() -> bool:
             assert process.poll() is None, log.read_text()
-            assert time.monotonic() < until, log.read_text()
-            time.sleep(0.05)
+            return "is running at" in log.read_text()
+
+        until(runs, LIMIT, log.read_text)
         yield f"http://127.0.0.1:{port}/"
     finally:
         process.terminate()

@@ -59,7 +59,7 @@ class LocalHost:
         self.holds -= 1
 
     async def agent(self) -> AgentClient:
-        await asyncio.wait_for(self._connected.wait(), 30)
+        await asyncio.wait_for(self._connected.wait(), 60)
         async with self._lock:
             if self._client is None or self._client.closed:
                 self._client = await ensure_agent(self.run, self.put, self.open_unix)

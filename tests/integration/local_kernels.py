@@ -62,9 +62,12 @@ def local_host(name: str) -> Iterator[tuple[LocalHost, Callable[..., KernelManag
     try:
         yield host, manager
         host.loop_call(host.mend)
-        until(lambda: not [line for line in host.processes() if "keeper" in line], 20)
+        for each in made:  # a test that failed may have left its own
+            if each.has_kernel:
+                each.shutdown_kernel(now=True)
+        until(lambda: not [line for line in host.processes() if "keeper" in line])
         core_thread().wait(host.close())
-        until(lambda: not host.processes(), 20)
+        until(lambda: not host.processes())
     finally:
         if before is not None:
             factory.provisioners["jupyter-tpu"] = before
@@ -104,7 +107,7 @@ class Notebook:
         """Reads iopub until the request of *message_id* has printed *text*."""
         seen: list[dict] = []
         while text not in printed(seen):
-            message = self.client.get_iopub_msg(timeout=30)
+            message = self.client.get_iopub_msg(timeout=60)
             if message["parent_header"].get("msg_id") == message_id:
                 seen.append(message)
         return seen

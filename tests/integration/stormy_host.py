@@ -126,7 +126,7 @@ def storm(emulator: Any, tpu: str, keepalive: Keepalive | None = None) -> Iterat
             if before is not None:
                 factory.provisioners["jupyter-tpu"] = before
     if tpu not in others:  # the outermost: the host is left to others as if nothing had been
-        until(lambda: not made.processes(is_agent), 60)
+        until(lambda: not made.processes(is_agent))
 
 
 def is_agent(process: dict[str, Any]) -> bool:

@@ -188,7 +188,7 @@ def test_a_warm_kernel_is_the_same_as_a_cold_one(warm_kernels):
     notebook.close()
     cold.shutdown_kernel()
 
-    ready = until(lambda: core_thread().wait(is_ready(host, environment)), 60)
+    ready = until(lambda: core_thread().wait(is_ready(host, environment)))
     warm = make()
     warm.start_kernel()
     notebook = Notebook(warm)

@@ -17,8 +17,6 @@ from urllib.parse import urlsplit
 import pytest
 from cli_shell import COMMAND, LIMIT, Shell, running_server
 
-pytestmark = pytest.mark.timeout(600)
-
 ZONE = "us-central1-a"
 
 

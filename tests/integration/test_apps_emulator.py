@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -46,12 +45,8 @@ async def fleet(
 @pytest.fixture(scope="module")
 def node(emulator: Any) -> Iterator[dict[str, Any]]:
     """A TPU for the tests that leave it as it was."""
-    parent = f"projects/{emulator.state.project}/locations/{ZONE}"
-    name = f"apps-{uuid.uuid4().hex[:6]}"
-    body = {"acceleratorType": "v5litepod-16", "runtimeVersion": "v2-alpha-tpuv5-lite"}
-    emulator.wait(emulator.request("POST", f"/v2/{parent}/nodes?nodeId={name}", body))
-    yield emulator.request("GET", f"/v2/{parent}/nodes/{name}")
-    emulator.wait(emulator.request("DELETE", f"/v2/{parent}/nodes/{name}"))
+    with emulator.tpu("apps", "v5litepod-16", ZONE) as node:
+        yield node
 
 
 @pytest.fixture
@@ -435,8 +430,9 @@ async def test_a_slow_reader_slows_the_host_down_instead_of_filling_memory(
             for _ in range(40):
                 read += len(await answer.content.readexactly(len(BLOCK)))
             under_way = await asyncio.wait_for(still(), LIMIT) - read
-            # Two windows, and what the sockets of both sides hold.
-            assert under_way < 2 * WINDOW + (24 << 20), under_way
+            # Two windows, and what the sockets of all sides hold, which is the system's choice: a
+            # fifth of all that there is.
+            assert under_way < 2 * WINDOW + (80 << 20), under_way
         answer.close()
 
 

@@ -14,12 +14,9 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import psutil
 import pytest
 from adoption_server import LIMIT, Client, Server
 from waiting import until
-
-pytestmark = pytest.mark.timeout(600)
 
 NAME = "boards"
 WORK = """
@@ -80,13 +77,10 @@ class Browser:
         return gzip.decompress(body) if body.startswith(b"\x1f\x8b") else body
 
 
-def boards() -> list[int]:
-    """The TensorBoards that run on emulated hosts."""
-    return [
-        process.pid
-        for process in psutil.process_iter(["cmdline"])
-        if "tensorboard.main" in (process.info["cmdline"] or ())
-    ]
+def boards(emulator: Any) -> list[int]:
+    """The TensorBoards that run on the TPU's host."""
+    [host] = emulator.hosts(NAME)
+    return [each["pid"] for each in host["processes"] if "tensorboard.main" in each["cmdline"]]
 
 
 def problem_of(call: Any, *arguments: Any) -> dict[str, Any]:
@@ -95,7 +89,7 @@ def problem_of(call: Any, *arguments: Any) -> dict[str, Any]:
     return json.loads(error.value.read())
 
 
-def test_tensorboard_is_installed_started_opened_and_ended(server: Server) -> None:
+def test_tensorboard_is_installed_started_opened_and_ended(server: Server, emulator: Any) -> None:
     path = f"tpus/{NAME}/tensorboard"
     assert problem_of(server.tpu, "POST", path, {"logdir": " "})["reason"] == "INVALID"
     assert problem_of(server.tpu, "POST", path, {"logdir": "x", "host": 9})["reason"] == "INVALID"
@@ -130,17 +124,17 @@ def test_tensorboard_is_installed_started_opened_and_ended(server: Server) -> No
         timeout=LIMIT,
     )
     assert json.loads(said.stdout)["id"] == app["id"]
-    assert len(boards()) == 1
+    assert len(boards(emulator)) == 1
     # It ends with its app.
     server.tpu("DELETE", f"apps/{app['id']}")
     assert server.tpu("GET", "apps") == []
-    until(lambda: not boards(), LIMIT)
+    until(lambda: not boards(emulator), LIMIT)
     with pytest.raises(urllib.error.HTTPError):
         browser.get("/")
 
 
 @pytest.mark.long
-def test_a_running_kernel_is_traced_and_its_trace_shown(server: Server) -> None:
+def test_a_running_kernel_is_traced_and_its_trace_shown(server: Server, emulator: Any) -> None:
     server.finish(server.tpu("POST", f"tpus/{NAME}/connect", {}))
     [environment] = server.tpu("GET", f"tpus/{NAME}/environments")
     kernel = server.request("POST", "/api/kernels", {"name": environment["kernelspec"]})["id"]
@@ -192,4 +186,4 @@ def test_a_running_kernel_is_traced_and_its_trace_shown(server: Server) -> None:
     client.close()
     server.finish(server.tpu("POST", f"tpus/{NAME}/disconnect", {"end_kernels": True}))
     until(lambda: server.tpu("GET", "apps") == [], LIMIT)
-    until(lambda: not boards(), LIMIT)
+    until(lambda: not boards(emulator), LIMIT)

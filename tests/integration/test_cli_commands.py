@@ -8,7 +8,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from cli_shell import COMMAND, LIMIT, Shell, Terminal, nodes, running_server, state_of
+from waiting import until
 
 from jupyter_tpu.cli import main
 
@@ -92,10 +92,7 @@ def test_without_waiting_the_operation_is_given_and_goes_on(
     assert (operation["kind"], operation["tpu"], operation["zone"]) == (
         "create", name, "us-central2-b",
     )  # fmt: skip
-    until = time.monotonic() + LIMIT
-    while state_of(emulator, name) != "READY":
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    until(lambda: state_of(emulator, name) == "READY")
 
 
 @pytest.mark.parametrize(
@@ -150,9 +147,7 @@ def test_a_name_in_two_zones_has_to_be_said_with_its_zone(
     twin = create_tpu()["name"].rpartition("/")[2]
     create_tpu(name=twin, zone="us-west4-a")
     # Made behind the server's back: its next look, a few seconds later at most, finds both.
-    limit = time.monotonic() + 30
-    while sum(t["name"] == twin for t in shell.json("list", "--json")["tpus"]) < 2:
-        assert time.monotonic() < limit
+    until(lambda: sum(t["name"] == twin for t in shell.json("list", "--json")["tpus"]) == 2)
     for words in (["describe"], ["connect"], ["delete", "--yes"]):
         assert (
             f"There are several TPUs called {twin}: in us-central1-a, us-west4-a. "
@@ -334,9 +329,8 @@ def test_api_finds_the_server_and_gives_what_rest_gives(served: Shell, name: str
         tpu["name"] for tpu in served.json("api", "GET", "/jupyter-tpu/v1/tpus")["tpus"]
     ]
     assert "version" in served.json("api", "GET", "/api")  # Jupyter Server's own
-    until = time.monotonic() + LIMIT
-    while served.json("api", "GET", f"operations/{operation['id']}")["state"] == "running":
-        assert time.monotonic() < until
+    path = f"operations/{operation['id']}"
+    until(lambda: served.json("api", "GET", path)["state"] != "running")
     followed = served.out(
         "api", "DELETE", f"tpus/{name}", "--follow", "--data", "-", input='{"end_kernels": true}'
     )

@@ -17,7 +17,7 @@ from jupyter_tpu.fleet.models import Operation
 from jupyter_tpu.fleet.progress import Progress
 from jupyter_tpu.links import HostName, Link, Links
 
-LIMIT = 150.0  # seconds
+LIMIT = 400.0  # seconds
 
 
 class Making:

@@ -92,7 +92,6 @@ def runs_there(server: Server, name: str, folder: Path) -> list[Any]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_the_guide_runs_on_the_tpus_host_over_all_its_devices(
     connected: Server, tmp_path: Path
 ) -> None:
@@ -103,7 +102,6 @@ def test_the_guide_runs_on_the_tpus_host_over_all_its_devices(
     assert "nothing wasted" in pages
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "name",
     [

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import jax
 import jax.numpy as jnp
 import psutil
 import pytest
+from children import children
 from jax.sharding import PartitionSpec as P
+from waiting import eventually, until
 
 from jupyter_tpu import catalog, jaxkit
 from jupyter_tpu.errors import Reason, TPUError
@@ -48,14 +51,7 @@ PARAMS = {"up": (512, 1000), "down": (1000, 512)}
 
 
 def compilers() -> list[psutil.Process]:
-    found = []
-    for child in psutil.Process().children(recursive=True):
-        try:
-            if "jupyter_tpu.jaxkit.compile_child" in child.cmdline():
-                found.append(child)
-        except psutil.NoSuchProcess:
-            continue
-    return found
+    return children("jupyter_tpu.jaxkit.compile_child")
 
 
 def test_a_training_step_on_eight_chips_is_taken_apart() -> None:
@@ -308,16 +304,19 @@ async def test_code_that_fails_is_an_error_with_its_line(code: str, says: str) -
 
 @pytest.mark.asyncio
 async def test_code_that_never_returns_is_ended_with_all_it_started() -> None:
+    mark = f"left behind {uuid.uuid4().hex}"
     code = (
         "import subprocess, sys\n"
-        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600) # left behind'])\n"
+        f"subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600) # {mark}'])\n"
         "while True:\n    print('x' * 10_000)\n"
     )
     with pytest.raises(TPUError) as caught:
         await compile_code(request(code, limits=CompileLimits(seconds=3)))
     assert caught.value.reason is Reason.TIMEOUT
     assert compilers() == []
-    assert not [p for p in psutil.process_iter(["cmdline"]) if "left behind" in str(p.info)]
+    await eventually(
+        lambda: not [p for p in psutil.process_iter(["cmdline"]) if mark in str(p.info)]
+    )
 
 
 @pytest.mark.asyncio
@@ -350,9 +349,7 @@ async def test_cancelling_ends_the_compiler_and_the_loop_was_free_all_the_time()
 
 def test_interrupting_a_cell_ends_the_compiler() -> None:
     def interrupt() -> None:
-        deadline = time.monotonic() + 60
-        while not compilers() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(compilers)
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
@@ -360,7 +357,7 @@ def test_interrupting_a_cell_ends_the_compiler() -> None:
     with pytest.raises(KeyboardInterrupt):
         jaxkit.compile_for("v6e-8", lambda x: jnp.sort(x, axis=0) @ x, (4096, 4096))
     thread.join()
-    assert compilers() == []
+    until(lambda: compilers() == [])
 
 
 def test_without_libtpu_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 
 import pytest
+from ports import free_port
 
 pytest.importorskip("jax")
 
@@ -51,9 +51,7 @@ print(json.dumps({
 
 
 def test_two_hosts_make_one_batch_and_no_key_twice() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     environment = {
         **os.environ,
         "JAX_PLATFORMS": "cpu",
@@ -72,7 +70,7 @@ def test_two_hosts_make_one_batch_and_no_key_twice() -> None:
         for number in range(2)
     ]
     try:
-        outputs = [process.communicate(timeout=120) for process in processes]
+        outputs = [process.communicate(timeout=300) for process in processes]
     finally:
         for process in processes:
             process.kill()

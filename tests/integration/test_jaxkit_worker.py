@@ -16,6 +16,7 @@ import numpy as np
 import psutil
 import pytest
 import pytest_asyncio
+from children import children
 from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
@@ -33,14 +34,7 @@ NORMAL = {"key": {"seed": 42}, "distribution": "normal", "shape": [3]}
 
 def workers() -> list[psutil.Process]:
     """The worker processes of this one that are alive."""
-    found = []
-    for child in psutil.Process().children(recursive=True):
-        try:
-            if "jupyter_tpu.jaxkit.worker" in child.cmdline():
-                found.append(child)
-        except psutil.NoSuchProcess:  # it has ended, or is about to be collected
-            continue
-    return found
+    return children("jupyter_tpu.jaxkit.worker")
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")

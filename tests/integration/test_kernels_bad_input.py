@@ -50,9 +50,9 @@ async def talk(host: LocalHost, *said: bytes) -> bytes:
     try:
         for data in said:
             writer.write(data)
-            answer += await asyncio.wait_for(reader.read(1 << 20), 20) if data else b""
+            answer += await asyncio.wait_for(reader.read(1 << 20), 60) if data else b""
         writer.write_eof()
-        answer += await asyncio.wait_for(reader.read(-1), 20)
+        answer += await asyncio.wait_for(reader.read(-1), 60)
     except ConnectionError:
         pass  # it closed before all was said
     finally:
@@ -119,7 +119,7 @@ def test_a_kernel_that_another_version_of_us_started_is_given_up_with_the_reason
         monkeypatch.setattr(frames, "VERSION", frames.VERSION + 1)
         host.loop_call(host.cut)
         host.loop_call(host.mend)
-        until(lambda: not manager.is_alive(), 20)
+        until(lambda: not manager.is_alive())
         problem = relay_of(manager).problem
         assert problem.reason is Reason.CONFLICT
         assert "another version of jupyter-tpu" in problem.message
@@ -157,7 +157,7 @@ def test_a_kernel_that_is_given_up_after_protocol_errors_goes_on_and_can_be_take
 
         monkeypatch.setattr(frames, name, instead)
         notebook.client.execute("print('unread')")
-        until(lambda: not manager.is_alive(), 20)
+        until(lambda: not manager.is_alive())
         monkeypatch.undo()
         assert relay.problem.message == (
             f"The connection to the kernel went wrong 3 times: {problem}. "
@@ -202,7 +202,7 @@ async def take(host: LocalHost, kernel_id: str, code: str) -> str:
     host.hold()
     attachment = Attachment(host, kernel_id, "another secret", heard, gone.set_result, steal=True)
     attachment.send(SHELL, message)
-    await asyncio.wait_for(idle.wait(), 30)
+    await asyncio.wait_for(idle.wait(), 60)
     assert not gone.done()
     await agent.request("end_kernel", id=kernel_id, now=True)
     await attachment.close()
@@ -221,7 +221,7 @@ def test_a_disk_that_takes_nothing_pauses_the_kernel_and_nothing_is_lost(remote)
     )
     notebook.until_output(request, "x")
     host.loop_call(host.stall)
-    until(lambda: state_of(pid) == "T", 60)
+    until(lambda: state_of(pid) == "T")
     assert memory_of(keeper) < 250 << 20
     assert not any(file.stat().st_size for file in run.glob("journal-*"))
     host.loop_call(host.mend)

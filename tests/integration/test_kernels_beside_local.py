@@ -117,9 +117,9 @@ def test_a_password_is_asked_for_as_one(compare):
 def test_an_interrupt_ends_a_question(compare):
     def story(notebook: Notebook) -> Any:
         request = notebook.client.execute("input('who? ')", allow_stdin=True)
-        assert notebook.client.get_stdin_msg(timeout=30)["content"]["prompt"] == "who? "
+        assert notebook.client.get_stdin_msg(timeout=60)["content"]["prompt"] == "who? "
         notebook.manager.interrupt_kernel()
-        reply = notebook.client.get_shell_msg(timeout=30)
+        reply = notebook.client.get_shell_msg(timeout=60)
         notebook.until_idle(request)
         return reply["content"]["ename"], notebook.text("print('goes on')")
 
@@ -188,7 +188,7 @@ def test_completion_and_inspection_are_answered_while_a_cell_runs(compare, way):
         code = {"code": "a_long_name", "cursor_pos": 5, "detail_level": 0}
         inspected = ask(notebook, "inspect_request", way, subshell, **code)
         notebook.manager.interrupt_kernel()
-        ended = client.get_shell_msg(timeout=30)["content"]["ename"]
+        ended = client.get_shell_msg(timeout=60)["content"]["ename"]
         notebook.until_idle(busy)
         if subshell:
             ask(notebook, "delete_subshell_request", "control", None, subshell_id=subshell)
@@ -203,7 +203,7 @@ def test_what_the_kernel_uses_is_told_while_a_cell_runs(compare):
         notebook.until_output(busy, "begun")
         usage = ask(notebook, "usage_request", "control", None)
         notebook.manager.interrupt_kernel()
-        notebook.client.get_shell_msg(timeout=30)
+        notebook.client.get_shell_msg(timeout=60)
         notebook.until_idle(busy)
         return usage["kernel_memory"] > 0, usage["pid"] > 0
 
@@ -235,7 +235,7 @@ def test_a_breakpoint_is_hit_and_shows_the_variables_there(compare):
 def test_a_kernel_that_ends_itself_is_dead_and_can_be_started_again(compare):
     def story(notebook: Notebook) -> Any:
         notebook.client.execute("import os; os._exit(3)")
-        until(lambda: not notebook.manager.is_alive(), 30)
+        until(lambda: not notebook.manager.is_alive())
         notebook.manager.restart_kernel()
         notebook.client.wait_for_ready(timeout=60)
         return notebook.text("print('anew')")

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -56,6 +55,13 @@ def name(emulator: Any, kernels_tpu: str) -> str:
     return spec
 
 
+@pytest.fixture(autouse=True)
+def alone(emulator: Any, kernels_tpu: str) -> Iterator[None]:
+    """What a test has left on the host, perhaps because it failed, is in the way of no other."""
+    yield
+    emulator.end_all(kernels_tpu)
+
+
 @pytest.fixture
 def processes(emulator: Any, kernels_tpu: str) -> Callable[[], list[str]]:
     """What runs on the host, apart from the connection to it."""
@@ -78,11 +84,11 @@ def test_a_shutdown_leaves_the_host_as_it_was(name, processes):
     assert len(processes()) > len(before)
     manager.restart_kernel()
     notebook.client.wait_for_ready(timeout=60)
-    assert "sleep 600" not in processes()
+    until(lambda: "sleep 600" not in processes())
     notebook.close()
     manager.shutdown_kernel()
     # The link was this kernel's alone: with it goes the agent.
-    until(lambda: processes() == before, 45, lambda: f"{processes()} instead of {before}")
+    until(lambda: processes() == before, why=lambda: f"{processes()} instead of {before}")
 
 
 #: What libtpu does with the first chip of a host and with its lock.
@@ -242,7 +248,7 @@ def test_jupyter_console_talks_to_it_although_its_loop_stands_still(name, proces
         console.expect(pexpect.EOF)
     finally:
         console.close(force=True)
-    until(lambda: processes() == before, 45, lambda: f"{processes()} instead of {before}")
+    until(lambda: processes() == before, why=lambda: f"{processes()} instead of {before}")
 
 
 @pytest.mark.parametrize("last", ["", "client.shutdown()"])
@@ -259,9 +265,9 @@ def test_a_kernel_ends_with_a_program_that_just_exits(name, processes, last):
         client.wait_for_ready(timeout=60)
         {last}
     """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(program), name], check=True, timeout=60)
-    assert not any("keeper" in line for line in processes())
-    until(lambda: processes() == before, 45, lambda: f"{processes()} instead of {before}")
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program), name], check=True, timeout=300)
+    until(lambda: not any("keeper" in line for line in processes()))
+    until(lambda: processes() == before, why=lambda: f"{processes()} instead of {before}")
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="SKIPPED FOR WANT OF node")
@@ -304,7 +310,7 @@ class Spawned:
         argv = [part.replace("{connection_file}", file) for part in spec.argv]
         self.process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, cwd=folder)
         # A blocking client takes a port that is not bound within a second for a dead kernel.
-        until(self.listens, 30)
+        until(self.listens)
         self.client = BlockingKernelClient()
         self.client.load_connection_file(file)
         self.client.start_channels()
@@ -314,7 +320,7 @@ class Spawned:
             return caller.connect_ex(("127.0.0.1", self.connection["hb_port"])) == 0
 
     def run(self, code: str) -> dict:
-        return self.client.execute_interactive(code, timeout=30, output_hook=lambda _: None)[
+        return self.client.execute_interactive(code, timeout=60, output_hook=lambda _: None)[
             "content"
         ]
 
@@ -335,22 +341,22 @@ def spawned(name: str, tmp_path: Path) -> Iterator[Spawned]:
 def test_the_command_alone_is_a_kernel_that_signals_interrupt_and_end(spawned, processes):
     spawned.client.wait_for_ready(timeout=60)
     assert spawned.run("a = 1")["status"] == "ok"
-    spawned.client.execute("import time\nprint('begun')\ntime.sleep(60)")
-    while spawned.client.get_iopub_msg(timeout=20)["msg_type"] != "stream":
+    spawned.client.execute("import time\nprint('begun')\ntime.sleep(600)")
+    while spawned.client.get_iopub_msg(timeout=60)["msg_type"] != "stream":
         pass
     spawned.process.send_signal(signal.SIGINT)
-    assert spawned.client.get_shell_msg(timeout=20)["content"]["ename"] == "KeyboardInterrupt"
+    assert spawned.client.get_shell_msg(timeout=60)["content"]["ename"] == "KeyboardInterrupt"
     assert spawned.run("assert a == 1")["status"] == "ok"
     spawned.process.send_signal(signal.SIGTERM)
-    assert spawned.process.wait(30) == 0
-    until(lambda: not any("keeper" in line for line in processes()), 10)
+    assert spawned.process.wait(60) == 0
+    until(lambda: not any("keeper" in line for line in processes()))
 
 
 def test_the_command_ends_when_its_kernel_is_shut_down(spawned, processes):
     spawned.client.wait_for_ready(timeout=60)
     spawned.client.shutdown()
-    assert spawned.process.wait(30) == 0
-    until(lambda: not any("keeper" in line for line in processes()), 10)
+    assert spawned.process.wait(60) == 0
+    until(lambda: not any("keeper" in line for line in processes()))
 
 
 def test_the_command_ends_with_whoever_started_it(name, processes, tmp_path):
@@ -370,9 +376,9 @@ def test_the_command_ends_with_whoever_started_it(name, processes, tmp_path):
     assert starter.stdout is not None
     pid = int(starter.stdout.readline())
     starter.kill()
-    starter.wait(10)
-    until(lambda: not Path(f"/proc/{pid}").exists(), 30)
-    until(lambda: not any("keeper" in line for line in processes()), 10)
+    starter.wait(60)
+    until(lambda: not Path(f"/proc/{pid}").exists())
+    until(lambda: not any("keeper" in line for line in processes()))
 
 
 def test_an_environment_that_is_gone_is_one_line_on_stderr(name, tmp_path):
@@ -381,9 +387,7 @@ def test_an_environment_that_is_gone_is_one_line_on_stderr(name, tmp_path):
     write_connection_file(file, ip="127.0.0.1", key=b"a key")
     argv = [part.replace("{connection_file}", file) for part in spec["argv"]]
     argv[argv.index(PYTHON)] = "/nowhere/python"
-    begun = time.monotonic()
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("There is no Python at /nowhere/python on the host.")
     assert len(done.stderr.splitlines()) == 1
-    assert time.monotonic() - begun < 30

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,7 @@ class Notebook:
 
         def output(message: dict[str, Any]) -> None:
             if message["msg_type"] not in ("status", "execute_input"):
-                kept = {**message["content"], "type": message["msg_type"], "when": time.monotonic()}
+                kept = {**message["content"], "type": message["msg_type"]}
                 outputs.append(kept)
                 if at is not None:
                     at(kept)
@@ -151,11 +150,19 @@ def test_a_cell_runs_on_the_host_with_its_devices_and_keeps_its_variables(
     assert notebook.text("print('jax' in dir())") == "False\n"  # here it is not
 
 
-def test_output_streams_while_the_cell_runs(notebook: Notebook) -> None:
-    code = "%%tpu\nimport time\nfor i in range(3):\n    print(i, flush=True); time.sleep(0.3)"
-    outputs = notebook.run(code)
-    assert "".join(each["text"] for each in outputs) == "0\n1\n2\n"
-    assert outputs[-1]["when"] - outputs[0]["when"] > 0.3
+def test_output_streams_while_the_cell_runs(notebook: Notebook, emulator: Any) -> None:
+    [host] = emulator.hosts(NAME)
+
+    def go_on(output: dict[str, Any]) -> None:
+        if output["text"].startswith("/"):
+            Path(host["folder"] + output["text"].strip(), "go").touch()
+
+    outputs = notebook.run(
+        "%%tpu\nimport pathlib, time\nprint(pathlib.Path.cwd(), flush=True)\n"
+        "while not pathlib.Path('go').exists(): time.sleep(0.01)\nprint('seen')",
+        at=go_on,
+    )
+    assert outputs[-1]["text"] == "seen\n"
 
 
 def test_displays_are_shown_and_updated_in_place(notebook: Notebook) -> None:
@@ -190,13 +197,11 @@ def test_input_is_asked_here_and_answered_there(notebook: Notebook) -> None:
 
 
 def test_interrupting_the_notebook_interrupts_the_cell_there(notebook: Notebook) -> None:
-    began = time.monotonic()
     *_, error = notebook.run(
-        "%%tpu\nkept = 7\nprint('going', flush=True)\nimport time; time.sleep(50)",
+        "%%tpu\nkept = 7\nprint('going', flush=True)\nimport time; time.sleep(600)",
         at=lambda output: output["type"] == "stream" and notebook.manager.interrupt_kernel(),
     )
     assert error["ename"] == "KeyboardInterrupt"
-    assert time.monotonic() - began < 20
     assert notebook.text("%%tpu\nprint(kept)") == "7\n"
 
 
@@ -212,9 +217,8 @@ def test_comms_of_widgets_go_both_ways(notebook: Notebook) -> None:
     client = notebook.client
     said = {"comm_id": opened["comm_id"], "data": {"clicked": 3}}
     client.shell_channel.send(client.session.msg("comm_msg", said))
-    until = time.monotonic() + LIMIT
     while (message := client.get_iopub_msg(timeout=LIMIT))["msg_type"] != "comm_msg":
-        assert time.monotonic() < until
+        pass
     assert message["content"] == {"comm_id": opened["comm_id"], "data": {"thanks": True}}
     assert notebook.text("%%tpu\nprint(heard)") == "[{'clicked': 3}]\n"
 

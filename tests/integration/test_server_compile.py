@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
 import psutil
 import pytest
+from children import children
 from jupyter_server.auth import Authorizer
 from tornado.httpclient import HTTPClientError
 from waiting import eventually
@@ -67,24 +67,16 @@ async def told(socket: Any, condition: Callable[[Any], bool]) -> Any:
 
 
 def compilers() -> list[psutil.Process]:
-    found = []
-    for child in psutil.Process().children(recursive=True):
-        try:
-            if "jupyter_tpu.jaxkit.compile_child" in child.cmdline():
-                found.append(child)
-        except psutil.NoSuchProcess:
-            continue
-    return found
+    return children("jupyter_tpu.jaxkit.compile_child")
 
 
 async def ended(call: Callable[..., Any], operation: dict[str, Any]) -> dict[str, Any]:
-    deadline = time.monotonic() + LIMIT
-    while operation["state"] == "running":
-        assert time.monotonic() < deadline, operation
-        await asyncio.sleep(0.1)
-        status, operation = await call("GET", f"operations/{operation['id']}")
-        assert status == 200, operation
-    return operation
+    async def it() -> dict[str, Any] | None:
+        status, now = await call("GET", f"operations/{operation['id']}")
+        assert status == 200, now
+        return now if now["state"] != "running" else None
+
+    return await eventually(it, LIMIT)
 
 
 async def test_a_program_is_compiled_where_there_is_no_project_and_told_by_events(

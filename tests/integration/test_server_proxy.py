@@ -8,7 +8,6 @@ import asyncio
 import hashlib
 import re
 import socket
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import quote
@@ -35,12 +34,8 @@ SCRIPT = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
 @pytest.fixture(scope="module")
 def node(emulator: Any) -> Iterator[dict[str, Any]]:
     """A TPU that the tests leave as it was."""
-    parent = f"projects/{emulator.state.project}/locations/{ZONE}"
-    name = f"proxied-{uuid.uuid4().hex[:6]}"
-    body = {"acceleratorType": "v5litepod-4", "runtimeVersion": "v2-alpha-tpuv5-lite"}
-    emulator.wait(emulator.request("POST", f"/v2/{parent}/nodes?nodeId={name}", body))
-    yield emulator.request("GET", f"/v2/{parent}/nodes/{name}")
-    emulator.wait(emulator.request("DELETE", f"/v2/{parent}/nodes/{name}"))
+    with emulator.tpu("proxied", zone=ZONE) as node:
+        yield node
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from jupyter_server.auth import Authorizer
 from tornado.httpclient import HTTPClientError
+from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.server.events import CHANGE
@@ -144,8 +145,12 @@ async def test_a_name_that_is_taken_or_in_two_zones_is_a_conflict_said_in_one_se
     assert answer["message"] == f"There is a TPU called {twin} in us-central1-a already."
 
     create_tpu(name=twin, zone="us-west4-a")
-    while len([t for t in (await call("GET", "tpus"))[1]["tpus"] if t["name"] == twin]) < 2:
-        await asyncio.sleep(0.1)
+
+    async def both() -> bool:
+        _, answer = await call("GET", "tpus")
+        return [each["name"] for each in answer["tpus"]].count(twin) == 2
+
+    await eventually(both)
     for method, path in (
         ("GET", f"tpus/{twin}"),
         ("DELETE", f"tpus/{twin}"),
@@ -219,12 +224,11 @@ async def test_the_openapi_document_is_served(call: Callable[..., Any]) -> None:
 
 
 async def ended(call: Callable[..., Any], operation: dict[str, Any]) -> dict[str, Any]:
-    end = asyncio.get_running_loop().time() + 60
-    while operation["state"] == "running":
-        assert asyncio.get_running_loop().time() < end, operation
-        await asyncio.sleep(0.05)
-        _, operation = await call("GET", f"operations/{operation['id']}")
-    return operation
+    async def it() -> dict[str, Any] | None:
+        _, now = await call("GET", f"operations/{operation['id']}")
+        return now if now["state"] != "running" else None
+
+    return await eventually(it)
 
 
 async def test_creating_and_deleting_is_told_by_events_to_a_client_that_never_asks(
@@ -236,7 +240,7 @@ async def test_creating_and_deleting_is_told_by_events_to_a_client_that_never_as
     async def wait_for(condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """The first event that was told so; which of several comes first is not promised."""
         while not (fitting := [event for event in told if condition(event)]):
-            message = await asyncio.wait_for(socket.read_message(), 30)
+            message = await asyncio.wait_for(socket.read_message(), 60)
             assert message is not None
             event = json.loads(message)
             if event["schema_id"] == CHANGE:
@@ -247,10 +251,10 @@ async def test_creating_and_deleting_is_told_by_events_to_a_client_that_never_as
         "POST", "tpus", {"name": "told", "type": "v5litepod-4", "zone": "us-west4-a"}
     )
     assert status == 202
-    ready = await wait_for(lambda e: e["what"] == "tpu" and e["tpu"]["state"] == "READY")
-    assert ready["id"] == "us-west4-a/told"
-    assert ready["tpu"]["emulated"]
-    await wait_for(lambda e: e["what"] == "operation" and e["operation"]["state"] == "done")
+    place, creating = "us-west4-a/told", operation["id"]  # other tests may have TPUs, too
+    ready = await wait_for(lambda e: e["id"] == place and e["tpu"]["state"] == "READY")
+    assert (ready["what"], ready["tpu"]["emulated"]) == ("tpu", True)
+    await wait_for(lambda e: e["id"] == creating and e["operation"]["state"] == "done")
     status, again = await call(
         "POST", "tpus", {"name": "told", "type": "v5litepod-4", "zone": "us-west4-a"}
     )
@@ -258,19 +262,25 @@ async def test_creating_and_deleting_is_told_by_events_to_a_client_that_never_as
 
     status, operation = await call("DELETE", "tpus/us-west4-a~told")
     assert status == 202
-    await wait_for(lambda e: e["what"] == "tpu" and e["gone"])
+    await wait_for(lambda e: e["id"] == place and e["gone"])
     assert (await ended(call, operation))["state"] == "done"
     socket.close()
 
 
 def test_loading_the_extension_adds_at_most_60_ms_to_the_servers_start() -> None:
-    """Of the processor's time, the best of some tries: other tests run beside it."""
+    """Of the processor's time, the best of some tries: other tests run beside it. On a machine on
+    which Jupyter Server itself takes more than 2 s of it, the same share of that."""
     code = (
-        "import jupyter_server.serverapp, jupyter_server.extension.application, time;"
-        "t = time.process_time(); import jupyter_tpu.server; print(time.process_time() - t)"
+        "import time; begun = time.process_time();"
+        "import jupyter_server.serverapp, jupyter_server.extension.application;"
+        "theirs = time.process_time(); import jupyter_tpu.server;"
+        "print(theirs - begun, time.process_time() - theirs)"
     )
-    times: list[float] = []
-    while len(times) < 6 and min(times, default=1.0) > 0.06:
+    times: list[tuple[float, float]] = []
+    while len(times) < 6:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-        times.append(float(done.stdout))
-    assert min(times) <= 0.06, times
+        theirs, ours = map(float, done.stdout.split())
+        times.append((theirs, ours))
+        if ours <= max(0.06, 0.03 * theirs):
+            return
+    raise AssertionError(times)

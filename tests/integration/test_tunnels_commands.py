@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 import uuid
@@ -20,6 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bare_server import BARE
+from ports import free_port
+from waiting import until
 
 from jupyter_tpu.cli import main
 
@@ -66,14 +68,13 @@ class JupyterServer:
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self.token = secrets.token_hex(16)
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
 
     def start(self) -> None:
         log = self._shell.folder / f"server-{uuid.uuid4().hex[:6]}.log"
         options = [f"--ServerApp.port={self.port}", "--ServerApp.port_retries=0", "--allow-root"]
         options += ["--ServerApp.open_browser=False", f"--ServerApp.root_dir={self._shell.folder}"]
-        options += ["--ServerApp.jpserver_extensions={'jupyter_tpu': True}"]
+        options += BARE
         with log.open("wb") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "jupyter_server", *options],
@@ -81,11 +82,12 @@ class JupyterServer:
                 stdout=out,
                 stderr=out,
             )
-        until = time.monotonic() + LIMIT
-        while "is running at" not in log.read_text():
+
+        def runs() -> bool:
             assert self.process.poll() is None, log.read_text()
-            assert time.monotonic() < until, log.read_text()
-            time.sleep(0.05)
+            return "is running at" in log.read_text()
+
+        until(runs, LIMIT, log.read_text)
 
     def end(self, number: int = signal.SIGTERM) -> None:
         self.process.send_signal(number)
@@ -122,12 +124,8 @@ def server(shell: Shell) -> Iterator[JupyterServer]:
 @pytest.fixture(scope="module")
 def tpu(emulator: Any) -> Iterator[dict[str, Any]]:
     """A TPU for the tests that leave it as it was."""
-    parent = f"projects/{emulator.state.project}/locations/{ZONE}"
-    name = f"tunnel-{uuid.uuid4().hex[:6]}"
-    body = {"acceleratorType": "v5litepod-4", "runtimeVersion": "v2-alpha-tpuv5-lite"}
-    emulator.wait(emulator.request("POST", f"/v2/{parent}/nodes?nodeId={name}", body))
-    yield emulator.request("GET", f"/v2/{parent}/nodes/{name}")
-    emulator.wait(emulator.request("DELETE", f"/v2/{parent}/nodes/{name}"))
+    with emulator.tpu("tunnel", zone=ZONE) as node:
+        yield node
 
 
 @pytest.fixture
@@ -159,13 +157,13 @@ def said(port: int) -> bytes:
 
 def said_at_last(port: int) -> bytes:
     """The same, as soon as somebody listens there."""
-    until = time.monotonic() + LIMIT
-    while True:
-        try:
+
+    def heard() -> bytes:
+        with contextlib.suppress(ConnectionRefusedError):
             return said(port)
-        except ConnectionRefusedError:
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        return b""
+
+    return until(heard, LIMIT)
 
 
 def test_without_a_server_a_tunnel_lasts_as_long_as_the_command(

@@ -114,7 +114,7 @@ async def test_who_asks_for_the_list_does_not_wait_long_for_a_slow_google(
         await asyncio.sleep(0.3)
         never = asyncio.Event()
         monkeypatch.setattr(setting.cloud, "list_nodes", never.wait)
-        await asyncio.wait_for(setting.observer.current(), 5)
+        await asyncio.wait_for(setting.observer.current(), 60)
 
 
 @pytest.mark.asyncio
