@@ -51,6 +51,8 @@ class Folder:
 
     def fold(self, held: Sequence[Numbered]) -> List[Numbered]:
         """Fewer messages, or as many, for the same numbers."""
+        if len(held) == 1 and not any(b"\\r" in part for part in held[0].parts):
+            return list(held)  # alone, a message is made smaller by carriage returns only
         looks = [_Look(each) for each in held]
         gone = _superseded(looks)
         folded: List[Numbered] = []

@@ -17,9 +17,10 @@ what is missing is a protocol error, so an application sees each message once, w
 
 *Acknowledging is the application's word.* ``receive_data`` hands a message out; only
 :meth:`Journal.consumed` acknowledges it. A client that dies between the two has lost nothing: its
-successor gets the message again. A successor is known by its *stream* id, which every
-:class:`Journal` object draws anew: to a peer that does not know my stream I send from the oldest
-unacknowledged message, and whole.
+successor gets the message again. An acknowledgement travels with what is sent anyway, or by itself
+a moment later; one that is lost with its connection is given again on the next. A successor is
+known by its *stream* id, which every :class:`Journal` object draws anew: to a peer that does not
+know my stream I send from the oldest unacknowledged message, and whole.
 
 *Two lanes* in each direction, numbered apart. An interrupt in the URGENT lane overtakes 50 MB
 that wait in the NORMAL one, because messages travel in pieces of 64 KiB and a lane's next piece is
@@ -52,7 +53,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from enum import Enum
-from typing import Any, Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Deque, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import frames
 from .frames import Decoder, ProtocolError
@@ -346,11 +347,19 @@ class Journal:
 
     # -- bytes
 
-    def data_to_send(self, limit: int = 4 * frames.PIECE) -> bytes:
+    @property
+    def ack_due(self) -> bool:
+        """Whether the peer could be told of something consumed."""
+        return self.state is State.OPEN and any(half.ack_due for half in self._in.values())
+
+    def data_to_send(self, limit: int = 4 * frames.PIECE, *, acks: bool = True) -> bytes:
         """About *limit* bytes for the peer; b"" when there is nothing to send for now.
 
         Call it whenever the transport has room: the less is taken early, the sooner an urgent
         message gets through.
+
+        acks: False: acknowledgements only go with something else, or where much waits for them;
+        whoever says so asks again, soon, without it.
         """
         if self.state in (State.DETACHED, State.FAILED, State.REFUSED):
             return b""
@@ -359,18 +368,21 @@ class Journal:
         if self.state is State.OPEN:
             size = sum(map(len, chunks))
             for lane in LANES:
-                half = self._in[lane]
-                if half.ack_due:
-                    half.ack_due = False
-                    chunks.append(frames.encode(frames.Ack(lane, half.consumed, half.credit)))
-            for lane in LANES:
                 while size < limit:
                     frame = self._out[lane].next_frame(lane)
                     if frame is None:
                         break
                     chunks.append(frames.encode(frame))
                     size += len(chunks[-1])
+            if acks or chunks or any(half.ack_is_pressing for half in self._in.values()):
+                chunks += [frames.encode(ack) for ack in self._acks()]
         return b"".join(chunks)
+
+    def _acks(self) -> Iterator[frames.Ack]:
+        for lane in LANES:
+            half = self._in[lane]
+            if half.ack_due:
+                yield frames.Ack(lane, *half.acknowledge())
 
     def receive_data(self, data: bytes) -> List[Event]:
         """What *data* from the peer means, in order; the last event may be :class:`Failed`."""

@@ -19,6 +19,8 @@ Drop = Callable[[Store, int, int], int]
 Fold = Callable[[Sequence[Numbered]], List[Numbered]]
 #: Messages, and bytes of them, that are folded together.
 FOLD, FOLD_BYTES = 256, 1 << 20
+#: Bytes of credit that the peer is told of at once: a small part of its window.
+PRESSING = 256 << 10
 
 
 class Outgoing:
@@ -83,6 +85,8 @@ class Outgoing:
         return drop(self.store, self._final + 1, size)
 
     def _next_entry(self) -> Optional[Entry]:
+        if self.cursor > self.store.last:
+            return None
         entry = self.store.find(self.cursor)
         if entry is not None and entry.last > self._final:
             self._final = max(entry.last, self._fold_from(entry.first))
@@ -136,6 +140,7 @@ class Incoming:
         self.partial = bytearray()  # of the message after it
         self.taken = 0  # payload bytes on this connection
         self.credit = 0
+        self._told = 0  # of the credit, what the peer knows
         self._waiting: Deque[Tuple[int, int]] = deque()  # handed out, not consumed: last, bytes
         self._held = 0  # bytes of these, as far as they came over this connection
         self.ack_due = False
@@ -147,7 +152,7 @@ class Incoming:
         self._waiting.clear()
 
     def connected(self) -> None:
-        self.taken = self.credit = self._held = 0
+        self.taken = self.credit = self._held = self._told = 0
         self._waiting = deque((last, 0) for last, _ in self._waiting)
         self.ack_due = self.consumed > 0
 
@@ -212,6 +217,16 @@ class Incoming:
         self.consumed = max(self.consumed, last)
         self.ack_due = True
         self._give_credit()
+
+    @property
+    def ack_is_pressing(self) -> bool:
+        """Whether the peer, which may have used up its window, should hear of it now."""
+        return self.credit - self._told >= PRESSING
+
+    def acknowledge(self) -> Tuple[int, int]:
+        """What to tell the peer, and that it is told: number and credit."""
+        self.ack_due, self._told = False, self.credit
+        return self.consumed, self.credit
 
     def _give_credit(self) -> None:
         # The pieces of an unfinished message are given back at once, or a message larger than

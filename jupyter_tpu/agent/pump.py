@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 from .frames import PIECE, Word, encode
 from .journal import Event, Failed, Journal, Refused
@@ -16,6 +16,9 @@ from .journal import Event, Failed, Journal, Refused
 PING = 2.0
 #: … and after which the connection counts as dead.
 SILENCE = 6.0
+#: Seconds that an acknowledgement waits for something to travel with: each packet of its own
+#: costs both ends, and sshd, more than the message did, and just while the kernel works.
+ACK = 0.02
 
 
 class Broken(ConnectionError):
@@ -48,6 +51,8 @@ class Pump:
         self._ping = ping
         self._silence = silence
         self._wake = asyncio.Event()
+        self._acks = False  # they have waited long enough
+        self._ack_timer: Optional[asyncio.TimerHandle] = None
         self._heard = time.monotonic()
         self._end = ""
 
@@ -73,6 +78,8 @@ class Pump:
         except OSError as error:
             raise Broken(str(error) or type(error).__name__) from error
         finally:
+            if self._ack_timer is not None:
+                self._ack_timer.cancel()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -96,13 +103,21 @@ class Pump:
 
     async def _write(self) -> None:
         while True:
-            data = self._journal.data_to_send()
+            data = self._journal.data_to_send(acks=self._acks)
+            self._acks = False
             if data:
                 self._writer.write(data)
                 await self._writer.drain()
             else:
+                if self._journal.ack_due and self._ack_timer is None:
+                    loop = asyncio.get_running_loop()
+                    self._ack_timer = loop.call_later(ACK, self._acknowledge)
                 await self._wake.wait()
                 self._wake.clear()
+
+    def _acknowledge(self) -> None:
+        self._ack_timer, self._acks = None, True
+        self._wake.set()
 
     async def _watch(self) -> None:
         while True:

@@ -164,7 +164,7 @@ class Connection:
 
         try:
             return await asyncio.wait_for(
-                self._ssh.open_unix_connection(path, encoding=None), CHANNEL_LIMIT
+                self._ssh.open_unix_connection(path, encoding=None, window=WINDOW), CHANNEL_LIMIT
             )
         except asyncssh.ChannelOpenError as error:
             if self.closed:

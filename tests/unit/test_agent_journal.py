@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
+import socket
 import struct
 import tempfile
 from collections.abc import Sequence
@@ -14,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from waiting import eventually
 
 from jupyter_tpu.agent import frames, lanes
 from jupyter_tpu.agent.frames import ProtocolError
@@ -23,6 +26,7 @@ from jupyter_tpu.agent.journal import (
     URGENT,
     Acknowledged,
     Answered,
+    Event,
     Failed,
     Gap,
     Greeting,
@@ -35,6 +39,7 @@ from jupyter_tpu.agent.journal import (
     State,
     refusal,
 )
+from jupyter_tpu.agent.pump import Pump
 from jupyter_tpu.agent.store import Numbered, Run, Store
 
 
@@ -98,6 +103,53 @@ def test_a_message_arrives_once_and_is_released_when_it_was_consumed(pair):
     client.consumed(message)
     assert drain(client, keeper) == [Acknowledged(NORMAL, 1)]
     assert keeper.waiting == 0
+
+
+def test_an_acknowledgement_travels_with_what_is_sent_anyway(pair):
+    client, keeper = pair
+    keeper.send(4, [b"output"])
+    drain(keeper, client)
+    assert client.ack_due
+    assert client.data_to_send(acks=False) == b"", "by itself it waits"
+    client.send(1, [b"request"])
+    events = keeper.receive_data(client.data_to_send(acks=False))
+    assert parts_of(events) == [[b"request"]]
+    assert Acknowledged(NORMAL, 1) in events
+    assert keeper.waiting == 0
+    assert not client.ack_due
+
+
+def test_an_acknowledgement_does_not_wait_when_much_was_taken(pair):
+    client, keeper = pair
+    keeper.send(4, [bytes(lanes.PRESSING)])
+    drain(keeper, client)
+    assert keeper.receive_data(client.data_to_send(acks=False)) == [Acknowledged(NORMAL, 1)]
+    keeper.send(4, [b"a little more"])
+    drain(keeper, client)
+    assert client.data_to_send(acks=False) == b""
+
+
+@pytest.mark.parametrize("size", [1, 40 * frames.PIECE])
+def test_pumps_acknowledge_what_nobody_answers(pair, size):
+    async def carry(client: Journal, keeper: Journal) -> None:
+        ends = []
+        for one, journal in zip(socket.socketpair(), (client, keeper), strict=True):
+
+            def consume(event: Event, journal: Journal = journal) -> None:
+                if isinstance(event, Message):
+                    journal.consumed(event)
+
+            streams = await asyncio.open_unix_connection(sock=one)
+            pump = Pump(journal, *streams, consume, ping=600.0, silence=1200.0)
+            ends.append(asyncio.ensure_future(pump.run()))
+        await eventually(lambda: not keeper.waiting)
+        for end in ends:
+            end.cancel()
+        await asyncio.gather(*ends, return_exceptions=True)
+
+    client, keeper = pair
+    keeper.send(4, [bytes(size)])
+    asyncio.run(carry(client, keeper))
 
 
 def test_messages_sent_without_a_connection_arrive_with_the_next_one():
@@ -445,11 +497,16 @@ class Breaks(RuleBasedStateMachine):
         self.greeting = Greeting()
 
     @precondition(lambda self: self.lines is not None)
-    @rule(end=st.sampled_from(["client", "keeper"]), limit=st.sampled_from([1, 500, 1 << 20]))
-    def write(self, end: str, limit: int) -> None:
+    @rule(
+        end=st.sampled_from(["client", "keeper"]),
+        limit=st.sampled_from([1, 500, 1 << 20]),
+        acks=st.booleans(),
+    )
+    def write(self, end: str, limit: int, acks: bool = True) -> None:
         if end == "keeper" and self.greeting is not None:
             return
-        self.lines["keeper" if end == "client" else "client"] += self.end(end).data_to_send(limit)
+        data = self.end(end).data_to_send(limit, acks=acks)
+        self.lines["keeper" if end == "client" else "client"] += data
 
     @precondition(lambda self: self.lines is not None)
     @rule(end=st.sampled_from(["client", "keeper"]), share=st.floats(0, 1))
@@ -570,7 +627,7 @@ def test_a_long_life_with_breaks_loses_nothing(seed):
         if machine.lines is None:
             machine.connect()
         for end, other in (ends, ends[::-1]):
-            machine.write(end, chance.choice([1, 500, 1 << 20]))
+            machine.write(end, chance.choice([1, 500, 1 << 20]), acks=chance.random() < 0.5)
             machine.read(other, chance.choice([0.3, 1.0, 1.0]))
             machine.consume(end, chance.randrange(4))
         for _ in range(chance.choice([0, 0, 1, 5])):
