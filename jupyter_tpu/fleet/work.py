@@ -36,7 +36,7 @@ class Work:
     async def create(self, name: NodeName, wanted: CreateTPU, progress: Progress) -> None:
         """*wanted* is checked and complete."""
         assert wanted.version is not None
-        progress.plan([StepPlan("create", "Google makes the TPU", 1)])
+        progress.plan([StepPlan("create", "Making the TPU", 1)])
         progress.begin("create")
         kind = kind_of(wanted.type)
         meaning = f" ({kind.meaning})" if kind else ""
@@ -61,7 +61,7 @@ class Work:
 
     async def resume_create(self, name: NodeName, wanted: CreateTPU, progress: Progress) -> None:
         """Waits for a TPU that an earlier process asked for, as the poll sees it."""
-        progress.plan([StepPlan("create", "Google makes the TPU", 1)])
+        progress.plan([StepPlan("create", "Making the TPU", 1)])
         progress.begin("create")
         progress.log("The server was restarted; looking whether Google has made the TPU.")
         observer = self._state.observer
