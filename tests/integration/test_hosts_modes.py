@@ -6,6 +6,7 @@ As root, a user without an account gets one in a mount namespace of the test's o
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shlex
@@ -214,3 +215,17 @@ async def test_a_mode_that_does_not_work_here_says_why(tmp_path, monkeypatch):
     runtime = await Runtime.probe(tmp_path / "state")
     assert (runtime.mode, runtime.max_hosts) == ("fallback", 1)
     assert any("sshd" in sentence for sentence in runtime.skipped)
+
+
+@pytest.mark.asyncio
+async def test_emulators_that_begin_at_once_run_their_hosts_in_the_best_way_all_of_them(tmp_path):
+    alone = await Runtime.probe(tmp_path / "alone")
+    begun = await asyncio.gather(*(Runtime.probe(tmp_path / f"state-{n}") for n in range(3)))
+    assert [runtime.mode for runtime in begun] == [alone.mode] * 3
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="as somebody else it is tried above")
+@pytest.mark.asyncio
+async def test_root_may_have_hosts_like_other_users(tmp_path):
+    needs("user")
+    assert (await Runtime.probe(tmp_path / "state", "user")).mode == "user"

@@ -178,12 +178,14 @@ def _white_out(layer: Path, pattern: str) -> None:
             os.mknod(mark, stat.S_IFCHR)  # device 0:0: a whiteout, which any user may make
 
 
-def free_port(address: str) -> int:
+def free_port(address: str, mode: str) -> int:
     """The port for sshd on *address*: 22 if it can be bound, else 2222, else any.
 
     Raises TPUError (UNAVAILABLE) if the address is not this machine's.
     """
-    for port in (22, 2222, 0):
+    # In a user namespace root may not bind what root may bind here.
+    ours = mode in ("root", "fallback") or os.geteuid() != 0
+    for port in (22, 2222, 0) if ours else (2222, 0):
         with socket.socket() as trial:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import shutil
 import sys
 import tempfile
@@ -141,7 +142,8 @@ class Runtime:
             worker=0,
             workers=1,
             hostname="trial",
-            address="127.0.0.1",
+            # Its own (those of nodes end with 2 or more): other emulators may try just now.
+            address=f"127.{1 + secrets.randbelow(250)}.{secrets.randbelow(250)}.1",
             environment={},
             folder=folder,
         )
@@ -201,7 +203,7 @@ class Runtime:
                 Reason.NO_CAPACITY,
                 "Choose a type with one host, and stop or delete the other TPU first.",
             )
-        port = free_port(spec.address)
+        port = free_port(spec.address, self.mode)
         host: NamespaceHost | rooted.RootedHost
         if self.mode == "fallback":
             private_dir(spec.folder)
