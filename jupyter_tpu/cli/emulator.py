@@ -68,3 +68,6 @@ async def _serve(folder: Path, port: int, env: bool) -> None:
     with contextlib.suppress(asyncio.CancelledError):
         await serving
     print("emulator ended", flush=True)
+    for number in (signal.SIGINT, signal.SIGTERM):  # it ends well, also if that is asked again
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)

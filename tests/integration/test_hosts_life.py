@@ -332,8 +332,12 @@ async def test_what_runs_is_listed_and_is_the_same_before_and_after(pod):
     during = await host.processes()
     assert any("1234567" in entry["cmdline"] for entry in during)
     await client.says("pkill -f 1234567; true", check=False)
-    after = await settled(host)
-    assert {entry["pid"] for entry in after} <= {entry["pid"] for entry in before}
+    known = {entry["pid"] for entry in before}
+
+    async def nothing_more() -> bool:
+        return {entry["pid"] for entry in await host.processes()} <= known
+
+    await eventually(nothing_more)
 
 
 async def settled(host: RunningHost) -> list[dict]:
