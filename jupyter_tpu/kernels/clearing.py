@@ -23,10 +23,15 @@ def clear(host: Host, kernel_id: str, secret: str) -> asyncio.Task[None]:
     secret: of its lease: what another client has taken over is not ended.
     """
     host.hold()
-    task = asyncio.get_running_loop().create_task(_clear(host, kernel_id, secret))
+    task = asyncio.get_running_loop().create_task(_clear(host, kernel_id, secret), name=kernel_id)
     _clearing.add(task)
     task.add_done_callback(_clearing.discard)
     return task
+
+
+def under_way() -> list[str]:
+    """The ids of the kernels that are not ended yet."""
+    return [task.get_name() for task in _clearing if not task.done()]
 
 
 async def _clear(host: Host, kernel_id: str, secret: str) -> None:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import concurrent.futures
 import logging
+import os
 from contextlib import suppress
 from typing import Protocol
 
 from ..links import core_thread
+from . import clearing
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +24,13 @@ log = logging.getLogger(__name__)
 UNDER_WAY = 0.2
 #: Seconds for a kernel that was asked to end to do so by itself.
 BY_ITSELF = 5.0
+#: Seconds that the end of this process may take by this: somewhat more than all that it waits for.
+LIMIT = 30.0
 
 _kernels: set[Owned] = set()
+if hasattr(os, "register_at_fork"):
+    # A fork has them, but not the core thread; they are its parent's.
+    os.register_at_fork(after_in_child=_kernels.clear)
 
 
 class Owned(Protocol):
@@ -55,8 +63,13 @@ def disown(kernel: Owned) -> None:
 
 
 def _exit() -> None:
-    if _kernels:
-        core_thread().wait(_end_all())
+    if not _kernels:
+        return
+    try:
+        core_thread().wait(_end_all(), LIMIT)
+    except concurrent.futures.TimeoutError:
+        for kernel in list(_kernels):
+            _warn(kernel.kernel_id, f"it did not end in {LIMIT:g} s")
 
 
 async def _end_all() -> None:
@@ -65,7 +78,9 @@ async def _end_all() -> None:
         kernels, await asyncio.gather(*map(_end, kernels), return_exceptions=True), strict=True
     ):
         if isinstance(result, BaseException):
-            log.warning("Kernel %s may still run on its host: %s", kernel.kernel_id, result)
+            _warn(kernel.kernel_id, str(result) or type(result).__name__)
+    for id in clearing.under_way():
+        _warn(id, "the host could not be reached")
 
 
 async def _end(kernel: Owned) -> None:
@@ -75,3 +90,11 @@ async def _end(kernel: Owned) -> None:
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(kernel.ended(), BY_ITSELF)
     await kernel.cleanup()
+
+
+def _warn(kernel_id: str, why: str) -> None:
+    log.warning(
+        "Kernel %s may still run on its host: %s. `jupyter tpu kernel list TPU` shows it, "
+        "`jupyter tpu kernel end TPU %s` ends it.",
+        *(kernel_id, why, kernel_id),
+    )
