@@ -11,11 +11,11 @@ import json
 import os
 import re
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from ..errors import Reason, TPUError
+from ..files import write_atomically
 from .jsonc import Part, insertion, parse
 
 _UNIT = "    "
@@ -261,14 +261,6 @@ def _write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(exist_ok=True)
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as new:
-            try:
-                new.write(text.encode("utf-8"))
-                new.close()
-                os.chmod(new.name, mode)
-                os.replace(new.name, path)
-            except OSError:
-                os.unlink(new.name)
-                raise
+        write_atomically(path, text, mode=mode)
     except OSError as error:
         raise TPUError(f"{path} can't be written: {error.strerror}.", Reason.INVALID) from None

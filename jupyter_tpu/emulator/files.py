@@ -24,6 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from ..errors import Reason, TPUError
+from ..files import write_atomically
 from ..paths import data_dir, private_dir
 from .records import Saved
 
@@ -82,7 +83,7 @@ class Token:
         """Reads it from *path*, or makes one there (0600)."""
         self.path = path
         if not path.exists() or path.stat().st_mode & 0o077:
-            write_private(path, secrets.token_urlsafe(32).encode())
+            write_atomically(path, secrets.token_urlsafe(32).encode())
         self._value = path.read_text().strip()
 
     def allows(self, authorization: str | bytes) -> bool:
@@ -106,16 +107,16 @@ class StateFolder:
         return self._read("memory.json", Saved) or Saved(id=secrets.token_hex(8))
 
     def save(self, saved: Saved) -> None:
-        write_private(self.path / "memory.json", msgspec.json.encode(saved))
+        write_atomically(self.path / "memory.json", msgspec.json.encode(saved))
 
     def load_ports(self) -> Ports:
         return self._read("ports.json", Ports) or Ports()
 
     def save_ports(self, ports: Ports) -> None:
-        write_private(self.path / "ports.json", msgspec.json.encode(ports))
+        write_atomically(self.path / "ports.json", msgspec.json.encode(ports))
 
     def publish(self, state: EmulatorState) -> None:
-        write_private(self.state_file, msgspec.json.format(msgspec.json.encode(state)))
+        write_atomically(self.state_file, msgspec.json.format(msgspec.json.encode(state)))
 
     def close(self) -> None:
         """Takes the state file away and gives the folder free."""
@@ -145,17 +146,6 @@ def default_state_dir() -> Path:
 def state_file(state_dir: Path) -> Path:
     """Where an emulator with that folder writes its state file."""
     return state_dir / "emulator.json"
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Replaces *path* as a whole, readable by its owner only."""
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    with suppress(FileNotFoundError):
-        new.unlink()
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(content)
-    new.replace(path)
 
 
 def _lock(path: Path) -> IO[str]:

@@ -7,7 +7,6 @@ the paths of the tree, joined by slashes (torch's with dots can be chosen).
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import msgspec
 import numpy as np
 
 from ..errors import Reason, TPUError
+from ..files import write_atomically
 from .convert import fitting, to_numpy
 from .keys import implementation, typed
 from .trees import path_name
@@ -81,7 +81,7 @@ def save_weights(path: str | os.PathLike[str], tree: Any, *, separator: str = "/
             Reason.INVALID,
             "Change its dtype first: x.astype('float32'), say.",
         ) from None
-    _replace(path, content)
+    write_atomically(path, content, durable=True)
     return path
 
 
@@ -268,19 +268,6 @@ def _kind(leaf: Any) -> str:
     if isinstance(dtype, np.dtype):
         dtype = jax.dtypes.canonicalize_dtype(dtype.newbyteorder("="))
     return f"{dtype}{list(leaf.shape)}"
-
-
-def _replace(path: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 def _suffix(path: Path, known: tuple[str, ...]) -> str:

@@ -13,12 +13,12 @@ import hashlib
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import Reason, TPUError
+from ..files import write_atomically
 from ..paths import data_dir, private_dir
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def ensure_key(path: Path | None = None) -> Path:
         key = load_key(path)
         public = path.with_name(path.name + ".pub")
         if not public.exists():
-            _write_new(public, _public_line(key).encode() + b"\n", 0o644)
+            write_atomically(public, _public_line(key) + "\n", mode=0o644, overwrite=False)
     except OSError as error:
         raise TPUError(
             f"The SSH key {path} can't be used: {error.strerror or error}.",
@@ -106,26 +106,7 @@ def _make(path: Path) -> None:
 
     private_dir(path.parent)
     key = asyncssh.generate_private_key("ssh-ed25519", comment="jupyter-tpu")
-    _write_new(path, key.export_private_key("openssh"), 0o600)
-
-
-def _write_new(path: Path, content: bytes, mode: int) -> None:
-    """Writes a file whole or not at all; another process that was first wins."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, mode)
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            pass
-        except OSError:  # a file system without hard links
-            if not path.exists():
-                os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+    write_atomically(path, key.export_private_key("openssh"), overwrite=False)
 
 
 def user_name(environ: Mapping[str, str] = os.environ) -> str:

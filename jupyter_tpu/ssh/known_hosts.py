@@ -8,11 +8,10 @@ Google's authenticated API only: there is no trust on first use.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from ..files import write_atomically
 from ..paths import data_dir, private_dir
 
 #: Kinds of host keys we ask for, the preferred one first.
@@ -72,15 +71,8 @@ class KnownHosts:
             return []
 
     def _write(self, text: str) -> None:
-        folder = private_dir(self.path.parent)
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".known_hosts.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(temporary, self.path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        private_dir(self.path.parent)
+        write_atomically(self.path, text)
 
 
 def _is_entry(parts: list[str], alias: str) -> bool:

@@ -9,16 +9,15 @@ keys the host may show.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import shlex
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from ..errors import Reason, TPUError
+from ..files import write_atomically
 from ..paths import data_dir, private_dir
 
 _HEAD = "# Made by jupyter-tpu, and made anew as TPUs come and go: changes here are lost.\n"
@@ -172,19 +171,11 @@ def change_user_config(path: Path, target: Path, *, add: bool) -> bool:
             return False
         private_dir(real.parent)
         mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
-        handle, temporary = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(after)
-            os.chmod(temporary, mode)
-            if _read(real) != before:
-                raise TPUError(
-                    f"{path} is being written by another program.", Reason.CONFLICT, "Try again."
-                )
-            os.replace(temporary, real)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        if _read(real) != before:
+            raise TPUError(
+                f"{path} is being written by another program.", Reason.CONFLICT, "Try again."
+            )
+        write_atomically(real, after, mode=mode)
     except OSError as error:
         raise TPUError(
             f"{path} can't be changed: {error.strerror or error}.",
@@ -226,15 +217,8 @@ def _write(path: Path, text: str) -> bool:
     data = text.encode()
     if path.exists() and path.read_bytes() == data:
         return False
-    handle, temporary = tempfile.mkstemp(dir=private_dir(path.parent), prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    return True
+    private_dir(path.parent)
+    return write_atomically(path, data)
 
 
 def _path(path: Path) -> str:

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from ...errors import Reason, TPUError
+from ...files import write_atomically
 from .spec import HostSpec
 
 SUDOERS = "google-sudoers"
@@ -252,9 +253,4 @@ def set_env(name: str, value: str) -> str:
 
 
 def _put(path: Path, text: str, mode: int = 0o644) -> None:
-    """Writes a file whole or not at all, whatever the umask."""
-    new = path.with_name(path.name + ".new")
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
-        os.fchmod(file.fileno(), mode)
-        file.write(text)
-    os.replace(new, path)
+    write_atomically(path, text, mode=mode)

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from ...files import write_atomically
 from ...locks import try_lock
 from ...paths import data_dir, private_dir
 
@@ -106,10 +107,7 @@ class Place:
 
     def write(self, record: Record) -> None:
         """Whoever reads sees the old record or the new one whole."""
-        new = self.path / "record.new"
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(msgspec.json.encode(record))
-        os.replace(new, self.path / "record.json")
+        write_atomically(self.path / "record.json", msgspec.json.encode(record))
 
     def release(self, *, forget_after: float | None = None) -> None:
         """Lets the next server have it, unless its record is older than *forget_after* seconds."""
