@@ -52,13 +52,13 @@ def _quickly(chosen: argparse.Namespace) -> HostAddress | None:
     """The address of a host that was reached before; None where there is more to be done."""
     from ..cloud import NodeName, Target
     from ..links import HostName
-    from ..links.brief import whereabouts
+    from ..links.fast_lookup import fast_lookup
 
     if not (chosen.project and chosen.zone):
         return None
     target = Target(emulator=chosen.emulator, project=chosen.project, zone=chosen.zone)
     node = NodeName(chosen.project, chosen.zone, chosen.name)
-    return whereabouts(target, HostName(node, chosen.worker))
+    return fast_lookup(target, HostName(node, chosen.worker))
 
 
 def _thoroughly(chosen: argparse.Namespace) -> HostAddress:

@@ -3,9 +3,9 @@
 The same code speaks to Google and to the emulator; this room alone picks channel and credentials.
 """
 
-from .client import Cloud
 from .models import Endpoint, GuestAttributes, Node, NodeList, NodeName, NodeSpec, Tier
 from .target import Target
+from .tpu import Cloud, has_ssh_key
 
 __all__ = [
     "Cloud",
@@ -17,4 +17,5 @@ __all__ = [
     "NodeSpec",
     "Target",
     "Tier",
+    "has_ssh_key",
 ]

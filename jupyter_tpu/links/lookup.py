@@ -12,8 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ..cloud import Cloud, GuestAttributes, Node, NodeName
-from ..cloud.client import has_ssh_key
+from ..cloud import Cloud, GuestAttributes, Node, NodeName, has_ssh_key
 from ..errors import Reason, TPUError
 from ..ssh import HostAddress, KnownHosts, ensure_key, public_key, user_name
 from ..ssh.known_hosts import KINDS

@@ -6,13 +6,13 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
-from ..errors import Reason, TPUError
-from .channel import emulator_client, google_client
-from .models import GuestAttributes, Node, NodeList, NodeName, NodeSpec
-from .nodes import message_of, node_of
-from .operations import finished
-from .reasons import call_error
-from .target import EmulatorAddress, Target, read_emulator
+from ...errors import Reason, TPUError
+from ..auth import emulator_client, google_client
+from ..errors import call_error
+from ..models import GuestAttributes, Node, NodeList, NodeName, NodeSpec
+from ..target import EmulatorAddress, Target, read_emulator
+from .nodes import has_ssh_key, node_message, parse_node
+from .operations import wait_for_operation
 
 if TYPE_CHECKING:
     from google.cloud.tpu_v2 import TpuAsyncClient
@@ -99,7 +99,7 @@ class Cloud:
             request = {"parent": self._parent(zone), "page_token": token}
             pager = await self._read("list_nodes", request)
             page = await anext(pager.pages)
-            nodes += map(node_of, page.nodes)
+            nodes += map(parse_node, page.nodes)
             unreachable.update(path.rpartition("/")[2] for path in page.unreachable)
             token = page.next_page_token
             if not token:
@@ -107,7 +107,7 @@ class Cloud:
 
     async def get_node(self, name: NodeName) -> Node:
         """The node as it is now; NOT_FOUND where there is none."""
-        return node_of(await self._read("get_node", {"name": name.path}))
+        return parse_node(await self._read("get_node", {"name": name.path}))
 
     async def create_node(self, name: NodeName, spec: NodeSpec) -> Node:
         """Creates a node and waits for it.
@@ -118,7 +118,7 @@ class Cloud:
         request = {
             "parent": f"projects/{name.project}/locations/{name.zone}",
             "node_id": name.node,
-            "node": message_of(spec),
+            "node": node_message(spec),
         }
         await self._change("create_node", request, f"creating {name.node}", name)
         return await self.get_node(name)
@@ -272,11 +272,4 @@ class Cloud:
         async def look(operation: str) -> Any:
             return await self._call("get_operation", {"name": operation}, _READ)
 
-        await finished(started.operation, look, what=what, project=name.project)
-
-
-def has_ssh_key(node: Node, user: str, public_key: str) -> bool:
-    """Whether the node's metadata lets *public_key* log in as *user*."""
-    blob = public_key.split()[1]
-    lines = node.metadata.get("ssh-keys", "").splitlines()
-    return any(line.startswith(f"{user}:") and blob in line.split() for line in lines)
+        await wait_for_operation(started.operation, look, what=what, project=name.project)

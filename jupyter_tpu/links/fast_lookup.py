@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..cloud import Target
-from ..cloud.brief import Brief
-from ..cloud.client import has_ssh_key
+from ..cloud import Target, has_ssh_key
+from ..cloud.tpu.rest import RestReader
 from ..ssh import HostAddress, KnownHosts, user_name
 from ..ssh.keys import key_path
 from .lookup import HostName
 
 
-def whereabouts(target: Target, host: HostName) -> HostAddress | None:
+def fast_lookup(target: Target, host: HostName) -> HostAddress | None:
     """The host's present address, asked from the API; blocks."""
-    brief = Brief(target)
-    node = brief.node(host.node)
+    reader = RestReader(target)
+    node = reader.node(host.node)
     if node is None or node.state != "READY" or host.worker >= len(node.endpoints):
         return None
     identity = key_path()
@@ -33,7 +32,7 @@ def whereabouts(target: Target, host: HostName) -> HostAddress | None:
         return None
     port = 22
     if target.emulator:
-        published = brief.guest_attributes(host.node)
+        published = reader.guest_attributes(host.node)
         if published is None or host.worker >= len(published):
             return None
         port = int(published[host.worker].get(("ssh", "port"), "22"))

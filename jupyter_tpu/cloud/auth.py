@@ -28,7 +28,7 @@ async def google_client() -> TpuAsyncClient:
 
     try:
         credentials = await asyncio.wait_for(
-            asyncio.to_thread(_default_credentials), _CREDENTIALS_LIMIT
+            asyncio.to_thread(default_credentials), _CREDENTIALS_LIMIT
         )
     except DefaultCredentialsError as error:
         if gcloud.credentials_file() is None:
@@ -48,7 +48,7 @@ async def google_client() -> TpuAsyncClient:
     return TpuAsyncClient(credentials=credentials)
 
 
-def _default_credentials():
+def default_credentials():
     import google.auth
 
     path = gcloud.credentials_file()

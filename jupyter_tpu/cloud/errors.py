@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..errors import Reason, TPUError
-from .channel import LOGIN, first_sentence
+from .auth import LOGIN, first_sentence
 
 if TYPE_CHECKING:
     from google.api_core.exceptions import GoogleAPICallError
@@ -84,7 +84,7 @@ _BY_CODE: dict[int, tuple[Reason, str]] = {
 }
 
 
-def reason_of(
+def classify(
     code: int | None, message: str, *, detail: str = "", project: str = ""
 ) -> tuple[Reason, str]:
     """The reason and hint for a google.rpc *code* and Google's *message*.
@@ -112,7 +112,7 @@ def reason_of(
     return _BY_CODE.get(code or 0, (Reason.INTERNAL, ""))
 
 
-def clean(message: str) -> str:
+def tidy(message: str) -> str:
     """Google's sentence without its error id and transport's prefix, ended by a full stop."""
     text = re.sub(r"\s*\[EID: ?0x[0-9a-fA-F]+\]\.?", "", message).strip()
     text = re.sub(r"^(Cloud ?TPU received a bad request\.)\s+(?=\S)", "", text, flags=re.IGNORECASE)
@@ -125,8 +125,8 @@ def clean(message: str) -> str:
 
 def operation_error(code: int, message: str, *, project: str = "") -> TPUError:
     """A failed long-running operation's error (code and message of its google.rpc.Status)."""
-    reason, hint = reason_of(code, message, project=project)
-    return TPUError(clean(message), reason, hint)
+    reason, hint = classify(code, message, project=project)
+    return TPUError(tidy(message), reason, hint)
 
 
 def call_error(
@@ -142,8 +142,8 @@ def call_error(
         return _unavailable(message, emulated)
     if isinstance(error, exceptions.Unauthorized):
         return _unauthenticated(message, emulated)
-    reason, hint = reason_of(_code(error), message, detail=_detail(error), project=project)
-    return TPUError(clean(message), reason, hint)
+    reason, hint = classify(_code(error), message, detail=_detail(error), project=project)
+    return TPUError(tidy(message), reason, hint)
 
 
 def _unavailable(message: str, emulated: bool) -> TPUError:
@@ -159,7 +159,7 @@ def _unavailable(message: str, emulated: bool) -> TPUError:
         )
         text = first_sentence(text)
         return TPUError(
-            f"The Google Cloud credentials were refused: {clean(text)}",
+            f"The Google Cloud credentials were refused: {tidy(text)}",
             Reason.NO_CREDENTIALS,
             LOGIN,
         )
@@ -170,7 +170,7 @@ def _unavailable(message: str, emulated: bool) -> TPUError:
             "Start it with `jupyter tpu emulator`.",
         )
     return TPUError(
-        f"Google Cloud can't be reached: {clean(first_sentence(message))}", *_BY_CODE[14]
+        f"Google Cloud can't be reached: {tidy(first_sentence(message))}", *_BY_CODE[14]
     )
 
 
@@ -181,7 +181,7 @@ def _unauthenticated(message: str, emulated: bool) -> TPUError:
             Reason.NO_CREDENTIALS,
             "It may belong to an emulator that has ended; start it again.",
         )
-    return TPUError(clean(first_sentence(message)), Reason.NO_CREDENTIALS, LOGIN)
+    return TPUError(tidy(first_sentence(message)), Reason.NO_CREDENTIALS, LOGIN)
 
 
 def _who(emulated: bool) -> str:

@@ -7,8 +7,8 @@ from google.api_core import exceptions
 from google.longrunning.operations_pb2 import Operation
 from google.rpc.status_pb2 import Status
 
-from jupyter_tpu.cloud.operations import finished, pauses
-from jupyter_tpu.cloud.reasons import call_error, operation_error
+from jupyter_tpu.cloud.errors import call_error, operation_error
+from jupyter_tpu.cloud.tpu.operations import poll_intervals, wait_for_operation
 from jupyter_tpu.errors import Reason, TPUError
 
 CAPACITY = (
@@ -166,7 +166,7 @@ def test_the_emulators_silence_is_not_blamed_on_google():
 
 
 def test_polling_is_quick_first_and_then_slower_up_to_a_bound():
-    schedule = pauses()
+    schedule = poll_intervals()
     seconds = [next(schedule) for _ in range(30)]
     assert seconds[0] <= 0.25
     assert seconds == sorted(seconds)
@@ -192,29 +192,29 @@ FAILED = Operation(name="o", done=True, error=Status(code=8, message=CAPACITY))
 @pytest.mark.asyncio
 async def test_a_failed_operation_raises_its_reason():
     with pytest.raises(TPUError) as caught:
-        await finished(Operation(name="o"), Operations(FAILED), what="creating x")
+        await wait_for_operation(Operation(name="o"), Operations(FAILED), what="creating x")
     assert caught.value.reason is Reason.NO_CAPACITY
 
 
 @pytest.mark.asyncio
 async def test_an_operation_that_was_done_at_once_is_not_asked_for():
-    await finished(Operation(name="o", done=True), Operations(FAILED), what="creating x")
+    await wait_for_operation(Operation(name="o", done=True), Operations(FAILED), what="creating x")
 
 
 @pytest.mark.asyncio
 async def test_a_poll_that_fails_for_the_networks_sake_is_repeated():
     flaky = Operations(TPUError("away", Reason.UNAVAILABLE), Operation(name="o", done=True))
-    await finished(Operation(name="o"), flaky, what="creating x")
+    await wait_for_operation(Operation(name="o"), flaky, what="creating x")
     refused = Operations(TPUError("no", Reason.PERMISSION))
     with pytest.raises(TPUError) as caught:
-        await finished(Operation(name="o"), refused, what="creating x")
+        await wait_for_operation(Operation(name="o"), refused, what="creating x")
     assert caught.value.reason is Reason.PERMISSION
 
 
 @pytest.mark.asyncio
 async def test_waiting_has_a_limit():
     with pytest.raises(TPUError) as caught:
-        await finished(
+        await wait_for_operation(
             Operation(name="o"), Operations(Operation(name="o")), what="creating x", limit=0.3
         )
     assert caught.value.reason is Reason.TIMEOUT

@@ -1,4 +1,4 @@
-"""A node's whereabouts over plain HTTP, for a process that asks one question and is gone.
+"""A node's fast_lookup over plain HTTP, for a process that asks one question and is gone.
 
 Loading Google's client takes longer than all else that `ssh my-tpu` does. This reads the same API's
 REST face with what is loaded anyway. It answers or it does not (None): whoever needs to know why
@@ -13,8 +13,8 @@ from typing import Any
 from urllib.error import URLError
 from urllib.parse import quote
 
-from .models import Endpoint, GuestAttributes, Node, NodeName
-from .target import Target
+from ..models import Endpoint, GuestAttributes, Node, NodeName
+from ..target import Target
 
 GOOGLE = "https://tpu.googleapis.com"
 
@@ -22,7 +22,7 @@ GOOGLE = "https://tpu.googleapis.com"
 _LIMIT = 10.0
 
 
-class Brief:
+class RestReader:
     """Where *target*'s API is, and what lets us in. Blocks while it asks."""
 
     def __init__(self, target: Target) -> None:
@@ -99,10 +99,10 @@ def _google() -> tuple[str, str]:
     from google.auth.exceptions import GoogleAuthError
     from google.auth.transport.requests import Request
 
-    from .channel import _default_credentials
+    from ..auth import default_credentials
 
     try:
-        credentials = _default_credentials()
+        credentials = default_credentials()
         credentials.refresh(Request())
     except GoogleAuthError as error:
         raise OSError(str(error)) from error

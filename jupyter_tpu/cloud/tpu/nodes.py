@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .models import Endpoint, Node, NodeName, NodeSpec, Tier
+from ..models import Endpoint, Node, NodeName, NodeSpec, Tier
 
 if TYPE_CHECKING:
     from google.cloud import tpu_v2
 
 
-def node_of(message: tpu_v2.Node) -> Node:
+def parse_node(message: tpu_v2.Node) -> Node:
     """Our description of the API's *message*."""
     return Node(
         name=NodeName.parse(message.name),
@@ -50,7 +50,7 @@ def _endpoints(message: tpu_v2.Node) -> tuple[Endpoint, ...]:
     )
 
 
-def message_of(spec: NodeSpec) -> tpu_v2.Node:
+def node_message(spec: NodeSpec) -> tpu_v2.Node:
     """The API's message that asks for *spec*."""
     from google.cloud import tpu_v2
 
@@ -68,3 +68,10 @@ def message_of(spec: NodeSpec) -> tpu_v2.Node:
         labels=spec.labels,
         metadata=spec.metadata,
     )
+
+
+def has_ssh_key(node: Node, user: str, public_key: str) -> bool:
+    """Whether the node's metadata lets *public_key* log in as *user*."""
+    blob = public_key.split()[1]
+    lines = node.metadata.get("ssh-keys", "").splitlines()
+    return any(line.startswith(f"{user}:") and blob in line.split() for line in lines)

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ..errors import Reason, TPUError
-from .reasons import operation_error
+from ...errors import Reason, TPUError
+from ..errors import operation_error
 
 if TYPE_CHECKING:
     from google.longrunning.operations_pb2 import Operation
@@ -20,7 +20,9 @@ _PASSING = (Reason.UNAVAILABLE, Reason.TIMEOUT)
 _PATIENCE = 300.0  # seconds of nothing but failing polls
 
 
-def pauses(first: float = 0.2, factor: float = 1.4, longest: float = 5.0) -> Iterator[float]:
+def poll_intervals(
+    first: float = 0.2, factor: float = 1.4, longest: float = 5.0
+) -> Iterator[float]:
     """Seconds to wait before each look at the operation."""
     pause = first
     while True:
@@ -28,7 +30,7 @@ def pauses(first: float = 0.2, factor: float = 1.4, longest: float = 5.0) -> Ite
         pause = min(longest, pause * factor)
 
 
-async def finished(
+async def wait_for_operation(
     operation: Operation,
     look: Callable[[str], Awaitable[Operation]],
     *,
@@ -49,7 +51,7 @@ async def finished(
     loop = asyncio.get_running_loop()
     end = loop.time() + limit
     answered = loop.time()
-    for pause in pauses():
+    for pause in poll_intervals():
         if operation.done:
             break
         if loop.time() + pause > end:

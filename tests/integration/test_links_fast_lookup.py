@@ -15,7 +15,7 @@ import pytest
 
 from jupyter_tpu.cloud import Cloud, NodeName, Target
 from jupyter_tpu.links import HostName
-from jupyter_tpu.links.brief import whereabouts
+from jupyter_tpu.links.fast_lookup import fast_lookup
 from jupyter_tpu.links.lookup import Lookup
 from jupyter_tpu.ssh import HostAddress, KnownHosts, ensure_key
 
@@ -44,21 +44,21 @@ def test_what_was_found_thoroughly_once_is_found_quickly_again(
     name = NodeName.parse(create_tpu(type="v5litepod-16")["name"])
     target = Target(emulator=str(emulator.state_file))
     ensure_key()
-    assert whereabouts(target, HostName(name, 2)) is None  # our key is not on the node
+    assert fast_lookup(target, HostName(name, 2)) is None  # our key is not on the node
     found = thorough(target, HostName(name, 2))
-    again = whereabouts(target, HostName(name, 2))
+    again = fast_lookup(target, HostName(name, 2))
     assert again is not None
     assert again == msgspec.structs.replace(found, loopbacks=again.loopbacks)
-    assert whereabouts(target, HostName(name, 0)) is not None  # of the same node: pinned too
-    assert whereabouts(target, HostName(name, 4)) is None
-    assert whereabouts(target, HostName(NodeName(name.project, name.zone, "none"), 0)) is None
+    assert fast_lookup(target, HostName(name, 0)) is not None  # of the same node: pinned too
+    assert fast_lookup(target, HostName(name, 4)) is None
+    assert fast_lookup(target, HostName(NodeName(name.project, name.zone, "none"), 0)) is None
     KnownHosts().forget(found.alias)
-    assert whereabouts(target, HostName(name, 2)) is None
+    assert fast_lookup(target, HostName(name, 2)) is None
 
     thorough(target, HostName(name, 2))
     emulator.wait(emulator.request("POST", f"/v2/{name.path}:stop", {}))
-    assert whereabouts(target, HostName(name, 2)) is None
-    assert whereabouts(Target(emulator=str(tmp_path / "none.json")), HostName(name, 2)) is None
+    assert fast_lookup(target, HostName(name, 2)) is None
+    assert fast_lookup(Target(emulator=str(tmp_path / "none.json")), HostName(name, 2)) is None
 
 
 def test_the_way_of_a_second_ssh_loads_no_heavy_library(

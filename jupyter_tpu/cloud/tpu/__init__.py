@@ -1,0 +1,6 @@
+"""The Cloud TPU API: the client, nodes in both of its forms, and long-running operations."""
+
+from .client import Cloud
+from .nodes import has_ssh_key
+
+__all__ = ["Cloud", "has_ssh_key"]
