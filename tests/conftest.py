@@ -28,7 +28,7 @@ from waiting import until
 
 from jupyter_tpu.cloud import Cloud, NodeName, Target
 from jupyter_tpu.emulator import EmulatorState
-from jupyter_tpu.emulator.hosts.namespaces import family, is_sshd
+from jupyter_tpu.emulator.hosts.namespace_host import is_sshd, process_tree
 from jupyter_tpu.links import HostName, Links, core_thread
 
 #: Variables that would lead a test to the user's own Google project or emulator.
@@ -206,7 +206,7 @@ class EmulatorProcess:
 
         def running() -> set[int]:
             inits = [host["init_pid"] for host in self.hosts(node) if host["init_pid"]]
-            found = [process for init in inits for process in family(init)]
+            found = [process for init in inits for process in process_tree(init)]
             return {process["outer"] for process in found if not is_sshd(process["name"])}
 
         ending = running()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.emulator.hosts.ground import CACHE, open_for_all
+from jupyter_tpu.emulator.hosts.host_files import CACHE, open_for_all
 
 
 def share_packages(state: Path, folders: pytest.TempPathFactory) -> None:

@@ -3,7 +3,7 @@
 `serve` runs one; clients find it by its state file, `EmulatorState`.
 """
 
-from .files import EmulatorState, default_state_dir, state_file
 from .service import environment_lines, serve
+from .state_folder import EmulatorState, default_state_dir, state_file
 
 __all__ = ["EmulatorState", "default_state_dir", "environment_lines", "serve", "state_file"]

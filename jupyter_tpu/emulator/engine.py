@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import TPUError
-from . import refusals
-from .files import StateFolder
 from .hosts import HostSpec, RunningHost, Runtime
-from .model import Model
-from .records import Fault, HostRecord, NodeRecord, OperationRecord
-from .users import authorized
-from .variables import devices, host_variables, lacks
+from .model import api_errors
+from .model.host_profile import devices, host_variables, missing_features
+from .model.model import Model
+from .model.records import Fault, HostRecord, NodeRecord, OperationRecord
+from .model.ssh_users import authorized
+from .state_folder import StateFolder
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class Engine:
         self._hosts.clear()
 
     def save(self) -> None:
-        self._folder.save(self.model.saved())
+        self._folder.save(self.model.snapshot())
 
     # ---- operations -----------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class Engine:
             limit = 0.0
         else:
             limit = self._delay
-            slow = self.model.take_fault("slow", _zone(operation))
+            slow = self.model.consume_fault("slow", _zone(operation))
             limit += slow.seconds if slow else 0.0
         task = asyncio.create_task(self._perform(operation, limit, before), name=operation.name)
         self._tasks[task] = operation.target
@@ -133,9 +133,9 @@ class Engine:
             log.error("%s broke", task.get_name(), exc_info=error)
 
     async def _create(self, operation: OperationRecord, node: NodeRecord) -> None:
-        if self.model.take_fault("no-capacity", node.zone):
-            text = refusals.no_capacity_text(node.zone)
-            self.model.fail(operation, refusals.RESOURCE_EXHAUSTED, text)
+        if self.model.consume_fault("no-capacity", node.zone):
+            text = api_errors.no_capacity_text(node.zone)
+            self.model.fail(operation, api_errors.RESOURCE_EXHAUSTED, text)
             return
         self.model.renew_external_addresses(node)
         await self._start_hosts(node)
@@ -175,13 +175,13 @@ class Engine:
 
     # ---- faults that happen at once -------------------------------------------------------------
 
-    def strike(self, fault: Fault, node: NodeRecord) -> None:
+    def inject_fault(self, fault: Fault, node: NodeRecord) -> None:
         """Makes an immediate fault happen to *node*; returns before it is over."""
         if fault.kind == "maintenance":
             self.begin(self.model.maintain_node(node.project, node.zone, node.name))
             return
         if node.state != "READY":
-            raise refusals.wrong_state(fault.kind, node.state)
+            raise api_errors.wrong_state(fault.kind, node.state)
         if fault.kind == "preempt":
             self.model.preempt(node)
             self.save()
@@ -305,7 +305,7 @@ class Engine:
             peers=tuple((other.hostname, other.address) for other in node.hosts),
             folder=self._host_folder(node, host),
             devices=devices(node.accelerator),
-            **lacks(node.metadata),
+            **missing_features(node.metadata),
         )
 
     def _host_folder(self, node: NodeRecord, host: HostRecord) -> Path:

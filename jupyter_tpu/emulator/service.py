@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from ..errors import Reason, TPUError
-from .files import EmulatorState, Ports, StateFolder
+from .state_folder import EmulatorState, Ports, StateFolder
 
 MAX_HOSTS = 64
 #: Seconds that a create, start, stop or delete takes at least, so that a person sees its states.
@@ -42,11 +42,11 @@ async def serve(
     """
     from aiohttp import web
 
-    from . import admin, compute, grpc_server, rest
-    from .calls import Calls
+    from .api import admin, compute, grpc_server, rest
+    from .api.v2 import Calls
     from .engine import Engine
     from .hosts import Runtime
-    from .model import Model
+    from .model.model import Model
 
     async with AsyncExitStack() as stack:
         folder = StateFolder(state_dir)

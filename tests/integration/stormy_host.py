@@ -16,7 +16,7 @@ from local_kernels import ENTRY_POINT
 from waiting import until
 
 from jupyter_tpu.cloud import Cloud, NodeName, Target
-from jupyter_tpu.emulator.hosts.namespaces import family
+from jupyter_tpu.emulator.hosts.namespace_host import process_tree
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Link, Links, core_thread
 from jupyter_tpu.ssh import Keepalive
@@ -88,7 +88,7 @@ class Storm:
     def processes(self, what: Callable[[dict[str, Any]], bool]) -> list[int]:
         """Processes of the host, as this machine numbers them; each has a name and a cmdline."""
         (host,) = self._emulator.hosts(self._tpu)
-        return [each["outer"] for each in family(host["init_pid"]) if what(each)]
+        return [each["outer"] for each in process_tree(host["init_pid"]) if what(each)]
 
     @property
     def home(self) -> Path:

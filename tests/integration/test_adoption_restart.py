@@ -27,7 +27,7 @@ from adoption_server import Client, CountingClient, Server
 from waiting import until
 from websocket import create_connection
 
-from jupyter_tpu.emulator.hosts.namespaces import family, is_sshd
+from jupyter_tpu.emulator.hosts.namespace_host import is_sshd, process_tree
 
 LINES = (
     "import time\nfor i in range({n}):\n    print('line', i, flush=True)\n    time.sleep({pause})"
@@ -401,7 +401,7 @@ def test_what_the_full_host_dropped_while_there_was_no_server_is_told_by_the_nex
 def hole(emulator: Any) -> Iterator[None]:
     """Nothing comes from the TPU's host, and nothing is refused: a line that has gone silent."""
     [host] = emulator.hosts("kept")
-    sshds = [p["outer"] for p in family(host["init_pid"]) if is_sshd(p["name"])]
+    sshds = [p["outer"] for p in process_tree(host["init_pid"]) if is_sshd(p["name"])]
     if not sshds:
         pytest.skip("hosts without namespaces have no sshd of their own to stop")
     for pid in sshds:

@@ -10,9 +10,9 @@ import pytest
 
 from jupyter_tpu.catalog import accelerator_type
 from jupyter_tpu.emulator import EmulatorState, environment_lines, state_file
-from jupyter_tpu.emulator.files import StateFolder, Token
-from jupyter_tpu.emulator.records import HostRecord, NodeRecord, Saved
-from jupyter_tpu.emulator.variables import host_variables
+from jupyter_tpu.emulator.model.host_profile import host_variables
+from jupyter_tpu.emulator.model.records import HostRecord, NodeRecord, Snapshot
+from jupyter_tpu.emulator.state_folder import StateFolder, Token
 from jupyter_tpu.errors import Reason, TPUError
 
 
@@ -38,7 +38,7 @@ def test_a_second_emulator_is_refused_with_the_pid_of_the_first(tmp_path: Path) 
 
 def test_all_files_are_their_owners_alone(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path / "state")
-    folder.save(Saved(id="ab"))
+    folder.save(Snapshot(id="ab"))
     folder.publish(state(folder.path))
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
     for file in folder.path.iterdir():

@@ -11,36 +11,36 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from jupyter_tpu.emulator.model import Model, page
-from jupyter_tpu.emulator.records import Fault, NodeWish, OperationRecord, Saved
-from jupyter_tpu.emulator.refusals import Refusal
-from jupyter_tpu.emulator.verbs import VERBS
+from jupyter_tpu.emulator.model.api_errors import ApiError
+from jupyter_tpu.emulator.model.model import Model, paginate
+from jupyter_tpu.emulator.model.records import Fault, NodeRequest, OperationRecord, Snapshot
+from jupyter_tpu.emulator.model.transitions import TRANSITIONS
 
 P, ZONE = "emulated", "us-central1-a"
 PARENT = f"projects/{P}/locations/{ZONE}"
-WISH = NodeWish(type="v5litepod-8", version="v2-alpha-tpuv5-lite")
+REQUEST = NodeRequest(type="v5litepod-8", version="v2-alpha-tpuv5-lite")
 
 
 def make(**options: object) -> Model:
-    return Model(Saved(id="1"), chance=random.Random(7), **options)  # type: ignore[arg-type]
+    return Model(Snapshot(id="1"), chance=random.Random(7), **options)  # type: ignore[arg-type]
 
 
 def ready(model: Model, name: str = "a", **fields: object) -> OperationRecord:
-    wish = msgspec.structs.replace(WISH, **fields)
-    operation = model.create_node(P, ZONE, name, wish)
+    request = msgspec.structs.replace(REQUEST, **fields)
+    operation = model.create_node(P, ZONE, name, request)
     model.complete(operation)
     return operation
 
 
-def refused(call: object, *arguments: object) -> Refusal:
-    with pytest.raises(Refusal) as caught:
+def refused(call: object, *arguments: object) -> ApiError:
+    with pytest.raises(ApiError) as caught:
         call(*arguments)  # type: ignore[operator]
     return caught.value
 
 
 def test_a_created_node_is_creating_and_then_ready_with_a_healthy_host() -> None:
     model = make()
-    operation = model.create_node(P, ZONE, "a", WISH)
+    operation = model.create_node(P, ZONE, "a", REQUEST)
     assert model.get_node(P, ZONE, "a").state == "CREATING"
     assert not operation.done
     model.complete(operation)
@@ -68,8 +68,8 @@ def test_the_hosts_of_a_pod_have_one_prefix_and_addresses_of_their_own() -> None
 
 def test_a_type_can_be_said_by_generation_and_topology() -> None:
     model = make()
-    wish = NodeWish(config_type="V4", topology="2x2x2", version="tpu-ubuntu2204-base")
-    model.create_node(P, "us-central2-b", "a", wish)
+    request = NodeRequest(config_type="V4", topology="2x2x2", version="tpu-ubuntu2204-base")
+    model.create_node(P, "us-central2-b", "a", request)
     assert model.get_node(P, "us-central2-b", "a").type == "v4-16"
 
 
@@ -93,12 +93,12 @@ def test_what_cannot_be_created_is_refused_in_googles_words_and_leaves_nothing(
 ) -> None:
     model = make()
     ready(model, "taken")
-    before = model.saved()
-    wish = msgspec.structs.replace(WISH, **changes)
-    refusal = refused(model.create_node, P, zone, name, wish)
+    before = model.snapshot()
+    request = msgspec.structs.replace(REQUEST, **changes)
+    refusal = refused(model.create_node, P, zone, name, request)
     assert refusal.code == code
     assert says in refusal.message
-    assert model.saved() == before
+    assert model.snapshot() == before
 
 
 def test_a_node_that_is_not_there_is_not_found() -> None:
@@ -135,20 +135,20 @@ def test_a_spot_tpu_cannot_be_started_again() -> None:
 def test_an_update_changes_only_what_its_mask_names_and_one_runs_at_a_time() -> None:
     model = make()
     ready(model, labels={"team": "x"})
-    wish = NodeWish(metadata={"ssh-keys": "me:ssh-ed25519 AAAA"}, labels={"team": "y"})
-    update = model.update_node(P, ZONE, "a", ["metadata"], wish)
+    request = NodeRequest(metadata={"ssh-keys": "me:ssh-ed25519 AAAA"}, labels={"team": "y"})
+    update = model.update_node(P, ZONE, "a", ["metadata"], request)
     node = model.get_node(P, ZONE, "a")
     assert node.metadata == {"ssh-keys": "me:ssh-ed25519 AAAA"}
     assert node.labels == {"team": "x"}
-    assert refused(model.update_node, P, ZONE, "a", ["metadata"], wish).code == 10
+    assert refused(model.update_node, P, ZONE, "a", ["metadata"], request).code == 10
     model.complete(update)
     assert node.state == "READY"
-    assert "not mutable" in str(refused(model.update_node, P, ZONE, "a", ["state"], wish))
+    assert "not mutable" in str(refused(model.update_node, P, ZONE, "a", ["state"], request))
 
 
 def test_a_delete_ends_what_is_under_way_and_the_name_is_free_again() -> None:
     model = make()
-    create = model.create_node(P, ZONE, "a", WISH)
+    create = model.create_node(P, ZONE, "a", REQUEST)
     delete = model.delete_node(P, ZONE, "a")
     assert create.error is not None
     assert create.error.code == 1
@@ -164,7 +164,7 @@ def test_a_delete_ends_what_is_under_way_and_the_name_is_free_again() -> None:
 
 def test_a_create_that_fails_leaves_no_node() -> None:
     model = make()
-    operation = model.create_node(P, ZONE, "a", WISH)
+    operation = model.create_node(P, ZONE, "a", REQUEST)
     model.fail(operation, 8, "no more capacity")
     assert operation.error is not None
     assert operation.error.code == 8
@@ -174,9 +174,9 @@ def test_a_create_that_fails_leaves_no_node() -> None:
 def test_nodes_of_all_zones_are_listed_by_a_dash_and_silent_zones_are_named() -> None:
     model = make()
     ready(model)
-    wish = NodeWish(type="v4-8", version="tpu-ubuntu2204-base")
-    model.complete(model.create_node(P, "us-central2-b", "b", wish))
-    model.create_node("another", ZONE, "c", WISH)
+    request = NodeRequest(type="v4-8", version="tpu-ubuntu2204-base")
+    model.complete(model.create_node(P, "us-central2-b", "b", request))
+    model.create_node("another", ZONE, "c", REQUEST)
     assert [node.name for node in model.list_nodes(P, "-")[0]] == ["a", "b"]
     assert [node.name for node in model.list_nodes(P, ZONE)[0]] == ["a"]
     model.add_fault(Fault(kind="unreachable", zone="us-central2-b"))
@@ -188,9 +188,9 @@ def test_nodes_of_all_zones_are_listed_by_a_dash_and_silent_zones_are_named() ->
 def test_a_fault_hits_as_often_as_asked_and_only_in_its_zone() -> None:
     model = make()
     model.add_fault(Fault(kind="quota", zone=ZONE, count=2))
-    assert model.take_fault("quota", "us-east5-a") is None
+    assert model.consume_fault("quota", "us-east5-a") is None
     for _ in range(2):
-        refusal = refused(model.create_node, P, ZONE, "a", WISH)
+        refusal = refused(model.create_node, P, ZONE, "a", REQUEST)
         assert refusal.code == 8
         assert refusal.message == (
             "Quota limit 'TPUV5EPerProjectPerRegionForTPUAPI' has been exceeded. "
@@ -226,8 +226,8 @@ def test_what_is_saved_goes_on_in_another_model() -> None:
     model = make()
     ready(model)
     stopping = model.stop_node(P, ZONE, "a")
-    text = msgspec.json.encode(model.saved())
-    again = Model(msgspec.json.decode(text, type=Saved))
+    text = msgspec.json.encode(model.snapshot())
+    again = Model(msgspec.json.decode(text, type=Snapshot))
     assert [operation.name for operation in again.under_way()] == [stopping.name]
     again.complete(again.under_way()[0])
     assert again.get_node(P, ZONE, "a").state == "STOPPED"
@@ -236,10 +236,10 @@ def test_what_is_saved_goes_on_in_another_model() -> None:
 
 def test_old_operations_are_forgotten_and_running_ones_are_not() -> None:
     model = make()
-    running = model.create_node(P, ZONE, "b", WISH)
+    running = model.create_node(P, ZONE, "b", REQUEST)
     ready(model)
     for _ in range(300):
-        model.complete(model.update_node(P, ZONE, "a", ["labels"], NodeWish()))
+        model.complete(model.update_node(P, ZONE, "a", ["labels"], NodeRequest()))
     assert len(model.operations) <= 201
     assert model.get_operation(running.name) is running
 
@@ -255,10 +255,10 @@ def test_times_are_the_clocks() -> None:
 
 
 def test_pages_are_followed_by_their_tokens() -> None:
-    assert page("abcde", 2, "") == ("ab", "2")
-    assert page("abcde", 2, "4") == ("e", "")
-    assert page("abcde", 0, "") == ("abcde", "")
-    assert refused(page, "abc", 1, "x").code == 3
+    assert paginate("abcde", 2, "") == ("ab", "2")
+    assert paginate("abcde", 2, "4") == ("e", "")
+    assert paginate("abcde", 0, "") == ("abcde", "")
+    assert refused(paginate, "abc", 1, "x").code == 3
 
 
 class AnyOrder(RuleBasedStateMachine):
@@ -274,12 +274,12 @@ class AnyOrder(RuleBasedStateMachine):
     def ask(self, name: str, verb: str) -> None:
         try:
             if verb == "create":
-                self.model.create_node(P, ZONE, name, WISH)
+                self.model.create_node(P, ZONE, name, REQUEST)
             elif verb == "update":
-                self.model.update_node(P, ZONE, name, ["labels"], NodeWish())
+                self.model.update_node(P, ZONE, name, ["labels"], NodeRequest())
             else:
                 getattr(self.model, f"{verb}_node")(P, ZONE, name)
-        except Refusal:
+        except ApiError:
             pass  # which ones are right is the other tests' matter
 
     @rule(at=st.integers(0, 3), fails=st.booleans())
@@ -297,7 +297,7 @@ class AnyOrder(RuleBasedStateMachine):
     def a_node_is_moving_exactly_while_an_operation_is_under_way(self) -> None:
         targets = [operation.target for operation in self.model.under_way()]
         assert len(targets) == len(set(targets))
-        moving = {rule.during for rule in VERBS.values() if rule.during}
+        moving = {rule.during for rule in TRANSITIONS.values() if rule.during}
         for path, node in self.model.nodes.items():
             if node.state in moving:
                 assert path in targets

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu.emulator.hosts import HostSpec, etc, machine
-from jupyter_tpu.emulator.hosts.ground import host_variables
-from jupyter_tpu.emulator.hosts.script import Plan, boot_script, unshare_command
+from jupyter_tpu.emulator.hosts.boot_script import BootPlan, boot_script, unshare_command
+from jupyter_tpu.emulator.hosts.host_files import host_variables
 from jupyter_tpu.errors import Reason, TPUError
 
 
@@ -147,7 +147,7 @@ def test_a_host_name_or_folder_that_makes_no_sense_is_refused(tmp_path):
 def test_the_boot_script_quotes_every_path(tmp_path):
     odd = tmp_path / "it's $HOME; and more"
     odd.mkdir()
-    plan = Plan(
+    plan = BootPlan(
         mode="root",
         hostname="t1v-n-0123abcd-w-0",
         keys=tmp_path,
@@ -167,7 +167,7 @@ def test_the_boot_script_quotes_every_path(tmp_path):
 @pytest.mark.parametrize("mode", ["root", "subuid", "user"])
 def test_the_last_thing_a_boot_does_is_to_become_sshd(tmp_path, mode):
     script = boot_script(
-        Plan(mode=mode, hostname="h", keys=tmp_path, final=("/usr/sbin/sshd", "-D", "-e"))
+        BootPlan(mode=mode, hostname="h", keys=tmp_path, final=("/usr/sbin/sshd", "-D", "-e"))
     )
     last = script.strip().splitlines()[-1]
     assert last.startswith("exec ")

@@ -14,10 +14,10 @@ from typing import Protocol
 
 from ...errors import Reason, TPUError
 from ...paths import private_dir
-from . import etc, rooted
-from .ground import CACHE, clear, free_port, prepare, prepare_state
-from .namespaces import NamespaceHost
-from .script import BOOT_FILE, boot_script, unshare_command
+from . import etc, fallback_host
+from .boot_script import BOOT_FILE, boot_script, unshare_command
+from .host_files import CACHE, clear, free_port, prepare, prepare_state
+from .namespace_host import NamespaceHost
 from .spec import HostSpec
 
 # From best to least; each is tried until one works.
@@ -33,7 +33,7 @@ _SKIPPED: dict[str, tuple[str, ...]] = {
         "All users of a host are one: different names, the same uid and the same rights.",
         "Packages whose files need other owners can't be installed on a host.",
     ),
-    "fallback": rooted.SKIPPED,
+    "fallback": fallback_host.SKIPPED,
 }
 
 
@@ -204,12 +204,12 @@ class Runtime:
                 "Choose a type with one host, and stop or delete the other TPU first.",
             )
         port = free_port(spec.address, self.mode)
-        host: NamespaceHost | rooted.RootedHost
+        host: NamespaceHost | fallback_host.FallbackHost
         if self.mode == "fallback":
             private_dir(spec.folder)
             await asyncio.to_thread(prepare_state, self.folder, self.mode)
             await asyncio.to_thread(clear, spec.folder / "tmp", self.mode)
-            host = rooted.RootedHost(spec, port, self.folder / CACHE)
+            host = fallback_host.FallbackHost(spec, port, self.folder / CACHE)
             await host.boot()
         else:
             async with self._shared:

@@ -14,9 +14,10 @@ import msgspec
 from aiohttp import web
 from google.protobuf import field_mask_pb2, json_format
 
-from . import messages, refusals
-from .calls import LOCATIONS, OPERATIONS, TPU, Calls
-from .files import Token
+from ..model import api_errors
+from ..state_folder import Token
+from . import messages
+from .v2 import LOCATIONS, OPERATIONS, TPU, Calls
 
 _P = r"projects/[^/:]+"
 _L = rf"{_P}/locations/[^/:]+"
@@ -82,13 +83,13 @@ def _call(calls: Calls, request: web.Request, path: str, verb: str, body: Any) -
                 json_format.ParseDict(body, target, ignore_unknown_fields=True)
             _fill_from_query(message, request)
         except (json_format.ParseError, ValueError) as error:
-            raise refusals.invalid_field(f"Invalid JSON payload received. {error}") from None
+            raise api_errors.invalid_field(f"Invalid JSON payload received. {error}") from None
         if path_field == "node.name":
             message.node.name = path
         else:
             setattr(message, path_field, path)
         return answer(message)
-    raise refusals.not_found(f"{request.method} {request.path}")
+    raise api_errors.not_found(f"{request.method} {request.path}")
 
 
 def _fill_from_query(message: Any, request: web.Request) -> None:
@@ -127,20 +128,20 @@ async def json_body(request: web.Request) -> Any:
     try:
         return msgspec.json.decode(content)
     except msgspec.DecodeError as error:
-        raise refusals.invalid_field(f"Invalid JSON payload received. {error}") from None
+        raise api_errors.invalid_field(f"Invalid JSON payload received. {error}") from None
 
 
 def guard(token: Token) -> Any:
-    """A middleware that demands the token and puts refusals into Google's JSON form."""
+    """A middleware that demands the token and puts API errors into Google's JSON form."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             if not token.allows(request.headers.get("Authorization", "")):
-                raise refusals.unauthenticated()
+                raise api_errors.unauthenticated()
             return await handler(request)
-        except refusals.Refusal as refusal:
-            return error_response(refusal)
+        except api_errors.ApiError as error:
+            return error_response(error)
         except web.HTTPException as error:
             return web.json_response(
                 {"error": {"code": error.status, "message": error.reason}}, status=error.status
@@ -149,11 +150,11 @@ def guard(token: Token) -> Any:
     return check
 
 
-def error_response(refusal: refusals.Refusal) -> web.Response:
-    name, status = refusals.CODES[refusal.code]
-    error: dict[str, Any] = {"code": status, "message": refusal.message, "status": name}
-    if refusal.info is not None:
-        reason, domain, metadata = refusal.info
+def error_response(api_error: api_errors.ApiError) -> web.Response:
+    name, status = api_errors.CODES[api_error.code]
+    error: dict[str, Any] = {"code": status, "message": api_error.message, "status": name}
+    if api_error.info is not None:
+        reason, domain, metadata = api_error.info
         error["details"] = [
             {
                 "@type": "type.googleapis.com/google.rpc.ErrorInfo",

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from ..catalog import AcceleratorType, accelerator_type
+from ...catalog import AcceleratorType, accelerator_type
 
 
 class HostRecord(Struct, kw_only=True):
@@ -68,7 +68,7 @@ class NodeRecord(Struct, kw_only=True):
         return accelerator_type(self.type)
 
 
-class NodeWish(Struct, kw_only=True):
+class NodeRequest(Struct, kw_only=True):
     """A node as a request describes it; empty means not said."""
 
     type: str = ""
@@ -144,7 +144,7 @@ class Fault(Struct, kw_only=True, forbid_unknown_fields=True):
     id: str = ""
 
 
-class Saved(Struct, kw_only=True):
+class Snapshot(Struct, kw_only=True):
     """The whole of the emulator's memory, as the state folder keeps it."""
 
     id: str

@@ -191,12 +191,12 @@ class NamespaceHost:
         """See `RunningHost.processes`."""
         if self.ended:
             return []
-        found = await asyncio.to_thread(family, self.init_pid)
+        found = await asyncio.to_thread(process_tree, self.init_pid)
         return [{k: v for k, v in entry.items() if k != "outer"} for entry in found]
 
     async def cut_links(self) -> None:
         """See `RunningHost.cut_links`."""
-        for entry in await asyncio.to_thread(family, self.init_pid):
+        for entry in await asyncio.to_thread(process_tree, self.init_pid):
             if entry["outer"] != self.init_pid and is_sshd(entry["name"]):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(entry["outer"], signal.SIGKILL)
@@ -217,7 +217,7 @@ def is_sshd(name: str) -> bool:
     return name in ("sshd", "sshd-session", "sshd-auth")
 
 
-def family(init: int) -> list[dict]:
+def process_tree(init: int) -> list[dict]:
     """*init* and all its descendants, which is all of a PID namespace, from this machine's /proc.
 
     Each has ``pid`` (in the innermost namespace), ``outer`` (here), ``name`` and ``cmdline``.

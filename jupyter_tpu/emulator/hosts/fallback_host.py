@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import Reason, TPUError
 from ...paths import private_dir
 from . import machine
-from .namespaces import write_keys
+from .namespace_host import write_keys
 from .reaper import marked
 from .session import Session
 from .spec import USER_NAME, HostSpec
@@ -39,7 +39,7 @@ _MARK = "JUPYTER_TPU_EMULATED_HOST"
 _END_SECONDS = 15.0
 
 
-class RootedHost:
+class FallbackHost:
     """The one host; made by ``Runtime.start``, which calls `boot` once."""
 
     def __init__(self, spec: HostSpec, port: int, cache: Path) -> None:

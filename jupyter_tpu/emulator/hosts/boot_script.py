@@ -35,7 +35,7 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _MOUNT_FLAGS = {2: "nosuid", 4: "nodev", 8: "noexec", 1024: "noatime", 2048: "nodiratime"}
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class BootPlan(Struct, frozen=True, kw_only=True):
     """What the script of one boot must do.
 
     Parameters
@@ -79,7 +79,7 @@ def unshare_command(mode: str) -> tuple[str, ...]:
     )
 
 
-def boot_script(plan: Plan) -> str:
+def boot_script(plan: BootPlan) -> str:
     """The whole script; `sh` runs it from `BOOT_FILE`."""
     parts = [_BEGIN, _overlays(plan), _KERNEL[plan.mode == "root"], _devices(plan), _folders(plan)]
     parts += [_shared(plan), _PIVOT, _links(plan), _last(plan)]
@@ -116,7 +116,7 @@ umount -l /run/old
 rmdir /run/old"""
 
 
-def _overlays(plan: Plan) -> str:
+def _overlays(plan: BootPlan) -> str:
     name = shlex.quote(plan.hostname)
     lines = [
         f"hostname {name} 2> /dev/null || echo {name} > /proc/sys/kernel/hostname",
@@ -153,7 +153,7 @@ def _overlay(layer: str, skeleton: bool) -> list[str]:
     return [both]
 
 
-def _devices(plan: Plan) -> str:
+def _devices(plan: BootPlan) -> str:
     group = "" if plan.mode == "user" else ",gid=5"
     chips = "".join(
         f"\nmkdir -p root{os.path.dirname(path)}\n: > root{path}\nchmod 666 root{path}"
@@ -179,7 +179,7 @@ chmod 1777 root/run/lock
 mount -o {_read_only(plan.keys)} keys root{KEYS}{chips}"""
 
 
-def _folders(plan: Plan) -> str:
+def _folders(plan: BootPlan) -> str:
     lines = [
         f"mount --bind {own} root{target}"
         for own, target in (("tmp", "/tmp"), ("vartmp", "/var/tmp"), ("private", "/root"))
@@ -194,7 +194,7 @@ def _folders(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _shared(plan: Plan) -> str:
+def _shared(plan: BootPlan) -> str:
     lines = []
     for source, target in plan.shared:
         outer, inner = shlex.quote(str(source)), shlex.quote("root" + str(target))
@@ -221,13 +221,13 @@ def _read_only(path: Path) -> str:
     return ",".join(["bind", "ro", *kept])
 
 
-def _links(plan: Plan) -> str:
+def _links(plan: BootPlan) -> str:
     return "\n".join(
         f"ln -sfn {shlex.quote(str(target))} {shlex.quote(link)}" for target, link in plan.links
     )
 
 
-def _last(plan: Plan) -> str:
+def _last(plan: BootPlan) -> str:
     before: Sequence[str] = ()
     if plan.mode == "root":
         before = ("setpriv", "--bounding-set", ",".join(f"-{name}" for name in _DROPPED), "--")

@@ -26,7 +26,7 @@ from msgspec import Struct
 from ..errors import Reason, TPUError
 from ..files import write_atomically
 from ..paths import data_dir, private_dir
-from .records import Saved
+from .model.records import Snapshot
 
 S = TypeVar("S", bound=Struct)
 
@@ -103,11 +103,11 @@ class StateFolder:
         self.state_file = state_file(self.path)
         self.hosts = private_dir(self.path / "hosts")
 
-    def load(self) -> Saved:
-        return self._read("memory.json", Saved) or Saved(id=secrets.token_hex(8))
+    def load(self) -> Snapshot:
+        return self._read("memory.json", Snapshot) or Snapshot(id=secrets.token_hex(8))
 
-    def save(self, saved: Saved) -> None:
-        write_atomically(self.path / "memory.json", msgspec.json.encode(saved))
+    def save(self, snapshot: Snapshot) -> None:
+        write_atomically(self.path / "memory.json", msgspec.json.encode(snapshot))
 
     def load_ports(self) -> Ports:
         return self._read("ports.json", Ports) or Ports()

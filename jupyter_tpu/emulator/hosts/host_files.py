@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ...errors import Reason, TPUError
 from . import etc, machine
-from .script import Plan
+from .boot_script import BootPlan
 from .skeleton import OPAQUE, SKELETON, ensure_skeleton
 from .spec import HostSpec
 
@@ -37,7 +37,7 @@ def prepare_state(state: Path, mode: str) -> None:
         ensure_skeleton(state)
 
 
-def prepare(spec: HostSpec, mode: str, port: int, state: Path) -> Plan:
+def prepare(spec: HostSpec, mode: str, port: int, state: Path) -> BootPlan:
     """Makes or refreshes the folder of *spec* and gives what its boot has to do.
 
     *state* has been through `prepare_state`.
@@ -61,7 +61,7 @@ def prepare(spec: HostSpec, mode: str, port: int, state: Path) -> Plan:
     for pattern in _removed(spec):
         _white_out(folder / "upper", pattern)
     interpreters = _interpreters(spec)
-    return Plan(
+    return BootPlan(
         mode=mode,
         hostname=spec.hostname,
         keys=folder / "keys",

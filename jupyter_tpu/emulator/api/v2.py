@@ -15,9 +15,10 @@ from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2
 from msgspec import Struct
 
-from . import messages, refusals
-from .engine import Engine
-from .model import page
+from ..engine import Engine
+from ..model import api_errors
+from ..model.model import paginate
+from . import messages
 
 TPU = "google.cloud.tpu.v2.Tpu"
 OPERATIONS = "google.longrunning.Operations"
@@ -45,7 +46,7 @@ class Path(Struct, frozen=True):
     def parse(cls, text: str) -> Path:
         match = _PATH.fullmatch(text)
         if match is None:
-            raise refusals.invalid_field(f"the resource name {text!r} is invalid")
+            raise api_errors.invalid_field(f"the resource name {text!r} is invalid")
         return cls(*(match[part] or "" for part in ("project", "zone", "collection", "id")))
 
 
@@ -88,7 +89,7 @@ class Calls:
     def list_nodes(self, request: Any) -> Any:
         at = Path.parse(request.parent)
         nodes, unreachable = self._model.list_nodes(at.project, at.zone)
-        shown, token = page(nodes, request.page_size, request.page_token)
+        shown, token = paginate(nodes, request.page_size, request.page_token)
         return tpu_v2.ListNodesResponse.pb()(
             nodes=[messages.node_message(node) for node in shown],
             next_page_token=token,
@@ -101,8 +102,8 @@ class Calls:
 
     def create_node(self, request: Any) -> Any:
         at = Path.parse(request.parent)
-        wish = messages.wish(request.node)
-        return self._begin(self._model.create_node(at.project, at.zone, request.node_id, wish))
+        wanted = messages.node_request(request.node)
+        return self._begin(self._model.create_node(at.project, at.zone, request.node_id, wanted))
 
     def delete_node(self, request: Any) -> Any:
         return self._do(self._model.delete_node, request)
@@ -119,8 +120,8 @@ class Calls:
     def update_node(self, request: Any) -> Any:
         at = Path.parse(request.node.name)
         mask = list(request.update_mask.paths)
-        wish = messages.wish(request.node)
-        return self._begin(self._model.update_node(at.project, at.zone, at.id, mask, wish))
+        wanted = messages.node_request(request.node)
+        return self._begin(self._model.update_node(at.project, at.zone, at.id, mask, wanted))
 
     def guest_attributes(self, request: Any) -> Any:
         at = Path.parse(request.name)
@@ -140,7 +141,7 @@ class Calls:
     def list_types(self, request: Any) -> Any:
         at = Path.parse(request.parent)
         kinds = self._model.accelerator_types(at.zone)
-        shown, token = page(kinds, request.page_size, request.page_token)
+        shown, token = paginate(kinds, request.page_size, request.page_token)
         return tpu_v2.ListAcceleratorTypesResponse.pb()(
             accelerator_types=[messages.accelerator_type_message(at.parent, k) for k in shown],
             next_page_token=token,
@@ -154,7 +155,7 @@ class Calls:
     def list_versions(self, request: Any) -> Any:
         at = Path.parse(request.parent)
         names = self._model.runtime_versions(at.zone)
-        shown, token = page(names, request.page_size, request.page_token)
+        shown, token = paginate(names, request.page_size, request.page_token)
         return tpu_v2.ListRuntimeVersionsResponse.pb()(
             runtime_versions=[messages.runtime_version_message(at.parent, n) for n in shown],
             next_page_token=token,
@@ -167,7 +168,7 @@ class Calls:
 
     def list_locations(self, request: Any) -> Any:
         at = Path.parse(request.name.removesuffix("/locations"))
-        shown, token = page(self._model.zones(), request.page_size, request.page_token)
+        shown, token = paginate(self._model.zones(), request.page_size, request.page_token)
         return locations_pb2.ListLocationsResponse(
             locations=[self._location(at.project, zone) for zone in shown], next_page_token=token
         )
@@ -188,7 +189,7 @@ class Calls:
     def list_operations(self, request: Any) -> Any:
         at = Path.parse(request.name)
         found = self._model.list_operations(at.project, at.zone)
-        shown, token = page(found, request.page_size, request.page_token)
+        shown, token = paginate(found, request.page_size, request.page_token)
         return operations_pb2.ListOperationsResponse(
             operations=[messages.operation_message(operation) for operation in shown],
             next_page_token=token,

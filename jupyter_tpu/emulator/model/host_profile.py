@@ -10,8 +10,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ..catalog import AcceleratorType
-from . import refusals
+from ...catalog import AcceleratorType
+from . import api_errors
 from .records import HostRecord, NodeRecord
 
 JAX_COORDINATOR_PORT = 8482
@@ -97,8 +97,8 @@ def devices(kind: AcceleratorType) -> tuple[str, ...]:
     return chips if old else ("/dev/vfio/vfio", *chips)
 
 
-def lacks(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """What hosts lack by the wish of a node's metadata, as arguments of HostSpec.
+def missing_features(metadata: Mapping[str, str]) -> dict[str, Any]:
+    """What hosts lack as asked by a node's metadata, as arguments of HostSpec.
 
     ``emulator-without-python`` and ``emulator-without-python-tools`` (no venv, no pip) are "true"
     or "false"; ``emulator-disk-limit-mb`` is the size of /home in MiB.
@@ -109,7 +109,7 @@ def lacks(metadata: Mapping[str, str]) -> dict[str, Any]:
     limit = metadata.get(_key("disk_limit_mb"))
     if limit is not None:
         if not limit.isdecimal() or not 1 <= int(limit) <= 100_000:
-            raise refusals.invalid_field(
+            raise api_errors.invalid_field(
                 f"the metadata {_key('disk_limit_mb')} is a number of MiB, not {limit!r}"
             )
         found["disk_limit_mb"] = int(limit)

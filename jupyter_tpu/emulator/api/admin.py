@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 from aiohttp import web
 
-from . import refusals
-from .engine import Engine
-from .records import IMMEDIATE, Fault
+from ..engine import Engine
+from ..model import api_errors
+from ..model.records import IMMEDIATE, Fault
 from .rest import json_body
 
 
@@ -18,11 +18,11 @@ def add_routes(app: web.Application, engine: Engine) -> None:
         try:
             fault = msgspec.convert(await json_body(request), Fault)
         except msgspec.ValidationError as error:
-            raise refusals.invalid_field(f"not a fault: {error}") from None
+            raise api_errors.invalid_field(f"not a fault: {error}") from None
         if fault.kind in IMMEDIATE:
             if not fault.node:
-                raise refusals.invalid_field(f"the fault {fault.kind} needs a node")
-            engine.strike(fault, engine.model.find_node(fault.node))
+                raise api_errors.invalid_field(f"the fault {fault.kind} needs a node")
+            engine.inject_fault(fault, engine.model.find_node(fault.node))
         else:
             engine.model.add_fault(fault)
         return web.json_response(msgspec.to_builtins(fault))
@@ -38,7 +38,7 @@ def add_routes(app: web.Application, engine: Engine) -> None:
     async def remove_fault(request: web.Request) -> web.Response:
         name = request.match_info["id"]
         if engine.model.faults.pop(name, None) is None:
-            raise refusals.not_found(f"faults/{name}")
+            raise api_errors.not_found(f"faults/{name}")
         return web.json_response({})
 
     async def list_hosts(request: web.Request) -> web.Response:

@@ -34,7 +34,7 @@ CODES: dict[int, tuple[str, int]] = {
 }
 
 
-class Refusal(Exception):
+class ApiError(Exception):
     """A request refused: *code* of google.rpc.Code, the message, and ErrorInfo where there is one.
 
     *info* is (reason, domain, metadata) of google.rpc.ErrorInfo.
@@ -49,16 +49,16 @@ class Refusal(Exception):
         self.info = info
 
 
-def _bad_request(text: str) -> Refusal:
-    return Refusal(INVALID_ARGUMENT, f"Cloud TPU received a bad request. {text} {_eid()}")
+def _bad_request(text: str) -> ApiError:
+    return ApiError(INVALID_ARGUMENT, f"Cloud TPU received a bad request. {text} {_eid()}")
 
 
 def _eid() -> str:
     return f"[EID: 0x{secrets.token_hex(8).lstrip('0') or '1'}]"
 
 
-def unauthenticated() -> Refusal:
-    return Refusal(
+def unauthenticated() -> ApiError:
+    return ApiError(
         UNAUTHENTICATED,
         "Request had invalid authentication credentials. Expected OAuth 2 access token, login "
         "cookie or other valid authentication credential. "
@@ -67,15 +67,15 @@ def unauthenticated() -> Refusal:
     )
 
 
-def unknown_location(zone: str) -> Refusal:
-    return Refusal(PERMISSION_DENIED, f"Location {zone} is not found or access is unauthorized.")
+def unknown_location(zone: str) -> ApiError:
+    return ApiError(PERMISSION_DENIED, f"Location {zone} is not found or access is unauthorized.")
 
 
-def type_not_in_zone(name: str, zone: str) -> Refusal:
+def type_not_in_zone(name: str, zone: str) -> ApiError:
     return _bad_request(f"the accelerator {name} was not found in zone {zone}")
 
 
-def invalid_node_id(name: str) -> Refusal:
+def invalid_node_id(name: str) -> ApiError:
     # Our wording; the rule is the API's.
     return _bad_request(
         f"the node id {name!r} is invalid: it must be 1-40 lower-case letters, digits and "
@@ -83,57 +83,57 @@ def invalid_node_id(name: str) -> Refusal:
     )
 
 
-def invalid_field(text: str) -> Refusal:
+def invalid_field(text: str) -> ApiError:
     return _bad_request(text)
 
 
-def unknown_version(name: str, zone: str) -> Refusal:
+def unknown_version(name: str, zone: str) -> ApiError:
     return _bad_request(f"the runtime version {name} was not found in zone {zone}")
 
 
-def exists(path: str) -> Refusal:
-    return Refusal(ALREADY_EXISTS, f"Resource '{path}' already exists")
+def exists(path: str) -> ApiError:
+    return ApiError(ALREADY_EXISTS, f"Resource '{path}' already exists")
 
 
-def not_found(path: str) -> Refusal:
-    return Refusal(NOT_FOUND, f"Resource '{path}' was not found")
+def not_found(path: str) -> ApiError:
+    return ApiError(NOT_FOUND, f"Resource '{path}' was not found")
 
 
-def wrong_state(verb: str, state: str) -> Refusal:
+def wrong_state(verb: str, state: str) -> ApiError:
     return _bad_request(f"{verb} is not supported while in state {state}")
 
 
-def not_restartable() -> Refusal:
+def not_restartable() -> ApiError:
     return _bad_request("start is not supported for preemptible or spot TPUs")  # our wording
 
 
-def busy(path: str) -> Refusal:
+def busy(path: str) -> ApiError:
     # Google answers 409; our wording.
-    return Refusal(ABORTED, f"Another operation on '{path}' is in progress; try again later.")
+    return ApiError(ABORTED, f"Another operation on '{path}' is in progress; try again later.")
 
 
-def quota(generation: str, tier: str, zone: str) -> Refusal:
+def quota(generation: str, tier: str, zone: str) -> ApiError:
     region = zone.rpartition("-")[0]
     kind = {"on-demand": "", "spot": "Preemptible", "reserved": "Reserved"}[tier]
     limit = f"TPU{generation.upper()}{kind}PerProjectPerRegionForTPUAPI"
-    return Refusal(
+    return ApiError(
         RESOURCE_EXHAUSTED,
         f"Quota limit '{limit}' has been exceeded. Limit: 0 in region {region}.",
     )
 
 
-def too_many_hosts(wanted: int, room: int, why: str) -> Refusal:
+def too_many_hosts(wanted: int, room: int, why: str) -> ApiError:
     # The emulator's own; as a quota, since that is what a client can act on.
     hosts = "1 host" if wanted == 1 else f"{wanted} hosts"
-    return Refusal(
+    return ApiError(
         RESOURCE_EXHAUSTED,
         "Quota limit 'EmulatedHosts' has been exceeded. "
         f"This type has {hosts} and this machine can run {room} more{why}.",
     )
 
 
-def permission(permission_name: str, resource: str) -> Refusal:
-    return Refusal(
+def permission(permission_name: str, resource: str) -> ApiError:
+    return ApiError(
         PERMISSION_DENIED,
         f"Permission '{permission_name}' denied on '{resource}' (or it may not exist).",
         (

@@ -1,4 +1,4 @@
-"""The gRPC transport: generic handlers that check the token, hand over and translate refusals.
+"""The gRPC transport: generic handlers that check the token, hand over and translate api_errors.
 
 Local server credentials go with the client's local channel credentials: they are what lets a
 client send its token (call credentials) over a loopback connection without TLS.
@@ -13,9 +13,10 @@ import grpc
 import grpc.aio
 from grpc_status import rpc_status
 
-from . import messages, refusals
-from .calls import Calls
-from .files import Token
+from ..model import api_errors
+from ..state_folder import Token
+from . import messages
+from .v2 import Calls
 
 
 def make_server(calls: Calls, token: Token) -> grpc.aio.Server:
@@ -54,10 +55,10 @@ def _handler(answer: Callable[[Any], Any], token: Token) -> Any:
         sent = dict(context.invocation_metadata() or ()).get("authorization", "")
         try:
             if not token.allows(sent):
-                raise refusals.unauthenticated()
+                raise api_errors.unauthenticated()
             return answer(request)
-        except refusals.Refusal as refusal:
-            status: Any = rpc_status.to_status(messages.status_message(refusal))
+        except api_errors.ApiError as error:
+            status: Any = rpc_status.to_status(messages.status_message(error))
             context.set_trailing_metadata(status.trailing_metadata)
             await context.abort(status.code, status.details, status.trailing_metadata)
 

@@ -9,8 +9,8 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from . import refusals
-from .engine import Engine
+from ..engine import Engine
+from ..model import api_errors
 from .rest import json_body
 
 
@@ -50,7 +50,7 @@ def add_routes(app: web.Application, engine: Engine) -> None:
         try:
             metadata = msgspec.convert(await json_body(request) or {}, Metadata)
         except msgspec.ValidationError as error:
-            raise refusals.invalid_field(f"Invalid value for field 'metadata': {error}") from None
+            raise api_errors.invalid_field(f"Invalid value for field 'metadata': {error}") from None
         now = engine.model.project_metadata.get(project, {})
         if metadata.fingerprint and metadata.fingerprint != _fingerprint(now):
             return web.json_response(

@@ -9,7 +9,7 @@ from msgspec import Struct
 Verb = Literal["create", "delete", "start", "stop", "update", "maintain"]
 
 
-class VerbRule(Struct, frozen=True):
+class Transition(Struct, frozen=True):
     """How an operation moves a node: states it may begin in, the one during, the one after."""
 
     begins_in: tuple[str, ...]
@@ -18,13 +18,13 @@ class VerbRule(Struct, frozen=True):
 
 
 #: "delete" may begin in any state, and ends whatever is under way.
-VERBS: dict[str, VerbRule] = {
-    "create": VerbRule((), "CREATING", "READY"),
-    "start": VerbRule(("STOPPED",), "STARTING", "READY"),
-    "stop": VerbRule(("READY",), "STOPPING", "STOPPED"),
-    "update": VerbRule(("READY", "STOPPED"), None, None),
-    "maintain": VerbRule(("READY",), "REPAIRING", "READY"),
-    "delete": VerbRule((), "DELETING", None),
+TRANSITIONS: dict[str, Transition] = {
+    "create": Transition((), "CREATING", "READY"),
+    "start": Transition(("STOPPED",), "STARTING", "READY"),
+    "stop": Transition(("READY",), "STOPPING", "STOPPED"),
+    "update": Transition(("READY", "STOPPED"), None, None),
+    "maintain": Transition(("READY",), "REPAIRING", "READY"),
+    "delete": Transition((), "DELETING", None),
 }
 #: Where a node is after an operation that failed; a node that could not be created is gone.
 AFTER_FAILURE = {"start": "STOPPED", "stop": "READY", "maintain": "STOPPED", "delete": "STOPPED"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
-from jupyter_tpu.emulator.users import authorized
+from jupyter_tpu.emulator.model.ssh_users import authorized
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 KEY = "ssh-ed25519 AAAAC3Nz me@laptop"

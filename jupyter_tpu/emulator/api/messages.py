@@ -9,9 +9,9 @@ from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2
 from google.rpc import error_details_pb2, status_pb2
 
-from ..catalog import AcceleratorType
-from .records import NodeRecord, NodeWish, OperationRecord
-from .refusals import Refusal
+from ...catalog import AcceleratorType
+from ..model.api_errors import ApiError
+from ..model.records import NodeRecord, NodeRequest, OperationRecord
 
 NodeMessage: Any = tpu_v2.Node.pb()
 AcceleratorTypeMessage: Any = tpu_v2.AcceleratorType.pb()
@@ -65,13 +65,13 @@ def node_message(node: NodeRecord) -> Any:
     return message
 
 
-def wish(message: Any) -> NodeWish:
+def node_request(message: Any) -> NodeRequest:
     """What a Node in a request asks for."""
     network = message.network_config
     config = message.accelerator_config
     # A request that says nothing about the network gets an external address, as gcloud asks for.
     said_network = message.HasField("network_config")
-    return NodeWish(
+    return NodeRequest(
         type=message.accelerator_type,
         config_type=(
             AcceleratorConfigMessage.Type.Name(config.type_)
@@ -129,11 +129,11 @@ def runtime_version_message(parent: str, version: str) -> Any:
     return RuntimeVersionMessage(name=f"{parent}/runtimeVersions/{version}", version=version)
 
 
-def status_message(refusal: Refusal) -> Any:
-    """google.rpc.Status with ErrorInfo, where the refusal has one."""
-    status = status_pb2.Status(code=refusal.code, message=refusal.message)
-    if refusal.info is not None:
-        reason, domain, metadata = refusal.info
+def status_message(error: ApiError) -> Any:
+    """google.rpc.Status with ErrorInfo, where the error has one."""
+    status = status_pb2.Status(code=error.code, message=error.message)
+    if error.info is not None:
+        reason, domain, metadata = error.info
         status.details.add().Pack(
             error_details_pb2.ErrorInfo(reason=reason, domain=domain, metadata=metadata)
         )

@@ -1,6 +1,6 @@
 """The one model behind both transports: nodes, operations, faults; no transport, no host, no clock.
 
-Requests come in as calls, answers go out as records or as a `Refusal`. A call that starts
+Requests come in as calls, answers go out as records or as a `ApiError`. A call that starts
 something long returns an operation that is under way; the engine does the work and reports with
 `complete` or `fail`, which are the only ways a node's state moves on.
 
@@ -17,11 +17,11 @@ from typing import TypeVar
 
 import msgspec
 
-from .. import catalog
-from . import refusals
-from .records import Failure, Fault, HostRecord, NodeRecord, NodeWish, OperationRecord, Saved
-from .variables import lacks
-from .verbs import AFTER_FAILURE, VERBS, Verb
+from ... import catalog
+from . import api_errors
+from .host_profile import missing_features
+from .records import Failure, Fault, HostRecord, NodeRecord, NodeRequest, OperationRecord, Snapshot
+from .transitions import AFTER_FAILURE, TRANSITIONS, Verb
 
 T = TypeVar("T")
 NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
@@ -38,7 +38,7 @@ class Model:
 
     def __init__(
         self,
-        saved: Saved,
+        snapshot: Snapshot,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         chance: random.Random | None = None,
@@ -46,10 +46,10 @@ class Model:
         host_limit_reason: str = "",
         one_address: bool = False,
     ) -> None:
-        self.id = saved.id
-        self.nodes = {node.path: node for node in saved.nodes}
-        self.operations = {operation.name: operation for operation in saved.operations}
-        self.project_metadata = saved.project_metadata
+        self.id = snapshot.id
+        self.nodes = {node.path: node for node in snapshot.nodes}
+        self.operations = {operation.name: operation for operation in snapshot.operations}
+        self.project_metadata = snapshot.project_metadata
         self.faults: dict[str, Fault] = {}
         self._now = now
         self._chance = chance or random.SystemRandom()
@@ -57,9 +57,9 @@ class Model:
         self._host_limit_reason = host_limit_reason
         self._one_address = one_address
 
-    def saved(self) -> Saved:
-        """What has to be written for `Model(saved)` to go on from here."""
-        return Saved(
+    def snapshot(self) -> Snapshot:
+        """What has to be written for `Model(snapshot)` to go on from here."""
+        return Snapshot(
             id=self.id,
             nodes=list(self.nodes.values()),
             operations=list(self.operations.values()),
@@ -73,7 +73,7 @@ class Model:
 
     def check_zone(self, zone: str) -> None:
         if not catalog.is_zone(zone):
-            raise refusals.unknown_location(zone)
+            raise api_errors.unknown_location(zone)
 
     def accelerator_types(self, zone: str) -> tuple[catalog.AcceleratorType, ...]:
         self.check_zone(zone)
@@ -83,7 +83,7 @@ class Model:
         for kind in self.accelerator_types(zone):
             if kind.name == name:
                 return kind
-        raise refusals.not_found(f"{parent}/acceleratorTypes/{name}")
+        raise api_errors.not_found(f"{parent}/acceleratorTypes/{name}")
 
     def runtime_versions(self, zone: str) -> tuple[str, ...]:
         self.check_zone(zone)
@@ -91,7 +91,7 @@ class Model:
 
     def runtime_version(self, parent: str, zone: str, name: str) -> str:
         if name not in self.runtime_versions(zone):
-            raise refusals.not_found(f"{parent}/runtimeVersions/{name}")
+            raise api_errors.not_found(f"{parent}/runtimeVersions/{name}")
         return name
 
     # ---- nodes ----------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class Model:
         try:
             return self.nodes[path]
         except KeyError:
-            raise refusals.not_found(path) from None
+            raise api_errors.not_found(path) from None
 
     def list_nodes(self, project: str, zone: str) -> tuple[list[NodeRecord], list[str]]:
         """The nodes of a zone, or of all for "-"; and the locations that gave no answer."""
@@ -123,45 +123,47 @@ class Model:
         ]
         return sorted(found, key=lambda node: (node.created, node.path)), unreachable
 
-    def create_node(self, project: str, zone: str, name: str, wish: NodeWish) -> OperationRecord:
+    def create_node(
+        self, project: str, zone: str, name: str, request: NodeRequest
+    ) -> OperationRecord:
         self.check_zone(zone)
         parent = f"projects/{project}/locations/{zone}"
         self._take_permission_fault("create", parent, zone)
         if not NODE_ID.fullmatch(name):
-            raise refusals.invalid_node_id(name)
-        kind = self._wished_type(wish, zone)
-        if not wish.version:
-            raise refusals.invalid_field("the runtime version must be given")
-        if wish.version not in catalog.versions():
-            raise refusals.unknown_version(wish.version, zone)
-        lacks(wish.metadata)
+            raise api_errors.invalid_node_id(name)
+        kind = self._requested_type(request, zone)
+        if not request.version:
+            raise api_errors.invalid_field("the runtime version must be given")
+        if request.version not in catalog.versions():
+            raise api_errors.unknown_version(request.version, zone)
+        missing_features(request.metadata)
         path = f"{parent}/nodes/{name}"
         if path in self.nodes:
-            raise refusals.exists(path)
-        if self.take_fault("quota", zone):
-            tier = "spot" if wish.spot or wish.preemptible else "on-demand"
-            raise refusals.quota(kind.generation, "reserved" if wish.reserved else tier, zone)
+            raise api_errors.exists(path)
+        if self.consume_fault("quota", zone):
+            tier = "spot" if request.spot or request.preemptible else "on-demand"
+            raise api_errors.quota(kind.generation, "reserved" if request.reserved else tier, zone)
         room = self._host_room - sum(len(node.hosts) for node in self.nodes.values())
         if kind.hosts > room:
-            raise refusals.too_many_hosts(kind.hosts, max(0, room), self._host_limit_reason)
+            raise api_errors.too_many_hosts(kind.hosts, max(0, room), self._host_limit_reason)
         node = NodeRecord(
             project=project,
             zone=zone,
             name=name,
             id=str(self._chance.randrange(10**18, 9 * 10**18)),
             type=kind.name,
-            version=wish.version,
+            version=request.version,
             created=self._time(),
-            description=wish.description,
-            network=wish.network or "default",
-            subnetwork=wish.subnetwork or "default",
-            external_addresses=wish.external_addresses,
-            preemptible=wish.preemptible,
-            spot=wish.spot,
-            reserved=wish.reserved,
-            labels=dict(wish.labels),
-            metadata=dict(wish.metadata),
-            tags=list(wish.tags),
+            description=request.description,
+            network=request.network or "default",
+            subnetwork=request.subnetwork or "default",
+            external_addresses=request.external_addresses,
+            preemptible=request.preemptible,
+            spot=request.spot,
+            reserved=request.reserved,
+            labels=dict(request.labels),
+            metadata=dict(request.metadata),
+            tags=list(request.tags),
         )
         prefix = f"t1v-n-{self._chance.getrandbits(32):08x}-w-"
         for worker, internal in enumerate(self._new_addresses(kind.hosts)):
@@ -173,7 +175,7 @@ class Model:
     def start_node(self, project: str, zone: str, name: str) -> OperationRecord:
         node = self._ready_for("start", project, zone, name)
         if node.preemptible or node.spot:
-            raise refusals.not_restartable()
+            raise api_errors.not_restartable()
         return self._begin("start", node)
 
     def stop_node(self, project: str, zone: str, name: str) -> OperationRecord:
@@ -186,22 +188,22 @@ class Model:
         node = self.get_node(project, zone, name)
         self._take_permission_fault("delete", node.path, zone)
         if node.state == "DELETING":
-            raise refusals.busy(node.path)
+            raise api_errors.busy(node.path)
         for operation in self.operations.values():
             if operation.target == node.path and not operation.done:
                 self._end(operation, Failure(code=1, message="The operation was cancelled."))
         return self._begin("delete", node)
 
     def update_node(
-        self, project: str, zone: str, name: str, mask: Sequence[str], wish: NodeWish
+        self, project: str, zone: str, name: str, mask: Sequence[str], request: NodeRequest
     ) -> OperationRecord:
         """Changes the fields named in *mask* (of description, labels, metadata, tags)."""
         node = self._ready_for("update", project, zone, name)
         for field in mask:
             if field not in ("description", "labels", "metadata", "tags"):
-                raise refusals.invalid_field(f"field {field} in the update mask is not mutable")
+                raise api_errors.invalid_field(f"field {field} in the update mask is not mutable")
         for field in mask:
-            setattr(node, field, msgspec.structs.asdict(wish)[field])
+            setattr(node, field, msgspec.structs.asdict(request)[field])
         return self._begin("update", node)
 
     # ---- operations -----------------------------------------------------------------------------
@@ -210,7 +212,7 @@ class Model:
         try:
             return self.operations[name]
         except KeyError:
-            raise refusals.not_found(name) from None
+            raise api_errors.not_found(name) from None
 
     def list_operations(self, project: str, zone: str) -> list[OperationRecord]:
         start = f"projects/{project}/locations/" + ("" if zone == "-" else f"{zone}/")
@@ -236,7 +238,7 @@ class Model:
         if operation.verb == "delete":
             del self.nodes[operation.target]
         else:
-            node.state = VERBS[operation.verb].after or node.state
+            node.state = TRANSITIONS[operation.verb].after or node.state
             node.health = "HEALTHY" if node.state == "READY" else ""
             node.health_description = ""
             operation.node = msgspec.convert(msgspec.to_builtins(node), NodeRecord)
@@ -270,7 +272,7 @@ class Model:
             # gcloud asks for worker "" when it means all
             asked = {int(worker) for worker in workers if worker}
         except ValueError:
-            raise refusals.invalid_field("worker ids are numbers") from None
+            raise api_errors.invalid_field("worker ids are numbers") from None
         namespace, _, key = query.partition("/")
         answer = []
         for host in node.hosts:
@@ -303,7 +305,7 @@ class Model:
         self.faults[fault.id] = fault
         return fault
 
-    def take_fault(self, kind: str, zone: str) -> Fault | None:
+    def consume_fault(self, kind: str, zone: str) -> Fault | None:
         """The fault of that kind which hits a request in *zone* now, used up once; or None."""
         for fault in self.faults.values():
             if fault.kind == kind and fault.zone in (None, zone):
@@ -319,10 +321,10 @@ class Model:
         node.state, node.health = "PREEMPTED", ""
 
     def find_node(self, name: str) -> NodeRecord:
-        """The node with that id or full path, wherever it is; a Refusal if none or several."""
+        """The node with that id or full path, wherever it is; a ApiError if none or several."""
         found = [node for node in self.nodes.values() if name in (node.path, node.name)]
         if len(found) != 1:
-            raise refusals.not_found(name)
+            raise api_errors.not_found(name)
         return found[0]
 
     # ---- inside ---------------------------------------------------------------------------------
@@ -333,39 +335,39 @@ class Model:
             for host, address in zip(node.hosts, self._new_addresses(len(node.hosts)), strict=True):
                 host.external = address
 
-    def _wished_type(self, wish: NodeWish, zone: str) -> catalog.AcceleratorType:
+    def _requested_type(self, request: NodeRequest, zone: str) -> catalog.AcceleratorType:
         offered = catalog.types_in(zone)
-        if wish.type:
-            fitting = [kind for kind in offered if kind.name == wish.type]
-            said = wish.type
-        elif wish.config_type:
+        if request.type:
+            fitting = [kind for kind in offered if kind.name == request.type]
+            said = request.type
+        elif request.config_type:
             fitting = [
                 kind
                 for kind in offered
-                if (kind.config_type, kind.topology) == (wish.config_type, wish.topology)
+                if (kind.config_type, kind.topology) == (request.config_type, request.topology)
             ]
-            said = f"{wish.config_type} {wish.topology}"
+            said = f"{request.config_type} {request.topology}"
         else:
-            raise refusals.invalid_field("the accelerator type must be given")
+            raise api_errors.invalid_field("the accelerator type must be given")
         if not fitting:
-            raise refusals.type_not_in_zone(said, zone)
+            raise api_errors.type_not_in_zone(said, zone)
         return fitting[0]
 
     def _ready_for(self, verb: Verb, project: str, zone: str, name: str) -> NodeRecord:
         node = self.get_node(project, zone, name)
         self._take_permission_fault(verb, node.path, zone)
-        if node.state not in VERBS[verb].begins_in:
-            raise refusals.wrong_state(verb, node.state)
+        if node.state not in TRANSITIONS[verb].begins_in:
+            raise api_errors.wrong_state(verb, node.state)
         if any(open_.target == node.path for open_ in self.under_way()):
-            raise refusals.busy(node.path)
+            raise api_errors.busy(node.path)
         return node
 
     def _take_permission_fault(self, verb: str, resource: str, zone: str) -> None:
-        if self.take_fault("permission", zone):
-            raise refusals.permission(f"tpu.nodes.{verb}", resource)
+        if self.consume_fault("permission", zone):
+            raise api_errors.permission(f"tpu.nodes.{verb}", resource)
 
     def _begin(self, verb: Verb, node: NodeRecord) -> OperationRecord:
-        node.state = VERBS[verb].during or node.state
+        node.state = TRANSITIONS[verb].during or node.state
         moment = self._now()
         milliseconds = int(moment.timestamp() * 1000)
         tail = "-".join(f"{self._chance.getrandbits(32):08x}" for _ in range(3))
@@ -405,12 +407,12 @@ class Model:
         return _rfc3339(self._now())
 
 
-def page(items: Sequence[T], size: int, token: str) -> tuple[Sequence[T], str]:
+def paginate(items: Sequence[T], size: int, token: str) -> tuple[Sequence[T], str]:
     """One page of *items* (all for size 0) and the token of the next, "" for the last."""
     try:
         start = int(token or 0)
     except ValueError:
-        raise refusals.invalid_field("the page token is not valid") from None
+        raise api_errors.invalid_field("the page token is not valid") from None
     end = start + size if size > 0 else len(items)
     return items[start:end], str(end) if end < len(items) else ""
 
