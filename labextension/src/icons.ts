@@ -12,7 +12,7 @@ import {
 } from '@jupyterlab/ui-components';
 
 import tpuSvg from '../style/icons/tpu.svg';
-import { Action } from './abilities';
+import { Action } from './model/availableActions';
 
 export const tpuIcon = new LabIcon({ name: 'jupyter-tpu:tpu', svgstr: tpuSvg });
 

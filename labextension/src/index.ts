@@ -15,21 +15,21 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { Actions } from './actions';
+import { Actions } from './actions/actions';
 import { addApps } from './apps';
-import { addCommands, CommandIDs } from './commands';
-import { TPUPanel } from './components/panel';
-import { StatusItem, statusOf } from './components/status';
-import { ConnectForm } from './connectForm';
-import { ServerChanges } from './events';
-import { CreateForm } from './createForm';
+import { addCommands, CommandIDs } from './actions/commands';
+import { TPUPanel } from './panel/panel';
+import { StatusItem, statusOf } from './statusBar';
+import { ConnectForm } from './forms/connectForm';
+import { ServerChanges } from './model/changeFeed';
+import { CreateForm } from './forms/createForm';
 import { keepKernels } from './kernels';
-import { KernelsHere } from './kernels/here';
-import { TPUModel } from './model';
-import { notifyOfEnds } from './notify';
-import { TPUServer } from './request';
+import { KernelsHere } from './kernels/serverKernels';
+import { TPUModel } from './model/model';
+import { notifyOfEnds } from './notifications';
+import { TPUServer } from './model/client';
 import { addRunning } from './running';
-import { PanelView } from './view';
+import { PanelView } from './actions/panelState';
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:plugin',

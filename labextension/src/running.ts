@@ -4,12 +4,12 @@ import { IRunningSessionManagers, IRunningSessions } from '@jupyterlab/running';
 import { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 
-import { Actions } from './actions';
+import { Actions } from './actions/actions';
 import { ITPU } from './api';
 import { tpuIcon } from './icons';
-import { keyOf } from './known';
-import { TPUModel } from './model';
-import { connectionWord, kernelsWord } from './words';
+import { keyOf } from './model/resources';
+import { TPUModel } from './model/model';
+import { connectionWord, kernelsWord } from './labels';
 
 /** *open* brings the panel to the front. */
 export function addRunning(

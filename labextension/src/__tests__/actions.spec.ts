@@ -1,12 +1,12 @@
 import { CommandRegistry } from '@lumino/commands';
 import { beforeEach, expect, it, vi } from 'vitest';
 
-import { Actions } from '../actions';
+import { Actions } from '../actions/actions';
 import { IKernel } from '../api';
-import { ConnectForm } from '../connectForm';
-import { CreateForm } from '../createForm';
-import { confirmLoss, confirmTake } from '../dialogs';
-import { PanelView } from '../view';
+import { ConnectForm } from '../forms/connectForm';
+import { CreateForm } from '../forms/createForm';
+import { confirmLoss, confirmTake } from '../actions/dialogs';
+import { PanelView } from '../actions/panelState';
 import {
   aKernel,
   anOperation,
@@ -20,7 +20,10 @@ import {
   trans
 } from './server';
 
-vi.mock('../dialogs', () => ({ confirmLoss: vi.fn(), confirmTake: vi.fn() }));
+vi.mock('../actions/dialogs', () => ({
+  confirmLoss: vi.fn(),
+  confirmTake: vi.fn()
+}));
 
 const ask = vi.mocked(confirmLoss);
 const askToTake = vi.mocked(confirmTake);

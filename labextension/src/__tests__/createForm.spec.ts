@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { CreateForm } from '../createForm';
+import { CreateForm } from '../forms/createForm';
 import {
   anOperation,
   Answer,

@@ -1,7 +1,7 @@
 import { KernelMessage, ServerConnection } from '@jupyterlab/services';
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { Places } from '../kernels/places';
+import { Places } from '../kernels/positions';
 import { keepingSocket, Presence } from '../kernels/socket';
 
 const URL = 'ws://localhost/api/kernels/k/channels?session_id=me';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { TPUModel } from '../model';
-import { TPUServer } from '../request';
+import { TPUModel } from '../model/model';
+import { TPUServer } from '../model/client';
 import {
   anOperation,
   aTPU,

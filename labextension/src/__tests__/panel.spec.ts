@@ -2,15 +2,15 @@ import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
-import { Actions } from '../actions';
+import { Actions } from '../actions/actions';
 import { IOperation, IProblem } from '../api';
-import { addCommands } from '../commands';
-import { TPUPanel } from '../components/panel';
-import { StatusItem } from '../components/status';
-import { ConnectForm } from '../connectForm';
-import { CreateForm } from '../createForm';
-import { TPUModel } from '../model';
-import { PanelView } from '../view';
+import { addCommands } from '../actions/commands';
+import { TPUPanel } from '../panel/panel';
+import { StatusItem } from '../statusBar';
+import { ConnectForm } from '../forms/connectForm';
+import { CreateForm } from '../forms/createForm';
+import { TPUModel } from '../model/model';
+import { PanelView } from '../actions/panelState';
 import {
   aKernel,
   anOperation,

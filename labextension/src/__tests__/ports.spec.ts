@@ -2,15 +2,15 @@ import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
-import { Actions } from '../actions';
-import { addCommands } from '../commands';
-import { TPUPanel } from '../components/panel';
-import { ConnectForm } from '../connectForm';
-import { CreateForm } from '../createForm';
-import { isLoopback, keyOfPlace, placeOf, portsOf } from '../place';
-import { addressOf } from '../reach';
-import { TPUServer } from '../request';
-import { PanelView } from '../view';
+import { Actions } from '../actions/actions';
+import { addCommands } from '../actions/commands';
+import { TPUPanel } from '../panel/panel';
+import { ConnectForm } from '../forms/connectForm';
+import { CreateForm } from '../forms/createForm';
+import { isLoopback, keyOfPlace, placeOf, portsOf } from '../apps/target';
+import { addressOf } from '../apps/address';
+import { TPUServer } from '../model/client';
+import { PanelView } from '../actions/panelState';
 import {
   anApp,
   Answer,

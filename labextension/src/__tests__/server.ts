@@ -13,10 +13,10 @@ import {
   ITPU,
   ITunnel
 } from '../api';
-import { IChanges } from '../events';
-import { IKernelsHere } from '../kernels/here';
-import { TPUModel } from '../model';
-import { TPUServer } from '../request';
+import { IChanges } from '../model/changeFeed';
+import { IKernelsHere } from '../kernels/serverKernels';
+import { TPUModel } from '../model/model';
+import { TPUServer } from '../model/client';
 import { Store } from '../store';
 
 export const trans = nullTranslator.load('jupyter_tpu');

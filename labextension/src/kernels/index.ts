@@ -4,8 +4,8 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection, ServiceManager } from '@jupyterlab/services';
 
-import { fillCells } from './fill';
-import { Places } from './places';
+import { fillCells } from './runningCells';
+import { Places } from './positions';
 import { keepingSocket, Presence } from './socket';
 
 /** Has the websockets of our kernels bring each message once, and running cells go on. */

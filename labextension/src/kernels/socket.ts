@@ -5,7 +5,7 @@
 // The server numbers what it sends (jupyter_tpu/server/adoption/websocket.py tells how they talk).
 
 import { idOf, IMark, markOf, parentOf } from './frames';
-import { IRequest, Place, Places } from './places';
+import { IRequest, Place, Places } from './positions';
 
 /** Milliseconds between attempts to reach the server: the first, and the longest. */
 const RETRY = [200, 2000];

@@ -1,0 +1,83 @@
+import { expect, it } from 'vitest';
+
+import { abilities, mainAction } from '../model/availableActions';
+import { IHost, IOperation, ITPU } from '../api';
+import { anOperation, aTPU, connectedTPU } from './server';
+
+const connecting = anOperation();
+const deleting = anOperation({ kind: 'delete' });
+const stopping = anOperation({ kind: 'stop' });
+const failed = anOperation({ state: 'failed' });
+const host: IHost = {
+  index: 0,
+  internal_address: '',
+  external_address: '',
+  link: { state: 'up', since: '', problem: null }
+};
+
+it.each<[string, ITPU, IOperation[], string, string | undefined]>([
+  [
+    'a ready one',
+    aTPU(),
+    [],
+    'connect environment tensorboard app tunnel delete stop',
+    'connect'
+  ],
+  [
+    'a connected one',
+    connectedTPU(),
+    [],
+    'notebook console environment tensorboard app tunnel disconnect delete stop',
+    'notebook'
+  ],
+  [
+    'one that needs the user',
+    connectedTPU({ connection: 'needs-you' }),
+    [],
+    'connect notebook console environment tensorboard app tunnel disconnect delete stop',
+    'connect'
+  ],
+  [
+    'one that is being connected',
+    aTPU({ connection: 'connecting' }),
+    [connecting],
+    'tensorboard app tunnel disconnect delete',
+    undefined
+  ],
+  [
+    'one that could not be connected',
+    aTPU(),
+    [failed],
+    'connect environment tensorboard app tunnel delete stop',
+    'connect'
+  ],
+  [
+    'one on which TensorBoard is being opened',
+    connectedTPU(),
+    [anOperation({ kind: 'tensorboard' })],
+    'notebook console environment tensorboard app tunnel disconnect delete stop',
+    'notebook'
+  ],
+  ['one that is being stopped', aTPU(), [stopping], '', undefined],
+  ['one that is being deleted', connectedTPU(), [deleting], '', undefined],
+  ['a stopped one', aTPU({ state: 'STOPPED' }), [], 'delete start', 'start'],
+  ['a preempted one', aTPU({ state: 'PREEMPTED' }), [], 'delete', 'delete'],
+  [
+    'a pod, which Google does not stop',
+    aTPU({ hosts: [host, { ...host, index: 1 }] }),
+    [],
+    'connect environment tensorboard app tunnel delete',
+    'connect'
+  ],
+  [
+    'a spot one, which Google does not stop',
+    aTPU({ tier: 'spot' }),
+    [],
+    'connect environment tensorboard app tunnel delete',
+    'connect'
+  ]
+])('can do with %s what its state allows', (_, tpu, running, all, main) => {
+  const able = abilities(tpu, running);
+  expect(able.join(' ')).toBe(all);
+  expect(mainAction(able)).toBe(main);
+});

@@ -1,0 +1,78 @@
+import { ServerConnection } from '@jupyterlab/services';
+import { afterEach, expect, it, vi } from 'vitest';
+
+import { IChange } from '../api';
+import { CHANGE_SCHEMA, ServerChanges } from '../model/changeFeed';
+
+/** Sockets that open, close and bring messages when the test says so. */
+class TestSocket extends EventTarget {
+  static made: TestSocket[] = [];
+  onmessage: ((event: MessageEvent) => void) | null = null;
+  onclose: ((event: Event) => void) | null = null;
+
+  constructor(readonly url: string) {
+    super();
+    TestSocket.made.push(this);
+  }
+
+  open(): void {
+    this.dispatchEvent(new Event('open'));
+  }
+
+  close(): void {
+    const event = new Event('close');
+    this.dispatchEvent(event);
+    this.onclose?.(event);
+  }
+
+  bring(event: object): void {
+    const data = JSON.stringify(event);
+    this.onmessage?.(new MessageEvent('message', { data }));
+  }
+}
+
+afterEach(() => {
+  TestSocket.made = [];
+});
+
+async function aSocket(count = 1): Promise<TestSocket> {
+  await vi.waitFor(() => expect(TestSocket.made.length).toBe(count), 10000);
+  return TestSocket.made[count - 1];
+}
+
+function changes(): ServerChanges {
+  return new ServerChanges(
+    ServerConnection.makeSettings({
+      wsUrl: 'ws://localhost/hub/',
+      WebSocket: TestSocket as never
+    })
+  );
+}
+
+it('passes on the changes of its schema only', async () => {
+  const source = changes();
+  const seen: IChange[] = [];
+  source.changed.connect((_, change) => {
+    seen.push(change);
+  });
+  const socket = await aSocket();
+  expect(socket.url).toBe('ws://localhost/hub/api/events/subscribe');
+  socket.bring({ schema_id: 'https://elsewhere.org/v1', id: 'a' });
+  socket.bring({ schema_id: CHANGE_SCHEMA, id: 'b' });
+  expect(seen.map(change => change.id)).toEqual(['b']);
+  source.dispose();
+});
+
+it('says when changes flow, no longer flow, and flow again', async () => {
+  const source = changes();
+  const flowing: boolean[] = [];
+  source.flowingChanged.connect((_, now) => {
+    flowing.push(now);
+  });
+  (await aSocket()).open();
+  TestSocket.made[0].close();
+  (await aSocket(2)).open();
+  expect(flowing).toEqual([true, false, true]);
+  source.dispose();
+  expect(source.isDisposed).toBe(true);
+}, 15000);

@@ -1,0 +1,268 @@
+// What the user can ask for, with the questions that come before it.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+
+import { Action, startable } from '../model/availableActions';
+import { IEnvironment, IKernel, IOperation, ITPU } from '../api';
+import { ConnectForm } from '../forms/connectForm';
+import {
+  askLogdir,
+  askPort,
+  askSeconds,
+  confirmLoss,
+  confirmTake,
+  Loss
+} from './dialogs';
+import { CreateForm } from '../forms/createForm';
+import { IKernelsHere } from '../kernels/serverKernels';
+import { keyOf } from '../model/resources';
+import { TPUModel } from '../model/model';
+import { boardPlace, IPlace, placeOf, portPlace } from '../apps/target';
+import { PanelView } from './panelState';
+
+export class Actions {
+  constructor(
+    readonly model: TPUModel,
+    readonly createForm: CreateForm,
+    readonly connectForm: ConnectForm,
+    readonly view: PanelView,
+    private _commands: CommandRegistry,
+    /** The kernels of this Jupyter server. */
+    readonly here: IKernelsHere,
+    readonly trans: TranslationBundle,
+    /** A BCP 47 tag, for dates. */
+    readonly language = 'en'
+  ) {}
+
+  /** Whether to tell of the end of operations outside the panel (a setting). */
+  notify = true;
+
+  /** Does *action* to a TPU; what goes wrong becomes the TPU's failure. */
+  async act(action: Action, tpu: ITPU): Promise<void> {
+    switch (action) {
+      case 'app':
+        await this._openPort(tpu);
+        break;
+      case 'connect':
+        await this._connect(tpu);
+        break;
+      case 'console':
+        await this.openConsole(tpu);
+        break;
+      case 'environment':
+        this.connectForm.openFor(tpu);
+        this.view.show('connect');
+        break;
+      case 'notebook':
+        await this.openNotebook(tpu);
+        break;
+      case 'start':
+        await this.model.start(tpu);
+        break;
+      case 'tensorboard':
+        await this._openTensorBoard(tpu);
+        break;
+      case 'tunnel':
+        await this._openTunnel(tpu);
+        break;
+      default:
+        await this._lose(action, tpu);
+    }
+  }
+
+  async openNotebook(tpu: ITPU, environment?: IEnvironment): Promise<void> {
+    const kernelName = (environment ?? startable(tpu)[0])?.kernelspec;
+    if (kernelName) {
+      await this._commands.execute('notebook:create-new', { kernelName });
+    }
+  }
+
+  async openConsole(tpu: ITPU, environment?: IEnvironment): Promise<void> {
+    const name = (environment ?? startable(tpu)[0])?.kernelspec;
+    if (name) {
+      const kernelPreference = { name };
+      await this._commands.execute('console:create', { kernelPreference });
+    }
+  }
+
+  /** Shows a page of a host in a tab. */
+  async show(place: IPlace): Promise<void> {
+    await this._commands.execute('tpu:show-app', place);
+  }
+
+  /** Traces a kernel for a while that the user chooses, and shows the trace. */
+  async profile(tpu: ITPU, kernel: IKernel): Promise<void> {
+    const seconds = await askSeconds(tpu, this.trans);
+    if (seconds !== null) {
+      const app = await this.model.profile(tpu, kernel.id, seconds);
+      if (app) {
+        await this.show(placeOf(app));
+      }
+    }
+  }
+
+  /** Opens the form; what was filled in before is still there. */
+  openCreateForm(): void {
+    void this.model.loadCatalog();
+    this.view.show('create');
+  }
+
+  async submit(form: CreateForm | ConnectForm): Promise<void> {
+    if (await form.submit()) {
+      this.view.show('list');
+    }
+  }
+
+  /** Does again what an operation failed to do. */
+  async retry(operation: IOperation): Promise<void> {
+    const { model } = this;
+    const { tpu: name, zone } = operation;
+    const tpu = model.tpu(keyOf({ name, zone }));
+    if (operation.kind === 'create' && !tpu) {
+      this.createForm.fill(model.wanted(operation) ?? { name, zone });
+      this.openCreateForm();
+    } else if (tpu) {
+      switch (operation.kind) {
+        case 'create':
+        case 'environment':
+          await this._connect(tpu);
+          break;
+        case 'compile':
+          break; // it is of no TPU
+        case 'profile':
+          break; // what it was of is in the list of kernels
+        default:
+          await this.act(operation.kind, tpu);
+      }
+    }
+    model.dismiss(operation.id);
+  }
+
+  /** Opens the form with what an operation failed to connect. */
+  async change(operation: IOperation): Promise<void> {
+    const { tpu: name, zone } = operation;
+    const tpu = this.model.tpu(keyOf({ name, zone }));
+    if (tpu) {
+      await this.act('environment', tpu);
+    }
+  }
+
+  async endKernel(tpu: ITPU, kernel: IKernel): Promise<void> {
+    if (kernel.problem) {
+      // It is dead: there is nothing to lose, and it is only shown no more.
+      await this.model.endKernel(tpu, kernel.id);
+      return;
+    }
+    if (await confirmLoss('kernel', tpu, [kernel], this.trans)) {
+      const ended = await this.here.shutDown([kernel.id]);
+      if (ended.length === 0) {
+        await this.model.endKernel(tpu, kernel.id);
+      }
+      await this._kernels(tpu);
+    }
+  }
+
+  /** Has this Jupyter server take a kernel over, whoever has it, with its notebook. */
+  async takeKernel(tpu: ITPU, kernel: IKernel): Promise<void> {
+    // As it is now: who has it may have changed since the list was shown.
+    const now = (await this._kernels(tpu))?.find(one => one.id === kernel.id);
+    if (
+      (await confirmTake(now ?? kernel, tpu, this.trans)) &&
+      (await this.model.takeKernel(tpu, kernel.id))
+    ) {
+      await this.here.show(kernel.id);
+      await this._kernels(tpu);
+    }
+  }
+
+  /** Shows or hides a TPU's details, which include its kernels. */
+  toggleDetails(tpu: ITPU): void {
+    const key = keyOf(tpu);
+    this.view.toggle(key);
+    if (this.view.isOpen(key) && tpu.environments.length > 0) {
+      void this._kernels(tpu);
+    }
+  }
+
+  toggleLog(operation: IOperation): void {
+    this.view.toggle(operation.id);
+    if (this.view.isOpen(operation.id)) {
+      void this.model.loadLog(operation.id);
+    }
+  }
+
+  private async _openPort(tpu: ITPU): Promise<void> {
+    const wanted = await askPort('app', tpu, this.trans);
+    if (wanted) {
+      const name = this.trans.__('Port %1', wanted.port);
+      await this.show(portPlace(tpu, wanted.port, wanted.host, '/', name));
+    }
+  }
+
+  private async _openTensorBoard(tpu: ITPU): Promise<void> {
+    const logdir = await askLogdir(tpu, this.trans);
+    if (logdir) {
+      await this.show(boardPlace(tpu, logdir));
+    }
+  }
+
+  private async _openTunnel(tpu: ITPU): Promise<void> {
+    const wanted = await askPort('tunnel', tpu, this.trans);
+    if (wanted) {
+      await this.model.newTunnel(tpu, wanted);
+      this.view.open(keyOf(tpu));
+    }
+  }
+
+  /** Goes on with the environment that was not finished last time, if there is one. */
+  private async _connect(tpu: ITPU): Promise<void> {
+    const unfinished = tpu.environments.find(one => one.state === 'failed');
+    await this.model.connect(
+      tpu,
+      unfinished ? { environment: unfinished.name } : {}
+    );
+  }
+
+  private async _lose(
+    action: Exclude<Loss, 'kernel'>,
+    tpu: ITPU
+  ): Promise<void> {
+    // Asked for even where none is known of: one may have been started a moment ago. A TPU that
+    // is not linked would let the user wait for the answer.
+    let kernels =
+      tpu.connection === 'connected'
+        ? await this._kernels(tpu)
+        : tpu.kernels > 0
+          ? null
+          : [];
+    do {
+      const running = kernels === null ? tpu.kernels : kernels.length;
+      if (action === 'delete' || running > 0) {
+        if (!(await confirmLoss(action, tpu, kernels, this.trans))) {
+          return;
+        }
+      }
+      // A notebook whose kernel only vanished would try to start it again.
+      await this.here.shutDown((kernels ?? []).map(kernel => kernel.id));
+      this.model.dismissFailure(tpu);
+      await this.model[action](tpu, running > 0);
+      kernels = await this._startedMeanwhile(tpu);
+    } while (kernels.length > 0);
+  }
+
+  /** The kernels for whose sake the server refused what the user had confirmed without them. */
+  private async _startedMeanwhile(tpu: ITPU): Promise<IKernel[]> {
+    const refused = this.model.failure(tpu)?.reason === 'KERNELS_RUNNING';
+    return refused ? ((await this._kernels(tpu)) ?? []) : [];
+  }
+
+  /** The kernels on a TPU; null if it can't be asked. */
+  private async _kernels(tpu: ITPU): Promise<IKernel[] | null> {
+    try {
+      return await this.model.loadKernels(tpu);
+    } catch {
+      return null;
+    }
+  }
+}

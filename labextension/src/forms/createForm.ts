@@ -1,0 +1,196 @@
+// What has been filled in to create a TPU, and what is wrong with it.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { IAcceleratorType, ICatalog, ICreateTPU, IOperation } from '../api';
+import { Form, packagesIn } from './form';
+import { keyOf } from '../model/resources';
+import { TPUModel } from '../model/model';
+
+/** The server's rule for names (`TPUName` in fleet/models.py; a test compares them). */
+export const NAME_PATTERN = '^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$';
+
+/** The type that a newcomer most likely has in mind: the smallest full host of today's chip. */
+const USUAL_TYPE = 'v5litepod-8';
+
+/** What is filled in; "" for what is left to the server. */
+export interface IFields {
+  name: string;
+  type: string;
+  zone: string;
+  tier: 'on-demand' | 'spot';
+  version: string;
+  network: string;
+  subnetwork: string;
+  packages: string;
+  connect: boolean;
+}
+
+const EMPTY: IFields = {
+  name: '',
+  type: '',
+  zone: '',
+  tier: 'on-demand',
+  version: '',
+  network: '',
+  subnetwork: '',
+  packages: '',
+  connect: true
+};
+
+export class CreateForm extends Form<IFields, IOperation> {
+  constructor(private _model: TPUModel) {
+    super(EMPTY);
+    _model.stateChanged.connect(this._onModel, this);
+  }
+
+  get catalog(): ICatalog | null {
+    return this._model.catalog;
+  }
+
+  /** What is shown: what was filled in, and a suggestion for the rest. */
+  get fields(): IFields {
+    const { name, type, zone, version } = this.filled;
+    return {
+      ...this.filled,
+      name: this._edited.has('name') ? name : this._suggestedName(),
+      type: type || this._suggestedType()?.name || '',
+      zone: zone || this._suggestedZone(),
+      version: this._edited.has('version')
+        ? version
+        : (this.type?.version ?? '')
+    };
+  }
+
+  /** The chosen type; undefined if the catalog does not know it. */
+  get type(): IAcceleratorType | undefined {
+    const name = this.filled.type;
+    const known = this.catalog?.types.find(type => type.name === name);
+    return name ? known : this._suggestedType();
+  }
+
+  /** The types by generation, in the catalog's order. */
+  get generations(): [string, IAcceleratorType[]][] {
+    const groups = new Map<string, IAcceleratorType[]>();
+    for (const type of this.catalog?.types ?? []) {
+      groups.set(type.generation, [
+        ...(groups.get(type.generation) ?? []),
+        type
+      ]);
+    }
+    return [...groups];
+  }
+
+  /** The zones where the chosen type is offered; all, where that is not known. */
+  get zones(): string[] {
+    const offered = this.type?.zones ?? [];
+    return offered.length > 0 ? [...offered] : (this.catalog?.zones ?? []);
+  }
+
+  /** Whether the user's usual zone does not offer the chosen type. */
+  get awayFromHome(): boolean {
+    const home = this.catalog?.default_zone;
+    return !!home && this.zones.length > 0 && !this.zones.includes(home);
+  }
+
+  /** What is wrong with the name; "" if nothing is. */
+  nameProblem(trans: TranslationBundle): string {
+    const { name, zone } = this.fields;
+    if (!name) {
+      return trans.__('Give it a name.');
+    }
+    if (!/^[a-z]/.test(name)) {
+      return trans.__('Start with a lower-case letter.');
+    }
+    if (/[^-a-z0-9]/.test(name)) {
+      return trans.__('Use lower-case letters, digits and hyphens only.');
+    }
+    if (name.length > 40) {
+      return trans.__('Use at most 40 characters; these are %1.', name.length);
+    }
+    if (!new RegExp(NAME_PATTERN).test(name)) {
+      return trans.__('End with a letter or a digit.');
+    }
+    if (this._model.tpu(keyOf({ name, zone }))) {
+      return trans.__('There is a TPU of this name in %1.', zone);
+    }
+    return '';
+  }
+
+  /** Starts from *wanted*, for another try. */
+  fill(wanted: Partial<ICreateTPU>): void {
+    this.reset();
+    for (const field of ['name', 'type', 'zone', 'version'] as const) {
+      if (wanted[field]) {
+        this.set(field, wanted[field]);
+      }
+    }
+    this.filled.network = wanted.network ?? '';
+    this.filled.subnetwork = wanted.subnetwork ?? '';
+    this.filled.tier = wanted.tier === 'spot' ? 'spot' : 'on-demand';
+    this.filled.packages = wanted.connect?.packages?.join('\n') ?? '';
+    this.filled.connect = wanted.connect !== null;
+    this.changed();
+  }
+
+  /** What the server is asked for. */
+  get wanted(): ICreateTPU {
+    const fields = this.fields;
+    return {
+      name: fields.name,
+      type: fields.type,
+      zone: fields.zone || null,
+      version: fields.version || null,
+      tier: fields.tier,
+      network: fields.network || null,
+      subnetwork: fields.subnetwork || null,
+      connect: fields.connect ? { packages: packagesIn(fields.packages) } : null
+    };
+  }
+
+  protected ask(): Promise<IOperation> {
+    return this._model.create(this.wanted);
+  }
+
+  protected edited(field: keyof IFields): void {
+    this._edited.add(field);
+    if (field === 'type') {
+      // The image belongs to the type; a zone that offers it too may stay.
+      this._edited.delete('version');
+      if (!this.zones.includes(this.filled.zone)) {
+        this.filled.zone = '';
+      }
+    }
+  }
+
+  protected clear(): void {
+    super.clear();
+    this._edited.clear();
+  }
+
+  private _onModel(): void {
+    this.changed();
+  }
+
+  private _suggestedName(): string {
+    const taken = new Set(this._model.tpus.map(tpu => tpu.name));
+    for (let number = 1; ; number += 1) {
+      const name = number === 1 ? 'my-tpu' : `my-tpu-${number}`;
+      if (!taken.has(name)) {
+        return name;
+      }
+    }
+  }
+
+  private _suggestedType(): IAcceleratorType | undefined {
+    const types = this.catalog?.types ?? [];
+    return types.find(type => type.name === USUAL_TYPE) ?? types[0];
+  }
+
+  private _suggestedZone(): string {
+    const home = this.catalog?.default_zone ?? '';
+    return this.zones.includes(home) ? home : (this.zones[0] ?? home);
+  }
+
+  private _edited = new Set<keyof IFields>();
+}

@@ -1,0 +1,84 @@
+// What is filled in before something is asked of the server.
+
+import { Failure } from '../model/client';
+import { Store } from '../store';
+
+/** A form with fields *F* keeps its input until the server has accepted it and answered *T*. */
+export abstract class Form<F extends object, T> extends Store {
+  /** Its fields are *empty*'s. */
+  constructor(private _empty: F) {
+    super();
+    this.filled = { ..._empty };
+  }
+
+  /** What is shown. */
+  get fields(): F {
+    return this.filled;
+  }
+
+  set<K extends keyof F>(field: K, value: F[K]): void {
+    this.filled = { ...this.filled, [field]: value };
+    this.edited(field);
+    this.changed();
+  }
+
+  /** Why the last try was refused. */
+  get failure(): Failure | null {
+    return this._failure;
+  }
+
+  get submitting(): boolean {
+    return this._submitting;
+  }
+
+  /** Asks the server; null, with a failure and all input kept, if it refuses. */
+  async submit(): Promise<T | null> {
+    if (this._submitting) {
+      return null;
+    }
+    this._submitting = true;
+    this._failure = null;
+    this.changed();
+    try {
+      const answer = await this.ask();
+      this.reset();
+      return answer;
+    } catch (error) {
+      this._failure = Failure.from(error);
+      return null;
+    } finally {
+      this._submitting = false;
+      this.changed();
+    }
+  }
+
+  /** Empties the form. */
+  reset(): void {
+    this._failure = null;
+    this.clear();
+    this.changed();
+  }
+
+  /** Throws `Failure`. */
+  protected abstract ask(): Promise<T>;
+
+  /** A field was filled in by hand: others may depend on it. */
+  protected edited(field: keyof F): void {}
+
+  protected clear(): void {
+    this.filled = { ...this._empty };
+  }
+
+  /** What was filled in. */
+  protected filled: F;
+  private _failure: Failure | null = null;
+  private _submitting = false;
+}
+
+/** Requirements, separated by commas or line ends, as they were typed. */
+export function packagesIn(text: string): string[] {
+  return text
+    .split(/[\n,]/)
+    .map(one => one.trim())
+    .filter(one => one !== '');
+}

@@ -1,0 +1,220 @@
+// The one file that calls the server extension's REST interface.
+
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+
+import {
+  IApp,
+  IAppVisit,
+  ICatalog,
+  IConnectTPU,
+  ICreateTPU,
+  IDeleteTPU,
+  IDisconnectTPU,
+  IKernel,
+  IOpenApp,
+  IOpenTensorBoard,
+  IOpenTunnel,
+  IOperation,
+  IProblem,
+  IProfileKernel,
+  IStopTPU,
+  ITPU,
+  ITPUList,
+  ITunnel,
+  IVisitApp,
+  Reason
+} from '../api';
+
+/** `MISSING`: there is no such server extension. `NETWORK`: no server. */
+export type FailureReason = Reason | 'MISSING' | 'NETWORK';
+
+/** What a call was answered with instead of what it asked for. */
+export class Failure extends Error {
+  constructor(
+    message: string,
+    readonly reason: FailureReason,
+    readonly hint: string = ''
+  ) {
+    super(message);
+    this.name = 'Failure';
+  }
+
+  /** Any thrown thing as a failure. */
+  static from(error: unknown): Failure {
+    if (error instanceof Failure) {
+      return error;
+    }
+    return new Failure(
+      error instanceof Error ? error.message : String(error),
+      'INTERNAL'
+    );
+  }
+}
+
+/** How the REST interface names a TPU: its zone and name. */
+export type TPURef = Pick<ITPU, 'name' | 'zone'>;
+
+/** The server extension. Every method throws `Failure`. */
+export class TPUServer {
+  constructor(private _settings: ServerConnection.ISettings) {}
+
+  catalog(): Promise<ICatalog> {
+    return this._call('GET', ['catalog']);
+  }
+
+  tpus(): Promise<ITPUList> {
+    return this._call('GET', ['tpus']);
+  }
+
+  create(wanted: ICreateTPU): Promise<IOperation> {
+    return this._call('POST', ['tpus'], wanted);
+  }
+
+  start(tpu: TPURef): Promise<IOperation> {
+    return this._call('POST', [...this._path(tpu), 'start'], {});
+  }
+
+  stop(tpu: TPURef, how: IStopTPU = {}): Promise<IOperation> {
+    return this._call('POST', [...this._path(tpu), 'stop'], how);
+  }
+
+  connect(tpu: TPURef, wanted: IConnectTPU = {}): Promise<IOperation> {
+    return this._call('POST', [...this._path(tpu), 'connect'], wanted);
+  }
+
+  disconnect(tpu: TPURef, how: IDisconnectTPU = {}): Promise<IOperation> {
+    return this._call('POST', [...this._path(tpu), 'disconnect'], how);
+  }
+
+  delete(tpu: TPURef, how: IDeleteTPU = {}): Promise<IOperation> {
+    return this._call('DELETE', this._path(tpu), how);
+  }
+
+  kernels(tpu: TPURef): Promise<IKernel[]> {
+    return this._call('GET', [...this._path(tpu), 'kernels']);
+  }
+
+  endKernel(tpu: TPURef, id: string): Promise<void> {
+    return this._call('DELETE', [...this._path(tpu), 'kernels', id]);
+  }
+
+  takeKernel(tpu: TPURef, id: string): Promise<void> {
+    return this._call('POST', [...this._path(tpu), 'kernels', id, 'take']);
+  }
+
+  profile(
+    tpu: TPURef,
+    id: string,
+    wanted: IProfileKernel = {}
+  ): Promise<IOperation> {
+    const path = [...this._path(tpu), 'kernels', id, 'profile'];
+    return this._call('POST', path, wanted);
+  }
+
+  tunnels(): Promise<ITunnel[]> {
+    return this._call('GET', ['tunnels']);
+  }
+
+  openTunnel(tpu: TPURef, wanted: IOpenTunnel): Promise<ITunnel> {
+    return this._call('POST', [...this._path(tpu), 'tunnels'], wanted);
+  }
+
+  closeTunnel(tpu: TPURef, id: string): Promise<void> {
+    return this._call('DELETE', [...this._path(tpu), 'tunnels', id]);
+  }
+
+  apps(): Promise<IApp[]> {
+    return this._call('GET', ['apps']);
+  }
+
+  openApp(tpu: TPURef, wanted: IOpenApp): Promise<IApp> {
+    return this._call('POST', [...this._path(tpu), 'apps'], wanted);
+  }
+
+  /** Its `beneath` is made a whole address. */
+  async visitApp(id: string, wanted: IVisitApp): Promise<IAppVisit> {
+    const visit = await this._call<IAppVisit>(
+      'POST',
+      ['apps', id, 'visits'],
+      wanted
+    );
+    const { baseUrl } = this._settings;
+    const beneath = visit.beneath && new URL(visit.beneath, baseUrl).href;
+    return { ...visit, beneath };
+  }
+
+  closeApp(id: string): Promise<void> {
+    return this._call('DELETE', ['apps', id]);
+  }
+
+  openTensorBoard(tpu: TPURef, wanted: IOpenTensorBoard): Promise<IOperation> {
+    return this._call('POST', [...this._path(tpu), 'tensorboard'], wanted);
+  }
+
+  operations(): Promise<IOperation[]> {
+    return this._call('GET', ['operations']);
+  }
+
+  operation(id: string): Promise<IOperation> {
+    return this._call('GET', ['operations', id]);
+  }
+
+  cancel(id: string): Promise<IOperation> {
+    return this._call('DELETE', ['operations', id]);
+  }
+
+  private _path(tpu: TPURef): string[] {
+    return ['tpus', `${tpu.zone}~${tpu.name}`];
+  }
+
+  private async _call<T>(
+    method: string,
+    path: string[],
+    body?: object
+  ): Promise<T> {
+    const url = URLExt.join(
+      this._settings.baseUrl,
+      'jupyter-tpu/v1',
+      ...path.map(encodeURIComponent)
+    );
+    const init: RequestInit = { method };
+    if (body) {
+      init.body = JSON.stringify(body);
+    }
+    let response: Response;
+    try {
+      response = await ServerConnection.makeRequest(url, init, this._settings);
+    } catch {
+      throw new Failure('The Jupyter server does not answer.', 'NETWORK');
+    }
+    const text = await response.text();
+    if (response.ok) {
+      return (text ? JSON.parse(text) : undefined) as T;
+    }
+    throw failureOf(response.status, text);
+  }
+}
+
+/** What the body of an error answer says, whoever wrote it. */
+function failureOf(status: number, text: string): Failure {
+  let body: Partial<IProblem> = {};
+  try {
+    body = JSON.parse(text) as Partial<IProblem>;
+  } catch {
+    // Tornado's own error pages are HTML.
+  }
+  if (body && body.message && body.reason) {
+    return new Failure(body.message, body.reason, body.hint);
+  }
+  if (status === 404) {
+    return new Failure('The server has no TPU extension.', 'MISSING');
+  }
+  if (status === 401 || status === 403) {
+    return new Failure('The Jupyter server refused the call.', 'PERMISSION');
+  }
+  return new Failure(
+    body?.message || `The Jupyter server answered with status ${status}.`,
+    'INTERNAL'
+  );
+}

@@ -1,0 +1,191 @@
+// What is known of TPUs, operations and kernels: answers and events in, one state out.
+
+import { IApp, IChange, IKernel, IOperation, ITPU, ITunnel } from '../api';
+import { TPURef } from './client';
+
+/** The key of a TPU here and in events: `zone/name`. */
+export function keyOf(tpu: TPURef): string {
+  return `${tpu.zone}/${tpu.name}`;
+}
+
+export class Known {
+  /** By name, then zone. */
+  get tpus(): ITPU[] {
+    return [...this._tpus.values()].sort(
+      (a, b) => a.name.localeCompare(b.name) || a.zone.localeCompare(b.zone)
+    );
+  }
+
+  tpu(key: string): ITPU | undefined {
+    return this._tpus.get(key);
+  }
+
+  /** Newest first, without those that were dismissed. */
+  get operations(): IOperation[] {
+    return [...this._operations.values()]
+      .filter(operation => !this._dismissed.has(operation.id))
+      .sort((a, b) => b.created.localeCompare(a.created));
+  }
+
+  operation(id: string): IOperation | undefined {
+    return this._operations.get(id);
+  }
+
+  /** Whether something is going on. */
+  get busy(): boolean {
+    return [...this._operations.values()].some(
+      operation => operation.state === 'running'
+    );
+  }
+
+  kernels(tpu: TPURef): IKernel[] {
+    return this._kernels.get(keyOf(tpu)) ?? [];
+  }
+
+  setKernels(tpu: TPURef, kernels: IKernel[]): void {
+    this._kernels.set(keyOf(tpu), kernels);
+  }
+
+  /** The oldest first, as `apps`. */
+  tunnels(tpu: TPURef): ITunnel[] {
+    return [...this._tunnels.values()].filter(one => isOf(one, tpu));
+  }
+
+  apps(tpu: TPURef): IApp[] {
+    return [...this._apps.values()].filter(one => isOf(one, tpu));
+  }
+
+  hasApp(id: string): boolean {
+    return this._apps.has(id);
+  }
+
+  setPorts(tunnels: ITunnel[], apps: IApp[]): void {
+    this._tunnels = new Map(tunnels.map(one => [one.id, one]));
+    this._apps = new Map(apps.map(one => [one.id, one]));
+  }
+
+  putTunnel(tunnel: ITunnel): void {
+    this._tunnels.set(tunnel.id, tunnel);
+  }
+
+  putApp(app: IApp): void {
+    this._apps.set(app.id, app);
+  }
+
+  dropPort(id: string): void {
+    this._tunnels.delete(id);
+    this._apps.delete(id);
+  }
+
+  /** Another text when the server has other kernelspecs. */
+  get kernelspecs(): string {
+    return this.tpus
+      .flatMap(tpu =>
+        tpu.environments.map(
+          environment =>
+            `${environment.kernelspec}:${environment.state}:${tpu.connection}`
+        )
+      )
+      .join();
+  }
+
+  /**
+   * Takes in a whole answer.
+   *
+   * @returns the operations that have ended since they were last heard of
+   */
+  replace(tpus: ITPU[], operations: IOperation[]): IOperation[] {
+    this._tpus = new Map(tpus.map(tpu => [keyOf(tpu), tpu]));
+    const before = this._operations;
+    this._operations = new Map();
+    const ended: IOperation[] = [];
+    for (const operation of operations) {
+      const known = before.get(operation.id);
+      if (known) {
+        this._operations.set(operation.id, known);
+      } else if (this._fresh && operation.state === 'done') {
+        // Successes from before the page was opened are no news.
+        this._dismissed.add(operation.id);
+      }
+      ended.push(...this.put(operation));
+    }
+    this._fresh = false;
+    return ended;
+  }
+
+  /** Takes in an event; as `replace`. */
+  apply(change: IChange): IOperation[] {
+    if (change.what === 'tpu') {
+      if (change.gone) {
+        this._tpus.delete(change.id);
+        this._kernels.delete(change.id);
+      } else if (change.tpu) {
+        this._tpus.set(change.id, change.tpu);
+      }
+    } else if (change.what === 'operation') {
+      if (change.gone) {
+        this._operations.delete(change.id);
+        this._dismissed.delete(change.id);
+      } else if (change.operation) {
+        return this.put(change.operation);
+      }
+    } else if (change.what === 'kernel') {
+      this._applyKernel(change);
+    } else if (change.gone) {
+      this.dropPort(change.id);
+    } else if (change.tunnel) {
+      this.putTunnel(change.tunnel);
+    } else if (change.app) {
+      this.putApp(change.app);
+    }
+    return [];
+  }
+
+  /** Takes in one operation; as `replace`. */
+  put(operation: IOperation): IOperation[] {
+    if (!operation.tpu) {
+      return []; // it is about no TPU, and this is about TPUs
+    }
+    const before = this._operations.get(operation.id);
+    // Lists and events may leave the log out; it only grows.
+    if (before && operation.log.length === 0) {
+      operation = { ...operation, log: before.log };
+    }
+    this._operations.set(operation.id, operation);
+    return before?.state === 'running' && operation.state !== 'running'
+      ? [operation]
+      : [];
+  }
+
+  /** Forgets an operation, unless it runs. */
+  dismiss(id: string): void {
+    if (this._operations.get(id)?.state !== 'running') {
+      this._dismissed.add(id);
+    }
+  }
+
+  private _applyKernel({ gone, id, kernel }: IChange): void {
+    for (const [key, kernels] of this._kernels) {
+      const here =
+        kernel &&
+        !gone &&
+        keyOf({ name: kernel.tpu, zone: kernel.zone }) === key;
+      const others = kernels.filter(other => other.id !== id);
+      this._kernels.set(key, here ? [...others, kernel] : others);
+    }
+  }
+
+  private _apps = new Map<string, IApp>();
+  private _dismissed = new Set<string>();
+  /** Nothing was taken in yet. */
+  private _fresh = true;
+  /** Only of TPUs whose kernels somebody has asked for. */
+  private _kernels = new Map<string, IKernel[]>();
+  private _operations = new Map<string, IOperation>();
+  private _tpus = new Map<string, ITPU>();
+  private _tunnels = new Map<string, ITunnel>();
+}
+
+function isOf(one: { tpu: string; zone: string }, tpu: TPURef): boolean {
+  return one.tpu === tpu.name && one.zone === tpu.zone;
+}

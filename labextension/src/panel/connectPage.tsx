@@ -1,0 +1,60 @@
+// The form that connects a TPU with an environment of the user's choice.
+
+import React, { useEffect, useRef } from 'react';
+
+import { Actions } from '../actions/actions';
+import { IConnectFields } from '../forms/connectForm';
+import { useStore } from '../store';
+import { FormPage, PackagesField, TextField } from './formPage';
+
+export function ConnectPage(props: { actions: Actions }): JSX.Element {
+  const { actions } = props;
+  const { trans } = actions;
+  const form = useStore(actions.connectForm);
+  const first = useRef<HTMLInputElement>(null);
+  useEffect(() => first.current?.select(), []);
+  const { fields } = form;
+  const set =
+    (field: keyof IConnectFields) =>
+    (event: React.ChangeEvent<HTMLInputElement | HTMLTextAreaElement>) =>
+      form.set(field, event.target.value);
+  const nameProblem = form.nameProblem(trans);
+  return (
+    <FormPage
+      actions={actions}
+      form={form}
+      label={trans.__('New environment')}
+      first={first}
+      nameProblem={nameProblem}
+      send={trans.__('Connect')}
+    >
+      <p>
+        {trans.__(
+          'Python with JAX on all hosts of %1, and a kernel for it in Jupyter.',
+          form.tpu?.name ?? ''
+        )}
+      </p>
+      <TextField
+        label={trans.__('Name')}
+        problem={nameProblem}
+        input={first}
+        spellCheck={false}
+        autoComplete="off"
+        value={fields.environment}
+        onChange={set('environment')}
+      />
+      <TextField
+        label={trans.__('Python version')}
+        help={trans.__('Such as 3.12; the newest that fits if empty')}
+        value={fields.python}
+        onChange={set('python')}
+      />
+      <PackagesField
+        actions={actions}
+        rows={4}
+        value={fields.packages}
+        onChange={set('packages')}
+      />
+    </FormPage>
+  );
+}

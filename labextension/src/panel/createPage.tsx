@@ -1,0 +1,234 @@
+// The form that creates a TPU.
+
+import { Button, HTMLSelect } from '@jupyterlab/ui-components';
+import React, { useEffect, useId, useRef } from 'react';
+
+import { Actions } from '../actions/actions';
+import { IFields } from '../forms/createForm';
+import { useStore } from '../store';
+import { failureWords, typeSentence } from '../labels';
+import { Field } from './field';
+import { FormPage, PackagesField, TextField } from './formPage';
+import { Disclosure, Empty, Trouble } from './elements';
+
+/** The network that every project has; a name, so not translated. */
+const USUAL_NETWORK = 'default';
+
+export function CreatePage(props: { actions: Actions }): JSX.Element {
+  const { actions } = props;
+  const { model, trans, view } = actions;
+  const form = useStore(actions.createForm);
+  const advanced = useId();
+  const first = useRef<HTMLInputElement>(null);
+  const loaded = form.catalog !== null;
+  useEffect(() => first.current?.select(), [loaded]);
+
+  if (!form.catalog) {
+    return model.catalogFailure ? (
+      <Empty
+        title={trans.__('The types of TPUs could not be loaded')}
+        {...failureAsText(model.catalogFailure, actions)}
+      >
+        <Button
+          className="jp-tpu-Button"
+          onClick={() => actions.openCreateForm()}
+        >
+          {trans.__('Try Again')}
+        </Button>
+      </Empty>
+    ) : (
+      <Empty busy title={trans.__('Loading the types of TPUs…')} />
+    );
+  }
+
+  const { fields, type } = form;
+  const set =
+    <K extends keyof IFields>(field: K) =>
+    (
+      event: React.ChangeEvent<
+        HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement
+      >
+    ) =>
+      form.set(field, event.target.value as IFields[K]);
+  const nameProblem = form.nameProblem(trans);
+  const open = view.isOpen('form#advanced');
+  return (
+    <FormPage
+      actions={actions}
+      form={form}
+      label={trans.__('New TPU')}
+      first={first}
+      nameProblem={nameProblem}
+      send={form.submitting ? trans.__('Creating…') : trans.__('Create')}
+    >
+      {form.catalog.problem && (
+        <Trouble
+          kind="warning"
+          {...failureWords(form.catalog.problem, trans)}
+        />
+      )}
+      <TextField
+        label={trans.__('Name')}
+        problem={nameProblem}
+        input={first}
+        value={fields.name}
+        spellCheck={false}
+        autoComplete="off"
+        onChange={set('name')}
+      />
+      <Field
+        label={trans.__('Type')}
+        help={type ? typeSentence(type, trans) : undefined}
+      >
+        {attributes => (
+          <HTMLSelect
+            {...attributes}
+            value={fields.type}
+            onChange={set('type')}
+          >
+            {form.generations.map(([generation, types]) => (
+              <optgroup key={generation} label={`TPU ${generation}`}>
+                {types.map(({ name, meaning }) => (
+                  <option key={name} value={name}>
+                    {`${name} — ${meaning}`}
+                  </option>
+                ))}
+              </optgroup>
+            ))}
+            {!type && fields.type && (
+              <option value={fields.type}>{fields.type}</option>
+            )}
+          </HTMLSelect>
+        )}
+      </Field>
+      <Field
+        label={trans.__('Zone')}
+        help={
+          form.awayFromHome
+            ? trans.__(
+                'Your usual zone, %1, does not offer this type.',
+                form.catalog.default_zone
+              )
+            : undefined
+        }
+      >
+        {attributes => (
+          <HTMLSelect
+            {...attributes}
+            value={fields.zone}
+            onChange={set('zone')}
+          >
+            {form.zones.map(zone => (
+              <option key={zone}>{zone}</option>
+            ))}
+            {fields.zone && !form.zones.includes(fields.zone) && (
+              <option>{fields.zone}</option>
+            )}
+          </HTMLSelect>
+        )}
+      </Field>
+      <fieldset>
+        <legend>{trans.__('Tier')}</legend>
+        <Tier
+          value="on-demand"
+          actions={actions}
+          label={trans.__('On demand')}
+          help={trans.__('stays until you delete it')}
+        />
+        <Tier
+          value="spot"
+          actions={actions}
+          label={trans.__('Spot')}
+          help={trans.__('cheaper; Google may take it back at any time')}
+        />
+      </fieldset>
+      <label className="jp-tpu-Check">
+        <input
+          type="checkbox"
+          checked={fields.connect}
+          onChange={event => form.set('connect', event.target.checked)}
+        />
+        <span>
+          {trans.__('Connect when it is ready')}
+          <small>
+            {trans.__('Installs Python and JAX there, and adds its kernel')}
+          </small>
+        </span>
+      </label>
+      <Disclosure
+        open={open}
+        controls={advanced}
+        onToggle={() => view.toggle('form#advanced')}
+      >
+        {trans.__('Advanced')}
+      </Disclosure>
+      {open && (
+        <div id={advanced} className="jp-tpu-Form-advanced">
+          <TextField
+            label={trans.__('Image')}
+            help={trans.__('The system on its hosts')}
+            list={`${advanced}versions`}
+            value={fields.version}
+            onChange={set('version')}
+          />
+          <datalist id={`${advanced}versions`}>
+            {form.catalog.versions.map(version => (
+              <option key={version} value={version} />
+            ))}
+          </datalist>
+          <PackagesField
+            actions={actions}
+            rows={2}
+            disabled={!fields.connect}
+            value={fields.packages}
+            onChange={set('packages')}
+          />
+          <TextField
+            label={trans.__('Network')}
+            placeholder={USUAL_NETWORK}
+            value={fields.network}
+            onChange={set('network')}
+          />
+          <TextField
+            label={trans.__('Subnetwork')}
+            placeholder={USUAL_NETWORK}
+            value={fields.subnetwork}
+            onChange={set('subnetwork')}
+          />
+        </div>
+      )}
+    </FormPage>
+  );
+}
+
+function Tier(props: {
+  value: IFields['tier'];
+  label: string;
+  help: string;
+  actions: Actions;
+}): JSX.Element {
+  const { value, label, help } = props;
+  const form = props.actions.createForm;
+  return (
+    <label className="jp-tpu-Check">
+      <input
+        type="radio"
+        name="jp-tpu-tier"
+        checked={form.fields.tier === value}
+        onChange={() => form.set('tier', value)}
+      />
+      <span>
+        {label}
+        <small>{help}</small>
+      </span>
+    </label>
+  );
+}
+
+function failureAsText(
+  failure: Parameters<typeof failureWords>[0],
+  { trans }: Actions
+): { text: string; hint: string } {
+  const { message, hint } = failureWords(failure, trans);
+  return { text: message, hint };
+}

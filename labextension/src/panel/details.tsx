@@ -1,0 +1,274 @@
+// What there is to know about one TPU: hosts, environments, kernels.
+
+import {
+  closeIcon,
+  consoleIcon,
+  notebookIcon,
+  searchIcon,
+  stopIcon
+} from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { startable, Tone } from '../model/availableActions';
+import { Actions } from '../actions/actions';
+import { IEnvironment, IHost, IKernel, ITPU } from '../api';
+import { holderWord, kernelName } from '../actions/dialogs';
+import { keyOf } from '../model/resources';
+import { useStore } from '../store';
+import { ago, linkWord, tierWord } from '../labels';
+import { IconButton, State } from './elements';
+import { Ports } from './ports';
+
+/** Hosts that are listed before the reader asks for all. */
+const FEW = 8;
+
+export function Details(props: {
+  id: string;
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element {
+  const { id, tpu, actions } = props;
+  const { trans } = actions;
+  const kernels = actions.model.kernels(tpu);
+  const created = ago(tpu.created, Date.now(), actions.language);
+  return (
+    <div id={id} className="jp-tpu-Details">
+      <dl>
+        <dt>{trans.__('Image')}</dt>
+        <dd>{tpu.version}</dd>
+        <dt>{trans.__('Tier')}</dt>
+        <dd>{tierWord(tpu.tier, trans)}</dd>
+        {created && (
+          <>
+            <dt>{trans.__('Created')}</dt>
+            <dd title={tpu.created}>{created}</dd>
+          </>
+        )}
+        <dt>{trans.__('Project')}</dt>
+        <dd>{tpu.project}</dd>
+      </dl>
+      <Hosts tpu={tpu} actions={actions} />
+      {tpu.environments.length > 0 && (
+        <>
+          <h4>{trans.__('Environments')}</h4>
+          <ul>
+            {tpu.environments.map(environment => (
+              <Environment
+                key={environment.name}
+                environment={environment}
+                tpu={tpu}
+                actions={actions}
+              />
+            ))}
+          </ul>
+        </>
+      )}
+      {kernels.length > 0 && (
+        <>
+          <h4>{trans.__('Kernels')}</h4>
+          <ul>
+            {kernels.map(kernel => (
+              <Kernel
+                key={kernel.id}
+                kernel={kernel}
+                tpu={tpu}
+                actions={actions}
+              />
+            ))}
+          </ul>
+        </>
+      )}
+      <Ports tpu={tpu} actions={actions} />
+    </div>
+  );
+}
+
+function Hosts(props: { tpu: ITPU; actions: Actions }): JSX.Element | null {
+  const { tpu, actions } = props;
+  const { trans, view } = actions;
+  const all = `${keyOf(tpu)}#hosts`;
+  const hosts = view.isOpen(all) ? tpu.hosts : tpu.hosts.slice(0, FEW);
+  if (tpu.hosts.length === 0) {
+    return null;
+  }
+  const up = tpu.hosts.filter(host => host.link.state === 'up').length;
+  return (
+    <>
+      <h4>
+        {trans.__('Hosts')}
+        {tpu.connection !== 'disconnected' && (
+          <span className="jp-tpu-Details-count">
+            {trans.__('%1 of %2 linked', up, tpu.hosts.length)}
+          </span>
+        )}
+      </h4>
+      <ul>
+        {hosts.map(host => (
+          <Host key={host.index} host={host} actions={actions} />
+        ))}
+      </ul>
+      {tpu.hosts.length > FEW && (
+        <button
+          type="button"
+          className="jp-tpu-Link"
+          onClick={() => view.toggle(all)}
+        >
+          {view.isOpen(all)
+            ? trans.__('Show fewer')
+            : trans.__('Show all %1', tpu.hosts.length)}
+        </button>
+      )}
+    </>
+  );
+}
+
+function Host(props: { host: IHost; actions: Actions }): JSX.Element {
+  const { host } = props;
+  const { trans } = props.actions;
+  const tones: { [state in IHost['link']['state']]: Tone } = {
+    connecting: 'moving',
+    down: 'quiet',
+    'needs-you': 'bad',
+    silent: 'moving',
+    up: 'good',
+    waiting: 'moving'
+  };
+  const { problem, state } = host.link;
+  return (
+    <li className="jp-tpu-Row">
+      <span className="jp-tpu-Row-main" title={host.internal_address}>
+        {host.index} · {host.external_address || host.internal_address}
+      </span>
+      <State tone={tones[state]} title={host.link.since}>
+        {linkWord(host, trans)}
+      </State>
+      {problem && (
+        <span className="jp-tpu-Row-more">
+          {problem.message} {problem.hint}
+        </span>
+      )}
+    </li>
+  );
+}
+
+function Environment(props: {
+  environment: IEnvironment;
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element {
+  const { environment, tpu, actions } = props;
+  const { trans } = actions;
+  const facts = [
+    environment.python && trans.__('Python %1', environment.python),
+    environment.jax && trans.__('JAX %1', environment.jax),
+    environment.devices &&
+      trans._n(
+        '%1 %2 device',
+        '%1 %2 devices',
+        environment.devices,
+        environment.platform
+      ),
+    environment.warm.state === 'ready' &&
+      trans.__(
+        'a warm kernel (%1 MB)',
+        Math.round(environment.warm.memory / 1e6)
+      )
+  ].filter(Boolean);
+  const states = {
+    failed: trans.__('not finished'),
+    making: trans.__('being made'),
+    ready: ''
+  };
+  const can = startable(tpu).includes(environment);
+  return (
+    <li className="jp-tpu-Row">
+      <span className="jp-tpu-Row-main" title={environment.path}>
+        {environment.name}
+      </span>
+      {states[environment.state] && (
+        <State tone={environment.state === 'failed' ? 'bad' : 'moving'}>
+          {states[environment.state]}
+        </State>
+      )}
+      {can && (
+        <span className="jp-tpu-Row-buttons">
+          <IconButton
+            icon={notebookIcon}
+            label={trans.__('New notebook in %1', environment.name)}
+            onClick={() => void actions.openNotebook(tpu, environment)}
+          />
+          <IconButton
+            icon={consoleIcon}
+            label={trans.__('New console in %1', environment.name)}
+            onClick={() => void actions.openConsole(tpu, environment)}
+          />
+        </span>
+      )}
+      <span className="jp-tpu-Row-more">
+        {facts.join(' · ')}
+        {environment.problem && (
+          <>
+            {' '}
+            {environment.problem.message} {environment.problem.hint}
+          </>
+        )}
+      </span>
+    </li>
+  );
+}
+
+function Kernel(props: {
+  kernel: IKernel;
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element {
+  const { kernel, tpu, actions } = props;
+  const { trans } = actions;
+  const here = useStore(actions.here);
+  const name = kernelName(kernel, trans);
+  return (
+    <li className="jp-tpu-Row">
+      <span className="jp-tpu-Row-main" title={kernel.notebook || kernel.id}>
+        {name}
+      </span>
+      <State tone={kernel.state === 'dead' ? 'bad' : 'good'}>
+        {kernel.state}
+      </State>
+      <span className="jp-tpu-Row-buttons">
+        <IconButton
+          icon={searchIcon}
+          label={trans.__('Trace %1', name)}
+          disabled={kernel.state === 'dead'}
+          onClick={() => void actions.profile(tpu, kernel)}
+        />
+        <IconButton
+          icon={kernel.problem ? closeIcon : stopIcon}
+          label={
+            kernel.problem
+              ? trans.__('Dismiss %1', name)
+              : trans.__('Shut down %1', name)
+          }
+          onClick={() => void actions.endKernel(tpu, kernel)}
+        />
+      </span>
+      {kernel.problem && (
+        <span className="jp-tpu-Row-more">
+          {kernel.problem.message} {kernel.problem.hint}
+        </span>
+      )}
+      {kernel.state !== 'dead' && !here.has(kernel.id) && (
+        <span className="jp-tpu-Row-more">
+          {holderWord(kernel, trans)}{' '}
+          <button
+            type="button"
+            className="jp-tpu-Link"
+            aria-label={trans.__('Take over %1…', name)}
+            onClick={() => void actions.takeKernel(tpu, kernel)}
+          >
+            {trans.__('Take…')}
+          </button>
+        </span>
+      )}
+    </li>
+  );
+}

@@ -1,0 +1,137 @@
+// Small pieces that the panel is made of.
+
+import {
+  Button,
+  caretDownIcon,
+  caretRightIcon,
+  LabIcon
+} from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { Tone } from '../model/availableActions';
+
+/** A state: a coloured dot for the eye, and the word. */
+export function State(props: {
+  tone: Tone;
+  children: React.ReactNode;
+  title?: string;
+}): JSX.Element {
+  return (
+    <span className="jp-tpu-State" title={props.title}>
+      <span className={`jp-tpu-Dot jp-mod-${props.tone}`} aria-hidden="true" />
+      {props.children}
+    </span>
+  );
+}
+
+export function IconButton(props: {
+  icon: LabIcon;
+  label: string;
+  onClick: (event: React.MouseEvent<HTMLButtonElement>) => void;
+  disabled?: boolean;
+  hasPopup?: boolean;
+}): JSX.Element {
+  const { icon, label, onClick, disabled, hasPopup } = props;
+  return (
+    <Button
+      className="jp-tpu-IconButton"
+      minimal
+      aria-label={label}
+      title={label}
+      disabled={disabled}
+      aria-haspopup={hasPopup ? 'menu' : undefined}
+      onClick={onClick}
+    >
+      <icon.react tag="span" elementSize="normal" />
+    </Button>
+  );
+}
+
+/** A button that shows and hides what it controls. */
+export function Disclosure(props: {
+  open: boolean;
+  controls: string;
+  onToggle: () => void;
+  className?: string;
+  children: React.ReactNode;
+}): JSX.Element {
+  const Caret = props.open ? caretDownIcon : caretRightIcon;
+  return (
+    <button
+      type="button"
+      className={`jp-tpu-Disclosure ${props.className ?? ''}`}
+      aria-expanded={props.open}
+      aria-controls={props.controls}
+      onClick={props.onToggle}
+    >
+      <Caret.react tag="span" className="jp-tpu-Caret" elementSize="normal" />
+      {props.children}
+    </button>
+  );
+}
+
+/** A sentence with `code` in it, which can be selected with a click. */
+export function Prose(props: { text: string }): JSX.Element {
+  return (
+    <>
+      {props.text
+        .split('`')
+        .map((part, index) =>
+          index % 2 ? <code key={index}>{part}</code> : part
+        )}
+    </>
+  );
+}
+
+/** What went wrong, what to do about it, and buttons for that. */
+export function Trouble(props: {
+  message: string;
+  hint?: string;
+  kind?: 'error' | 'warning';
+  children?: React.ReactNode;
+}): JSX.Element {
+  const { message, hint, kind = 'error', children } = props;
+  return (
+    <div
+      className={`jp-tpu-Trouble jp-mod-${kind}`}
+      role={kind === 'error' ? 'alert' : 'note'}
+    >
+      <p className="jp-tpu-Trouble-message">
+        <Prose text={message} />
+      </p>
+      {hint && (
+        <p className="jp-tpu-Trouble-hint">
+          <Prose text={hint} />
+        </p>
+      )}
+      {children && <div className="jp-tpu-Buttons">{children}</div>}
+    </div>
+  );
+}
+
+/** A page with nothing on it but what to do next. */
+export function Empty(props: {
+  title: string;
+  text?: string;
+  hint?: string;
+  busy?: boolean;
+  children?: React.ReactNode;
+}): JSX.Element {
+  return (
+    <div className="jp-tpu-Empty" role={props.busy ? 'status' : undefined}>
+      {props.busy && <span className="jp-tpu-Spinner" aria-hidden="true" />}
+      <h3>{props.title}</h3>
+      {props.text && (
+        <p>
+          <Prose text={props.text} />
+        </p>
+      )}
+      {props.hint && (
+        <p className="jp-tpu-Empty-hint">
+          <Prose text={props.hint} />
+        </p>
+      )}
+      {props.children && <div className="jp-tpu-Buttons">{props.children}</div>}
+    </div>
+  );
+}

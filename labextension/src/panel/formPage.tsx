@@ -1,0 +1,110 @@
+// What all forms of the panel look like.
+
+import { Button } from '@jupyterlab/ui-components';
+import React, { InputHTMLAttributes, RefObject } from 'react';
+
+import { Actions } from '../actions/actions';
+import { ConnectForm } from '../forms/connectForm';
+import { CreateForm } from '../forms/createForm';
+import { failureWords } from '../labels';
+import { Field } from './field';
+import { Trouble } from './elements';
+
+/** A form: its fields, why the last try was refused, and the buttons. */
+export function FormPage(props: {
+  actions: Actions;
+  form: CreateForm | ConnectForm;
+  label: string;
+  /** The field with the name, and what is wrong with that; "" if nothing is. */
+  first: RefObject<HTMLInputElement>;
+  nameProblem: string;
+  /** What the button says that sends it. */
+  send: string;
+  children: React.ReactNode;
+}): JSX.Element {
+  const { actions, children, first, form, label, nameProblem, send } = props;
+  const { trans, view } = actions;
+  return (
+    <form
+      className="jp-tpu-Form"
+      aria-label={label}
+      noValidate
+      onSubmit={event => {
+        event.preventDefault();
+        if (nameProblem) {
+          first.current?.focus();
+        } else {
+          void actions.submit(form);
+        }
+      }}
+    >
+      {children}
+      {form.failure && <Trouble {...failureWords(form.failure, trans)} />}
+      <div className="jp-tpu-Buttons">
+        <Button
+          className="jp-tpu-Button jp-mod-main"
+          type="submit"
+          disabled={form.submitting}
+        >
+          {send}
+        </Button>
+        <Button
+          className="jp-tpu-Button"
+          type="button"
+          onClick={() => view.show('list')}
+        >
+          {trans.__('Cancel')}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+/** A field for one line of text. */
+export function TextField(
+  props: {
+    label: string;
+    help?: string;
+    problem?: string;
+    input?: RefObject<HTMLInputElement>;
+  } & InputHTMLAttributes<HTMLInputElement>
+): JSX.Element {
+  const { help, input, label, problem, ...others } = props;
+  return (
+    <Field label={label} help={help} problem={problem}>
+      {attributes => (
+        <input
+          {...attributes}
+          ref={input}
+          className="jp-mod-styled"
+          {...others}
+        />
+      )}
+    </Field>
+  );
+}
+
+/** The field for Python packages. */
+export function PackagesField(
+  props: {
+    actions: Actions;
+  } & React.TextareaHTMLAttributes<HTMLTextAreaElement>
+): JSX.Element {
+  const { actions, ...others } = props;
+  const { trans } = actions;
+  return (
+    <Field
+      label={trans.__('Python packages')}
+      help={trans.__('Besides JAX; one on each line')}
+    >
+      {attributes => (
+        <textarea
+          {...attributes}
+          className="jp-mod-styled"
+          spellCheck={false}
+          {...others}
+        />
+      )}
+    </Field>
+  );
+}

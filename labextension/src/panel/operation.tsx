@@ -1,0 +1,213 @@
+// An operation: its progress while it runs, its end, its steps and its log.
+
+import {
+  Button,
+  checkIcon,
+  closeIcon,
+  errorIcon,
+  LabIcon
+} from '@jupyterlab/ui-components';
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useId, useLayoutEffect, useRef } from 'react';
+
+import { Actions } from '../actions/actions';
+import { IOperation, IStep } from '../api';
+import { currentStep, operationTitle, stepState, stepWords } from '../labels';
+import { Disclosure, IconButton, Trouble } from './elements';
+
+export function Operation(props: {
+  operation: IOperation;
+  actions: Actions;
+}): JSX.Element {
+  const { operation, actions } = props;
+  const { model, trans, view } = actions;
+  const details = useId();
+  const open = view.isOpen(operation.id);
+  const title = operationTitle(operation, trans);
+  const running = operation.state === 'running';
+  const cancelling = model.isCancelling(operation);
+  const over = operation.state === 'done' || operation.state === 'cancelled';
+  const toggle = () => actions.toggleLog(operation);
+  return (
+    <section
+      className={`jp-tpu-Operation jp-mod-${operation.state}`}
+      aria-label={title}
+    >
+      <div className="jp-tpu-Operation-head">
+        {over ? (
+          // One line is enough for what needs nobody any more.
+          <Disclosure
+            open={open}
+            controls={details}
+            className="jp-tpu-Operation-title"
+            onToggle={toggle}
+          >
+            <EndIcon operation={operation} />
+            {title}
+          </Disclosure>
+        ) : (
+          <>
+            <EndIcon operation={operation} />
+            <span className="jp-tpu-Operation-title">{title}</span>
+          </>
+        )}
+        {running ? (
+          <IconButton
+            icon={closeIcon}
+            label={trans.__('Cancel')}
+            disabled={cancelling}
+            onClick={() => void model.cancel(operation)}
+          />
+        ) : (
+          <IconButton
+            icon={closeIcon}
+            label={trans.__('Dismiss')}
+            onClick={() => model.dismiss(operation.id)}
+          />
+        )}
+      </div>
+      {running && (
+        <>
+          <Progress value={operation.progress} label={title} />
+          <div className="jp-tpu-Operation-step">
+            {cancelling
+              ? trans.__('Cancelling…')
+              : currentStep(operation, trans)}
+          </div>
+        </>
+      )}
+      {operation.state === 'failed' && (
+        <Trouble
+          message={operation.problem?.message ?? operation.message}
+          hint={operation.problem?.hint}
+        >
+          <Button
+            className="jp-tpu-Button"
+            onClick={() => void actions.retry(operation)}
+          >
+            {trans.__('Try Again')}
+          </Button>
+          {operation.kind === 'connect' && (
+            <Button
+              className="jp-tpu-Button"
+              onClick={() => void actions.change(operation)}
+            >
+              {trans.__('Change…')}
+            </Button>
+          )}
+        </Trouble>
+      )}
+      {!over && (
+        <Disclosure
+          open={open}
+          controls={details}
+          className="jp-tpu-Operation-more"
+          onToggle={toggle}
+        >
+          {open ? trans.__('Hide details') : trans.__('Show details')}
+        </Disclosure>
+      )}
+      {open && (
+        <div id={details} className="jp-tpu-Operation-details">
+          <Steps steps={operation.steps} trans={trans} />
+          <Log lines={operation.log} trans={trans} />
+        </div>
+      )}
+    </section>
+  );
+}
+
+function EndIcon(props: { operation: IOperation }): JSX.Element | null {
+  const icons: { [state in IOperation['state']]?: LabIcon } = {
+    done: checkIcon,
+    failed: errorIcon
+  };
+  const Icon = icons[props.operation.state];
+  return Icon ? (
+    <Icon.react
+      tag="span"
+      className="jp-tpu-Operation-icon"
+      elementSize="normal"
+    />
+  ) : null;
+}
+
+function Progress(props: { value: number | null; label: string }): JSX.Element {
+  const { value, label } = props;
+  const percent = value === null ? undefined : Math.round(value * 100);
+  return (
+    <div
+      className={`jp-tpu-Progress ${value === null ? 'jp-mod-unknown' : ''}`}
+      role="progressbar"
+      aria-label={label}
+      aria-valuemin={0}
+      aria-valuemax={100}
+      aria-valuenow={percent}
+    >
+      <div
+        className="jp-tpu-Progress-bar"
+        style={percent === undefined ? undefined : { width: `${percent}%` }}
+      />
+    </div>
+  );
+}
+
+function Steps(props: {
+  steps: IStep[];
+  trans: TranslationBundle;
+}): JSX.Element | null {
+  const { steps, trans } = props;
+  if (steps.length === 0) {
+    return null;
+  }
+  return (
+    <ol className="jp-tpu-Steps" aria-label={trans.__('Steps')}>
+      {steps.map((step, index) => (
+        <li
+          key={index}
+          className={`jp-tpu-Step jp-mod-${step.state}`}
+          aria-current={step.state === 'running' ? 'step' : undefined}
+        >
+          <span className="jp-tpu-Step-mark" aria-hidden="true" />
+          <span>{stepWords(step, trans)}</span>
+          <span className="jp-tpu-Step-state">
+            {stepState(step.state, trans)}
+          </span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function Log(props: {
+  lines: string[];
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { lines, trans } = props;
+  const node = useRef<HTMLPreElement>(null);
+  const atEnd = useRef(true);
+  // New lines are shown, unless the reader has scrolled up.
+  useLayoutEffect(() => {
+    if (node.current && atEnd.current) {
+      node.current.scrollTop = node.current.scrollHeight;
+    }
+  }, [lines]);
+  if (lines.length === 0) {
+    return <p className="jp-tpu-Log-empty">{trans.__('No log lines yet.')}</p>;
+  }
+  return (
+    <pre
+      ref={node}
+      className="jp-tpu-Log"
+      role="log"
+      aria-label={trans.__('Log')}
+      tabIndex={0}
+      onScroll={({ currentTarget: log }) => {
+        atEnd.current =
+          log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
+      }}
+    >
+      {lines.join('\n')}
+    </pre>
+  );
+}

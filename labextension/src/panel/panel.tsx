@@ -1,0 +1,268 @@
+// The sidebar panel.
+
+import {
+  addIcon,
+  Button,
+  caretLeftIcon,
+  ReactWidget,
+  refreshIcon
+} from '@jupyterlab/ui-components';
+import { CommandRegistry } from '@lumino/commands';
+import { Message } from '@lumino/messaging';
+import React from 'react';
+
+import { Actions } from '../actions/actions';
+import { IOperation } from '../api';
+import { tpuIcon } from '../icons';
+import { useStore } from '../store';
+import { failureWords, operationTitle } from '../labels';
+import { ConnectPage } from './connectPage';
+import { CreatePage } from './createPage';
+import { TPUMenu } from './menu';
+import { Operation } from './operation';
+import { Disclosure, Empty, IconButton, Trouble } from './elements';
+import { TPU } from './tpu';
+
+export class TPUPanel extends ReactWidget {
+  constructor(
+    private _actions: Actions,
+    commands: CommandRegistry
+  ) {
+    super();
+    this._menu = new TPUMenu(commands);
+    const { trans } = _actions;
+    this.id = 'jp-tpu-panel';
+    this.addClass('jp-tpu-Panel');
+    this.title.icon = tpuIcon;
+    this.title.caption = trans.__('TPU');
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('aria-label', trans.__('TPU'));
+  }
+
+  dispose(): void {
+    this._menu.dispose();
+    super.dispose();
+  }
+
+  protected onAfterShow(message: Message): void {
+    super.onAfterShow(message);
+    void this._actions.model.loadCatalog();
+  }
+
+  protected render(): JSX.Element {
+    return <Panel actions={this._actions} menu={this._menu} />;
+  }
+
+  private _menu: TPUMenu;
+}
+
+interface IPanelProps {
+  actions: Actions;
+  menu: TPUMenu;
+}
+
+function Panel(props: IPanelProps): JSX.Element {
+  const { actions } = props;
+  const model = useStore(actions.model);
+  const view = useStore(actions.view);
+  const { trans } = actions;
+  const usable = model.phase === 'ready';
+  return (
+    <>
+      <header className="jp-tpu-Header">
+        {view.page !== 'list' ? (
+          <>
+            <IconButton
+              icon={caretLeftIcon}
+              label={trans.__('Back to the list')}
+              onClick={() => view.show('list')}
+            />
+            <h2>
+              {view.page === 'create'
+                ? trans.__('New TPU')
+                : trans.__('New environment')}
+            </h2>
+          </>
+        ) : (
+          <>
+            <h2>{trans.__('TPU')}</h2>
+            <IconButton
+              icon={addIcon}
+              label={trans.__('New TPU')}
+              disabled={!usable}
+              onClick={() => actions.openCreateForm()}
+            />
+            <IconButton
+              icon={refreshIcon}
+              label={trans.__('Refresh')}
+              disabled={model.refreshing}
+              onClick={() => void model.refresh()}
+            />
+          </>
+        )}
+      </header>
+      {model.catalog && (
+        <div className="jp-tpu-Project">
+          {model.catalog.emulated
+            ? trans.__('Emulator: no chips, no costs')
+            : model.catalog.project
+              ? trans.__('Project %1', model.catalog.project)
+              : trans.__('No project')}
+        </div>
+      )}
+      <div className="jp-tpu-Body">
+        {view.page === 'create' && usable ? (
+          <CreatePage actions={actions} />
+        ) : view.page === 'connect' && usable ? (
+          <ConnectPage actions={actions} />
+        ) : (
+          <List {...props} />
+        )}
+      </div>
+      <div className="jp-tpu-Spoken" role="status">
+        {model.operations
+          .slice(0, 1)
+          .map(operation => operationTitle(operation, trans))}
+      </div>
+    </>
+  );
+}
+
+function List({ actions, menu }: IPanelProps): JSX.Element {
+  const { model, trans } = actions;
+  const again = (
+    <Button
+      className="jp-tpu-Button"
+      disabled={model.refreshing}
+      onClick={() => void model.refresh()}
+    >
+      {trans.__('Try Again')}
+    </Button>
+  );
+  const problem = model.problem && failureWords(model.problem, trans);
+  if (model.phase === 'loading') {
+    return <Empty busy title={trans.__('Looking for TPUs…')} />;
+  }
+  if (model.phase === 'missing' || model.phase === 'failed') {
+    return (
+      <Empty
+        title={
+          model.phase === 'missing'
+            ? trans.__('No TPUs here')
+            : trans.__('The list of TPUs could not be loaded')
+        }
+        text={problem?.message}
+        hint={problem?.hint}
+      >
+        {again}
+      </Empty>
+    );
+  }
+
+  const { tpus, operations } = model;
+  // An operation is shown once: with its TPU while that needs attention, else below the list.
+  const shown = tpus.map(tpu => ({
+    tpu,
+    operations: model
+      .operationsOf(tpu)
+      .filter(one => one.state === 'running' || one.state === 'failed')
+  }));
+  const above = new Set(shown.flatMap(one => one.operations));
+  const others = operations.filter(one => !above.has(one));
+  const unlisted = others.filter(one => one.state === 'running');
+  const ended = others.filter(one => one.state !== 'running');
+  return (
+    <>
+      {problem && tpus.length > 0 && (
+        <Trouble kind="warning" {...problem}>
+          {again}
+        </Trouble>
+      )}
+      {tpus.length === 0 && unlisted.length === 0 && (
+        <Empty
+          title={
+            problem ? trans.__('No TPUs can be shown') : trans.__('No TPUs yet')
+          }
+          text={
+            problem
+              ? problem.message
+              : trans.__(
+                  'Create one, connect it, and its kernel is in the launcher and in every kernel picker.'
+                )
+          }
+          hint={problem?.hint}
+        >
+          {problem ? (
+            again
+          ) : (
+            <Button
+              className="jp-tpu-Button jp-mod-main"
+              onClick={() => actions.openCreateForm()}
+            >
+              <addIcon.react tag="span" elementSize="normal" />
+              {trans.__('New TPU')}
+            </Button>
+          )}
+        </Empty>
+      )}
+      {unlisted.map(operation => (
+        <Operation key={operation.id} operation={operation} actions={actions} />
+      ))}
+      {shown.length > 0 && (
+        <ul className="jp-tpu-List" aria-label={trans.__('TPUs')}>
+          {shown.map(one => (
+            <TPU
+              key={`${one.tpu.zone}/${one.tpu.name}`}
+              actions={actions}
+              menu={menu}
+              {...one}
+            />
+          ))}
+        </ul>
+      )}
+      {ended.length > 0 && <Ended operations={ended} actions={actions} />}
+    </>
+  );
+}
+
+/** What has come to an end, for who wants to look back. */
+function Ended(props: {
+  operations: IOperation[];
+  actions: Actions;
+}): JSX.Element {
+  const { operations, actions } = props;
+  const { model, trans, view } = actions;
+  const closed = view.isOpen('ended#closed');
+  return (
+    <section className="jp-tpu-Ended" aria-label={trans.__('Recent')}>
+      <div className="jp-tpu-Ended-head">
+        <Disclosure
+          open={!closed}
+          controls="jp-tpu-ended"
+          onToggle={() => view.toggle('ended#closed')}
+        >
+          {trans.__('Recent')}
+          <span className="jp-tpu-Details-count">{operations.length}</span>
+        </Disclosure>
+        <button
+          type="button"
+          className="jp-tpu-Link"
+          onClick={() => operations.forEach(({ id }) => model.dismiss(id))}
+        >
+          {trans.__('Clear')}
+        </button>
+      </div>
+      {!closed && (
+        <div id="jp-tpu-ended">
+          {operations.map(operation => (
+            <Operation
+              key={operation.id}
+              operation={operation}
+              actions={actions}
+            />
+          ))}
+        </div>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,168 @@
+// The tunnels to a TPU, and the pages of its hosts that are open.
+
+import { Clipboard } from '@jupyterlab/apputils';
+import {
+  addIcon,
+  closeIcon,
+  copyIcon,
+  launchIcon
+} from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { Tone } from '../model/availableActions';
+import { Actions } from '../actions/actions';
+import { IApp, ITPU, ITunnel } from '../api';
+import { placeOf, portPlace } from '../apps/target';
+import { appStateWord, sizeWord, tunnelStateWord } from '../labels';
+import { IconButton, State } from './elements';
+
+const TONES: { [state in ITunnel['state']]: Tone } = {
+  elsewhere: 'quiet',
+  'needs-you': 'bad',
+  open: 'good',
+  taken: 'bad',
+  waiting: 'moving'
+};
+
+export function Ports(props: {
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element | null {
+  const { tpu, actions } = props;
+  const { model, trans } = actions;
+  const tunnels = model.tunnels(tpu);
+  const apps = model.apps(tpu);
+  const usable = tpu.state === 'READY';
+  if (!usable && tunnels.length === 0 && apps.length === 0) {
+    return null;
+  }
+  return (
+    <>
+      <h4>
+        {trans.__('Apps')}
+        <IconButton
+          icon={addIcon}
+          label={trans.__('Open a port of %1', tpu.name)}
+          disabled={!usable}
+          onClick={() => void actions.act('app', tpu)}
+        />
+      </h4>
+      <ul aria-label={trans.__('Apps of %1', tpu.name)}>
+        {apps.map(app => (
+          <App key={app.id} app={app} tpu={tpu} actions={actions} />
+        ))}
+      </ul>
+      {apps.length === 0 && (
+        <p className="jp-tpu-Row-more">
+          {trans.__('Web pages that a host serves, TensorBoard say.')}
+        </p>
+      )}
+      <h4>
+        {trans.__('Tunnels')}
+        <IconButton
+          icon={addIcon}
+          label={trans.__('New tunnel to %1', tpu.name)}
+          disabled={!usable}
+          onClick={() => void actions.act('tunnel', tpu)}
+        />
+      </h4>
+      <ul aria-label={trans.__('Tunnels to %1', tpu.name)}>
+        {tunnels.map(tunnel => (
+          <Tunnel key={tunnel.id} tunnel={tunnel} tpu={tpu} actions={actions} />
+        ))}
+      </ul>
+      {tunnels.length === 0 && (
+        <p className="jp-tpu-Row-more">
+          {trans.__('Ports of this machine that lead to ports of a host.')}
+        </p>
+      )}
+    </>
+  );
+}
+
+function App(props: { app: IApp; tpu: ITPU; actions: Actions }): JSX.Element {
+  const { app, tpu, actions } = props;
+  const { trans } = actions;
+  const about = [
+    app.logdir || (app.path !== '/' && app.path),
+    app.name !== trans.__('Port %1', app.port) && trans.__('port %1', app.port),
+    app.host > 0 && trans.__('host %1', app.host),
+    sizeWord(app.sent, app.received, trans),
+    app.problem && `${app.problem.message} ${app.problem.hint}`
+  ].filter(Boolean);
+  return (
+    <li className="jp-tpu-Row">
+      <span className="jp-tpu-Row-main" title={app.logdir || app.path}>
+        {app.name}
+      </span>
+      <span className="jp-tpu-Row-buttons">
+        <IconButton
+          icon={launchIcon}
+          label={trans.__('Show %1', app.name)}
+          onClick={() => void actions.show(placeOf(app))}
+        />
+        <IconButton
+          icon={closeIcon}
+          label={trans.__('Close %1', app.name)}
+          onClick={() => void actions.model.closeApp(tpu, app.id)}
+        />
+      </span>
+      <span className="jp-tpu-Row-more">
+        <State tone={TONES[app.state]}>{appStateWord(app, trans)}</State>
+        {about.map(one => ` · ${one}`)}
+      </span>
+    </li>
+  );
+}
+
+function Tunnel(props: {
+  tunnel: ITunnel;
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element {
+  const { tunnel, tpu, actions } = props;
+  const { trans } = actions;
+  const { address, host, local_port, port, problem } = tunnel;
+  const here = `${address === '127.0.0.1' ? 'localhost' : address}:${local_port}`;
+  const about = [
+    host > 0
+      ? trans.__('leads to port %1 of host %2', port, host)
+      : trans.__('leads to port %1', port),
+    tunnel.connections > 0 &&
+      trans._n('%1 connection', '%1 connections', tunnel.connections),
+    sizeWord(tunnel.sent, tunnel.received, trans),
+    problem && `${problem.message} ${problem.hint}`
+  ].filter(Boolean);
+  return (
+    <li className="jp-tpu-Row">
+      <span className="jp-tpu-Row-main">{here}</span>
+      <span className="jp-tpu-Row-buttons">
+        <IconButton
+          icon={copyIcon}
+          label={trans.__('Copy %1', here)}
+          onClick={() => Clipboard.copyToSystem(here)}
+        />
+        <IconButton
+          icon={launchIcon}
+          label={trans.__('Show port %1 in a tab', port)}
+          onClick={() =>
+            void actions.show(
+              portPlace(tpu, port, host, '/', trans.__('Port %1', port))
+            )
+          }
+        />
+        <IconButton
+          icon={closeIcon}
+          label={trans.__('Close the tunnel at %1', here)}
+          onClick={() => void actions.model.closeTunnel(tpu, tunnel.id)}
+        />
+      </span>
+      <span className="jp-tpu-Row-more">
+        <State tone={TONES[tunnel.state]} title={tunnel.since}>
+          {tunnelStateWord(tunnel, trans)}
+        </State>
+        {about.map(one => ` · ${one}`)}
+      </span>
+    </li>
+  );
+}

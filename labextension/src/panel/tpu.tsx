@@ -1,0 +1,146 @@
+// One TPU in the list.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { addIcon, Button, ellipsesIcon } from '@jupyterlab/ui-components';
+import React, { useId } from 'react';
+
+import {
+  abilities,
+  Action,
+  mainAction,
+  toneOfConnection,
+  toneOfState
+} from '../model/availableActions';
+import { Actions } from '../actions/actions';
+import { IOperation, ITPU } from '../api';
+import { actionIcon } from '../icons';
+import { keyOf } from '../model/resources';
+import {
+  actionWord,
+  connectionWord,
+  failureWords,
+  kernelsWord,
+  stateWord
+} from '../labels';
+import { Details } from './details';
+import { TPUMenu } from './menu';
+import { Operation } from './operation';
+import { Disclosure, IconButton, State, Trouble } from './elements';
+
+export function TPU(props: {
+  tpu: ITPU;
+  operations: IOperation[];
+  actions: Actions;
+  menu: TPUMenu;
+}): JSX.Element {
+  const { tpu, operations, actions, menu } = props;
+  const { model, trans, view } = actions;
+  const key = keyOf(tpu);
+  const details = useId();
+  const open = view.isOpen(key);
+  const able = abilities(tpu, model.operationsOf(tpu));
+  const main = mainAction(able);
+  const failure = model.failure(tpu);
+  return (
+    <li className="jp-tpu-TPU" aria-label={tpu.name}>
+      <div className="jp-tpu-TPU-head">
+        <Disclosure
+          open={open}
+          controls={details}
+          className="jp-tpu-TPU-name"
+          onToggle={() => actions.toggleDetails(tpu)}
+        >
+          <span className="jp-tpu-TPU-label" title={key}>
+            {tpu.name}
+          </span>
+        </Disclosure>
+        {tpu.emulated && <Emulated trans={trans} />}
+        <IconButton
+          icon={ellipsesIcon}
+          label={trans.__('Actions for %1', tpu.name)}
+          hasPopup
+          disabled={able.length === 0}
+          onClick={event => menu.openFor(event.currentTarget, able, key)}
+        />
+      </div>
+      <div className="jp-tpu-TPU-body">
+        <div className="jp-tpu-TPU-meaning">
+          {tpu.type} · {tpu.zone}
+          <br />
+          {tpu.meaning}
+        </div>
+        <div className="jp-tpu-TPU-states">
+          <State tone={toneOfState(tpu.state)} title={tpu.state}>
+            {stateWord(tpu.state, trans)}
+          </State>
+          {(tpu.state === 'READY' || tpu.connection !== 'disconnected') && (
+            <State tone={toneOfConnection(tpu)}>
+              {connectionWord(tpu, trans)}
+            </State>
+          )}
+          {tpu.kernels > 0 && (
+            <span className="jp-tpu-State">
+              {kernelsWord(tpu.kernels, trans)}
+            </span>
+          )}
+        </div>
+        {tpu.problem && (
+          <Trouble kind="warning" {...failureWords(tpu.problem, trans)} />
+        )}
+        {failure && (
+          <Trouble {...failureWords(failure, trans)}>
+            <Button
+              className="jp-tpu-Button"
+              onClick={() => model.dismissFailure(tpu)}
+            >
+              {trans.__('Dismiss')}
+            </Button>
+          </Trouble>
+        )}
+        {operations.map(operation => (
+          <Operation
+            key={operation.id}
+            operation={operation}
+            actions={actions}
+          />
+        ))}
+        {main && (
+          <div className="jp-tpu-Buttons">
+            <Main action={main} tpu={tpu} actions={actions} />
+          </div>
+        )}
+        {open && <Details id={details} tpu={tpu} actions={actions} />}
+      </div>
+    </li>
+  );
+}
+
+function Emulated(props: { trans: TranslationBundle }): JSX.Element {
+  return (
+    <span
+      className="jp-tpu-Badge"
+      title={props.trans.__('It runs on this machine: no chips, no costs')}
+    >
+      {props.trans.__('emulated')}
+    </span>
+  );
+}
+
+function Main(props: {
+  action: Action;
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element {
+  const { action, tpu, actions } = props;
+  // A notebook's icon is orange, which does not go with the button.
+  const Icon = action === 'notebook' ? addIcon : actionIcon(action);
+  return (
+    <Button
+      className={`jp-tpu-Button ${action === 'delete' ? '' : 'jp-mod-main'}`}
+      onClick={() => void actions.act(action, tpu)}
+    >
+      {Icon && <Icon.react tag="span" elementSize="normal" />}
+      {actionWord(action, actions.trans)}
+    </Button>
+  );
+}

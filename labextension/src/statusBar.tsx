@@ -1,0 +1,102 @@
+// The status bar item: what TPUs are doing, in a few words, or nothing.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { Tone } from './model/availableActions';
+import { tpuIcon } from './icons';
+import { TPUModel } from './model/model';
+import { useStore } from './store';
+import { currentStep, operationTitle } from './labels';
+import { State } from './panel/elements';
+
+export interface IStatus {
+  text: string;
+  caption: string;
+  tone: Tone;
+}
+
+/** What the status bar says; null if there is nothing to say. */
+export function statusOf(
+  model: TPUModel,
+  trans: TranslationBundle
+): IStatus | null {
+  const { operations, tpus } = model;
+  const stuck = tpus.find(tpu => tpu.connection === 'needs-you');
+  if (stuck) {
+    return {
+      text: trans.__('%1 needs you', stuck.name),
+      caption: stuck.problem?.message ?? '',
+      tone: 'bad'
+    };
+  }
+  const running = operations.find(operation => operation.state === 'running');
+  if (running) {
+    const title = operationTitle(running, trans);
+    return {
+      text:
+        running.progress === null
+          ? title
+          : `${title} ${Math.round(running.progress * 100)} %`,
+      caption: currentStep(running, trans),
+      tone: 'moving'
+    };
+  }
+  const lost = tpus.find(tpu => tpu.connection === 'reconnecting');
+  if (lost) {
+    return {
+      text: trans.__('%1 is reconnecting', lost.name),
+      caption: lost.problem?.message ?? '',
+      tone: 'moving'
+    };
+  }
+  const ready = tpus.filter(tpu => tpu.connection === 'connected');
+  if (ready.length === 0) {
+    return null;
+  }
+  return {
+    text:
+      ready.length === 1
+        ? trans.__('%1 ready', ready[0].name)
+        : trans._n('%1 TPU ready', '%1 TPUs ready', ready.length),
+    caption: ready.map(tpu => tpu.name).join(', '),
+    tone: 'good'
+  };
+}
+
+export class StatusItem extends ReactWidget {
+  constructor(
+    private _model: TPUModel,
+    private _trans: TranslationBundle,
+    private _open: () => void
+  ) {
+    super();
+    this.addClass('jp-tpu-Status');
+  }
+
+  protected render(): JSX.Element {
+    return (
+      <Status model={this._model} trans={this._trans} onClick={this._open} />
+    );
+  }
+}
+
+function Status(props: {
+  model: TPUModel;
+  trans: TranslationBundle;
+  onClick: () => void;
+}): JSX.Element | null {
+  const model = useStore(props.model);
+  const status = statusOf(model, props.trans);
+  return (
+    status && (
+      <button type="button" title={status.caption} onClick={props.onClick}>
+        <tpuIcon.react tag="span" elementSize="normal" />
+        <State tone={status.tone}>
+          {props.trans.__('TPU: %1', status.text)}
+        </State>
+      </button>
+    )
+  );
+}
