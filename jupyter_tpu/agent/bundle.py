@@ -25,12 +25,7 @@ class Bundle(NamedTuple):
 @lru_cache(maxsize=None)
 def bundle() -> Bundle:
     """The archive, the same for the same sources on every machine."""
-    folder = os.path.dirname(os.path.abspath(__file__))
-    files = {"__main__.py": _MAIN.encode()}
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".py") and name != os.path.basename(__file__):
-            with open(os.path.join(folder, name), "rb") as file:
-                files["%s/%s" % (PACKAGE, name)] = file.read()
+    files = {"__main__.py": _MAIN.encode(), **_sources()}
     digest = hashlib.sha256()
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
@@ -39,3 +34,17 @@ def bundle() -> Bundle:
             digest.update(b"%s\0%d\0" % (name.encode(), len(content)))
             digest.update(content)
     return Bundle(packed.getvalue(), digest.hexdigest()[:16])
+
+
+def _sources() -> "dict[str, bytes]":
+    """The agent's modules by their names in the archive."""
+    top = os.path.dirname(os.path.abspath(__file__))
+    found = {}
+    for folder, _, names in os.walk(top):
+        for name in names:
+            path = os.path.join(folder, name)
+            if name.endswith(".py") and path != os.path.abspath(__file__):
+                relative = os.path.relpath(path, top).replace(os.sep, "/")
+                with open(path, "rb") as file:
+                    found["%s/%s" % (PACKAGE, relative)] = file.read()
+    return found

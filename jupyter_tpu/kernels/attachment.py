@@ -17,8 +17,18 @@ import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ..agent.journal import KEEPER, Event, Failed, Gap, Heard, Journal, Message, Opened, Refused
-from ..agent.pump import Broken, Pump
+from ..agent.protocol.journal import (
+    KEEPER,
+    Event,
+    Failed,
+    Gap,
+    Heard,
+    Journal,
+    Message,
+    Opened,
+    Refused,
+)
+from ..agent.protocol.pump import Broken, Pump
 from ..errors import Reason, TPUError
 from ..links import HostGone
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from ..agent.dropping import amount, losses
-from ..agent.journal import Gap
+from ..agent.protocol.eviction import amount, losses
+from ..agent.protocol.journal import Gap
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from ..agent import messages
-from ..agent.journal import (
+from ..agent.protocol import messages
+from ..agent.protocol.journal import (
     CONTROL,
     IOPUB,
     KEEPER,

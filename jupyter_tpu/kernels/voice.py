@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..agent import messages
-from ..agent.journal import IOPUB, SHELL, Gap, Message
+from ..agent.protocol import messages
+from ..agent.protocol.journal import IOPUB, SHELL, Gap, Message
 from .gaps import told
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from ..agent.bundle import bundle
-from ..agent.places import keeper_socket
+from ..agent.protocol.paths import keeper_socket
 from ..errors import Reason, TPUError
 
 #: Seconds for the agent to be there, and for an answer that takes no work.

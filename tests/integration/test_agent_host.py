@@ -19,9 +19,9 @@ import pytest_asyncio
 from local_host import LocalHost
 from waiting import eventually
 
-from jupyter_tpu.agent import frames, messages
 from jupyter_tpu.agent.bundle import bundle
-from jupyter_tpu.agent.journal import (
+from jupyter_tpu.agent.protocol import frames, messages
+from jupyter_tpu.agent.protocol.journal import (
     IOPUB,
     KEEPER,
     SHELL,
@@ -31,8 +31,8 @@ from jupyter_tpu.agent.journal import (
     Refused,
     State,
 )
-from jupyter_tpu.agent.places import keeper_socket
-from jupyter_tpu.agent.pump import Broken, Pump
+from jupyter_tpu.agent.protocol.paths import keeper_socket
+from jupyter_tpu.agent.protocol.pump import Broken, Pump
 from jupyter_tpu.errors import Reason, TPUError
 
 pytestmark = pytest.mark.asyncio

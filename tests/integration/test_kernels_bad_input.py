@@ -20,9 +20,9 @@ from local_kernels import Notebook, local_host, printed
 from test_kernels_outages import memory_of, relay_of
 from waiting import until
 
-from jupyter_tpu.agent import frames, messages
-from jupyter_tpu.agent.journal import IOPUB, NORMAL, SHELL, Event, Journal, Message
-from jupyter_tpu.agent.messages import Author
+from jupyter_tpu.agent.protocol import frames, messages
+from jupyter_tpu.agent.protocol.journal import IOPUB, NORMAL, SHELL, Event, Journal, Message
+from jupyter_tpu.agent.protocol.messages import Author
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.kernels import provisioner
 from jupyter_tpu.kernels.attachment import Attachment

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.agent import messages
-from jupyter_tpu.agent.journal import IOPUB, NORMAL, SHELL, STDIN, Message
+from jupyter_tpu.agent.protocol import messages
+from jupyter_tpu.agent.protocol.journal import IOPUB, NORMAL, SHELL, STDIN, Message
 from jupyter_tpu.server.adoption import journal_file
 from jupyter_tpu.server.adoption import kept as kept_module
 from jupyter_tpu.server.adoption.journal_file import SAID, JournalFile

@@ -15,10 +15,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from jupyter_tpu.agent import messages
-from jupyter_tpu.agent import once as once_module
-from jupyter_tpu.agent.journal import SHELL, STDIN
-from jupyter_tpu.agent.once import Once
+from jupyter_tpu.agent.protocol import deduplication, messages
+from jupyter_tpu.agent.protocol.deduplication import Once
+from jupyter_tpu.agent.protocol.journal import SHELL, STDIN
 from jupyter_tpu.server.adoption import outbox as outbox_module
 from jupyter_tpu.server.adoption.outbox import Outbox
 
@@ -160,7 +159,7 @@ def test_the_second_of_two_answers_is_not_the_answer_to_the_next_question() -> N
 
 
 def test_many_clicks_do_not_push_out_a_cell_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(once_module, "REMEMBERED", 10)
+    monkeypatch.setattr(deduplication, "REMEMBERED", 10)
     once = Once()
     cell = said("execute_request", "cell")
     assert once.is_new(cell)

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from waiting import eventually
 
-from jupyter_tpu.agent import frames, lanes
-from jupyter_tpu.agent.frames import ProtocolError
-from jupyter_tpu.agent.journal import (
+from jupyter_tpu.agent.protocol import frames, lanes
+from jupyter_tpu.agent.protocol.frames import ProtocolError
+from jupyter_tpu.agent.protocol.journal import (
     NORMAL,
     TRANSITIONS,
     URGENT,
@@ -39,8 +39,8 @@ from jupyter_tpu.agent.journal import (
     State,
     refusal,
 )
-from jupyter_tpu.agent.pump import Pump
-from jupyter_tpu.agent.store import Numbered, Run, Store
+from jupyter_tpu.agent.protocol.pump import Pump
+from jupyter_tpu.agent.protocol.segments import Numbered, Run, Store
 
 
 def join(client: Journal, keeper: Journal, words: dict | None = None) -> list:

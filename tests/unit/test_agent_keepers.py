@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.agent.keepers import START, Keepers
-from jupyter_tpu.agent.places import kernel_folder
+from jupyter_tpu.agent.daemon.keepers import START, Keepers
+from jupyter_tpu.agent.protocol.paths import kernel_folder
 
 
 @pytest.mark.asyncio

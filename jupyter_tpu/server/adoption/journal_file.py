@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import RLock
 from typing import NamedTuple
 
-from ...agent import frames
+from ...agent.protocol import frames
 
 #: Bytes in one file.
 SEGMENT = 4 << 20

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from threading import RLock
 from typing import Any
 
-from ...agent import messages
-from ...agent.journal import IOPUB, SHELL, Message
+from ...agent.protocol import messages
+from ...agent.protocol.journal import IOPUB, SHELL, Message
 from ...errors import TPUError
 from .journal_file import ASKED, SAID, Entry, JournalFile, Reader
 from .outbox import Outbox

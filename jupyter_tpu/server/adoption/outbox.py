@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ...agent import frames, messages
-from ...agent.once import kind_of, question_of
+from ...agent.protocol import frames, messages
+from ...agent.protocol.deduplication import kind_of, question_of
 
 #: Bytes of one message, and of all, and how many these may be.
 LARGEST, ALL, MANY = 4 << 20, 32 << 20, 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ...agent import messages
+from ...agent.protocol import messages
 
 
 class Request:

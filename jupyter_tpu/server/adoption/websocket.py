@@ -7,7 +7,8 @@ are used as ever for what clients say, and for what the relay says itself.
 A page with our extension says in the address that it counts (``jupyter_tpu_seen``, its place, or
 nothing if it is new), finds the number of each message in the message's metadata, drops what it
 has and acknowledges what it got, so it gets each message once whatever breaks. What waits for a
-client is folded (``agent/folding.py``): a message has the number of the last one merged into it.
+client is coalesced (``agent/protocol/coalescing.py``): a message has the number of the last one
+merged into it.
 The words between page and server are text frames ``{"jupyter_tpu": …}``:
 
 ========================  =====================================================================
@@ -39,10 +40,10 @@ from jupyter_server.services.kernels.connection.base import (
     deserialize_msg_from_ws_v1,
 )
 
-from ...agent import messages
-from ...agent.folding import Folder
-from ...agent.journal import CONTROL, IOPUB, SHELL, STDIN
-from ...agent.store import Numbered
+from ...agent.protocol import messages
+from ...agent.protocol.coalescing import Folder
+from ...agent.protocol.journal import CONTROL, IOPUB, SHELL, STDIN
+from ...agent.protocol.segments import Numbered
 from .journal_file import SAID, ClosedError, Entry, Reader
 from .kept import KeptKernel
 from .request import Request

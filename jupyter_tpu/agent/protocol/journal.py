@@ -10,10 +10,10 @@ that conversation. It does no I/O and has no clock: bytes that came from the pee
 :meth:`Journal.data_to_send`. Whoever owns the sockets carries them between the two.
 
 *Exactly once, in order.* Each message gets a number when it is given to :meth:`Journal.send`, and
-is kept (in a :class:`~.store.Store`) until the peer has acknowledged it. When a connection breaks
-nothing happens to the messages; on the next one both ends say in their hello what they have, and
-sending goes on from there, in the middle of a message if need be. What arrives twice is dropped,
-what is missing is a protocol error, so an application sees each message once, whatever breaks.
+is kept (in a :class:`~.segments.Store`) until the peer has acknowledged it. When a connection
+breaks nothing happens to the messages; on the next one both ends say in their hello what they
+have, and sending goes on from there, in the middle of a message if need be. What arrives twice is
+dropped, what is missing is a protocol error, so an application sees each message once.
 
 *Acknowledging is the application's word.* ``receive_data`` hands a message out; only
 :meth:`Journal.consumed` acknowledges it. A client that dies between the two has lost nothing: its
@@ -35,7 +35,7 @@ what the sender holds is its store's matter.
 is not silence but a record with its own numbers: first, last, how many, how many bytes, and what
 the application notes about it. It is delivered, consumed and acknowledged like a message.
 
-*Folding.* Messages that wait may be made fewer (``folding.py``): one that was merged of several
+*Folding.* Messages that wait may be made fewer (``coalescing.py``): one that was merged of several
 stands for all their numbers. Only what no peer can have a byte of is folded, and what was put on
 the wire stays as it was, so a number means the same on every connection.
 
@@ -58,7 +58,7 @@ from typing import Any, Deque, Dict, Iterator, List, NamedTuple, Optional, Seque
 from . import frames
 from .frames import Decoder, ProtocolError
 from .lanes import Drop, Fold, Incoming, Outgoing
-from .store import Store
+from .segments import Store
 
 NORMAL, URGENT = 0, 1
 LANES = (URGENT, NORMAL)  # in the order in which they are served
@@ -202,7 +202,7 @@ class Journal:
     store: where messages of the normal lane are kept; the urgent one is short and in memory.
     window: bytes that may be under way in a lane without the peer's credit.
     max_message: bytes; a larger message from the peer is a protocol error.
-    fold: makes less of messages of the normal lane that wait; see ``folding.py``.
+    fold: makes less of messages of the normal lane that wait; see ``coalescing.py``.
     """
 
     def __init__(

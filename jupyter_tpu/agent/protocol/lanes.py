@@ -10,7 +10,7 @@ from typing import Callable, Deque, List, Optional, Sequence, Tuple
 
 from . import frames
 from .frames import ProtocolError
-from .store import Entry, Numbered, Store
+from .segments import Entry, Numbered, Store
 
 #: Frees bytes of a store: not of what comes before a number, and as many as given if it can; how
 #: many it freed.

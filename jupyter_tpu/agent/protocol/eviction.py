@@ -17,7 +17,7 @@ from . import messages
 from .frames import ProtocolError, join_parts, split_parts
 from .journal import IOPUB
 from .messages import Author
-from .store import Entry, Run, Store
+from .segments import Entry, Run, Store
 
 _RANKS = {"stream": 1, "display_data": 2, "execute_result": 2}
 #: Bytes of a gap's note, about; a gap of more requests than fit is two.

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent import messages
-from jupyter_tpu.agent.dropping import NOTE, Dropper, Loss, amount, losses, rank_of
-from jupyter_tpu.agent.folding import Folder
-from jupyter_tpu.agent.frames import join_parts, split_parts
-from jupyter_tpu.agent.journal import IOPUB, SHELL, Gap, Greeting, Journal, Message
-from jupyter_tpu.agent.messages import Author
-from jupyter_tpu.agent.store import Store
+from jupyter_tpu.agent.protocol import messages
+from jupyter_tpu.agent.protocol.coalescing import Folder
+from jupyter_tpu.agent.protocol.eviction import NOTE, Dropper, Loss, amount, losses, rank_of
+from jupyter_tpu.agent.protocol.frames import join_parts, split_parts
+from jupyter_tpu.agent.protocol.journal import IOPUB, SHELL, Gap, Greeting, Journal, Message
+from jupyter_tpu.agent.protocol.messages import Author
+from jupyter_tpu.agent.protocol.segments import Store
 from jupyter_tpu.kernels.gaps import told
 
 AUTHOR = Author("a key", "kernel")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent import folding, messages
-from jupyter_tpu.agent.folding import Folder, fold_text
-from jupyter_tpu.agent.journal import IOPUB, SHELL
-from jupyter_tpu.agent.store import Numbered
+from jupyter_tpu.agent.protocol import coalescing, messages
+from jupyter_tpu.agent.protocol.coalescing import Folder, fold_text
+from jupyter_tpu.agent.protocol.journal import IOPUB, SHELL
+from jupyter_tpu.agent.protocol.segments import Numbered
 
 KERNEL = messages.Author("key", "kernel")
 FOLDER = Folder(messages.Author("key", "keeper"))
@@ -205,7 +205,7 @@ def test_ten_thousand_lines_are_few_messages(monkeypatch):
     folded = fold([stream(f"{number}\n") for number in range(10_000)])
     assert "".join(map(text_of, folded)).split() == [str(number) for number in range(10_000)]
     assert len(folded) == 2
-    assert max(len(text_of(parts)) for parts in folded) <= folding.LIMIT
+    assert max(len(text_of(parts)) for parts in folded) <= coalescing.LIMIT
 
 
 def test_of_a_progress_bar_its_last_state_is_left():

@@ -1,4 +1,4 @@
-"""Starting the daemon where it is needed: ``up`` and ``daemon`` of the agent's folder."""
+"""Starting the daemon where it is needed: the roles ``up`` and ``daemon`` of the agent."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import subprocess
 import sys
 import time
 
+from ..protocol.paths import run_folder
 from .daemon import IDLE, Daemon
 from .keepers import last_line
-from .places import run_folder
-from .surroundings import without_allocator
+from .process_env import without_allocator
 
 #: Seconds for the daemon to answer.
 LIMIT = 10.0
 
 
-def up() -> int:
-    """Makes sure that the daemon runs, and says where, as JSON on stdout; 0 if it does."""
+def start_daemon() -> int:
+    """Makes sure that the daemon runs; prints where, as JSON. Returns 0 if it does."""
     run, version = run_folder(), _version()
     path, log_path = os.path.join(run, version + ".sock"), os.path.join(run, version + ".log")
     deadline, started = time.monotonic() + LIMIT, False
@@ -48,7 +48,7 @@ def up() -> int:
     return 0
 
 
-def serve() -> int:
+def run_daemon() -> int:
     """The daemon's main: one per user and version, by a lock that ends with the process."""
     run, version = run_folder(), _version()
     lock = os.open(os.path.join(run, version + ".lock"), os.O_CREAT | os.O_RDWR, 0o600)
@@ -60,11 +60,11 @@ def serve() -> int:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
-    async def run_daemon() -> None:
+    async def serve() -> None:
         idle = float(os.environ.get("JUPYTER_TPU_AGENT_IDLE", IDLE))
         await Daemon(run, version, _sources(), idle).run(path)
 
-    asyncio.run(run_daemon())
+    asyncio.run(serve())
     return 0
 
 
@@ -79,7 +79,7 @@ def _answers(path: str) -> bool:
 
 def _sources() -> str:
     """The folder that Python is told to run to be this agent."""
-    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return os.path.abspath(os.path.join(os.path.dirname(__file__), os.pardir, os.pardir))
 
 
 def _version() -> str:

@@ -9,9 +9,14 @@ import tempfile
 
 import pytest
 
-from jupyter_tpu.agent import messages, places
-from jupyter_tpu.agent.places import keeper_socket, kernel_folder, private_folder, run_folder
-from jupyter_tpu.agent.surroundings import kernel_environment, without_allocator
+from jupyter_tpu.agent.daemon.process_env import kernel_environment, without_allocator
+from jupyter_tpu.agent.protocol import messages, paths
+from jupyter_tpu.agent.protocol.paths import (
+    keeper_socket,
+    kernel_folder,
+    private_folder,
+    run_folder,
+)
 
 
 def test_tcmalloc_is_not_preloaded_into_kernels_but_other_libraries_stay():
@@ -57,7 +62,7 @@ def test_sockets_of_a_very_long_home_are_in_tmp_and_short_enough(monkeypatch, tm
     run = run_folder()
     try:
         assert run.startswith(f"/tmp/jupyter-tpu-{os.getuid()}-")
-        assert len(keeper_socket(run, "x" * 100)) <= places.LONGEST_SOCKET
+        assert len(keeper_socket(run, "x" * 100)) <= paths.LONGEST_SOCKET
     finally:
         os.rmdir(run)
 

@@ -34,7 +34,8 @@ class KernelProcess:
     Parameters
     ----------
     order: what the daemon asked for: ``folder``, ``python``, ``key``, ``env``, ``cwd``. With
-        ``warm`` instead of folder and key (modules to import): a kernel that waits for :meth:`be`.
+        ``warm`` (modules to import) instead of folder and key, the kernel waits for
+        :meth:`assign`.
     """
 
     def __init__(self, order: Dict[str, Any]) -> None:
@@ -78,7 +79,7 @@ class KernelProcess:
         self.connection = _write_connection_file(self.folder, order["key"])
         return os.path.join(self.folder, "connection.json")
 
-    def warmed(self) -> Dict[str, Any]:
+    def wait_until_warm(self) -> Dict[str, Any]:
         """Waits until a warm kernel has imported everything; what it says then; {}: it ended."""
         assert self._line is not None
         with self._line.makefile("r", encoding="utf-8") as lines:
@@ -86,7 +87,7 @@ class KernelProcess:
         said: Dict[str, Any] = json.loads(line) if line else {}
         return said
 
-    def be(self, order: Dict[str, Any]) -> None:
+    def assign(self, order: Dict[str, Any]) -> None:
         """Makes a warm kernel the one of *order*; raises OSError if it has ended."""
         assert self._line is not None
         file = self._settle(order)

@@ -11,11 +11,11 @@ import os
 import time
 from typing import Any, Dict, Optional, Protocol, Set, Union
 
-from . import frames
-from .journal import Event, Failed, Greeting, Journal, read_hello, refusal
+from ..protocol import frames
+from ..protocol.journal import Event, Failed, Greeting, Journal, read_hello, refusal
+from ..protocol.peer import peer_user
+from ..protocol.pump import Broken, Pump
 from .lease import Denied, Granted, Lease
-from .peer import peer_user
-from .pump import Broken, Pump
 
 
 class Visited(Protocol):

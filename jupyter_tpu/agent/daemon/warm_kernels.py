@@ -16,8 +16,8 @@ import signal
 import time
 from typing import Any, Dict, Hashable, List, Optional
 
-from .ipython_kernel import installed
-from .surroundings import kernel_environment
+from ..keeper.ipython_kernel import installed
+from .process_env import kernel_environment
 
 #: Seconds between two looks, and after a start before the next warm kernel may take its place: that
 #: kernel's first cell comes first.

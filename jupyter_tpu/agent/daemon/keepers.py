@@ -17,12 +17,12 @@ import subprocess
 import time
 from typing import Any, Dict, List, Optional
 
-from . import frames
+from ..keeper.kernel_process import descendants, sweep
+from ..protocol import frames
+from ..protocol.paths import keeper_socket, kernel_folder, private_folder
 from .chips import devices, holders
-from .kernel_process import descendants, sweep
-from .places import keeper_socket, kernel_folder, private_folder
-from .surroundings import kernel_environment
-from .warm import WarmKernels
+from .process_env import kernel_environment
+from .warm_kernels import WarmKernels
 
 #: Seconds for a keeper to say that it listens, to answer a question, and to end.
 START = 30.0

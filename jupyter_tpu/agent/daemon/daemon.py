@@ -21,12 +21,12 @@ import time
 import traceback
 from typing import Any, Awaitable, Callable, Dict
 
+from ..protocol.paths import boot
+from ..protocol.peer import peer_user
 from .chips import devices, holders
 from .keepers import Keepers, StartError
-from .peer import peer_user
-from .places import boot
 from .probe import probe
-from .warm import WarmKernels
+from .warm_kernels import WarmKernels
 
 #: Seconds without a connection and without a kernel after which the daemon ends.
 IDLE = 3.0

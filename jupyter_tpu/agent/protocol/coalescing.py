@@ -28,7 +28,7 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 from . import messages
 from .journal import CONTROL, IOPUB, SHELL
 from .messages import Author
-from .store import Numbered
+from .segments import Numbered
 
 #: Characters of text in a merged stream message: it is to be one piece on the wire.
 LIMIT = 32 << 10

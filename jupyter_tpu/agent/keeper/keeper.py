@@ -17,11 +17,11 @@ import shutil
 import signal
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from . import messages
-from .channels import KernelChannels
-from .dropping import Dropper, rank_of
-from .folding import Folder
-from .journal import (
+from ..protocol import messages
+from ..protocol.coalescing import Folder
+from ..protocol.deduplication import KINDS, Once
+from ..protocol.eviction import Dropper, rank_of
+from ..protocol.journal import (
     CONTROL,
     IOPUB,
     KEEPER,
@@ -35,12 +35,12 @@ from .journal import (
     Journal,
     Message,
 )
+from ..protocol.paths import boot
+from ..protocol.pump import Broken
+from ..protocol.segments import Store
+from .channels import KernelChannels
 from .kernel_process import KernelProcess, become_subreaper
-from .once import KINDS, Once
-from .places import boot
-from .pump import Broken
-from .reception import Reception
-from .store import Store
+from .server import Reception
 
 #: Seconds for which the last words of a kernel that ended are kept for a client that is away.
 LINGER = 12 * 3600.0

@@ -1,0 +1,68 @@
+"""The keeper's main: starts the kernel first, and loads the rest while that one loads."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any, Dict
+
+from .kernel_process import KernelProcess
+
+
+def run_keeper() -> int:
+    """Reads its order from stdin; prints one line of JSON when it listens, or why it can't.
+
+    For a *warm* kernel it prints two lines before that one: the process ids, and that the kernel
+    is warm. The order that makes it somebody's kernel then follows on stdin; the end of stdin
+    means that it is not needed.
+    """
+    order = json.loads(sys.stdin.readline())
+    warm = "warm" in order
+    try:
+        process = KernelProcess(order)
+    except OSError as error:
+        _report({"problem": "the kernel cannot be started: %s" % error})
+        return 1
+    try:
+        import asyncio
+
+        from .keeper import Keeper
+    except ImportError as error:
+        _report({"problem": "the environment lacks a package that kernels need: %s" % error})
+        os.killpg(process.pid, 9)
+        return 1
+
+    if warm:
+        print(json.dumps({"keeper": os.getpid(), "pid": process.pid}), flush=True)
+        print(json.dumps(process.wait_until_warm()), flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            process.signal(9)
+            os._exit(0)
+        order = json.loads(line)
+        log = os.open(os.path.join(order["folder"], "keeper.log"), os.O_CREAT | os.O_WRONLY, 0o600)
+        os.dup2(log, 2)
+        os.close(log)
+        try:
+            process.assign(order)
+        except OSError as error:
+            _report({"problem": "the warm kernel has ended: %s" % error})
+            return 1
+
+    async def keep() -> None:
+        keeper = Keeper(order, process)
+        await keeper.run(lambda: _report({"pid": process.pid, "keeper": os.getpid()}))
+
+    asyncio.run(keep())
+    # A client that saw the connection end expects the process to be gone as well.
+    os._exit(0)
+
+
+def _report(fields: Dict[str, Any]) -> None:
+    """Prints the one line; then closes stdin and stdout, so that no pipe to the daemon stays."""
+    print(json.dumps(fields), flush=True)
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1):
+        os.dup2(null, descriptor)
+    os.close(null)
