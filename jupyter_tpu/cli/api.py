@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..commands.session import Session, client_of
 from ..errors import Reason, TPUError
+from ..fleet.servers import Server, running_servers, server_at
 from .console import print_json
-from .servers import Server, running_servers, server_at
-from .session import Session, client_of
 
 if TYPE_CHECKING:
     from ..fleet.client import Answer, FleetClient

@@ -6,11 +6,11 @@ import argparse
 import threading
 from typing import TYPE_CHECKING
 
+from ..commands.session import Session, open_session
+from ..commands.tables import size, state, table
 from ..errors import Reason, TPUError
-from .console import colour, note, print_json, table
-from .session import Session, open_session
+from .console import note, print_json
 from .tpus import stream_of
-from .tunnels import COLOURS, size
 from .waiting import finish
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _list(chosen: argparse.Namespace) -> None:
                 each.tpu + (f" host {each.host}" if each.host else ""),
                 str(each.port),
                 each.logdir or each.path,
-                colour(each.state, COLOURS.get(each.state, "red")),
+                state(each.state),
                 size(each.sent),
                 size(each.received),
             )

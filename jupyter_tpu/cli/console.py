@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import re
 import select
 import sys
-from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import Any
 
 import msgspec
 
+from ..commands.tables import colour
 from ..errors import Reason, TPUError
-
-_COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "dim": 2, "bold": 1}
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def complain(message: str) -> None:
@@ -26,37 +21,6 @@ def complain(message: str) -> None:
 def note(message: str) -> None:
     """A line on stderr that is no failure."""
     print(" ".join(message.split()), file=sys.stderr, flush=True)
-
-
-def is_terminal(stream: TextIO) -> bool:
-    """Whether a person watches *stream*, on something that can move the cursor."""
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def colour(text: str, name: str, stream: TextIO | None = None) -> str:
-    """*text* in a colour, on a terminal without NO_COLOR (https://no-color.org)."""
-    stream = stream or sys.stdout
-    if not text or os.environ.get("NO_COLOR") or not is_terminal(stream):
-        return text
-    return f"\x1b[{_COLOURS[name]}m{text}\x1b[0m"
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns aligned with two spaces between them; columns empty in all rows are left out."""
-    kept = [i for i in range(len(heads)) if any(row[i] for row in rows)]
-    lines = [[colour(heads[i], "bold") for i in kept]]
-    lines += [[row[i] for i in kept] for row in rows]
-    widths = [max(_width(line[i]) for line in lines) for i in range(len(kept))]
-    return "\n".join(
-        "  ".join(
-            cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)
-        ).rstrip()
-        for line in lines
-    )
-
-
-def _width(cell: str) -> int:
-    return len(_ESCAPES.sub("", cell))
 
 
 def print_json(value: Any) -> None:

@@ -6,9 +6,10 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from ..commands.session import open_session
+from ..commands.tables import table
 from ..errors import Reason, TPUError
-from .console import print_json, table
-from .session import open_session
+from .console import print_json
 from .waiting import finish
 
 if TYPE_CHECKING:

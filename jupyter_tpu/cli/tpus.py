@@ -9,30 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from ..commands.operations import left_running
+from ..commands.session import Session, open_session
+from ..commands.tables import colour, is_terminal, problem_sentence, state, table, tpu_table
 from ..errors import Reason, TPUError
-from .console import colour, confirm, is_terminal, note, print_json, table
-from .session import Session, open_session
-from .waiting import finish, finish_all, leave, left_alone
+from .console import confirm, note, print_json
+from .waiting import finish, finish_all, leave
 
 if TYPE_CHECKING:
-    from ..fleet.models import TPU, ConnectTPU, Kernel, Operation, TPUList, WarmKernel
-
-_STATE_COLOURS = {
-    "READY": "green",
-    "connected": "green",
-    "ready": "green",
-    "up": "green",
-    "CREATING": "yellow",
-    "STARTING": "yellow",
-    "STOPPING": "yellow",
-    "connecting": "yellow",
-    "reconnecting": "yellow",
-    "making": "yellow",
-    "PREEMPTED": "red",
-    "TERMINATED": "red",
-    "failed": "red",
-    "needs-you": "red",
-}
+    from ..fleet.models import TPU, ConnectTPU, Kernel, Operation, WarmKernel
 
 
 def create(chosen: argparse.Namespace) -> None:
@@ -83,23 +68,9 @@ def list_(chosen: argparse.Namespace) -> None:
     if chosen.json:
         print_json(found)
     else:
-        print(listing(found))
+        print(tpu_table(found))
     if found.problem is not None:
         note(f"This list may be incomplete: {found.problem.message} {found.problem.hint}")
-
-
-def listing(found: TPUList) -> str:
-    """The list as a table."""
-    if not found.tpus:
-        return "No TPUs yet. Create one: jupyter tpu create my-tpu --type TYPE --zone ZONE"
-    heads = ("NAME", "ZONE", "TYPE", "WHAT IT IS", "STATE", "CONNECTION", "KERNELS", "")
-    lines = [table(heads, [_row(tpu) for tpu in found.tpus])]
-    names = [tpu.name for tpu in found.tpus]
-    for tpu in found.tpus:
-        if tpu.problem:
-            name = tpu.name if names.count(tpu.name) == 1 else f"{tpu.zone}~{tpu.name}"
-            lines.append(f"{name}: {_sentence(tpu.problem)}")
-    return "\n".join(lines)
 
 
 def describe(chosen: argparse.Namespace) -> None:
@@ -113,12 +84,12 @@ def describe(chosen: argparse.Namespace) -> None:
         ("type", f"{tpu.type} = {tpu.meaning}" if tpu.meaning else tpu.type),
         ("zone", tpu.zone),
         ("project", tpu.project),
-        ("state", _state(tpu.state) + (f", health {tpu.health}" if tpu.health else "")),
-        ("connection", _state(tpu.connection.value)),
+        ("state", state(tpu.state) + (f", health {tpu.health}" if tpu.health else "")),
+        ("connection", state(tpu.connection.value)),
         ("version", tpu.version),
         ("tier", tpu.tier),
         ("created", tpu.created),
-        ("problem", _sentence(tpu.problem)),
+        ("problem", problem_sentence(tpu.problem)),
     ]
     print(colour(tpu.name, "bold") + ("  (emulated)" if tpu.emulated else ""))
     print("\n".join(f"  {name:11} {value}" for name, value in facts if value))
@@ -128,8 +99,8 @@ def describe(chosen: argparse.Namespace) -> None:
                 str(host.index),
                 host.internal_address,
                 host.external_address,
-                _state(host.link.state.value),
-                _sentence(host.link.problem),
+                state(host.link.state.value),
+                problem_sentence(host.link.problem),
             )
             for host in tpu.hosts
         ]
@@ -138,7 +109,7 @@ def describe(chosen: argparse.Namespace) -> None:
         made = [
             (
                 each.name,
-                _state(each.state),
+                state(each.state),
                 each.python,
                 each.jax,
                 each.display_name,
@@ -289,7 +260,7 @@ def _no_wait(session: Session, operation: Operation, chosen: argparse.Namespace)
     if chosen.json:
         print_json(operation)
     else:
-        print(f"{left_alone(session, operation)} (operation {operation.id})")
+        print(f"{left_running(session, operation)} (operation {operation.id})")
     return True
 
 
@@ -334,30 +305,8 @@ def _what(tpu: TPU) -> str:
     return words + (" (emulated)" if tpu.emulated else "")
 
 
-def _row(tpu: TPU) -> tuple[str, ...]:
-    return (
-        tpu.name,
-        tpu.zone,
-        tpu.type,
-        tpu.meaning,
-        _state(tpu.state),
-        _state(tpu.connection.value),
-        str(tpu.kernels) if tpu.kernels else "",
-        "emulated" if tpu.emulated else "",
-    )
-
-
 def _warm(kernel: WarmKernel) -> str:
     """What the warm kernel of an environment costs, or what keeps it from being there."""
     if kernel.state == "ready":
         return f"{kernel.memory / 1e6:.0f} MB"
     return kernel.problem or ("" if kernel.state == "off" else kernel.state)
-
-
-def _state(word: str) -> str:
-    return colour(word, _STATE_COLOURS.get(word, "dim"))
-
-
-def _sentence(problem: object) -> str:
-    message = getattr(problem, "message", "")
-    return f"{message} {getattr(problem, 'hint', '')}".strip()

@@ -13,26 +13,23 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from typing import TYPE_CHECKING, TextIO
 
+from ..commands.operations import (
+    DOING,
+    left_running,
+    progress_line,
+    raise_failure,
+    status_command,
+    subject,
+)
+from ..commands.tables import is_terminal
 from ..errors import Reason, TPUError
-from .console import ask, can_ask, is_terminal, note
+from .console import ask, can_ask, note
 
 if TYPE_CHECKING:
+    from ..commands.session import Session
     from ..fleet.models import Operation
-    from .session import Session
 
 _BAR = 20  # cells of the bar
-_DOING = {
-    "create": "created",
-    "start": "started",
-    "stop": "stopped",
-    "delete": "deleted",
-    "connect": "connected",
-    "disconnect": "disconnected",
-    "environment": "given an environment",
-    "compile": "compiled",
-    "tensorboard": "given a TensorBoard",
-    "profile": "traced",
-}
 
 #: States of a TPU in which Google has not begun yet.
 _BEFORE = {
@@ -54,7 +51,7 @@ class Progress:
         self._began = time.monotonic()
 
     def show(self, operation: Operation) -> None:
-        line = sentence(operation)
+        line = progress_line(operation)
         with self._lock:
             if self._terminal:
                 if not self._paused:
@@ -81,25 +78,6 @@ class Progress:
             with self._lock:
                 self._stream.write("\r\x1b[K")
                 self._stream.flush()
-
-
-def sentence(operation: Operation) -> str:
-    """What is being done now: "my-tpu: Installing JAX (2 of 4 hosts)"."""
-    said = operation.message if operation.state == "running" else ""
-    for step in operation.steps:
-        if step.state == "running" and step.title == said and step.hosts > 1:
-            said += f" ({step.hosts_done} of {step.hosts} hosts)"
-    return f"{operation.tpu}: {said}" if said and operation.tpu else said
-
-
-def _subject(operation: Operation) -> str:
-    return operation.tpu or "the program"
-
-
-def _shown(operation: Operation) -> str:
-    """The command that shows what becomes of it."""
-    what = "list" if operation.tpu else f"api GET operations/{operation.id}"
-    return f"`jupyter tpu {what}`"
 
 
 def _bar(part: float | None, line: str, seconds: float) -> str:
@@ -146,18 +124,8 @@ def finish(session: Session, operation: Operation, stream: TextIO) -> Operation:
         if future is not None:
             future.cancel()
         progress.end()
-    raise_problem(ended)
+    raise_failure(ended)
     return ended
-
-
-def raise_problem(ended: Operation) -> None:
-    """Raises what an operation failed with, or that it was cancelled."""
-    if ended.state == "failed" and ended.problem is not None:
-        raise TPUError(ended.problem.message, ended.problem.reason, ended.problem.hint)
-    if ended.state == "cancelled":
-        raise TPUError(
-            f"{_subject(ended)} is not {_DOING[ended.kind]}: that was cancelled.", Reason.CANCELLED
-        )
 
 
 def finish_all(session: Session, operation: Operation, stream: TextIO) -> Operation:
@@ -191,14 +159,14 @@ def _cancel(session: Session, operation: Operation, progress: Progress) -> Opera
         return await ended(session.fleet, await session.fleet.cancel(operation.id))
 
     progress.end()
-    note(f"Cancelling; waiting until {_subject(operation)} is tidied up …")
+    note(f"Cancelling; waiting until {subject(operation)} is tidied up …")
     try:
         return session.call(cancel())
     except KeyboardInterrupt:
         raise TPUError(
-            f"This did not wait until {_subject(operation)} was tidied up.",
+            f"This did not wait until {subject(operation)} was tidied up.",
             Reason.INTERRUPTED,
-            f"{_shown(operation)} shows what there is.",
+            f"{status_command(operation)} shows what there is.",
         ) from None
 
 
@@ -214,9 +182,9 @@ def _result(future: Future[Operation]) -> Operation:
 
 def _asks_to_cancel(session: Session, operation: Operation, progress: Progress) -> bool:
     """After a Ctrl-C: whether to cancel. Raises CANCELLED to leave the operation to itself."""
-    doing = f"{_subject(operation)} is still being {_DOING[operation.kind]}"
+    doing = f"{subject(operation)} is still being {DOING[operation.kind]}"
     if not can_ask():
-        note(f"{doing}. Another Ctrl-C cancels that; {_shown(operation)} shows it.")
+        note(f"{doing}. Another Ctrl-C cancels that; {status_command(operation)} shows it.")
         return False
     progress.pause(True)
     leaving = "l leaves it to the server" if session.server else "l leaves it to Google"
@@ -229,7 +197,7 @@ def _asks_to_cancel(session: Session, operation: Operation, progress: Progress) 
     choice = answer.strip().lower()[:1]
     if choice == "l":
         leave(session, operation)
-        raise TPUError(left_alone(session, operation), Reason.CANCELLED)
+        raise TPUError(left_running(session, operation), Reason.CANCELLED)
     return choice == "c"
 
 
@@ -260,24 +228,4 @@ def leave(session: Session, operation: Operation) -> None:
         return operation
 
     if session.server is None:
-        raise_problem(session.call(begun()))
-
-
-def left_alone(session: Session, operation: Operation) -> str:
-    """What becomes of an operation that nobody waits for."""
-    if session.server is not None:
-        return (
-            f"{_subject(operation)} is still being {_DOING[operation.kind]} by the Jupyter server; "
-            f"{_shown(operation)} shows it."
-        )
-    if operation.kind in ("connect", "environment"):
-        return (
-            f"{operation.tpu} is not connected yet; `jupyter tpu connect {operation.tpu}` goes on "
-            "where this ended."
-        )
-    if operation.kind in ("tensorboard", "profile"):
-        return f"TensorBoard is not open; `jupyter tpu {operation.kind}` goes on where this ended."
-    return (
-        f"{operation.tpu} is still being {_DOING[operation.kind]} by Google; "
-        "`jupyter tpu list` shows it."
-    )
+        raise_failure(session.call(begun()))

@@ -96,7 +96,7 @@ class TPUMagics:
             getattr(self, f"_{command}")(rest)
 
     def _connect(self, words: list[str]) -> None:
-        from ..cli.session import open_session
+        from ..commands.session import open_session
         from ..fleet.models import ConnectTPU
 
         parser = _Parser(prog="%tpu connect", add_help=False)
@@ -121,15 +121,15 @@ class TPUMagics:
         print(f"{kernel.display_name}: cells that begin with %%tpu run there now.")
 
     def _list(self, words: list[str]) -> None:
-        from ..cli.session import open_session
-        from ..cli.tpus import listing
+        from ..commands.session import open_session
+        from ..commands.tables import tpu_table
 
         _Parser(prog="%tpu list", add_help=False).parse_args(words)
         with open_session() as session:
-            print(listing(session.call(session.fleet.tpus())))
+            print(tpu_table(session.call(session.fleet.tpus())))
 
     def _status(self, words: list[str]) -> None:
-        from ..cli.console import table
+        from ..commands.tables import table
 
         _Parser(prog="%tpu status", add_help=False).parse_args(words)
         if not self._kernels:
@@ -150,8 +150,9 @@ class TPUMagics:
 
     def _tunnel(self, words: list[str]) -> None:
         """As the command; beside a running server only, which keeps the tunnels."""
-        from ..cli.session import open_session
-        from ..cli.tunnels import listing, removed, wanted_of, where
+        from ..commands.session import open_session
+        from ..commands.tables import describe_tunnel, tunnel_table
+        from ..commands.tunnels import close_tunnels, parse_ports
         from ..errors import Reason
 
         parser = _Parser(prog="%tpu tunnel", add_help=False)
@@ -161,13 +162,15 @@ class TPUMagics:
         chosen = parser.parse_args(words)
         with open_session() as session:
             if chosen.name == "remove" and chosen.ports:
-                for each in removed(session, chosen.ports):
-                    print(f"Closed: {where(each)}")
+                for each in close_tunnels(session, chosen.ports):
+                    print(f"Closed: {describe_tunnel(each)}")
                 return
             if not chosen.ports:
                 name = None if chosen.name in (None, "list") else chosen.name
                 fleet = session.fleet
-                print(listing(session.call(fleet.tunnels(name) if name else fleet.all_tunnels())))
+                print(
+                    tunnel_table(session.call(fleet.tunnels(name) if name else fleet.all_tunnels()))
+                )
                 return
             if session.server is None:
                 raise TPUError(
@@ -177,11 +180,11 @@ class TPUMagics:
                     f"In a terminal: jupyter tpu tunnel {chosen.name} {' '.join(chosen.ports)}",
                 )
             for word in chosen.ports:
-                wanted = wanted_of(word, worker=chosen.worker)
-                print(where(session.call(session.fleet.open_tunnel(chosen.name, wanted))))
+                wanted = parse_ports(word, worker=chosen.worker)
+                print(describe_tunnel(session.call(session.fleet.open_tunnel(chosen.name, wanted))))
 
     def _disconnect(self, words: list[str]) -> None:
-        from ..cli.session import open_session
+        from ..commands.session import open_session
         from ..errors import Reason
 
         parser = _Parser(prog="%tpu disconnect", add_help=False)
@@ -205,7 +208,7 @@ class TPUMagics:
 
     def _finish(self, session: Any, operation: Operation) -> None:
         """Waits for the operation, shown as one display that is updated."""
-        from ..cli.waiting import left_alone, raise_problem, sentence
+        from ..commands.operations import left_running, progress_line, raise_failure
         from ..fleet.client import ended
         from ..links import core_thread
         from .show import MagicError, OperationDisplay
@@ -215,7 +218,7 @@ class TPUMagics:
         async def watch() -> Operation:
             try:
                 return await ended(
-                    session.fleet, operation, lambda now: states.put((now, sentence(now)))
+                    session.fleet, operation, lambda now: states.put((now, progress_line(now)))
                 )
             finally:
                 states.put(None)
@@ -225,9 +228,9 @@ class TPUMagics:
         try:
             while (state := states.get()) is not None:
                 display.show(*state)
-            raise_problem(future.result())
+            raise_failure(future.result())
         except KeyboardInterrupt:
-            raise MagicError(left_alone(session, operation)) from None
+            raise MagicError(left_running(session, operation)) from None
         finally:
             future.cancel()
 

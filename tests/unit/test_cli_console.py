@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.cli import main
 from jupyter_tpu.cli.arguments import parser
-from jupyter_tpu.cli.console import colour, complain, confirm, table
-from jupyter_tpu.cli.waiting import Progress, sentence
+from jupyter_tpu.cli.console import complain, confirm
+from jupyter_tpu.cli.waiting import Progress
+from jupyter_tpu.commands.operations import progress_line
+from jupyter_tpu.commands.tables import colour, table
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import Operation, Step
 
@@ -100,7 +102,7 @@ def test_progress_is_one_line_with_a_bar_on_a_terminal(monkeypatch: pytest.Monke
 
 def test_progress_says_on_how_many_hosts_a_step_is_done() -> None:
     step = Step(title="Installing JAX", state="running", hosts=4, hosts_done=2)
-    assert sentence(operation("Installing JAX", steps=[step])) == (
+    assert progress_line(operation("Installing JAX", steps=[step])) == (
         "t: Installing JAX (2 of 4 hosts)"
     )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.cli.servers import running_servers
+from jupyter_tpu.fleet.servers import running_servers
 
 NOBODY = 65534
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import Reason, TPUError
-from .servers import Server, running_servers
+from ..fleet.servers import Server, running_servers
 
 if TYPE_CHECKING:
     from ..cloud import Target

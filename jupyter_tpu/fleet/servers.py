@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -104,17 +103,13 @@ def _read(path: Path) -> Iterator[Server]:
 
 
 def _mine(uid: int) -> bool:
-    return sys.platform == "win32" or uid == os.geteuid()
+    return uid == os.geteuid()
 
 
 def _process_is_mine(pid: int) -> bool:
     """Whether the process lives and is this user's."""
     if pid <= 0:
         return False
-    if sys.platform == "win32":
-        from jupyter_server.utils import check_pid
-
-        return check_pid(pid)
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, PermissionError, OverflowError):

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.cli.servers import Server, running_servers, server_at
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.servers import Server, running_servers, server_at
 
 NOBODY = 65534
 
