@@ -46,7 +46,7 @@ def ssh(chosen: argparse.Namespace) -> None:
 
 def ssh_config(chosen: argparse.Namespace) -> None:
     """Prints our entries, or wires them into the user's configuration."""
-    from ..fleet import openssh
+    from ..fleet.hosts import openssh
     from ..ssh.openssh_config import change_user_config, config_path, entries_named, render
     from ..ssh.proxies import user_config
 
@@ -87,7 +87,7 @@ def ssh_config(chosen: argparse.Namespace) -> None:
 
 def open_remotely(name: str, worker: int, folder: str) -> None:
     """Opens VS Code on a host, or says how; the entries must be in the user's configuration."""
-    from ..fleet import openssh
+    from ..fleet.hosts import openssh
     from ..ssh.openssh_config import config_path, includes
     from ..ssh.proxies import user_config
 
@@ -167,7 +167,7 @@ async def _node(ref: str) -> tuple[Node, Cloud]:
 
 
 def _host(node: Node, worker: int) -> HostName:
-    from ..fleet.tunnels import check_host
+    from ..fleet.forwarding.ports import check_host
     from ..links import HostName
 
     check_host(node, worker)
@@ -175,7 +175,7 @@ def _host(node: Node, worker: int) -> HostName:
 
 
 def _entry(cloud: Cloud, host: HostName) -> HostEntry:
-    from ..fleet.openssh import entry
+    from ..fleet.hosts.openssh import entry
 
     name = host.node.node + (f"-{host.worker}" if host.worker else "")
     return entry(cloud, host, (name,))

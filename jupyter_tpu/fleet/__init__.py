@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 from .api import FleetAPI
-from .registrar import Registrar
+from .kernelspecs import KernelSpecRegistry
 
 if TYPE_CHECKING:
     from .fleet import Fleet
 
-__all__ = ["Fleet", "FleetAPI", "Registrar"]
+__all__ = ["Fleet", "FleetAPI", "KernelSpecRegistry"]
 
 
 def __getattr__(name: str) -> Any:

@@ -192,7 +192,7 @@ class FleetClient:
         return await self._ask(Operation, "DELETE", f"operations/{_part(id)}")
 
     def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
-        """As the fleet's; on the loop. Changes made while the connection to the server is away
+        """As the fleet's; on the loop. ChangeFeed made while the connection to the server is away
         are not told: ask for the state, too.
         """
         self._subscribers.append(callback)

@@ -8,13 +8,12 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from ..cloud.models import NodeName
+from ..cloud import NodeName
 from ..errors import Reason, TPUError
 from ..links import Links
 from ..paths import data_dir
-from . import checks
-from .boards import Boards
-from .life import Action, actions
+from .discovery.availability import Availability
+from .kernelspecs import KernelSpecRegistry
 from .models import (
     TPU,
     Catalog,
@@ -28,15 +27,17 @@ from .models import (
     StopTPU,
     TPUList,
 )
-from .offer import Offer
-from .operations import BESIDE, name_of
-from .owner import Owner
+from .models.requests import validated
+from .operations import checks
+from .operations.progress import Progress
+from .operations.runner import NON_EXCLUSIVE_KINDS
+from .operations.tensorboard import TensorBoardService
+from .operations.work import Work
 from .ports import FleetPorts
-from .progress import Progress
-from .registrar import Registrar
+from .reconcile.decide import Action, decide
 from .state import State
-from .store import Store
-from .work import Work
+from .store.database import Store
+from .store.process_lease import ProcessLease
 
 log = logging.getLogger(__name__)
 
@@ -47,13 +48,13 @@ class Fleet(FleetPorts):
     Lives on the core thread's loop. Made by :meth:`open`, ended by :meth:`close`.
     """
 
-    def __init__(self, state: State, store: Store, owner: Owner) -> None:
+    def __init__(self, state: State, store: Store, owner: ProcessLease) -> None:
         self._state = state
         self._store = store
         self._owner = owner
         self._work = Work(state)
-        self._offer = Offer(state.cloud)
-        self._boards = Boards(state)
+        self._offer = Availability(state.cloud)
+        self._boards = TensorBoardService(state)
         self._act = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -61,7 +62,7 @@ class Fleet(FleetPorts):
     async def open(
         cls,
         links: Links,
-        registrar: Registrar,
+        kernelspecs: KernelSpecRegistry,
         path: Path | None = None,
         *,
         supervise: bool = True,
@@ -78,10 +79,10 @@ class Fleet(FleetPorts):
         with contextlib.ExitStack() as opened:  # closed again if this fails: it is tried again
             store = Store(path, links.cloud.identity)
             opened.callback(store.close)
-            owner = Owner(path.with_name(path.name + ".owners"))
+            owner = ProcessLease(path.with_name(path.name + ".owners"))
             opened.callback(owner.close)
             act = asyncio.Event()
-            fleet = cls(State(links, registrar, store, owner, act.set), store, owner)
+            fleet = cls(State(links, kernelspecs, store, owner, act.set), store, owner)
             fleet._act = act
             emulated = links.cloud.emulated
             fleet._state.warm_by_default = not emulated if warm_kernels is None else warm_kernels
@@ -161,7 +162,7 @@ class Fleet(FleetPorts):
     # ---- changing ----
 
     async def create(self, wanted: CreateTPU) -> Operation:
-        wanted = checks.checked(wanted)
+        wanted = validated(wanted)
         checks.labels(wanted)
         if wanted.connect is not None:
             checks.environment(wanted.connect)
@@ -210,7 +211,7 @@ class Fleet(FleetPorts):
         return self._start("delete", name, self._work.delete)
 
     async def connect(self, ref: str, wanted: ConnectTPU | None = None) -> Operation:
-        wanted = checks.checked(wanted or ConnectTPU())
+        wanted = validated(wanted or ConnectTPU())
         checks.environment(wanted)
         name = await self._find(ref)
         for record in self._state.operations.on(name):
@@ -243,7 +244,7 @@ class Fleet(FleetPorts):
 
     def _must_be_idle(self, name: NodeName) -> None:
         for record in self._state.operations.on(name):
-            if record.operation.kind in BESIDE:
+            if record.operation.kind in NON_EXCLUSIVE_KINDS:
                 continue
             doing = {"stop": "stopping"}.get(
                 record.operation.kind, record.operation.kind.removesuffix("e") + "ing"
@@ -286,17 +287,16 @@ class Fleet(FleetPorts):
             state = self._state
             wanted = {*state.wished, *state.environments, *state.interrupted}
             for name in wanted | state.tunnels.names():
-                if state.observer.complete(name.zone) or state.seen(name) is not None:
-                    self._do(name)
+                if state.observer.complete(name.zone) or state.observed(name) is not None:
+                    self._reconcile(name)
 
-    def _do(self, name: NodeName) -> None:
+    def _reconcile(self, name: NodeName) -> None:
         state = self._state
-        seen = state.seen(name)
-        todo = actions(
-            state.wish(name),
-            seen,
-            held=name in state.holds,
-            working=bool(state.operations.on(name)),
+        todo = decide(
+            state.desired(name),
+            state.observed(name),
+            acquired=name in state.holds,
+            busy=bool(state.operations.on(name)),
         )
         for action in todo:
             if action is Action.FORGET:
@@ -304,7 +304,7 @@ class Fleet(FleetPorts):
             elif action is Action.RELEASE:
                 state.holds.release(name)
                 state.kernels.forget(name)  # the VM is down, and its kernels with it
-            elif action is Action.HOLD:
+            elif action is Action.ACQUIRE:
                 state.holds.hold(name, len(state.observer.nodes[name].endpoints))
             elif action is Action.REGISTER:
                 for record in list(state.environments.get(name, {}).values()):
@@ -315,7 +315,7 @@ class Fleet(FleetPorts):
 
     def _resume(self, record) -> None:
         """Goes on with an operation that a dead process left."""
-        name = name_of(record)
+        name = record.name
         if record.operation.kind == "connect" and record.connect is not None:
             self._state.interrupted[name] = record  # the loop does, when the TPU is seen
         elif record.create is not None:

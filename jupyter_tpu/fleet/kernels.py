@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from ..cloud.models import NodeName
+from ..cloud import NodeName
 from ..errors import Reason, TPUError
 from ..links import HostGone
-from . import checks
-from .models import Change, ChipHolder, Environment, KeepWarm, Kernel
-from .operations import problem_of
+from .models import Change, ChipHolder, Environment, KeepWarm, Kernel, Problem
+from .models.requests import validated
+from .operations import checks
 from .references import resolve
 from .state import State
 
@@ -59,7 +59,7 @@ class FleetKernels:
         name = NodeName(where["project"], where["zone"], where["tpu"])
         for kernel in await self._state.kernels.ask(name):
             if kernel.chips:
-                kernel = msgspec.structs.replace(kernel, problem=problem_of(problem))
+                kernel = msgspec.structs.replace(kernel, problem=Problem.of(problem))
                 self._state.changes.tell(Change(what="kernel", id=kernel.id, kernel=kernel))
 
     async def note_lost(
@@ -79,7 +79,7 @@ class FleetKernels:
                 environment=where["environment"],
                 state="dead",
                 notebook=notebook,
-                problem=problem_of(problem),
+                problem=Problem.of(problem),
             ),
         )
 
@@ -94,7 +94,7 @@ class FleetKernels:
 
     async def keep_warm(self, ref: str, environment: str, how: KeepWarm) -> Environment:
         name = await self._find(ref)
-        how = checks.checked(how)
+        how = validated(how)
         checks.modules(how.imports)
         record = self._state.environments.get(name, {}).get(environment)
         if record is None:

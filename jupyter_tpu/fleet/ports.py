@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..cloud.models import Node, NodeName
+from ..cloud import Node, NodeName
 from ..errors import Reason, TPUError
-from . import checks
-from .boards import Boards, check_profile, check_tensorboard
+from .forwarding.ports import check_host
 from .kernels import FleetKernels
 from .models import (
     App,
@@ -23,7 +22,8 @@ from .models import (
     Tunnel,
     VisitApp,
 )
-from .tunnels import check_host
+from .models.requests import validated
+from .operations.tensorboard import TensorBoardService, check_profile, check_tensorboard
 
 if TYPE_CHECKING:
     from ..apps import Site
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class FleetPorts(FleetKernels):
     """The open ports of the fleet's hosts."""
 
-    _boards: Boards
+    _boards: TensorBoardService
 
     # ---- asking ----
 
@@ -54,7 +54,7 @@ class FleetPorts(FleetKernels):
 
     async def open_tunnel(self, ref: str, wanted: OpenTunnel, *, keep: bool = True) -> Tunnel:
         """keep: whether it should be there after this process, too."""
-        wanted = checks.checked(wanted)
+        wanted = validated(wanted)
         name = await self._find(ref)
         node = self._ready(name, "tunnels lead to")
         return await self._state.tunnels.open(node, wanted, keep=keep)
@@ -63,7 +63,7 @@ class FleetPorts(FleetKernels):
         await self._state.tunnels.remove(await self._find(ref), id)
 
     async def open_app(self, ref: str, wanted: OpenApp) -> App:
-        wanted = checks.checked(wanted)
+        wanted = validated(wanted)
         node = self._ready(await self._find(ref), "apps are on")
         return await self._state.apps.open(node, wanted)
 
@@ -80,7 +80,7 @@ class FleetPorts(FleetKernels):
         await self._state.apps.remove(id)
 
     async def open_tensorboard(self, ref: str, wanted: OpenTensorBoard) -> Operation:
-        wanted = checks.checked(wanted)
+        wanted = validated(wanted)
         check_tensorboard(wanted)
         name = await self._find(ref)
         node = self._ready(name, "TensorBoard runs on")
@@ -94,7 +94,7 @@ class FleetPorts(FleetKernels):
     async def profile(
         self, ref: str, kernel_id: str, wanted: ProfileKernel | None = None
     ) -> Operation:
-        wanted = checks.checked(wanted or ProfileKernel())
+        wanted = validated(wanted or ProfileKernel())
         check_profile(wanted)
         name = await self._find(ref)
         node = self._ready(name, "kernels run on")

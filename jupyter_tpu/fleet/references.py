@@ -6,7 +6,7 @@ import asyncio
 import difflib
 from collections.abc import Iterable
 
-from ..cloud.models import NodeName
+from ..cloud import NodeName
 from ..errors import Reason, TPUError
 from .state import State
 

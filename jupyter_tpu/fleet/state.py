@@ -10,24 +10,26 @@ from typing import Any
 
 from msgspec import structs
 
-from ..cloud import Cloud
-from ..cloud.models import Node, NodeName
+from ..cloud import Cloud, Node, NodeName
 from ..environment import alone
 from ..links import Links
-from . import openssh
-from .apps import Apps
-from .changes import Changes
-from .holds import Holds, KernelWatch
-from .life import Seen, Wish
+from .discovery.observer import Observer
+from .forwarding.apps import Apps
+from .forwarding.tunnels import Tunnels
+from .hosts import openssh
+from .hosts.connections import HostConnections
+from .hosts.kernels import KernelMonitor
+from .hosts.warm_kernels import WarmKernelMonitor, WarmKernelSpec
+from .kernelspecs import KernelSpecRegistry
+from .knowledge.changes import ChangeFeed
+from .knowledge.observed import Observed
 from .models import TPU, Change, Environment, KeepWarm, Problem
-from .observer import Observer
-from .operations import BESIDE, Operations
-from .owner import Owner
-from .registrar import Registrar
-from .store import EnvironmentRecord, OperationRecord, Store
-from .tunnels import Tunnels
+from .operations.runner import NON_EXCLUSIVE_KINDS, OperationRunner
+from .reconcile.decide import Desired
+from .store.database import Store
+from .store.process_lease import ProcessLease
+from .store.records import EnvironmentRecord, OperationRecord
 from .views import tpu_of
-from .warm import WarmKernels, WarmWish
 
 
 class State:
@@ -36,23 +38,23 @@ class State:
     def __init__(
         self,
         links: Links,
-        registrar: Registrar,
+        kernelspecs: KernelSpecRegistry,
         store: Store,
-        owner: Owner,
+        owner: ProcessLease,
         act: Callable[[], None],
     ) -> None:
         self._act = act
         self.links = links
         self.cloud: Cloud = links.cloud
-        self.registrar = registrar
+        self.kernelspecs = kernelspecs
         self.store = store
-        self.changes = Changes(self._describe)
-        self.holds = Holds(links, self.touch)
-        self.kernels = KernelWatch(links, self.holds, self._kernels_changed)
+        self.changes = ChangeFeed(self._describe)
+        self.holds = HostConnections(links, self.touch)
+        self.kernels = KernelMonitor(links, self.holds, self._kernels_changed)
         #: Whether environments have a warm kernel that nobody has decided on.
         self.warm_by_default = False
-        self.warm = WarmKernels(links, self.holds, self._warm_wishes, self.touch)
-        self.operations = Operations(
+        self.warm = WarmKernelMonitor(links, self.holds, self._warm_wishes, self.touch)
+        self.operations = OperationRunner(
             store,
             owner,
             changed=self._operation_changed,
@@ -127,10 +129,10 @@ class State:
             supervised=self.supervised,
         )
 
-    def wish(self, name: NodeName) -> Wish:
+    def desired(self, name: NodeName) -> Desired:
         records = self.environments.get(name, {})
         ids = [record.node_id for record in records.values() if record.node_id]
-        return Wish(
+        return Desired(
             node_id=self.wished.get(name) or (ids[0] if ids else self.tunnels.node_id(name)),
             connected=name in self.wished,
             unfinished=name in self.interrupted,
@@ -140,10 +142,10 @@ class State:
             ),
         )
 
-    def seen(self, name: NodeName) -> Seen | None:
+    def observed(self, name: NodeName) -> Observed | None:
         """None: Google's complete list does not have it."""
         node = self.observer.nodes.get(name)
-        return Seen(node.state, node.id) if node else None
+        return Observed(node.state, node.id) if node else None
 
     # ---- changing ----
 
@@ -198,7 +200,7 @@ class State:
     def register(self, name: NodeName, record: EnvironmentRecord) -> None:
         """Makes (or mends) the kernelspec of a ready environment."""
         environment = record.environment
-        environment.kernelspec, environment.display_name = self.registrar.register(
+        environment.kernelspec, environment.display_name = self.kernelspecs.register(
             project=name.project,
             zone=name.zone,
             tpu=name.node,
@@ -214,19 +216,19 @@ class State:
         self.save(name, record)
 
     def unregister(self, name: NodeName) -> None:
-        self.registrar.unregister(project=name.project, zone=name.zone, tpu=name.node)
+        self.kernelspecs.unregister(project=name.project, zone=name.zone, tpu=name.node)
         for env, record in self.environments.get(name, {}).items():
             record.environment.kernelspec = record.environment.display_name = ""
             self.registered.discard((name, env))
 
-    def _warm_wishes(self, name: NodeName) -> dict[str, WarmWish]:
+    def _warm_wishes(self, name: NodeName) -> dict[str, WarmKernelSpec]:
         """The environments that should have a warm kernel while the TPU is connected."""
         wishes = {}
         for env, record in self.environments.get(name, {}).items():
             said = record.warm or KeepWarm()
             wanted = self.warm_by_default if said.wanted is None else said.wanted
             if wanted and record.environment.state == "ready" and name in self.wished:
-                wishes[env] = WarmWish(
+                wishes[env] = WarmKernelSpec(
                     python=f"{record.environment.path}/bin/python",
                     imports=said.imports,
                     env=alone(record.hosts),
@@ -250,7 +252,7 @@ class State:
     def _busy(self) -> bool:
         """Whether an operation is about to change what Google says."""
         return any(
-            record.operation.kind not in ("connect", "disconnect", *BESIDE)
+            record.operation.kind not in ("connect", "disconnect", *NON_EXCLUSIVE_KINDS)
             for records in self.operations.names().values()
             for record in records
         )

@@ -1,27 +1,16 @@
-"""How a TPU looks to the outside: Google's description, our wish and the links in one."""
+"""How a TPU is shown: Google's description, what is desired and the links in one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import catalog
-from ..catalog import AcceleratorType, UnknownType
-from ..cloud.models import Node, NodeName
+from ..cloud import Node, NodeName
 from ..errors import Reason
-from ..links import Link as HostLink
-from ..links import LinkState
-from .life import connection
-from .models import TPU, Environment, Host, Link, Operation, Problem
-from .operations import problem_of
-from .store import EnvironmentRecord, OperationRecord
-
-
-def kind_of(type: str) -> AcceleratorType | None:
-    """What the catalog says of a type; None if nothing."""
-    try:
-        return catalog.accelerator_type(type)
-    except UnknownType:
-        return None
+from ..links import Link, LinkState
+from .knowledge.observed import RUNNING
+from .models import TPU, Connection, Environment, Host, LinkStatus, Operation, Problem
+from .models.catalog import known_type
+from .store.records import EnvironmentRecord, OperationRecord
 
 
 def tpu_of(
@@ -31,7 +20,7 @@ def tpu_of(
     emulated: bool,
     connected: bool,
     environments: Sequence[EnvironmentRecord],
-    links: Sequence[HostLink],
+    links: Sequence[Link],
     operations: Sequence[OperationRecord],
     kernels: int,
     supervised: bool,
@@ -46,7 +35,7 @@ def tpu_of(
         tier=wanted.tier if wanted else "on-demand",
         version=wanted.version or "" if wanted else "",
     )
-    kind = kind_of(node.type)
+    kind = known_type(node.type)
     running = [record.operation for record in operations]
     states = {record.environment.state for record in environments}
     return TPU(
@@ -80,7 +69,7 @@ def tpu_of(
     )
 
 
-def _hosts(node: Node, links: Sequence[HostLink]) -> list[Host]:
+def _hosts(node: Node, links: Sequence[Link]) -> list[Host]:
     hosts = []
     for index, endpoint in enumerate(node.endpoints):
         host = Host(
@@ -90,10 +79,10 @@ def _hosts(node: Node, links: Sequence[HostLink]) -> list[Host]:
         )
         if index < len(links):
             link = links[index]
-            host.link = Link(
+            host.link = LinkStatus(
                 state=link.state,
                 since=link.since,
-                problem=problem_of(link.problem) if link.problem else None,
+                problem=Problem.of(link.problem) if link.problem else None,
             )
         hosts.append(host)
     return hosts
@@ -102,7 +91,7 @@ def _hosts(node: Node, links: Sequence[HostLink]) -> list[Host]:
 def _problem(
     node: Node,
     environments: Sequence[Environment],
-    links: Sequence[HostLink],
+    links: Sequence[Link],
     running: Sequence[Operation],
 ) -> Problem | None:
     """Why it needs the user; what is being worked on is no problem yet."""
@@ -120,7 +109,7 @@ def _problem(
             return environment.problem
     for link in links:
         if link.state is LinkState.NEEDS_YOU and link.problem is not None:
-            return problem_of(link.problem)
+            return Problem.of(link.problem)
     if node.state == "READY" and node.health not in ("", "HEALTHY"):
         return Problem(
             message=node.health_description or f"Google says that it is {node.health}.",
@@ -128,3 +117,33 @@ def _problem(
             hint="Google often mends this by itself; stopping and starting may help.",
         )
     return None
+
+
+def connection(
+    *,
+    state: str,
+    connected: bool,
+    connecting: bool,
+    failed: bool,
+    ready: bool,
+    links: Sequence[LinkState],
+    supervised: bool,
+) -> Connection:
+    """How far connecting a TPU is.
+
+    state: Google's word; connected: whether it should be; connecting: a connect operation runs;
+    failed: the last one failed; ready: an environment is ready; links: of all its hosts;
+    supervised: this process keeps them up. (A command beside no server does not, and can only tell
+    what should be.)
+    """
+    if connecting:
+        return Connection.CONNECTING
+    if failed and not ready:
+        return Connection.NEEDS_YOU
+    if not connected or state not in RUNNING:
+        return Connection.DISCONNECTED
+    if LinkState.NEEDS_YOU in links:
+        return Connection.NEEDS_YOU
+    if (links or not supervised) and all(link is LinkState.UP for link in links):
+        return Connection.CONNECTED if ready else Connection.NEEDS_YOU
+    return Connection.RECONNECTING

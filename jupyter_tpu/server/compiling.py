@@ -15,7 +15,7 @@ from ..links import core_thread
 from .handlers import Handler
 
 if TYPE_CHECKING:
-    from ..fleet.progress import Progress
+    from ..fleet.operations.progress import Progress
     from ..jaxkit.models import CompileRequest, CompileTrial
     from .gate import Gate
 

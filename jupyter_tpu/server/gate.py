@@ -17,8 +17,8 @@ from ..paths import data_dir
 if TYPE_CHECKING:
     from ..cloud import Target
     from ..fleet import Fleet
-    from ..fleet.local import LocalOperations
     from ..fleet.models import App, Change, Operation
+    from ..fleet.operations.local import LocalOperations
 
 #: What is asked of one operation, whoever runs it.
 _OF_ONE = ("operation", "cancel")
@@ -72,7 +72,7 @@ class Gate:
         if self._closed:
             raise TPUError("The server is stopping.", Reason.INTERRUPTED)
         if self._local is None:
-            from ..fleet.local import LocalOperations
+            from ..fleet.operations.local import LocalOperations
 
             self._local = LocalOperations(_local_file())
             self._local.subscribe(self._changed)

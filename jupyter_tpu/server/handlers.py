@@ -12,8 +12,8 @@ from jupyter_server.base.handlers import APIHandler
 from tornado import web
 
 from ..errors import Reason, TPUError
-from ..fleet import checks
 from ..fleet.models import Problem
+from ..fleet.models.requests import parse_request, validated
 from .gate import Gate
 from .openapi import document
 from .routes import ROOT, Route, paths
@@ -127,10 +127,10 @@ class RouteHandler(Handler):
         query = {name: self.get_query_argument(name, None) for name in route.query}
         if route.body is None:
             return list(query.values())
-        body = checks.parse(route.body, self.request.body)
+        body = parse_request(route.body, self.request.body)
         for name, value in query.items():
             if value is not None:
-                body = checks.checked(msgspec.structs.replace(body, **{name: _boolean(value)}))
+                body = validated(msgspec.structs.replace(body, **{name: _boolean(value)}))
         return [body]
 
 

@@ -139,7 +139,7 @@ export interface IHost {
   index: number;
   internal_address: string;
   external_address: string;
-  link: ILink;
+  link: ILinkStatus;
 }
 
 /** A kernel that runs on host 0 of a TPU. */
@@ -159,15 +159,15 @@ export interface IKernel {
   problem: IProblem | null;
 }
 
-export interface ILink {
+/** What the supervised SSH connection to one host is doing. */
+export type LinkState =
+  'connecting' | 'down' | 'needs-you' | 'silent' | 'up' | 'waiting';
+
+export interface ILinkStatus {
   state: LinkState;
   since: string;
   problem: IProblem | null;
 }
-
-/** What the supervised SSH connection to one host is doing. */
-export type LinkState =
-  'connecting' | 'down' | 'needs-you' | 'silent' | 'up' | 'waiting';
 
 /**
  * A web application of a host to open in the browser, on an origin of its own.

@@ -14,7 +14,7 @@ from jupyter_tpu.cloud import Cloud, NodeName, Target
 from jupyter_tpu.environment import Expected, Made, Spec
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import Operation
-from jupyter_tpu.fleet.progress import Progress
+from jupyter_tpu.fleet.operations.progress import Progress
 from jupyter_tpu.links import HostName, Link, Links
 
 LIMIT = 400.0  # seconds

@@ -24,8 +24,8 @@ from waiting import eventually
 from jupyter_tpu.cloud import Cloud, NodeName, Target
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.forwarding.tunnels import ADDRESSES_VARIABLE
 from jupyter_tpu.fleet.models import Change, OpenTunnel, Tunnel
-from jupyter_tpu.fleet.tunnels import ADDRESSES_VARIABLE
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Links, LinkState
 from jupyter_tpu.ssh import Keepalive
@@ -229,7 +229,7 @@ async def test_each_host_of_a_pod_has_its_own_tunnels(fleet: Fleet, tpu: dict[st
             wanted = OpenTunnel(port=port, host=host)
             tunnel = await fleet.open_tunnel(name_of(tpu), wanted)
             assert await exchange(tunnel.local_port, b"") == f"host {host}".encode()
-        listed = await fleet.tunnels(f"{ZONE}~{name_of(tpu)}")
+        listed = await fleet.forwarding.tunnels(f"{ZONE}~{name_of(tpu)}")
         assert [(each.host, each.port) for each in listed] == list(enumerate(ports))
 
 

@@ -6,15 +6,17 @@ import pytest
 
 from jupyter_tpu import catalog
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet import checks
+from jupyter_tpu.fleet.discovery import choices
 from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU
+from jupyter_tpu.fleet.models.requests import parse_request, validated
+from jupyter_tpu.fleet.operations import checks
 
 ZONES = catalog.zones()
 
 
 def refused(model: type, body: bytes) -> str:
     with pytest.raises(TPUError) as error:
-        checks.parse(model, body)
+        parse_request(model, body)
     assert error.value.reason is Reason.INVALID
     assert error.value.message.count(".") >= 1
     return error.value.message
@@ -23,18 +25,18 @@ def refused(model: type, body: bytes) -> str:
 @pytest.mark.parametrize("name", ["My-TPU", "-a", "a-", "ä", "a" * 41, "", "a_b", "1a", "a\n"])
 def test_a_name_that_google_would_refuse_is_refused_with_the_rule(name: str) -> None:
     with pytest.raises(TPUError, match=r"The name is not allowed: it must be 1–40 lower-case"):
-        checks.checked(CreateTPU(name=name, type="v5litepod-8"))
+        validated(CreateTPU(name=name, type="v5litepod-8"))
 
 
 @pytest.mark.parametrize("name", ["a", "a" * 40, "a-1"])
 def test_a_name_at_the_limits_is_taken(name: str) -> None:
-    assert checks.checked(CreateTPU(name=name, type="v5litepod-8")).name == name
+    assert validated(CreateTPU(name=name, type="v5litepod-8")).name == name
 
 
 @pytest.mark.parametrize("name", ["", "Dev", "../x", "a b", "a" * 41, "a\n", "-a"])
 def test_an_environments_name_that_is_no_folder_is_refused(name: str) -> None:
     with pytest.raises(TPUError, match="The environment is not allowed: it must be 1–40"):
-        checks.checked(ConnectTPU(environment=name))
+        validated(ConnectTPU(environment=name))
 
 
 def test_a_python_that_jax_can_not_run_on_is_refused_before_anything_is_made() -> None:
@@ -55,45 +57,45 @@ def test_each_wrong_body_names_its_field() -> None:
 
 
 def test_an_empty_body_means_the_defaults() -> None:
-    assert checks.parse(DeleteTPU, b"") == DeleteTPU(end_kernels=False)
-    assert checks.parse(ConnectTPU, b" \n").environment == "default"
+    assert parse_request(DeleteTPU, b"") == DeleteTPU(end_kernels=False)
+    assert parse_request(ConnectTPU, b" \n").environment == "default"
 
 
 def test_an_unknown_zone_is_answered_with_near_ones() -> None:
     with pytest.raises(TPUError, match=r"no zone 'us-west4-b' with TPUs\. Did you mean us-west4-a"):
-        checks.zone("us-west4-b", None, ZONES)
+        choices.zone("us-west4-b", None, ZONES)
 
 
 def test_the_default_zone_is_used_and_its_absence_explained() -> None:
-    assert checks.zone(None, "us-west4-a", ZONES) == "us-west4-a"
+    assert choices.zone(None, "us-west4-a", ZONES) == "us-west4-a"
     with pytest.raises(TPUError, match="gcloud config set compute/zone"):
-        checks.zone(None, None, ZONES)
+        choices.zone(None, None, ZONES)
 
 
 def test_an_unknown_type_is_answered_with_near_ones_and_what_the_zone_offers() -> None:
     offered = [kind.name for kind in catalog.types_in("us-west4-a")]
     with pytest.raises(TPUError, match="Did you mean v5litepod-8") as error:
-        checks.accelerator("v5e-8", "us-west4-a", offered)
+        choices.accelerator("v5e-8", "us-west4-a", offered)
     assert "us-west4-a offers v5litepod-1" in error.value.hint
 
 
 def test_a_type_that_is_elsewhere_names_the_zones_that_have_it() -> None:
     with pytest.raises(TPUError, match=r"v5p-8 is not offered in us-west4-a; .*us-east5-a"):
-        checks.accelerator("v5p-8", "us-west4-a", ["v5litepod-8"])
+        choices.accelerator("v5p-8", "us-west4-a", ["v5litepod-8"])
 
 
 def test_a_type_newer_than_the_catalog_may_be_created_where_google_offers_it() -> None:
-    assert checks.accelerator("v9x-8", "us-west4-a", ["v9x-8"]) is None
+    assert choices.accelerator("v9x-8", "us-west4-a", ["v9x-8"]) is None
     with pytest.raises(TPUError, match="Choose a version"):
-        checks.version(None, None, [])
-    assert checks.version("v2-alpha-tpuv9", None, ["v2-alpha-tpuv9"]) == "v2-alpha-tpuv9"
+        choices.version(None, None, [])
+    assert choices.version("v2-alpha-tpuv9", None, ["v2-alpha-tpuv9"]) == "v2-alpha-tpuv9"
 
 
 def test_the_version_defaults_to_the_types_own() -> None:
     kind = catalog.accelerator_type("v5litepod-8")
-    assert checks.version(None, kind, []) == "v2-alpha-tpuv5-lite"
+    assert choices.version(None, kind, []) == "v2-alpha-tpuv5-lite"
     with pytest.raises(TPUError, match=r"no runtime version 'v2-alpha-tpuv5-light'\. Did you"):
-        checks.version("v2-alpha-tpuv5-light", kind, [])
+        choices.version("v2-alpha-tpuv5-light", kind, [])
 
 
 @pytest.mark.parametrize("package", ["--index-url=http://x", " -r x", "", "a\nb"])

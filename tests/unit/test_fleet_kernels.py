@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jupyter_tpu.cloud.models import NodeName
-from jupyter_tpu.fleet.holds import LOST, KernelWatch
+from jupyter_tpu.fleet.hosts.kernels import LOST, KernelMonitor
 from jupyter_tpu.fleet.models import Kernel
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
@@ -18,7 +18,7 @@ def lost(id: str) -> Kernel:
 def test_of_lost_kernels_that_nobody_looks_at_the_last_ones_are_remembered() -> None:
     changed: list[str] = []
     nobody: Any = None
-    watch = KernelWatch(nobody, nobody, lambda name, ids: changed.extend(sorted(ids)))
+    watch = KernelMonitor(nobody, nobody, lambda name, ids: changed.extend(sorted(ids)))
     for number in range(LOST + 2):
         watch.note_lost(NAME, lost(f"k{number:03}"))
     assert [kernel.id for kernel in watch.known(NAME)] == [f"k{n:03}" for n in range(2, LOST + 2)]

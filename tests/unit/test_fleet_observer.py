@@ -9,8 +9,8 @@ import pytest
 from jupyter_tpu.cloud import Cloud
 from jupyter_tpu.cloud.models import Node, NodeList, NodeName
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet import observer as module
-from jupyter_tpu.fleet.observer import Observer
+from jupyter_tpu.fleet.discovery import observer as module
+from jupyter_tpu.fleet.discovery.observer import Observer
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 

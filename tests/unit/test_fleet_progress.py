@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from jupyter_tpu.environment import StepPlan
-from jupyter_tpu.fleet.changes import Changes
+from jupyter_tpu.fleet.knowledge.changes import ChangeFeed
 from jupyter_tpu.fleet.models import Change, Operation
-from jupyter_tpu.fleet.progress import LOG_LINES, Progress
+from jupyter_tpu.fleet.operations.progress import LOG_LINES, Progress
 
 STEPS = [StepPlan("a", "First", 1), StepPlan("b", "Second", 3)]
 
@@ -60,7 +60,7 @@ def test_the_log_keeps_its_last_lines_without_control_characters() -> None:
 async def test_a_thousand_log_lines_make_few_events_and_the_last_is_told() -> None:
     operation = Operation(id="1", kind="connect", tpu="t")
     told: list[int] = []
-    changes = Changes(
+    changes = ChangeFeed(
         lambda what, id: Change(what="operation", id=id, operation=operation), interval=0.02
     )
     complete = asyncio.Event()
@@ -84,7 +84,7 @@ async def test_a_thousand_log_lines_make_few_events_and_the_last_is_told() -> No
 async def test_what_did_not_change_is_not_told_and_what_is_gone_is_told_once() -> None:
     there = True
     told: list[bool] = []
-    changes = Changes(lambda what, id: Change(what="tpu", id=id, gone=not there), interval=60)
+    changes = ChangeFeed(lambda what, id: Change(what="tpu", id=id, gone=not there), interval=60)
     unsubscribe = changes.subscribe(lambda change: told.append(change.gone))
     for _ in range(3):
         changes.touch("tpu", "z/a")

@@ -13,14 +13,10 @@ import pytest
 from jupyter_tpu.cloud.models import NodeName
 from jupyter_tpu.errors import TPUError
 from jupyter_tpu.fleet.models import ConnectTPU, Environment, Operation
-from jupyter_tpu.fleet.operations import Operations
-from jupyter_tpu.fleet.owner import Owner
-from jupyter_tpu.fleet.store import (
-    KEEP_AT_MOST,
-    EnvironmentRecord,
-    OperationRecord,
-    Store,
-)
+from jupyter_tpu.fleet.operations.runner import OperationRunner
+from jupyter_tpu.fleet.store.database import KEEP_AT_MOST, Store
+from jupyter_tpu.fleet.store.process_lease import ProcessLease
+from jupyter_tpu.fleet.store.records import EnvironmentRecord, OperationRecord
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 
@@ -136,7 +132,7 @@ def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_living_process_is_told_from_a_dead_one(tmp_path: Path) -> None:
-    mine, other = Owner(tmp_path / "owners"), Owner(tmp_path / "owners")
+    mine, other = ProcessLease(tmp_path / "owners"), ProcessLease(tmp_path / "owners")
     assert mine.alive(mine.id)
     assert mine.alive(other.id)
     other.close()
@@ -144,8 +140,8 @@ def test_a_living_process_is_told_from_a_dead_one(tmp_path: Path) -> None:
     assert not mine.alive("never-was")
 
 
-def load(store: Store, owner: Owner, *, resume: bool) -> tuple[Operations, list[str]]:
-    operations = Operations(
+def load(store: Store, owner: ProcessLease, *, resume: bool) -> tuple[OperationRunner, list[str]]:
+    operations = OperationRunner(
         store, owner, changed=lambda *_: None, ended=lambda _: None, forgotten=lambda _: None
     )
     return operations, [r.operation.id for r in operations.load(resume=resume)]
@@ -154,12 +150,12 @@ def load(store: Store, owner: Owner, *, resume: bool) -> tuple[Operations, list[
 def test_what_killed_processes_left_is_cleared_away_and_living_ones_are_not(
     tmp_path: Path,
 ) -> None:
-    living, recent, old = Owner(tmp_path), tmp_path / "b.lock", tmp_path / "c.lock"
+    living, recent, old = ProcessLease(tmp_path), tmp_path / "b.lock", tmp_path / "c.lock"
     recent.touch()
     old.touch()
     for path in (old, tmp_path / f"{living.id}.lock"):
         os.utime(path, (0, 0))
-    other = Owner(tmp_path)
+    other = ProcessLease(tmp_path)
     assert sorted(tmp_path.iterdir()) == sorted(
         [recent, tmp_path / f"{living.id}.lock", tmp_path / f"{other.id}.lock"]
     )
@@ -171,7 +167,7 @@ def test_operations_of_a_dead_process_are_resumed_or_said_to_be_interrupted(
     tmp_path: Path,
 ) -> None:
     store = Store(tmp_path / "fleet.sqlite", "google")
-    alive = Owner(tmp_path / "owners")
+    alive = ProcessLease(tmp_path / "owners")
     for id, kind, owner in (
         ("a", "connect", "dead"),
         ("b", "create", "dead"),
@@ -181,7 +177,7 @@ def test_operations_of_a_dead_process_are_resumed_or_said_to_be_interrupted(
         store.save_operation(
             OperationRecord(operation=operation(id, kind), project="p", owner=owner)
         )
-    operations, resumed = load(store, Owner(tmp_path / "owners"), resume=True)
+    operations, resumed = load(store, ProcessLease(tmp_path / "owners"), resume=True)
     assert sorted(resumed) == ["a", "b"]
     stopped = operations.get("c")
     assert stopped.state == "failed"
@@ -194,10 +190,10 @@ def test_operations_of_a_dead_process_are_resumed_or_said_to_be_interrupted(
 def test_a_command_beside_no_server_leaves_resuming_to_the_next_server(tmp_path: Path) -> None:
     store = Store(tmp_path / "fleet.sqlite", "google")
     store.save_operation(OperationRecord(operation=operation("a"), project="p", owner="dead"))
-    operations, resumed = load(store, Owner(tmp_path / "owners"), resume=False)
+    operations, resumed = load(store, ProcessLease(tmp_path / "owners"), resume=False)
     assert resumed == []
     problem = operations.get("a").problem
     assert problem is not None
     assert problem.hint == "Connect again: it goes on where it was."
-    _, resumed = load(store, Owner(tmp_path / "owners"), resume=True)
+    _, resumed = load(store, ProcessLease(tmp_path / "owners"), resume=True)
     assert resumed == ["a"]

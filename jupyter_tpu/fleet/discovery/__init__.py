@@ -1,0 +1,1 @@
+"""What Google says, asked once for everybody: which TPUs there are, and what can be created."""

@@ -1,0 +1,97 @@
+"""What can be created: Google's lists where they can be had, the catalog where not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from ... import catalog
+from ...cloud import Cloud
+from ...errors import Reason, TPUError
+from ..models import Catalog, CreateTPU, Problem
+from . import choices
+
+#: How long a list of Google's is good for; seconds.
+FRESH = 3600.0
+#: How long to wait for one; seconds.
+PATIENCE = 25.0
+
+
+class Availability:
+    """Zones, types and versions; each list is asked for at most once an hour."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self._lists: dict[tuple[str, ...], tuple[float, tuple[str, ...]]] = {}
+
+    async def catalog(self, zone: str | None = None) -> Catalog:
+        problem: Problem | None = None
+        zones, types, versions = catalog.zones(), catalog.types(), catalog.versions()
+        project = cloud = default_zone = ""
+        try:
+            cloud = self._cloud.identity
+            default_zone = self._cloud.zone or ""
+            project = self._cloud.project
+            zones = await self._list(("zones",), self._cloud.locations)
+            if zone is not None:
+                types, versions = await self._in(zone)
+        except TPUError as error:
+            problem = Problem.of(error)
+            if zone is not None:
+                types = catalog.types_in(zone)
+        return Catalog(
+            types=list(types),
+            zones=sorted(zones),
+            versions=list(versions),
+            project=project,
+            default_zone=default_zone,
+            emulated=self._cloud.emulated,
+            cloud=cloud,
+            problem=problem,
+        )
+
+    async def _in(self, zone: str):
+        offered, versions = await asyncio.gather(self._types(zone), self._versions(zone))
+        return [kind for kind in catalog.types() if kind.name in set(offered)], versions
+
+    async def complete(self, wanted: CreateTPU) -> CreateTPU:
+        """The request with zone and version filled in; raises INVALID if it can't be met.
+
+        Where Google can't be asked for its lists, the catalog's count: creating says the rest.
+        """
+        try:
+            zones = await self._list(("zones",), self._cloud.locations)
+        except TPUError:
+            zones = catalog.zones()
+        zone = choices.zone(wanted.zone, self._cloud.zone, zones)
+        try:
+            types, versions = await asyncio.gather(self._types(zone), self._versions(zone))
+        except TPUError:
+            types = tuple(kind.name for kind in catalog.types_in(zone))
+            versions = catalog.versions()
+        kind = choices.accelerator(wanted.type, zone, types)
+        version = choices.version(wanted.version, kind, versions)
+        return msgspec.structs.replace(wanted, zone=zone, version=version)
+
+    async def _types(self, zone: str) -> tuple[str, ...]:
+        return await self._list(("types", zone), lambda: self._cloud.accelerator_types(zone))
+
+    async def _versions(self, zone: str) -> tuple[str, ...]:
+        return await self._list(("versions", zone), lambda: self._cloud.runtime_versions(zone))
+
+    async def _list(
+        self, key: tuple[str, ...], ask: Callable[[], Awaitable[tuple[str, ...]]]
+    ) -> tuple[str, ...]:
+        asked, answer = self._lists.get(key, (float("-inf"), ()))
+        if time.monotonic() - asked > FRESH:
+            try:
+                answer = await asyncio.wait_for(ask(), PATIENCE)
+            except asyncio.TimeoutError:
+                raise TPUError(
+                    "Google did not say in time what it offers.", Reason.TIMEOUT, "Try again."
+                ) from None
+            self._lists[key] = (time.monotonic(), answer)
+        return answer

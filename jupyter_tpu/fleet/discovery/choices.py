@@ -1,0 +1,82 @@
+"""Zone, type and version to create a TPU with, or one clear sentence about why not."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from ... import catalog
+from ...catalog import AcceleratorType, UnknownType
+from ...errors import Reason, TPUError
+
+
+def zone(wanted: str | None, default: str | None, known: Iterable[str]) -> str:
+    """The zone to create in."""
+    chosen = wanted or default
+    known = sorted(known)
+    if not chosen:
+        raise TPUError(
+            "No zone is given, and gcloud has no default zone.",
+            Reason.INVALID,
+            "Choose a zone, or set one with `gcloud config set compute/zone ZONE`.",
+        )
+    if chosen not in known:
+        raise TPUError(
+            f"There is no zone {chosen!r} with TPUs.{_did_you_mean(chosen, known)}",
+            Reason.INVALID,
+            f"Zones with TPUs: {', '.join(known)}.",
+        )
+    return chosen
+
+
+def accelerator(wanted: str, in_zone: str, offered: Iterable[str]) -> AcceleratorType | None:
+    """The type to create; None for one that Google offers there and the catalog does not know."""
+    offered = set(offered)
+    try:
+        kind = catalog.accelerator_type(wanted)
+    except UnknownType as error:
+        if wanted in offered:
+            return None
+        raise TPUError(str(error), Reason.INVALID, _offers(in_zone, offered)) from None
+    if wanted not in offered:
+        elsewhere = ", ".join(z for z in kind.zones if z != in_zone)
+        raise TPUError(
+            f"{wanted} is not offered in {in_zone}"
+            + (f"; it is in {elsewhere}." if elsewhere else "."),
+            Reason.INVALID,
+            _offers(in_zone, offered),
+        )
+    return kind
+
+
+def version(wanted: str | None, kind: AcceleratorType | None, known: Iterable[str]) -> str:
+    """The runtime image to create with: the type's own unless one is asked for."""
+    if wanted is None:
+        if kind is None:
+            raise TPUError(
+                "Which runtime version fits this type is not known here.",
+                Reason.INVALID,
+                "Choose a version.",
+            )
+        return kind.version
+    known = {*known, *catalog.versions()}
+    if wanted not in known:
+        raise TPUError(
+            f"There is no runtime version {wanted!r}.{_did_you_mean(wanted, known)}",
+            Reason.INVALID,
+            f"The usual one for {kind.name} is {kind.version}." if kind else "",
+        )
+    return wanted
+
+
+def _did_you_mean(wanted: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(wanted.lower(), list(known), n=3, cutoff=0.6)
+    return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
+def _offers(in_zone: str, offered: set[str]) -> str:
+    known = [kind.name for kind in catalog.types() if kind.name in offered]
+    if not known:
+        return ""
+    shown = ", ".join(known[:8])
+    return f"{in_zone} offers {shown}{' and larger ones' if len(known) > 8 else ''}."

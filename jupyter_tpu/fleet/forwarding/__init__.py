@@ -1,0 +1,1 @@
+"""Ports of hosts that are open here: tunnels and web applications."""

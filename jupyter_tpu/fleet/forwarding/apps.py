@@ -1,0 +1,274 @@
+"""Apps: which pages of hosts are open, each on an origin of its own. They last as long as this
+process; a browser that shows one opens it anew after that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from ...cloud import Node, NodeName
+from ...errors import Reason, TPUError
+from ...links import HostName, Link, Links, LinkState
+from ..models import App, AppVisit, OpenApp, Problem, VisitApp
+from ..models.times import timestamp
+from .ports import check_host_port
+from .tunnels import COUNT_EVERY
+
+if TYPE_CHECKING:
+    from ...apps import AppServer, Site, Upstream
+
+_REACHED = (LinkState.UP, LinkState.SILENT)
+
+#: What is done on the host when an app is closed.
+Farewell = Callable[[], Awaitable[None]]
+
+
+class Apps:
+    """The apps of one fleet. On the core loop.
+
+    changed(id) is called when something about an app may have changed.
+    """
+
+    def __init__(self, links: Links, changed: Callable[[str], None]) -> None:
+        self._links = links
+        self._changed = changed
+        self._server: AppServer | None = None
+        self._open: dict[str, _Open] = {}
+        self._doomed: list[_Open] = []  # to be closed by the loop
+        self._wake = asyncio.Event()
+        self._care: asyncio.Task[None] | None = None
+        #: Where the server shows an app beneath its own address; "" for nowhere.
+        self.beneath: Callable[[App], str] = lambda _: ""
+
+    # ---- asking ----
+
+    def all(self) -> list[App]:
+        """The oldest first."""
+        return [each.tell() for each in self._open.values()]
+
+    def find(self, id: str) -> App | None:
+        found = self._open.get(id)
+        return found.tell() if found is not None else None
+
+    def visit(self, id: str, wanted: VisitApp) -> AppVisit:
+        """A URL for one browser; NOT_FOUND."""
+        from ...apps.origin import ORIGIN
+
+        if wanted.framed_by and not ORIGIN.fullmatch(wanted.framed_by):
+            raise TPUError(
+                f"{wanted.framed_by!r} is not an origin.",
+                Reason.INVALID,
+                "It is the scheme, name and port of the page that frames the app: "
+                "http://localhost:8888.",
+            )
+        each = self._get(id)
+        return AppVisit(
+            url=each.site.visit(each.app.path, wanted.framed_by),
+            probe=each.site.probe(),
+            beneath=self.beneath(each.app),
+        )
+
+    # ---- changing ----
+
+    async def open(
+        self,
+        node: Node,
+        wanted: OpenApp,
+        *,
+        kind: str = "port",
+        logdir: str = "",
+        farewell: Farewell | None = None,
+    ) -> App:
+        """Opens an app; the same one again for the same port and path of a host.
+
+        logdir, farewell: of a TensorBoard; what ends it.
+
+        Raises INVALID for what can't be a port, a host or a path.
+        """
+        check_host_port(node, wanted.port, wanted.host)
+        if not wanted.path.startswith("/") or not wanted.path.isprintable():
+            raise TPUError(
+                f"{wanted.path!r} is not a path.", Reason.INVALID, "Paths begin with a slash."
+            )
+        for each in self._open.values():
+            app = each.app
+            same = (each.name, app.host, app.port, app.path, app.anywhere)
+            if same == (node.name, wanted.host, wanted.port, wanted.path, wanted.anywhere):
+                return each.tell()
+        # aiohttp, which is slow to import, is not needed before the first app.
+        from ...apps import AppServer, Upstream
+
+        if self._server is None:
+            self._server = AppServer()
+        link = self._links.get(HostName(node.name, wanted.host))
+        upstream = Upstream(link.open_port, wanted.port)
+        id = uuid.uuid4().hex[:8]
+        app = App(
+            id=id,
+            tpu=node.name.node,
+            zone=node.name.zone,
+            host=wanted.host,
+            port=wanted.port,
+            path=wanted.path,
+            name=wanted.name or f"Port {wanted.port}",
+            kind="tensorboard" if kind == "tensorboard" else "port",
+            logdir=logdir,
+            anywhere=wanted.anywhere,
+            state="open",
+            created=timestamp("seconds"),
+        )
+        try:
+            where = f"port {wanted.port} of {link.host}"
+            label = wanted.name or node.name.node
+            site = await self._server.add(upstream, where, label, anywhere=wanted.anywhere)
+        except BaseException:
+            await upstream.close()
+            raise
+        self._wake.set()
+        self._open[id] = _Open(
+            node.name, app, site, upstream, link, lambda: self._changed(id), farewell
+        )
+        if self._care is None:
+            self._care = asyncio.get_running_loop().create_task(self._run(), name="apps")
+        self._changed(id)
+        return self._open[id].tell()
+
+    async def site(self, node: Node, host: int, port: int, begin: bool) -> Site:
+        """What is open on a port, for a face that shows it itself; if nothing is, it is opened, or
+        NOT_FOUND unless *begin*: a page that was left open does not bring back what was closed.
+        """
+        wanted = (node.name, host, port)
+        found = [e for e in self._open.values() if (e.name, e.app.host, e.app.port) == wanted]
+        if not found:
+            if not begin:
+                raise TPUError(
+                    f"Port {port} of {node.name.node} is not open any more.",
+                    Reason.NOT_FOUND,
+                    "Open its page again.",
+                )
+            app = await self.open(node, OpenApp(port=port, host=host))
+            return self._open[app.id].site
+        return found[0].site
+
+    async def remove(self, id: str) -> None:
+        """Closes an app, and ends what was started on the host for it; NOT_FOUND.
+
+        A host that can't be reached keeps it: it is found again, or ends at a disconnect.
+        """
+        each = self._get(id)
+        reached = each.tell().state == "open"
+        await self._close(each)
+        if each.farewell is not None and reached:
+            await each.farewell()
+
+    def forget(self, name: NodeName) -> None:
+        """The TPU is disconnected or gone: so are its apps, in a moment."""
+        self._doomed += [each for each in self._open.values() if each.name == name]
+        self._wake.set()
+
+    async def close(self) -> None:
+        """Ends them here; what runs on hosts goes on there."""
+        if self._care is not None:
+            self._care.cancel()
+            await asyncio.wait([self._care])
+        for each in list(self._open.values()):
+            await self._close(each)
+        if self._server is not None:
+            await self._server.close()
+
+    async def _run(self) -> None:
+        """Says what went through, and closes the apps of TPUs that are gone."""
+        while True:
+            self._wake.clear()
+            doomed, self._doomed = self._doomed, []
+            for each in doomed:
+                await self._close(each)
+            for id, each in self._open.items():
+                if each.counted():
+                    self._changed(id)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), COUNT_EVERY if self._open else None)
+
+    # ---- inside ----
+
+    def _get(self, id: str) -> _Open:
+        found = self._open.get(id)
+        if found is None:
+            raise TPUError(
+                f"There is no app {id!r}.",
+                Reason.NOT_FOUND,
+                "Apps end with the server that opened them: open it again.",
+            )
+        return found
+
+    async def _close(self, each: _Open) -> None:
+        if self._open.pop(each.app.id, None) is None:
+            return
+        assert self._server is not None
+        self._server.remove(each.site)
+        await each.close()
+        self._changed(each.app.id)
+
+
+class _Open:
+    """One open app: a held link, and a site that leads over it."""
+
+    def __init__(
+        self,
+        name: NodeName,
+        app: App,
+        site: Site,
+        upstream: Upstream,
+        link: Link,
+        changed: Callable[[], None],
+        farewell: Farewell | None,
+    ) -> None:
+        self.name = name
+        self.app = app
+        self.site = site
+        self.farewell = farewell
+        self._upstream = upstream
+        self._link = link
+        self._changed = changed
+        self._counts = (0, 0)
+        self._was = link.state
+        self._unsubscribe = link.subscribe(self._link_changed)
+        link.hold()
+
+    def tell(self) -> App:
+        """The app with what is going on."""
+        app, state = self.app, self._link.state
+        app.state = (
+            "open"
+            if state in _REACHED
+            else "needs-you"
+            if state is LinkState.NEEDS_YOU
+            else "waiting"
+        )
+        problem = self._link.problem if app.state != "open" else None
+        app.problem = (
+            Problem(message=problem.message, reason=problem.reason, hint=problem.hint)
+            if problem is not None
+            else None
+        )
+        app.sent, app.received = self._upstream.sent, self._upstream.received
+        return app
+
+    def counted(self) -> bool:
+        before, self._counts = self._counts, (self._upstream.sent, self._upstream.received)
+        return before != self._counts
+
+    async def close(self) -> None:
+        self._unsubscribe()
+        await self._upstream.close()
+        self._link.release()
+
+    def _link_changed(self, link: Link) -> None:
+        if self._was in _REACHED and link.state not in _REACHED:
+            self._upstream.cut()
+        self._was = link.state
+        self._changed()

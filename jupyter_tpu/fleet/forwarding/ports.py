@@ -1,0 +1,29 @@
+"""Which host and port a request means, and whether there can be one."""
+
+from __future__ import annotations
+
+from ...cloud import Node
+from ...errors import Reason, TPUError
+
+
+def check_host_port(node: Node, port: int, host: int) -> None:
+    """Raises INVALID for what can't be a port of a host, or is no host of that TPU."""
+    check_port(port, "on the host")
+    check_host(node, host)
+
+
+def check_host(node: Node, host: int) -> None:
+    """Raises INVALID for a host that the TPU does not have."""
+    hosts = len(node.endpoints)
+    if not 0 <= host < hosts:
+        raise TPUError(
+            f"{node.name.node} has {hosts} host{'' if hosts == 1 else 's'}; there is no host "
+            f"{host}.",
+            Reason.INVALID,
+            f"Hosts are numbered from 0 to {hosts - 1}." if hosts else "",
+        )
+
+
+def check_port(port: int, where: str) -> None:
+    if not 1 <= port <= 65535:
+        raise TPUError(f"{port} is not a port {where}.", Reason.INVALID, "Ports are 1 to 65535.")

@@ -1,0 +1,1 @@
+"""The hosts of connected TPUs: their links, and what their agents say of kernels and chips."""

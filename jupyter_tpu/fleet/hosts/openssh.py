@@ -1,0 +1,102 @@
+"""`ssh my-tpu`: entries for the user's OpenSSH, one per host of each TPU, kept up to date."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable
+
+from ...cloud import Cloud, Node
+from ...errors import TPUError
+from ...links import HostName
+from ...paths import data_dir
+from ...ssh import ensure_key, user_name
+from ...ssh.openssh_config import HostEntry, config_path, write_section
+
+#: The variables that our ProxyCommand needs as they are now, wherever ssh is started from.
+_CARRIED = ("CLOUDSDK_CONFIG", "GOOGLE_APPLICATION_CREDENTIALS")
+
+
+def entries(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:
+    """An entry per host: "my-tpu" for host 0, "my-tpu-1" and so on for the others of a pod.
+
+    "zone~name" where two zones have the same name. A TPU that is itself called "my-tpu-1" keeps
+    that name; the host is then left out. Raises KEY_FILE.
+    """
+    nodes = sorted(nodes, key=lambda node: node.name)
+    count = Counter(node.name.node for node in nodes)
+    bases = {
+        node.name: node.name.node
+        if count[node.name.node] == 1
+        else f"{node.name.zone}~{node.name.node}"
+        for node in nodes
+    }
+    taken = set(bases.values())
+    made = []
+    for node in nodes:
+        hosts = max(1, len(node.endpoints))  # one that is being created has none yet
+        for worker in range(hosts):
+            names = [bases[node.name]] if worker == 0 else []
+            numbered = f"{bases[node.name]}-{worker}"
+            if hosts > 1 and numbered not in taken:
+                names.append(numbered)
+            if names:
+                made.append(entry(cloud, HostName(node.name, worker), tuple(names)))
+    return made
+
+
+def entry(cloud: Cloud, host: HostName, names: tuple[str, ...]) -> HostEntry:
+    """How OpenSSH reaches one host. Raises KEY_FILE."""
+    node = host.node
+    data = data_dir().absolute()
+    identity, user = ensure_key().absolute(), user_name()
+    # Of the name, not of the node's id: a TPU that was made anew is reached without a word. Its
+    # keys are another's then, and come with the address, from Google.
+    alias = f"{node.node}-{host.worker}.{node.zone}.{node.project.replace(':', '.')}"
+    if cloud.emulated:
+        alias += "." + cloud.identity.replace(":", "-")
+    known_hosts = data / "ssh" / "hosts" / alias
+    proxy = [sys.executable, "-m", "jupyter_tpu.cli", "proxy", node.node]
+    if cloud.target.emulator:
+        proxy.append(f"--emulator={os.path.abspath(cloud.target.emulator)}")
+    proxy += [
+        f"--project={node.project}",
+        f"--zone={node.zone}",
+        f"--worker={host.worker}",
+        f"--data={data}",
+        f"--key={identity}",
+        f"--user={user}",
+        f"--known-hosts={known_hosts}",
+    ]
+    proxy += [
+        f"--set={name}={os.environ[name]}"
+        for name in _CARRIED
+        if name in os.environ and not cloud.emulated
+    ]
+    return HostEntry(
+        names=names,
+        user=user,
+        alias=alias,
+        known_hosts=known_hosts,
+        identity_file=identity,
+        proxy=tuple(proxy),
+    )
+
+
+def write(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:
+    """Writes our file with the present entries; gives them."""
+    made = entries(cloud, nodes)
+    name = cloud.identity.replace(":", "-")
+    emulator = cloud.target.emulator
+    write_section(name, made, os.path.abspath(emulator) if emulator else None)
+    return made
+
+
+def refresh(cloud: Cloud, nodes: Iterable[Node]) -> None:
+    """Writes our file anew if the user has one; never fails."""
+    try:
+        if config_path().exists():
+            write(cloud, nodes)
+    except (TPUError, OSError):
+        pass  # said by the command that wrote it, and whenever a link needs the key

@@ -1,0 +1,75 @@
+"""What crosses the border of the fleet: REST bodies, CLI ``--json``, events, SQLite rows.
+
+Each is defined here once; the OpenAPI document and the frontend's TypeScript types are made from
+these classes. Times are RFC 3339 in UTC, sizes in bytes unless a name says otherwise.
+"""
+
+from .catalog import Catalog
+from .changes import Change
+from .environments import (
+    ConnectTPU,
+    DisconnectTPU,
+    Environment,
+    EnvironmentName,
+    KeepWarm,
+    WarmKernel,
+)
+from .forwarding import (
+    App,
+    AppVisit,
+    OpenApp,
+    OpenTensorBoard,
+    OpenTunnel,
+    ProfileKernel,
+    Tunnel,
+    VisitApp,
+)
+from .kernels import ChipHolder, Kernel
+from .operations import Operation, Step
+from .problems import Problem
+from .tpus import (
+    TPU,
+    Connection,
+    CreateTPU,
+    DeleteTPU,
+    Host,
+    LinkStatus,
+    StopTPU,
+    Tier,
+    TPUList,
+    TPUName,
+)
+
+__all__ = [
+    "TPU",
+    "App",
+    "AppVisit",
+    "Catalog",
+    "Change",
+    "ChipHolder",
+    "ConnectTPU",
+    "Connection",
+    "CreateTPU",
+    "DeleteTPU",
+    "DisconnectTPU",
+    "Environment",
+    "EnvironmentName",
+    "Host",
+    "KeepWarm",
+    "Kernel",
+    "LinkStatus",
+    "OpenApp",
+    "OpenTensorBoard",
+    "OpenTunnel",
+    "Operation",
+    "Problem",
+    "ProfileKernel",
+    "Step",
+    "StopTPU",
+    "TPUList",
+    "TPUName",
+    "Tier",
+    "Tunnel",
+    "VisitApp",
+    "WarmKernel",
+]

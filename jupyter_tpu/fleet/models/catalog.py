@@ -1,0 +1,30 @@
+"""What can be created."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ... import catalog
+from ...catalog import AcceleratorType, UnknownType
+from .problems import Problem
+
+
+class Catalog(Struct, kw_only=True):
+    types: list[AcceleratorType]
+    zones: list[str]
+    versions: list[str]
+    project: str
+    default_zone: str
+    emulated: bool
+    #: "google", or "emulator:<id>": tells a process beside whether it is the same cloud.
+    cloud: str = ""
+    #: Why it may be incomplete or old.
+    problem: Problem | None = None
+
+
+def known_type(name: str) -> AcceleratorType | None:
+    """What the catalog says of a type; None for a type that it does not have."""
+    try:
+        return catalog.accelerator_type(name)
+    except UnknownType:
+        return None

@@ -1,0 +1,25 @@
+"""What events carry."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from .forwarding import App, Tunnel
+from .kernels import Kernel
+from .operations import Operation
+from .tpus import TPU
+
+
+class Change(Struct, kw_only=True):
+    """What an event says: the new state of one thing, or that it is gone."""
+
+    what: Literal["tpu", "operation", "kernel", "tunnel", "app"]
+    id: str  # zone/name of a TPU, id of an operation, kernel, tunnel or app
+    gone: bool = False
+    tpu: TPU | None = None
+    operation: Operation | None = None
+    kernel: Kernel | None = None
+    tunnel: Tunnel | None = None
+    app: App | None = None

@@ -1,0 +1,79 @@
+"""Environments, and how a TPU is connected."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from .problems import Problem
+
+# Python's "$" also matches in front of a last newline; "(?!\n)" makes it mean the end, as it does
+# in the OpenAPI document and in JavaScript.
+
+EnvironmentName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z0-9]([-._a-z0-9]{0,38}[a-z0-9])?$(?!\n)",
+        description="1–40 lower-case letters, digits, hyphens, dots and underscores",
+    ),
+]
+
+
+class ConnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How a TPU is made ready for kernels: one environment, the same on all its hosts."""
+
+    environment: EnvironmentName = "default"
+    #: "3.12", say; None: the newest that the hosts have and JAX supports.
+    python: str | None = None
+    #: PEP 508 requirements beside JAX and ipykernel.
+    packages: list[str] = []
+    #: The text of a requirements file.
+    requirements: str | None = None
+
+
+class DisconnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How a TPU is disconnected; `end_kernels` is required while kernels run there."""
+
+    end_kernels: bool = False
+
+
+class KeepWarm(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Whether an environment has a warm kernel: one that is started already, ready to be the next.
+
+    It has imported ipykernel only and holds no chip; it costs the memory that is shown.
+    """
+
+    #: None: as configured (``c.JupyterTPU.warm_kernels``).
+    wanted: bool | None = None
+    #: Modules to import besides, such as numpy; not such that take the chips.
+    imports: list[str] = []
+
+
+class WarmKernel(Struct, kw_only=True):
+    """A kernel on host 0 that is started already, ready to be the next one there."""
+
+    state: Literal["off", "starting", "ready", "failed"]
+    memory: int = 0  # bytes on the host
+    imports: list[str] = []
+    problem: str = ""  # why it failed
+
+
+class Environment(Struct, kw_only=True):
+    """A Python virtual environment on all hosts of a TPU, from which kernels run."""
+
+    name: str
+    tpu: str
+    zone: str
+    state: Literal["making", "ready", "failed"]
+    python: str = ""  # "3.12.4"
+    jax: str = ""  # the version of JAX
+    path: str = ""  # on the hosts
+    packages: list[str] = []
+    #: What jax.devices() lists on one host, and on which platform ("tpu"; "cpu" if emulated).
+    devices: int = 0
+    platform: str = ""
+    kernelspec: str = ""  # its name in Jupyter
+    display_name: str = ""  # "Python 3.12 · my-tpu"
+    warm: WarmKernel = field(default_factory=lambda: WarmKernel(state="off"))
+    problem: Problem | None = None

@@ -1,0 +1,70 @@
+"""From a request's body to its model, or one clear sentence about what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+import typing
+from typing import Any, TypeVar
+
+import msgspec
+
+from ...errors import Reason, TPUError
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def parse_request(model: type[T], body: bytes) -> T:
+    """*body* (JSON) as a *model*; an empty body is the one with all defaults.
+
+    Raises TPUError (INVALID) that names the field.
+    """
+    try:
+        return msgspec.json.decode(body.strip() or b"{}", type=model)
+    except msgspec.ValidationError as error:
+        raise _invalid(model, error) from None
+    except msgspec.DecodeError:
+        raise TPUError("The body is not valid JSON.", Reason.INVALID) from None
+
+
+def validated(request: T) -> T:
+    """The same request with its constraints enforced, for callers that built it in Python."""
+    try:
+        return msgspec.convert(msgspec.to_builtins(request), type(request))
+    except msgspec.ValidationError as error:
+        raise _invalid(type(request), error) from None
+
+
+def _invalid(model: type[msgspec.Struct], error: msgspec.ValidationError) -> TPUError:
+    what, _, path = str(error).partition(" - at `$")
+    field = path.strip("`.")
+    where = f"{field}." if field else ""
+    if missing := re.match(r"Object missing required field `(\w+)`", what):
+        return TPUError(f"The field {where}{missing[1]} is missing.", Reason.INVALID)
+    if unknown := re.match(r"Object contains unknown field `(\w+)`", what):
+        return TPUError(f"There is no field {where}{unknown[1]} here.", Reason.INVALID)
+    if not field:
+        return TPUError(f"The body is not a {model.__name__}: {_lower(what)}.", Reason.INVALID)
+    meaning = _description(model, field) if "matching regex" in what else ""
+    if meaning:
+        return TPUError(f"The {field} is not allowed: it must be {meaning}.", Reason.INVALID)
+    return TPUError(f"The field {field} is wrong: {_lower(what)}.", Reason.INVALID)
+
+
+def _lower(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
+def _description(model: Any, path: str) -> str:
+    """What a field's annotation says about it; "" if nothing."""
+    hint: Any = model
+    for part in path.split("."):
+        structs = [m for m in (hint, *typing.get_args(hint)) if _is_struct(m)]
+        if not structs:
+            return ""
+        hint = typing.get_type_hints(structs[0], include_extras=True).get(part.split("[")[0])
+    metas = [m for m in getattr(hint, "__metadata__", ()) if isinstance(m, msgspec.Meta)]
+    return (metas[0].description or "") if metas else ""
+
+
+def _is_struct(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, msgspec.Struct)

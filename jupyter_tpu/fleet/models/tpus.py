@@ -1,0 +1,109 @@
+"""TPUs, and what can be asked for about them."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from ...links import LinkState
+from .environments import ConnectTPU, Environment
+from .problems import Problem
+
+Tier = Literal["on-demand", "spot", "reserved"]
+
+#: What Google accepts as a node's id (and what we can show in a kernel's name). "(?!\n)" as in
+#: EnvironmentName.
+TPUName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$(?!\n)",
+        description="1–40 lower-case letters, digits and hyphens, starting with a letter "
+        "and not ending with a hyphen",
+    ),
+]
+
+
+class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A TPU to create. The zone defaults to gcloud's, the version to the type's usual image."""
+
+    name: TPUName
+    type: str
+    zone: str | None = None
+    version: str | None = None
+    tier: Tier = "on-demand"
+    network: str | None = None
+    subnetwork: str | None = None
+    labels: dict[str, str] = {}
+    #: Connect as soon as it is ready.
+    connect: ConnectTPU | None = None
+
+
+class DeleteTPU(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How a TPU is deleted; `end_kernels` is required while kernels run there."""
+
+    end_kernels: bool = False
+
+
+class StopTPU(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How a TPU is stopped; `end_kernels` is required while kernels run there."""
+
+    end_kernels: bool = False
+
+
+class LinkStatus(Struct, kw_only=True):
+    state: LinkState
+    since: str = ""
+    problem: Problem | None = None
+
+
+class Host(Struct, kw_only=True):
+    """One VM of a TPU, numbered from 0."""
+
+    index: int
+    internal_address: str = ""
+    external_address: str = ""
+    link: LinkStatus = field(default_factory=lambda: LinkStatus(state=LinkState.DOWN))
+
+
+class Connection(str, Enum):
+    """Whether a TPU is connected: what was asked for, and how far it is."""
+
+    DISCONNECTED = "disconnected"
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    RECONNECTING = "reconnecting"
+    NEEDS_YOU = "needs-you"
+
+
+class TPU(Struct, kw_only=True):
+    """A Cloud TPU node: one TPU VM, or a pod slice of several."""
+
+    name: str
+    zone: str
+    project: str
+    id: str = ""
+    type: str = ""
+    #: The type in words: "8 chips · 1 host · 128 GB HBM".
+    meaning: str = ""
+    state: str = ""  # Google's word: CREATING, READY, STOPPED, …
+    health: str = ""
+    version: str = ""
+    tier: Tier = "on-demand"
+    emulated: bool = False
+    created: str = ""
+    chips: int = 0
+    hosts: list[Host] = []
+    connection: Connection = Connection.DISCONNECTED
+    environments: list[Environment] = []
+    kernels: int = 0  # kernels running there, as far as known
+    problem: Problem | None = None
+    #: Operations that run on it now, newest first.
+    operations: list[str] = []
+
+
+class TPUList(Struct, kw_only=True):
+    tpus: list[TPU]
+    #: Why the list may be incomplete (no credentials, a zone that did not answer).
+    problem: Problem | None = None

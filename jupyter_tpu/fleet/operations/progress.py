@@ -1,0 +1,86 @@
+"""One operation while it runs: its steps, progress and log lines, as faces show them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from ...environment import StepPlan
+from ..models import Operation, Step
+
+LOG_LINES = 1000
+
+
+class Progress:
+    """Writes into an :class:`Operation`; *changed* is called after each change.
+
+    It is what ``environment.Report`` asks for, too.
+    """
+
+    def __init__(self, operation: Operation, changed: Callable[[], None]) -> None:
+        self.operation = operation
+        self._changed = changed
+        self._measured = False
+        self._weights: dict[str, float] = {}
+        self._steps: dict[str, Step] = {}
+        self._parts: dict[str, float] = {}
+
+    def plan(self, steps: Sequence[StepPlan], hosts: int = 0, *, measured: bool = False) -> None:
+        """Sets the steps: their titles and what share of the time each takes.
+
+        measured: whether progress can be told; nobody knows how long Google will take.
+        """
+        self._measured = measured
+        self._weights = {step.key: step.weight for step in steps}
+        self._steps = {step.key: Step(title=step.title, hosts=hosts) for step in steps}
+        self._parts = dict.fromkeys(self._weights, 0.0)
+        self.operation.steps = list(self._steps.values())
+        self._tell()
+
+    def begin(self, key: str) -> None:
+        step = self._steps[key]
+        step.state = "running"
+        self.operation.message = step.title
+        self._tell()
+
+    def part(self, key: str, part: float) -> None:
+        """How far a step is, 0 to 1; it never goes back."""
+        if part > self._parts[key]:
+            self._parts[key] = min(part, 1.0)
+            self._tell()
+
+    def host_done(self, key: str) -> None:
+        step = self._steps[key]
+        step.hosts_done += 1
+        self._tell()
+
+    def done(self, key: str, state: Literal["done", "skipped"] = "done") -> None:
+        self._steps[key].state = state
+        self._parts[key] = 1.0
+        self._tell()
+
+    def say(self, message: str) -> None:
+        """What is being done now, where no step says it."""
+        self.operation.message = message
+        self._changed()
+
+    def log(self, line: str) -> None:
+        """A line of the log; control characters and colours are left out."""
+        text = "".join(c for c in line.rstrip() if c.isprintable() or c == "\t")
+        self.operation.log.append(text)
+        if len(self.operation.log) > LOG_LINES:
+            del self.operation.log[:-LOG_LINES]
+        self._changed()
+
+    def fail(self) -> None:
+        """The step that runs is the one that failed."""
+        for step in self._steps.values():
+            if step.state == "running":
+                step.state = "failed"
+
+    def _tell(self) -> None:
+        total = sum(self._weights.values())
+        if total and self._measured:
+            whole = sum(self._weights[key] * part for key, part in self._parts.items())
+            self.operation.progress = round(whole / total, 3)
+        self._changed()

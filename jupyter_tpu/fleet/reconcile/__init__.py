@@ -1,0 +1,1 @@
+"""The loop that compares desired with observed state and acts."""

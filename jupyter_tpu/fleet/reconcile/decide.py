@@ -1,0 +1,64 @@
+"""What to do next about one TPU, without I/O: from desired and observed state to actions.
+
+The loop is level-triggered: it calls :func:`decide` again and again, after each poll of Google and
+each end of an operation. Every action may be repeated and may be interrupted anywhere; the next
+round finds what is left to do.
+
+======================  ==========================================================
+the TPU                 what is done about what is desired
+======================  ==========================================================
+gone, or another one    FORGET: unregister its kernelspecs, drop what was desired
+of the same name
+READY                   ACQUIRE its links; REGISTER ready environments; RESUME what
+                        a dead server was making, unless an operation works on it
+any other state         RELEASE its links (each try would cost a call to Google)
+======================  ==========================================================
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+
+from ..knowledge.observed import RUNNING, Observed
+
+
+class Action(str, Enum):
+    FORGET = "forget"
+    ACQUIRE = "acquire"
+    RELEASE = "release"
+    REGISTER = "register"
+    RESUME = "resume"
+
+
+class Desired(Struct, frozen=True, kw_only=True):
+    """What is desired of one TPU that is connected or on which environments were made."""
+
+    node_id: str  # of the node that was meant
+    connected: bool
+    unfinished: bool = False  # an environment that was being made when the server ended
+    unregistered: bool = False  # a ready environment whose kernelspec was not checked yet
+
+
+def decide(
+    desired: Desired, observed: Observed | None, *, acquired: bool, busy: bool
+) -> tuple[Action, ...]:
+    """The next actions, in their order.
+
+    observed: None if Google's list, which was complete, does not have the TPU; acquired: whether
+    this process holds its links; busy: whether an operation runs on it.
+    """
+    if busy:
+        return ()  # the operation does what is needed, and ends with a call of this
+    if observed is None or (desired.node_id and observed.id and observed.id != desired.node_id):
+        return (*((Action.RELEASE,) if acquired else ()), Action.FORGET)
+    todo: list[Action] = []
+    needed = desired.connected and observed.state in RUNNING
+    if needed != acquired:
+        todo.append(Action.ACQUIRE if needed else Action.RELEASE)
+    if desired.connected and desired.unregistered:
+        todo.append(Action.REGISTER)
+    if desired.unfinished and observed.state in RUNNING:
+        todo.append(Action.RESUME)
+    return tuple(todo)

@@ -1,0 +1,63 @@
+"""Which process an operation belongs to, and whether that process still lives.
+
+A process that runs operations holds a lock on a file of its own; the system drops the lock when
+the process ends, however it ends. Pids would be reused, and times would need a heartbeat.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import uuid
+from pathlib import Path
+
+from ...locks import try_lock
+from ...paths import private_dir
+
+#: From what age on the file of a process that has ended is removed by the next one; seconds.
+LEFT_OVER = 24 * 3600.0
+
+
+class ProcessLease:
+    """This process, as others can recognise it; *folder* holds a file per living process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = private_dir(folder)
+        self.id = uuid.uuid4().hex[:16]
+        self._file = os.open(self._path(self.id), os.O_RDWR | os.O_CREAT, 0o600)
+        if not try_lock(self._file):  # nobody else knows this name
+            raise OSError(f"{self._path(self.id)} can't be locked")
+        self._sweep()
+
+    def alive(self, owner: str) -> bool:
+        """Whether the process that had this id still runs; removes its file if not."""
+        if owner == self.id:
+            return True
+        path = self._path(owner)
+        try:
+            descriptor = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        try:
+            if not try_lock(descriptor):
+                return True
+        finally:
+            os.close(descriptor)
+        path.unlink(missing_ok=True)
+        return False
+
+    def close(self) -> None:
+        os.close(self._file)
+        self._path(self.id).unlink(missing_ok=True)
+
+    def _sweep(self) -> None:
+        """Removes what killed processes left; old files only: a new one may not be locked yet."""
+        before = time.time() - LEFT_OVER
+        for path in self._folder.glob("*.lock"):
+            with contextlib.suppress(FileNotFoundError):  # another process was quicker
+                if path.stat().st_mtime < before:
+                    self.alive(path.stem)
+
+    def _path(self, owner: str) -> Path:
+        return self._folder / f"{owner}.lock"

@@ -1,0 +1,81 @@
+"""What the loop does about one TPU, for each desired and observed state."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_tpu.fleet.knowledge.observed import CHANGING, Observed
+from jupyter_tpu.fleet.reconcile.decide import Action, Desired, decide
+
+CONNECTED = Desired(node_id="7", connected=True)
+READY = Observed("READY", "7")
+
+
+def test_links_of_a_connected_ready_tpu_are_held_up() -> None:
+    assert decide(CONNECTED, READY, acquired=False, busy=False) == (Action.ACQUIRE,)
+    assert decide(CONNECTED, READY, acquired=True, busy=False) == ()
+
+
+def test_a_tpu_deleted_elsewhere_is_forgotten_and_its_links_released() -> None:
+    assert decide(CONNECTED, None, acquired=True, busy=False) == (Action.RELEASE, Action.FORGET)
+
+
+def test_another_tpu_of_the_same_name_is_not_taken_for_the_connected_one() -> None:
+    assert decide(CONNECTED, Observed("READY", "8"), acquired=False, busy=False) == (Action.FORGET,)
+
+
+@pytest.mark.parametrize("state", ["STOPPED", "PREEMPTED", *sorted(CHANGING)])
+def test_a_tpu_that_does_not_run_costs_no_tries_to_reach_it(state: str) -> None:
+    assert decide(CONNECTED, Observed(state, "7"), acquired=True, busy=False) == (Action.RELEASE,)
+
+
+def test_what_a_dead_server_was_making_goes_on_when_the_tpu_runs() -> None:
+    desired = Desired(node_id="7", connected=False, unfinished=True)
+    assert decide(desired, Observed("CREATING", "7"), acquired=False, busy=False) == ()
+    assert decide(desired, READY, acquired=False, busy=False) == (Action.RESUME,)
+
+
+def test_the_kernelspecs_of_a_connected_tpu_are_checked_once_per_server() -> None:
+    desired = Desired(node_id="7", connected=True, unregistered=True)
+    assert Action.REGISTER in decide(desired, READY, acquired=True, busy=False)
+
+
+desires = st.builds(
+    Desired,
+    node_id=st.sampled_from(["", "7", "8"]),
+    connected=st.booleans(),
+    unfinished=st.booleans(),
+    unregistered=st.booleans(),
+)
+observations = st.none() | st.builds(
+    Observed, st.sampled_from(["READY", "STOPPED", "CREATING", "PREEMPTED"]), st.just("7")
+)
+
+
+@given(desires, observations, st.booleans())
+def test_while_an_operation_works_the_loop_keeps_its_hands_off(
+    desired: Desired, observed: Observed | None, acquired: bool
+) -> None:
+    assert decide(desired, observed, acquired=acquired, busy=True) == ()
+
+
+@given(desires, observations, st.booleans())
+def test_acting_settles_after_one_round(
+    desired: Desired, observed: Observed | None, acquired: bool
+) -> None:
+    for action in decide(desired, observed, acquired=acquired, busy=False):
+        if action is Action.ACQUIRE:
+            acquired = True
+        elif action is Action.RELEASE:
+            acquired = False
+        elif action is Action.REGISTER:
+            desired = Desired(
+                node_id=desired.node_id, connected=desired.connected, unfinished=desired.unfinished
+            )
+        elif action is Action.FORGET:
+            return  # nothing is desired any more
+        else:
+            desired = Desired(node_id=desired.node_id, connected=desired.connected)
+    assert decide(desired, observed, acquired=acquired, busy=False) == ()
