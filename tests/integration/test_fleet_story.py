@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,33 +60,6 @@ class Setting:
         ended = await self.end(operation)
         assert ended.state == "done", ended
         return ended
-
-    async def until(self, condition: Callable[[], bool], limit: float = 120.0) -> None:
-        """Waits for a change after which *condition* holds."""
-        changed = asyncio.Event()
-        unsubscribe = self.fleet.subscribe(lambda change: changed.set())
-        try:
-            async with _limit(limit):
-                while not condition():
-                    changed.clear()
-                    await changed.wait()
-        finally:
-            unsubscribe()
-
-
-class _limit:
-    """``asyncio.timeout`` of Python 3.11, for 3.10 too."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    async def __aenter__(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._handle = asyncio.get_running_loop().call_later(self._seconds, task.cancel)
-
-    async def __aexit__(self, *_: object) -> None:
-        self._handle.cancel()
 
 
 @pytest_asyncio.fixture
@@ -207,7 +180,7 @@ async def test_cancelling_ends_what_runs_on_the_host(
         await link.put(text.encode(), f"slow/{file}")
     home = (await link.run(["pwd"])).stdout.strip()
     operation = await fleet.connect(name, ConnectTPU(packages=[f"slow @ file://{home}/slow"]))
-    await setting.until(lambda: "slow" in processes(emulator, name), LIMIT)
+    await eventually(lambda: "slow" in processes(emulator, name), LIMIT)
     cancelled = await fleet.cancel(operation.id)
     assert (await setting.end(cancelled)).state == "cancelled"
     await eventually(lambda: "slow" not in processes(emulator, name))
@@ -225,7 +198,7 @@ async def test_cancelling_a_create_deletes_what_was_made(
     faults(kind="slow", seconds=60, zone=ZONE, count=1)
     operation = await fleet.create(CreateTPU(name=name, type="v5litepod-4", zone=ZONE))
     ref = f"{ZONE}/{name}"
-    await setting.until(lambda: any(n.node == name for n in fleet._state.observer.nodes))
+    await eventually(lambda: any(n.node == name for n in fleet._state.observer.nodes))
     with pytest.raises(TPUError) as busy:
         await fleet.delete(ref)
     assert busy.value.reason is Reason.CONFLICT
@@ -286,7 +259,7 @@ async def test_a_stopped_tpu_is_connected_again_when_it_is_started(
     with pytest.raises(TPUError, match="Start it first"):
         await fleet.connect(name)
     await setting.done(await fleet.start(name))
-    await setting.until(
+    await eventually(
         lambda: setting.fleet._state.tpu(_name(setting, name)).connection is Connection.CONNECTED
     )
 
@@ -330,7 +303,7 @@ async def test_two_servers_connect_a_pod_at_once_and_see_it_deleted_elsewhere(
         emulator.wait(emulator.request("DELETE", f"/v2/{path}"))
         for one in (setting, other):
             one.fleet._state.observer.nudge()
-            await one.until(lambda one=one: one.kernelspecs() == [])
+            await eventually(lambda one=one: one.kernelspecs() == [])
             assert name not in [tpu.name for tpu in (await one.fleet.tpus()).tpus]
     finally:
         await other.close()
