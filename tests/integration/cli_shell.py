@@ -22,6 +22,13 @@ from waiting import until
 
 COMMAND = [sys.executable, "-m", "jupyter_tpu.cli"]
 LIMIT = 120.0  # seconds for anything
+#: Makes standard input the controlling terminal, then becomes the command. A `preexec_fn` would run
+#: Python in a fork of this process, whose gRPC threads may hold locks.
+TAKE_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 class Shell:
@@ -72,13 +79,12 @@ class Terminal:
     def __init__(self, shell: Shell, *words: str) -> None:
         self._end, end = pty.openpty()
         self.process = subprocess.Popen(
-            [*COMMAND, *words],
+            [sys.executable, "-S", "-c", TAKE_TERMINAL, *COMMAND, *words],
             env=shell.environment,
             stdin=end,
             stdout=end,
             stderr=end,
             start_new_session=True,
-            preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
         )
         os.close(end)
         self.text = ""
