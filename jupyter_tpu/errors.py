@@ -7,10 +7,10 @@ into a status and a JSON body, the command line into one line on stderr.
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 
-class Reason(str, Enum):
+class Reason(StrEnum):
     """Why something failed; the words of the REST contract."""
 
     INVALID = "INVALID"  # the request itself: a name, a type, a zone, a body

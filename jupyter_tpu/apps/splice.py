@@ -57,7 +57,7 @@ async def shake(upstream: Upstream, path: str, asked: Headers) -> Handshake:
         # A value may go over several lines there; here it must not.
         headers = [(name, " ".join(value.split("\n"))) for name, value in fields.items()]
         return Handshake(int(status), headers, far)
-    except (asyncio.TimeoutError, ValueError, OSError):
+    except (TimeoutError, ValueError, OSError):
         transport.abort()
         raise TPUError(
             f"What listens on port {upstream.port} gave no answer to a WebSocket.",

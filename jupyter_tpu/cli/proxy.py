@@ -65,7 +65,7 @@ def _thoroughly(chosen: argparse.Namespace) -> HostAddress:
     """The same, with our key put on the node, its hosts' keys pinned, and what is wrong said."""
     try:
         return asyncio.run(asyncio.wait_for(_find(chosen), ASK_LIMIT))
-    except asyncio.TimeoutError:
+    except TimeoutError:
         raise TPUError(
             f"It took too long to learn where {chosen.name} is.", Reason.TIMEOUT, "Try again."
         ) from None

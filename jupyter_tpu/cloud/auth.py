@@ -36,7 +36,7 @@ async def google_client() -> TpuAsyncClient:
         else:
             message = f"The Google Cloud credentials can't be used: {first_sentence(str(error))}"
         raise TPUError(message, Reason.NO_CREDENTIALS, LOGIN) from error
-    except (GoogleAuthError, asyncio.TimeoutError) as error:
+    except (TimeoutError, GoogleAuthError) as error:
         raise TPUError(
             "The Google Cloud credentials can't be loaded: "
             + (first_sentence(str(error)) or "no answer in time."),

@@ -100,7 +100,7 @@ async def catalog_of(client: FleetClient) -> Catalog | None:
 
     try:
         return await asyncio.wait_for(client.catalog(), LOOK_LIMIT)
-    except (TPUError, asyncio.TimeoutError):
+    except (TimeoutError, TPUError):
         return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,7 @@ class Engine:
         try:
             await asyncio.sleep(delay)
             await work[operation.verb](operation, node)
-        except (OSError, TPUError, TimeoutError, asyncio.TimeoutError) as error:
+        except (OSError, TPUError, TimeoutError) as error:
             log.warning("%s of %s failed: %s", operation.verb, operation.target, error)
             if operation.verb in ("create", "start", "maintain"):
                 await self._end_hosts(node.path)
@@ -290,7 +290,7 @@ class Engine:
 
     def _users(self, node: NodeRecord) -> dict[str, list[str]]:
         project = self.model.project_metadata.get(node.project, {})
-        return authorized(node.metadata, project, datetime.now(timezone.utc))
+        return authorized(node.metadata, project, datetime.now(UTC))
 
     def _spec(self, node: NodeRecord, host: HostRecord) -> HostSpec:
         return HostSpec(

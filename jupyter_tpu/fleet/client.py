@@ -235,7 +235,7 @@ class FleetClient:
                 method, self._where(path), data=body, headers=headers, allow_redirects=False
             ) as answer:
                 return Answer(answer.status, answer.content_type, await answer.read())
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise TPUError(
                 f"The Jupyter server at {self.url} did not answer in time.",
                 Reason.TIMEOUT,

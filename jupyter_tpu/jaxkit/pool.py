@@ -94,7 +94,7 @@ class JaxWorker:
                 if self._closed:
                     raise _closing()
                 head, content = await asyncio.wait_for(worker.ask(name, body), self._seconds)
-            except asyncio.TimeoutError:
+            except TimeoutError:
                 raise TPUError(
                     f"The request took longer than {self._seconds:g} s and was ended.",
                     Reason.TIMEOUT,
@@ -229,7 +229,7 @@ class _Worker:
             head, _ = await asyncio.wait_for(worker._answer(), _START_SECONDS)
             if not head.ready:
                 raise EOFError
-        except (EOFError, asyncio.TimeoutError) as error:
+        except (TimeoutError, EOFError) as error:
             worker.kill()
             await worker.gone()
             raise TPUError(

@@ -17,12 +17,12 @@ a time, one timer at a time (a new SCHEDULE replaces it).
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
+from enum import Enum, StrEnum
 
 from msgspec import Struct
 
 
-class LinkState(str, Enum):
+class LinkState(StrEnum):
     """What the supervised SSH connection to one host is doing."""
 
     DOWN = "down"  # not asked for

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Reason, TPUError
@@ -172,7 +172,7 @@ class Link:
             changed = self._changed
             try:
                 await asyncio.wait_for(changed.wait(), end - loop.time())
-            except asyncio.TimeoutError:
+            except TimeoutError:
                 raise self.problem or TPUError(
                     f"{self.host} could not be reached within {timeout:g} s.",
                     Reason.UNREACHABLE,
@@ -434,7 +434,7 @@ def _lost(host: HostName) -> TPUError:
 
 
 def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 async def _part(agent: AgentClient | None, connection: Connection | None) -> None:

@@ -62,7 +62,7 @@ class LocalEmulator:
                     return value
             said = (await asyncio.wait_for(process.stderr.read(), END)).decode().strip()
             await process.wait()
-        except asyncio.TimeoutError:
+        except TimeoutError:
             process.terminate()
             said = f"it was not ready within {READY:.0f} s"
         self._pid = 0

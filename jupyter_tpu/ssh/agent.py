@@ -202,7 +202,7 @@ class AgentClient:
         """Returns once the daemon has said hello; raises UNREACHABLE if it does not."""
         try:
             self.hello = await asyncio.wait_for(self._greeting, REQUEST_TIMEOUT)
-        except asyncio.TimeoutError as error:
+        except TimeoutError as error:
             await self.close()
             raise _lost() from error
 
@@ -227,7 +227,7 @@ class AgentClient:
         try:
             self._ask(number, op, params)
             answer = await asyncio.wait_for(future, timeout)
-        except asyncio.TimeoutError as error:
+        except TimeoutError as error:
             raise TPUError(
                 f"The host did not answer within {timeout:.0f} seconds.", Reason.TIMEOUT
             ) from error

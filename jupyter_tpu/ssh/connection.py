@@ -94,7 +94,7 @@ class Connection:
             )
         except asyncssh.ChannelOpenError:
             return not self.closed
-        except (asyncio.TimeoutError, asyncssh.Error, OSError):
+        except (TimeoutError, asyncssh.Error, OSError):
             return False
         writer.close()
         return True
@@ -144,7 +144,7 @@ class Connection:
         line = command_line(argv, env, cwd)
         try:
             completed = await asyncio.wait_for(self._session(line, input, on_line), timeout)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise TPUError(
                 f"{argv[0].rpartition('/')[2]} did not end within {timeout:g} s on "
                 f"{self.host.label}, and was stopped.",
@@ -178,7 +178,7 @@ class Connection:
             raise NotListening(
                 f"Nothing listens at {path} on {self.host.label}.", Reason.NOT_FOUND
             ) from error
-        except (asyncio.TimeoutError, asyncssh.Error, OSError) as error:
+        except (TimeoutError, asyncssh.Error, OSError) as error:
             raise self._lost_error() from error
 
     async def open_port(
@@ -231,7 +231,7 @@ class Connection:
                     refusal = refusal or error
                     if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
                         break
-        except (asyncio.TimeoutError, asyncssh.Error, OSError) as error:
+        except (TimeoutError, asyncssh.Error, OSError) as error:
             raise self._lost_error() from error
         assert refusal is not None
         raise port_refused(refusal, port, self.host.label) from refusal
@@ -266,7 +266,7 @@ class Connection:
                 process: SSHClientProcess[bytes] = await asyncio.wait_for(
                     self._ssh.create_process(line, encoding=None), CHANNEL_LIMIT
                 )
-            except (asyncio.TimeoutError, asyncssh.Error, OSError) as error:
+            except (TimeoutError, asyncssh.Error, OSError) as error:
                 raise self._lost_error() from error
             try:
                 out, err, _ = await asyncio.gather(

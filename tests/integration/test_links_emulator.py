@@ -70,7 +70,7 @@ async def states(link: Link, *wanted: LinkState, limit: float = 60.0) -> None:
     )
     try:
         await asyncio.wait_for(seen, limit)
-    except asyncio.TimeoutError:
+    except TimeoutError:
         raise AssertionError(f"{link} is not {wanted}: {link.problem}") from None
     finally:
         unsubscribe()

@@ -138,7 +138,7 @@ async def until(
             if tunnel.id == id and condition(tunnel):
                 return tunnel
         return await asyncio.wait_for(found, limit)
-    except asyncio.TimeoutError:
+    except TimeoutError:
         raise AssertionError(f"not so: {await fleet.all_tunnels()}") from None
     finally:
         unsubscribe()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -245,7 +245,7 @@ def test_old_operations_are_forgotten_and_running_ones_are_not() -> None:
 
 
 def test_times_are_the_clocks() -> None:
-    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     times = iter(moment + timedelta(seconds=second) for second in range(9))
     model = make(now=lambda: next(times))
     operation = ready(model)

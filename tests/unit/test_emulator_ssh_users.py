@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from jupyter_tpu.emulator.model.ssh_users import authorized
 
-NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = "ssh-ed25519 AAAAC3Nz me@laptop"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -30,7 +30,7 @@ def record(name: str = "default") -> EnvironmentRecord:
 
 
 def operation(id: str, kind: str = "connect", **fields: object) -> Operation:
-    now = datetime.now(timezone.utc).isoformat()
+    now = datetime.now(UTC).isoformat()
     return Operation(id=id, kind=kind, tpu="my-tpu", zone="us-west4-a", created=now, **fields)
 
 
@@ -81,7 +81,7 @@ def test_writes_of_another_process_are_noticed(tmp_path: Path) -> None:
 
 def test_only_lately_ended_operations_are_kept(tmp_path: Path) -> None:
     store = Store(tmp_path / "fleet.sqlite", "google")
-    now = datetime.now(timezone.utc)
+    now = datetime.now(UTC)
     for number in range(KEEP_AT_MOST + 5):
         ended = (now - timedelta(minutes=number)).isoformat()
         done = operation(f"new-{number}", state="done", ended=ended)

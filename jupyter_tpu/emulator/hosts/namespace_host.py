@@ -89,7 +89,7 @@ class NamespaceHost:
         self._reader = asyncio.create_task(self._read(self._process, listening))
         try:
             await asyncio.wait_for(listening, _BOOT_SECONDS)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             await self.stop()
             raise TPUError(
                 f"The emulated host {self._spec.hostname} did not start in {_BOOT_SECONDS:.0f} s.",

@@ -180,7 +180,7 @@ class Runtime:
         )
         try:
             _, said = await asyncio.wait_for(process.communicate(), _TRY_SECONDS)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             process.kill()
             await process.wait()
             raise TPUError("Making namespaces takes for ever.", Reason.UNAVAILABLE) from None

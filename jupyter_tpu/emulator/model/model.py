@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TypeVar
 
 import msgspec
@@ -40,7 +40,7 @@ class Model:
         self,
         snapshot: Snapshot,
         *,
-        now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         chance: random.Random | None = None,
         host_room: int = 64,
         host_limit_reason: str = "",
@@ -418,4 +418,4 @@ def paginate(items: Sequence[T], size: int, token: str) -> tuple[Sequence[T], st
 
 
 def _rfc3339(moment: datetime) -> str:
-    return moment.astimezone(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -56,7 +56,7 @@ def pythons():
     with ThreadPoolExecutor(8) as pool:
         versions = list(pool.map(python_version, paths))
     chosen = {}  # type: ignore[var-annotated]
-    for version, path in zip(versions, paths):  # noqa: B905 – Python 3.8
+    for version, path in zip(versions, paths):
         if version:
             chosen.setdefault(version, path)
     return chosen

@@ -89,7 +89,7 @@ class Availability:
         if time.monotonic() - asked > FRESH:
             try:
                 answer = await asyncio.wait_for(ask(), PATIENCE)
-            except asyncio.TimeoutError:
+            except TimeoutError:
                 raise TPUError(
                     "Google did not say in time what it offers.", Reason.TIMEOUT, "Try again."
                 ) from None

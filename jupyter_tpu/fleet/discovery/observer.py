@@ -133,7 +133,7 @@ class Observer:
                 await asyncio.wait_for(self._wake.wait(), self._pause())
                 # What comes at once is answered by one look.
                 await asyncio.sleep(0.1)
-            except asyncio.TimeoutError:
+            except TimeoutError:
                 pass
 
     def _wanted(self) -> bool:

@@ -13,7 +13,7 @@ import contextlib
 import os
 import uuid
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from ...cloud import Node, NodeName
 from ...errors import Reason, TPUError
@@ -117,7 +117,7 @@ class Tunnels:
             port=wanted.port,
             local_port=running.forwarder.local_port,
             address=wanted.address,
-            created=datetime.now(timezone.utc).isoformat(),
+            created=datetime.now(UTC).isoformat(),
             owner=self._owner.id,
         )
         self._running[id] = running

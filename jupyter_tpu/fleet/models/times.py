@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Literal
 
 
 def timestamp(precision: Literal["milliseconds", "seconds"] = "milliseconds") -> str:
     """The time now."""
-    return datetime.now(timezone.utc).isoformat(timespec=precision).replace("+00:00", "Z")
+    return datetime.now(UTC).isoformat(timespec=precision).replace("+00:00", "Z")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
@@ -67,7 +67,7 @@ class Host(Struct, kw_only=True):
     link: LinkStatus = field(default_factory=lambda: LinkStatus(state=LinkState.DOWN))
 
 
-class Connection(str, Enum):
+class Connection(StrEnum):
     """Whether a TPU is connected: what was asked for, and how far it is."""
 
     DISCONNECTED = "disconnected"

@@ -157,7 +157,7 @@ class Work:
                     await state.kernels.end(name, kernel.id, END_KERNELS)
                     ended += 1
                     progress.log(f"Ended kernel {kernel.id}")
-            except (TPUError, asyncio.TimeoutError) as error:
+            except (TimeoutError, TPUError) as error:
                 progress.log(f"Its kernels could not be asked to end: {error}")
         progress.done("kernels", "done" if ended else "skipped")
         state.kernels.forget(name)

@@ -17,14 +17,14 @@ any other state         RELEASE its links (each try would cost a call to Google)
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 from msgspec import Struct
 
 from ..knowledge.observed import RUNNING, Observed
 
 
-class Action(str, Enum):
+class Action(StrEnum):
     FORGET = "forget"
     ACQUIRE = "acquire"
     RELEASE = "release"

@@ -12,7 +12,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -174,7 +174,7 @@ class Store:
 
     def prune(self) -> None:
         """Drops operations that ended long ago."""
-        before = (datetime.now(timezone.utc) - KEEP_FOR).isoformat()
+        before = (datetime.now(UTC) - KEEP_FOR).isoformat()
         with self._transaction():
             self._db.execute(
                 "DELETE FROM operations WHERE state != 'running' AND ended < ?", (before,)
