@@ -1,18 +1,18 @@
 """How a host gets Python, JAX and tools: steps with check and apply, on all hosts at once."""
 
-from .making import STEPS, alone, make, together
-from .report import Report, StepPlan
-from .spec import Expected, Host, Made, Spec
+from .creation import STEPS, create, gather_or_cancel, single_host_variables
+from .models import CreatedEnvironment, EnvironmentSpec, ExpectedHardware, RemoteHost
+from .progress import ProgressReporter, StepPlan
 
 __all__ = [
     "STEPS",
-    "Expected",
-    "Host",
-    "Made",
-    "Report",
-    "Spec",
+    "CreatedEnvironment",
+    "EnvironmentSpec",
+    "ExpectedHardware",
+    "ProgressReporter",
+    "RemoteHost",
     "StepPlan",
-    "alone",
-    "make",
-    "together",
+    "create",
+    "gather_or_cancel",
+    "single_host_variables",
 ]

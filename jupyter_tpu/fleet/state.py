@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from ..cloud import Cloud, Node, NodeName
-from ..environment import alone
+from ..environment import single_host_variables
 from ..links import Links
 from .discovery.observer import Observer
 from .forwarding.apps import Apps
@@ -210,7 +210,7 @@ class State:
             host_python=f"{environment.path}/bin/python",
             emulator=self.cloud.target.emulator,
             emulated=self.cloud.emulated,
-            variables=alone(record.hosts),
+            variables=single_host_variables(record.hosts),
         )
         self.registered.add((name, environment.name))
         self.save(name, record)
@@ -231,7 +231,7 @@ class State:
                 wishes[env] = WarmKernelSpec(
                     python=f"{record.environment.path}/bin/python",
                     imports=said.imports,
-                    env=alone(record.hosts),
+                    env=single_host_variables(record.hosts),
                 )
         return wishes
 

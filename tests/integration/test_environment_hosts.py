@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from jupyter_tpu import environment
 from jupyter_tpu.cloud import Cloud, NodeName, Target
-from jupyter_tpu.environment import Expected, Made, Spec
+from jupyter_tpu.environment import CreatedEnvironment, EnvironmentSpec, ExpectedHardware
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import Operation
 from jupyter_tpu.fleet.operations.progress import Progress
@@ -27,15 +27,15 @@ class Making:
         self.link: Link = links.get(HostName(name, 0))
         self.log: list[str] = []
 
-    async def make(self, devices: int = 4, **spec: Any) -> Made:
+    async def make(self, devices: int = 4, **spec: Any) -> CreatedEnvironment:
         operation = Operation(id="1", kind="connect", tpu=self.link.host.node.node)
         progress = Progress(operation, lambda: None)
         progress.plan(environment.STEPS, hosts=1)
         self.log = operation.log
-        wanted = Spec(**{"name": "default", **spec})
-        expected = Expected(emulated=True, devices_per_host=devices)
+        wanted = EnvironmentSpec(**{"name": "default", **spec})
+        expected = ExpectedHardware(emulated=True, devices_per_host=devices)
         return await asyncio.wait_for(
-            environment.make([self.link], wanted, expected, progress), LIMIT
+            environment.create([self.link], wanted, expected, progress), LIMIT
         )
 
     async def run(self, *argv: str) -> str:
@@ -81,7 +81,7 @@ async def test_a_disk_that_is_too_small_is_said_before_anything_is_downloaded(
 async def test_a_disk_that_runs_full_on_the_way_is_named_and_the_rest_goes_on_after(
     on_new_tpu: Callable[..., Making], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment.making, "SPACE_EMULATED", 50 * 2**20)
+    monkeypatch.setattr(environment.creation, "SPACE_EMULATED", 50 * 2**20)
     making = on_new_tpu(disk_limit_mb="150")  # room for uv, not for JAX
     with pytest.raises(TPUError, match="disk is full") as error:
         await making.make()

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.environment.on_host import look, places, uv
-from jupyter_tpu.environment.on_host.speech import Problem
+from jupyter_tpu.environment.on_host import paths, probe, uv
+from jupyter_tpu.environment.on_host.protocol import HostError
 
 NEWEST = "uv-0.99.2-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
 OTHERS = (
@@ -91,7 +91,7 @@ def index(
     """An index, and a host (this process) that is set to use it and has no uv of that version."""
     server = Index(request.param)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    for module in (places, uv):
+    for module in (paths, uv):
         monkeypatch.setattr(module, "ROOT", str(tmp_path / "root"))
         monkeypatch.setattr(module, "HOME", str(tmp_path))
     monkeypatch.setattr(uv.platform, "machine", lambda: "x86_64")
@@ -120,7 +120,7 @@ def test_the_newest_uv_for_this_host_is_fetched_with_the_indexs_login(
     assert "p%40ss" not in said
     assert "p@ss" not in said
     # The second time it is there.
-    assert look.find_uv() == found
+    assert probe.find_uv() == found
     assert uv.get_uv()["uv"] == found
     assert len(index.logins) == 2
 
@@ -129,9 +129,9 @@ def test_an_uv_that_is_not_what_the_index_promises_is_not_kept(
     index: Index, tmp_path: Path
 ) -> None:
     index.sha256 = "0" * 64
-    with pytest.raises(Problem) as problem:
+    with pytest.raises(HostError) as problem:
         uv.get_uv()
-    reason, message, _ = problem.value.told
+    reason, message, _ = problem.value.payload
     assert reason == "ENVIRONMENT"
     assert "not the one its index promises" in message
     assert "p%40ss" not in message
@@ -141,5 +141,5 @@ def test_an_uv_that_is_not_what_the_index_promises_is_not_kept(
 def test_an_index_that_does_not_answer_is_named(index: Index) -> None:
     index.shutdown()
     index.server_close()
-    with pytest.raises(Problem, match=r"uv could not be downloaded from http://127\.0\.0\.1"):
+    with pytest.raises(HostError, match=r"uv could not be downloaded from http://127\.0\.0\.1"):
         uv.get_uv()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_tpu.environment import Spec
-from jupyter_tpu.environment.making import requirements
+from jupyter_tpu.environment import EnvironmentSpec
+from jupyter_tpu.environment.creation import requirements
 from jupyter_tpu.environment.pythons import FETCHED, choose, missing
 from jupyter_tpu.errors import Reason, TPUError
 
@@ -61,7 +61,7 @@ def test_a_python_that_can_not_be_had_names_those_that_are_there() -> None:
 
 
 def test_real_hosts_get_jax_for_tpus_and_emulated_ones_the_plain_one() -> None:
-    spec = Spec(name="default", packages=("flax",), requirements="optax>=0.2\n")
+    spec = EnvironmentSpec(name="default", packages=("flax",), requirements="optax>=0.2\n")
     assert requirements(spec, emulated=False).splitlines() == [
         "jax[tpu]",
         "ipykernel",

@@ -6,22 +6,22 @@ import signal
 import sys
 import threading
 
-from .look import probe
-from .make import install, mark, venv, verify
+from .probe import probe
 from .processes import stop, watch_reader
-from .speech import Problem, full_disk, say
-from .tensorboard import end_tensorboard, tensorboard, trace
+from .protocol import HostError, disk_full, emit
+from .tensorboard import start_tensorboard, stop_tensorboard, trace
 from .uv import get_uv
+from .virtualenv import create_venv, install_packages, verify, write_marker
 
 CALLS: dict = {
     "probe": probe,
     "get_uv": get_uv,
-    "venv": venv,
-    "install": install,
+    "create_venv": create_venv,
+    "install_packages": install_packages,
     "verify": verify,
-    "mark": mark,
-    "tensorboard": tensorboard,
-    "end_tensorboard": end_tensorboard,
+    "write_marker": write_marker,
+    "start_tensorboard": start_tensorboard,
+    "stop_tensorboard": stop_tensorboard,
     "trace": trace,
 }
 
@@ -33,11 +33,11 @@ def main():
     threading.Thread(target=watch_reader, daemon=True).start()
     call = CALLS[request.pop("call")]
     try:
-        say(result=call(**request))
-    except Problem as problem:
-        say(error=problem.told)
+        emit(result=call(**request))
+    except HostError as error:
+        emit(error=error.payload)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            say(error=full_disk(error.strerror).told)
+            emit(error=disk_full(error.strerror).payload)
         else:
-            say(error=["ENVIRONMENT", "%s." % error, "The log says more."])
+            emit(error=["ENVIRONMENT", "%s." % error, "The log says more."])

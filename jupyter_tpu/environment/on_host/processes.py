@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 
-from .places import HOME
+from .paths import HOME
 
 _children = set()  # type: ignore[var-annotated]
 

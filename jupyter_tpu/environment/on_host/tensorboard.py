@@ -11,33 +11,33 @@ import time
 import urllib.error
 import urllib.request
 
-from .places import HOME, ROOT, environment, folder, locked
+from .paths import HOME, ROOT, environment_dir, exclusive_lock, private_dir
 from .processes import clean_environment, run
-from .speech import Problem, say
+from .protocol import HostError, emit
 
 #: Seconds that a TensorBoard may take to answer; its first start compiles a lot of Python.
 ANSWERS = 180
 STOPS = 10
 
 
-def tensorboard(name, logdir):
+def start_tensorboard(name, logdir):
     """Starts TensorBoard for a folder, or finds the one that runs; returns when it answers."""
     logdir = log_folder(logdir)
     place = _place(logdir)
-    with locked("tensorboard-" + os.path.basename(place)):
+    with exclusive_lock("tensorboard-" + os.path.basename(place)):
         state = _running(place)
         reused = bool(state)
         if state:
-            say(log="TensorBoard runs for %s already" % logdir)
+            emit(log="TensorBoard runs for %s already" % logdir)
         else:
             if "://" not in logdir and not os.path.isdir(logdir):
-                say(log="There is no folder %s yet; what is written there will show" % logdir)
+                emit(log="There is no folder %s yet; what is written there will show" % logdir)
             state = _start(name, logdir, place)
         _wait(state, place)
     return {"port": state["port"], "logdir": logdir, "reused": reused}
 
 
-def end_tensorboard(logdir):
+def stop_tensorboard(logdir):
     """Ends the TensorBoard of a folder; all of them if it is None."""
     places = _places() if logdir is None else [_place(log_folder(logdir))]
     for place in places:
@@ -63,14 +63,14 @@ def log_folder(logdir):
 
 
 def _places():
-    top = folder("tensorboard")
+    top = private_dir("tensorboard")
     return [os.path.join(top, name) for name in sorted(os.listdir(top))]
 
 
 def _place(logdir):
     """What we keep of one TensorBoard: its state and its log."""
     place = os.path.join(
-        folder("tensorboard"), hashlib.sha256(os.fsencode(logdir)).hexdigest()[:16]
+        private_dir("tensorboard"), hashlib.sha256(os.fsencode(logdir)).hexdigest()[:16]
     )
     os.makedirs(place, mode=0o700, exist_ok=True)
     return place
@@ -99,7 +99,7 @@ def _born(pid):
 
 
 def _start(name, logdir, place):
-    python = os.path.join(environment(name), "bin", "python")
+    python = os.path.join(environment_dir(name), "bin", "python")
     command = [python, "-m", "tensorboard.main", "--logdir", logdir, "--reload_interval", "5"]
     command += ["--host", "127.0.0.1", "--port", "0"]
     with open(os.path.join(place, "log"), "wb") as log:
@@ -114,7 +114,7 @@ def _start(name, logdir, place):
         )
     state = {"pid": child.pid, "born": _born(child.pid), "logdir": logdir, "port": 0}
     _save(state, place)
-    say(log="Starting TensorBoard for %s" % logdir)
+    emit(log="Starting TensorBoard for %s" % logdir)
     return state
 
 
@@ -139,15 +139,15 @@ def _wait(state, place):
         if not _alive(state):
             lines = [line for line in _log(place).splitlines() if line.strip()]
             for line in lines[-20:]:
-                say(log=line)
-            raise Problem(
+                emit(log=line)
+            raise HostError(
                 "ENVIRONMENT",
                 "TensorBoard ended at its start: %s" % (lines[-1] if lines else "it said nothing"),
                 "The log has all that it said.",
             )
         if time.time() > until:
-            end_tensorboard(state["logdir"])
-            raise Problem("TIMEOUT", "TensorBoard did not answer within %d s." % ANSWERS)
+            stop_tensorboard(state["logdir"])
+            raise HostError("TIMEOUT", "TensorBoard did not answer within %d s." % ANSWERS)
         time.sleep(0.1)
 
 
@@ -247,36 +247,36 @@ def trace(name, kernel, logdir, seconds):
     order = {"connection": connection, "logdir": logdir, "seconds": seconds, "code": TRACE}
     os.makedirs(logdir, mode=0o700, exist_ok=True)
     before = _traces(logdir)
-    say(log="Tracing the kernel for %g s" % seconds)
+    emit(log="Tracing the kernel for %g s" % seconds)
     status, lines = run(
-        [os.path.join(environment(name), "bin", "python"), "-"],
+        [os.path.join(environment_dir(name), "bin", "python"), "-"],
         input=CLIENT % json.dumps(order),
         env=clean_environment(),
         timeout=seconds + 200,
-        on_line=lambda line: None if line.startswith("captured ") else say(log=line),
+        on_line=lambda line: None if line.startswith("captured ") else emit(log=line),
     )
     said = [json.loads(line[len("captured ") :]) for line in lines if line.startswith("captured ")]
     problem = said[-1].get("problem", "") if said else "its client ended with status %d" % status
     answer = said[-1].get("answer", "").strip("'\"") if said else ""
     if problem == "no subshells":
-        raise Problem(
+        raise HostError(
             "ENVIRONMENT",
             "The kernel can do one thing at a time only, so that nothing could be traced.",
             "Give its environment ipykernel 7 or newer, and restart the kernel.",
         )
     if answer == "no jax":
-        raise Problem(
+        raise HostError(
             "CONFLICT",
             "The kernel has not imported JAX: there is nothing to trace.",
             "Run a cell that uses JAX, and capture while it runs.",
         )
     if problem or answer != "done":
-        raise Problem("ENVIRONMENT", "The kernel could not be traced: %s." % (problem or answer))
+        raise HostError("ENVIRONMENT", "The kernel could not be traced: %s." % (problem or answer))
     made = sorted(_traces(logdir) - before)
     if not made:
-        raise Problem("ENVIRONMENT", "The kernel was traced, but JAX wrote no trace.")
+        raise HostError("ENVIRONMENT", "The kernel was traced, but JAX wrote no trace.")
     for path in made:
-        say(log="%s: %.1f MB" % (path, os.path.getsize(path) / 1e6))
+        emit(log="%s: %.1f MB" % (path, os.path.getsize(path) / 1e6))
     return {"logdir": logdir, "traces": made}
 
 
@@ -291,7 +291,7 @@ def _connection(kernel):
         path = os.path.join(run_folder, name, "connection.json")
         if os.path.isfile(path) and os.stat(path).st_uid == os.getuid():
             return path
-    raise Problem("NOT_FOUND", "That kernel does not run here any more.")
+    raise HostError("NOT_FOUND", "That kernel does not run here any more.")
 
 
 def _traces(logdir):

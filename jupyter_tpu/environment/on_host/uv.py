@@ -10,8 +10,8 @@ import shutil
 import subprocess
 import sys
 
-from .places import HOME, ROOT, folder, locked
-from .speech import Problem, say
+from .paths import HOME, ROOT, exclusive_lock, private_dir
+from .protocol import HostError, emit
 
 OLDEST_UV = (0, 4, 0)
 
@@ -162,9 +162,9 @@ def get_uv():
     """The path of uv; downloaded if there is none that will do."""
     found = find_uv()
     if found:
-        say(log="uv is there: %s" % found)
+        emit(log="uv is there: %s" % found)
         return {"uv": found}
-    with locked("uv"):
+    with exclusive_lock("uv"):
         found = find_uv()
         if not found:
             found = download_uv()
@@ -183,14 +183,14 @@ def download_uv():
     try:
         chosen = choose(wheels(index))
         if chosen is None:
-            raise Problem(
+            raise HostError(
                 "ENVIRONMENT",
                 "The package index %s has no uv for this host (%s)." % (shown, platform.platform()),
                 "Install uv there: https://docs.astral.sh/uv/getting-started/installation",
             )
         name, url, sha = chosen
-        say(log="Downloading %s" % name)
-        with tempfile.TemporaryFile(dir=folder("bin")) as file, fetch(url) as answer:
+        emit(log="Downloading %s" % name)
+        with tempfile.TemporaryFile(dir=private_dir("bin")) as file, fetch(url) as answer:
             size = int(answer.headers.get("Content-Length") or 0)
             digest, got = hashlib.sha256(), 0
             while True:
@@ -201,16 +201,16 @@ def download_uv():
                 file.write(chunk)
                 got += len(chunk)
                 if size:
-                    say(part=round(0.95 * got / size, 2))
+                    emit(part=round(0.95 * got / size, 2))
             if not sha or digest.hexdigest() != sha:
-                raise Problem(
+                raise HostError(
                     "ENVIRONMENT",
                     "The uv that %s sent is not the one its index promises." % shown,
                     "Try again; if it stays so, the index or a proxy is not to be trusted.",
                 )
             with zipfile.ZipFile(file) as wheel:
                 member = next(n for n in wheel.namelist() if n.endswith(".data/scripts/uv"))
-                target = os.path.join(folder("bin"), "uv")
+                target = os.path.join(private_dir("bin"), "uv")
                 part = "%s.%d" % (target, os.getpid())
                 try:
                     with wheel.open(member) as source, open(part, "wb") as out:
@@ -223,7 +223,7 @@ def download_uv():
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         if getattr(error, "errno", 0) in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise Problem(
+        raise HostError(
             "ENVIRONMENT",
             "uv could not be downloaded from %s: %s." % (shown, getattr(error, "reason", error)),
             "Check the host's way to its package index, or install uv there.",

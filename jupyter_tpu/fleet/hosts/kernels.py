@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ...cloud import NodeName
-from ...environment import together
+from ...environment import gather_or_cancel
 from ...errors import TPUError
 from ...links import HostName, Links, LinkState
 from ..models import ChipHolder, Kernel
@@ -112,7 +112,7 @@ class KernelMonitor:
         while True:
             self._wake.clear()
             up = [name for name in self._holds.names() if self._is_up(name)]
-            await together([self._look(name) for name in up])
+            await gather_or_cancel([self._look(name) for name in up])
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), KERNELS_EVERY)
                 await asyncio.sleep(0.3)  # what was started is there by then

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from ...cloud import NodeName
-from ...environment import together
+from ...environment import gather_or_cancel
 from ...errors import TPUError
 from ...links import HostName, Links, LinkState
 from ..hosts.connections import HostConnections
@@ -69,7 +69,7 @@ class WarmKernelMonitor:
         """Sees to it now and then until it is cancelled."""
         while True:
             self._wake.clear()
-            await together([self._look(name) for name in self._holds.names()])
+            await gather_or_cancel([self._look(name) for name in self._holds.names()])
             for name in set(self._known) - set(self._holds.names()):
                 del self._known[name]  # they went with the connection
             starting = any(

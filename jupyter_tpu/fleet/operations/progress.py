@@ -14,7 +14,7 @@ LOG_LINES = 1000
 class Progress:
     """Writes into an :class:`Operation`; *changed* is called after each change.
 
-    It is what ``environment.Report`` asks for, too.
+    It is what ``environment.ProgressReporter`` asks for, too.
     """
 
     def __init__(self, operation: Operation, changed: Callable[[], None]) -> None:

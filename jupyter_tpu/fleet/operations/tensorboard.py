@@ -6,7 +6,7 @@ import contextlib
 import functools
 
 from ...cloud import Node, NodeName
-from ...environment import StepPlan, tools
+from ...environment import StepPlan, tensorboard
 from ...errors import Reason, TPUError
 from ...links import HostName, Link, LinkState
 from ..models import Kernel, OpenApp, OpenTensorBoard, ProfileKernel
@@ -54,12 +54,12 @@ class TensorBoardService:
 
     async def tensorboard(self, node: Node, wanted: OpenTensorBoard, progress: Progress) -> None:
         """Installs what is missing, starts TensorBoard or finds it running, and opens it."""
-        progress.plan([*tools.TOOLS, *_OPEN], measured=True)
+        progress.plan([*tensorboard.INSTALL_STEPS, *_OPEN], measured=True)
         link = self._link(node, wanted.host)
         link.hold()
         try:
             await link.up(timeout=LINK_UP)
-            await tools.tools(link, progress)
+            await tensorboard.install(link, progress)
             await self._open(node, link, wanted.logdir, progress)
         finally:
             link.release()
@@ -69,15 +69,15 @@ class TensorBoardService:
     ) -> None:
         """Traces a kernel while it works, and shows the trace."""
         tracing = StepPlan("trace", f"Trace the kernel for {wanted.seconds:g} s", 10)
-        progress.plan([*tools.TOOLS, tracing, *_OPEN], measured=True)
+        progress.plan([*tensorboard.INSTALL_STEPS, tracing, *_OPEN], measured=True)
         link = self._link(node, 0)
         link.hold()
         try:
             await link.up(timeout=LINK_UP)
             # First, so that the trace is of now and not of a minute later the first time.
-            await tools.tools(link, progress)
+            await tensorboard.install(link, progress)
             progress.begin("trace")
-            logdir = await tools.trace(
+            logdir = await tensorboard.capture_trace(
                 link,
                 kernel.environment,
                 kernel.id,
@@ -100,11 +100,11 @@ class TensorBoardService:
             link = self._state.links.get(HostName(name, host))
             if link.state is LinkState.UP:
                 with contextlib.suppress(TPUError):
-                    await tools.end_tensorboard(link)
+                    await tensorboard.stop(link)
 
     async def _open(self, node: Node, link: Link, logdir: str, progress: Progress) -> None:
         progress.begin("start")
-        board = await tools.start_tensorboard(link, logdir, progress)
+        board = await tensorboard.start(link, logdir, progress)
         progress.done("start", "skipped" if board.reused else "done")
         progress.begin("open")
         app = await self._state.apps.open(
@@ -112,7 +112,7 @@ class TensorBoardService:
             OpenApp(port=board.port, host=link.host.worker, name="TensorBoard"),
             kind="tensorboard",
             logdir=board.logdir,
-            farewell=functools.partial(tools.end_tensorboard, link, board.logdir),
+            farewell=functools.partial(tensorboard.stop, link, board.logdir),
         )
         progress.operation.app = app.id
         progress.done("open")

@@ -252,19 +252,19 @@ class Work:
 
         progress.begin("links")
         links = self._state.holds.hold(name, len(node.endpoints))
-        await environment.together([self._up(link, progress) for link in links])
+        await environment.gather_or_cancel([self._up(link, progress) for link in links])
         progress.done("links")
 
         kind = known_type(node.type)
-        made = await environment.make(
+        made = await environment.create(
             links,
-            environment.Spec(
+            environment.EnvironmentSpec(
                 name=wanted.environment,
                 python=wanted.python,
                 packages=tuple(wanted.packages),
                 requirements=wanted.requirements or "",
             ),
-            environment.Expected(
+            environment.ExpectedHardware(
                 emulated=self._cloud.emulated,
                 devices_per_host=kind.devices_per_host if kind else None,
             ),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..ssh import Completed
 
 
-class Spec(Struct, frozen=True, kw_only=True):
+class EnvironmentSpec(Struct, frozen=True, kw_only=True):
     """What the user wants in it, beside JAX and ipykernel."""
 
     name: str
@@ -21,14 +21,14 @@ class Spec(Struct, frozen=True, kw_only=True):
     requirements: str = ""  # the text of a requirements file
 
 
-class Expected(Struct, frozen=True, kw_only=True):
+class ExpectedHardware(Struct, frozen=True, kw_only=True):
     """What the catalog says that JAX must see."""
 
     emulated: bool
     devices_per_host: int | None = None  # None: not known
 
 
-class Made(Struct, frozen=True, kw_only=True):
+class CreatedEnvironment(Struct, frozen=True, kw_only=True):
     """A verified environment; the same on all hosts."""
 
     path: str  # of the environment, absolute, on every host
@@ -38,7 +38,7 @@ class Made(Struct, frozen=True, kw_only=True):
     devices: int  # on one host
 
 
-class Host(Protocol):
+class RemoteHost(Protocol):
     """Where it is made; ``links.Link`` is one."""
 
     host: HostName

@@ -4,18 +4,18 @@ import contextlib
 import os
 import time
 
-from .speech import Problem, say
+from .protocol import HostError, emit
 
 HOME = os.path.expanduser("~")
 ROOT = os.path.join(HOME, ".jupyter-tpu")
 LOCK_LIMIT = 3600  # seconds to wait for another connect to the same environment
 
 
-def environment(name):
+def environment_dir(name):
     return os.path.join(ROOT, "environments", name)
 
 
-def folder(name):
+def private_dir(name):
     """A folder of ours, 0700."""
     path = os.path.join(ROOT, name)
     os.makedirs(ROOT, mode=0o700, exist_ok=True)
@@ -24,11 +24,11 @@ def folder(name):
 
 
 @contextlib.contextmanager
-def locked(name):
+def exclusive_lock(name):
     """One at a time on this host, of all who connect to it."""
     import fcntl
 
-    with open(os.path.join(folder("environments"), ".%s.lock" % name), "w") as file:
+    with open(os.path.join(private_dir("environments"), ".%s.lock" % name), "w") as file:
         until, told = time.time() + LOCK_LIMIT, False
         while True:
             try:
@@ -37,9 +37,9 @@ def locked(name):
             except BlockingIOError:
                 pass
             if not told:
-                say(log="Waiting: somebody else is working on it, too")
+                emit(log="Waiting: somebody else is working on it, too")
                 told = True
             if time.time() > until:
-                raise Problem("TIMEOUT", "Somebody else works on this environment for an hour.")
+                raise HostError("TIMEOUT", "Somebody else works on this environment for an hour.")
             time.sleep(0.2)
         yield

@@ -5,23 +5,23 @@ import sys
 import threading
 
 
-class Problem(Exception):
+class HostError(Exception):
     def __init__(self, reason, message, hint=""):
         super().__init__(message)
-        self.told = [reason, message, hint]
+        self.payload = [reason, message, hint]
 
 
-_saying = threading.Lock()
+_output_lock = threading.Lock()
 
 
-def say(**what):
-    with _saying:
+def emit(**what):
+    with _output_lock:
         sys.stdout.write(json.dumps(what) + "\n")
         sys.stdout.flush()
 
 
-def full_disk(what):
-    return Problem(
+def disk_full(what):
+    return HostError(
         "DISK_FULL",
         "The disk is full: %s." % what,
         "Delete what is not needed there; `du -sh ~/* ~/.cache` shows what is big.",

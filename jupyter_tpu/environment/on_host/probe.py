@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 
-from .places import HOME, environment
+from .paths import HOME, environment_dir
 from .uv import find_uv
 
 MARKER = "jupyter-tpu.json"  # in the environment; there once it is verified
@@ -109,7 +109,7 @@ def marker(path):
 
 
 def probe(name):
-    path = environment(name)
+    path = environment_dir(name)
     return {
         "python": platform.python_version(),
         "machine": platform.machine(),

@@ -15,7 +15,7 @@ class StepPlan(Struct, frozen=True):
     weight: float
 
 
-class Report(Protocol):
+class ProgressReporter(Protocol):
     """Told on the core thread's loop, never from two hosts at once."""
 
     def begin(self, key: str) -> None:

@@ -6,10 +6,10 @@ import os
 import re
 import shutil
 
-from .look import MARKER, chips, environment_python
-from .places import environment, locked
+from .paths import environment_dir, exclusive_lock
+from .probe import MARKER, chips, environment_python
 from .processes import clean_environment, run
-from .speech import Problem, full_disk, say
+from .protocol import HostError, disk_full, emit
 from .uv import index_url
 
 
@@ -26,31 +26,31 @@ def uv_environment():
     return env
 
 
-def venv(uv, name, python):
+def create_venv(uv, name, python):
     """Makes the environment if it is not there; *python* is a path or a version to fetch."""
-    path = environment(name)
-    with locked(name):
+    path = environment_dir(name)
+    with exclusive_lock(name):
         there = environment_python(path)
         if there:
-            say(log="The environment is there, with Python %s" % there)
+            emit(log="The environment is there, with Python %s" % there)
             return {"python": there, "path": path}
         if os.path.lexists(path):
-            say(log="What is at %s is not complete; it is made anew" % path)
+            emit(log="What is at %s is not complete; it is made anew" % path)
             shutil.rmtree(path)
         status, lines = run(
             [uv, "venv", "--no-project", "--python", python, path],
             env=uv_environment(),
             timeout=900,
-            on_line=lambda line: say(log=line),
+            on_line=lambda line: emit(log=line),
         )
         if status:
-            raise uv_problem("Making the environment", lines)
+            raise uv_error("Making the environment", lines)
         return {"python": environment_python(path), "path": path}
 
 
-def install(uv, name, requirements):
-    path = environment(name)
-    with locked(name):
+def install_packages(uv, name, requirements):
+    path = environment_dir(name)
+    with exclusive_lock(name):
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(path, MARKER))  # not verified as it will be
         counter = Counter()
@@ -62,7 +62,7 @@ def install(uv, name, requirements):
             on_line=counter.line,
         )
         if status:
-            raise uv_problem("Installing packages", lines)
+            raise uv_error("Installing packages", lines)
     return {}
 
 
@@ -73,29 +73,29 @@ class Counter:
         self.begun = self.got = 0
 
     def line(self, line):
-        say(log=line)
+        emit(log=line)
         text = line.strip()
         if text.startswith("Resolved "):
-            say(part=0.1)
+            emit(part=0.1)
         elif text.startswith(("Downloading ", "Building ")):
             self.begun += 1
         elif text.startswith(("Downloaded ", "Built ")):
             self.got += 1
-            say(part=round(0.1 + 0.7 * self.got / max(self.begun, self.got + 1), 2))
+            emit(part=round(0.1 + 0.7 * self.got / max(self.begun, self.got + 1), 2))
         elif text.startswith("Prepared "):
-            say(part=0.85)
+            emit(part=0.85)
         elif text.startswith(("Installed ", "Audited ", "Checked ")):
-            say(part=1)
+            emit(part=1)
 
 
-def uv_problem(what, lines):
+def uv_error(what, lines):
     text = "\n".join(lines)
     if re.search(r"[Nn]o space left on device|os error 28|[Dd]isk quota exceeded", text):
-        return full_disk("%s needs more" % what.lower())
+        return disk_full("%s needs more" % what.lower())
     if re.search(
         r"No interpreter found|No download found|python.*(could not|failed).*download", text
     ):
-        return Problem("NO_SUCH_PYTHON", "")
+        return HostError("NO_SUCH_PYTHON", "")
     wanted = [line.strip(" ×╰─▶│") for line in lines if line.strip()]
     wanted = [line for line in wanted if not line.startswith(("hint:", "warning:", "Using "))]
     said = " ".join(wanted[-6:]) if wanted else "uv gave no reason"
@@ -105,7 +105,7 @@ def uv_problem(what, lines):
         hint = "Connect again and name the packages you want, or only jax: they replace these."
     else:
         hint = "Connect again when it is mended: it goes on where it was."
-    return Problem(
+    return HostError(
         "ENVIRONMENT",
         "%s failed: %s" % (what, said if len(said) < 600 else said[:600] + "…"),
         "The log has all that uv said. " + hint,
@@ -133,28 +133,28 @@ print("verified " + json.dumps(told))
 
 def verify(name, variables):
     """What JAX sees, from the environment's Python; *variables* for that process."""
-    path = environment(name)
+    path = environment_dir(name)
     env = dict(clean_environment(), **variables)
     status, lines = run(
         [os.path.join(path, "bin", "python"), "-I", "-c", VERIFY],
         env=env,
         timeout=300,
-        on_line=lambda line: None if line.startswith("verified ") else say(log=line),
+        on_line=lambda line: None if line.startswith("verified ") else emit(log=line),
     )
     for line in lines:
         if line.startswith("verified "):
             return dict(json.loads(line[len("verified ") :]), chips=chips())
     last = next((line for line in reversed(lines) if line.strip()), "no output")
-    raise Problem(
+    raise HostError(
         "ENVIRONMENT",
         "The environment's Python ended with status %d while it was checked: %s" % (status, last),
         "The log says more.",
     )
 
 
-def mark(name, content):
+def write_marker(name, content):
     """Says that the environment is verified."""
-    path = os.path.join(environment(name), MARKER)
+    path = os.path.join(environment_dir(name), MARKER)
     with open(path + ".new", "w") as file:
         json.dump(content, file)
     os.replace(path + ".new", path)

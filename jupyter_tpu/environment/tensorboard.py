@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from ..errors import Reason, TPUError
 from . import pythons
-from .caller import NoSuchPython, call
-from .report import Report, StepPlan
-from .spec import Host
+from .models import RemoteHost
+from .progress import ProgressReporter, StepPlan
+from .remote_call import NoSuchPython, call
 
 #: Where the tools are; no environment of a user's can have such a name.
 TENSORBOARD = "_tensorboard"
@@ -19,7 +19,7 @@ REQUIREMENTS = ("tensorboard", "xprof", "gcsfs")
 #: Bytes that must be free before they are installed.
 SPACE = 600 * 2**20
 
-TOOLS = (
+INSTALL_STEPS = (
     StepPlan("look", "Look at the host", 3),
     StepPlan("uv", "Get uv", 5),
     StepPlan("venv", "Make an environment for tools", 3),
@@ -27,7 +27,7 @@ TOOLS = (
 )
 
 
-class Board(Struct, frozen=True, kw_only=True):
+class TensorBoardServer(Struct, frozen=True, kw_only=True):
     """A TensorBoard that answers."""
 
     port: int  # on the host
@@ -35,20 +35,20 @@ class Board(Struct, frozen=True, kw_only=True):
     reused: bool  # it ran already
 
 
-async def tools(host: Host, report: Report) -> None:
-    """Installs TensorBoard on a host, if it is not there yet; its steps are `TOOLS`.
+async def install(host: RemoteHost, reporter: ProgressReporter) -> None:
+    """Installs TensorBoard on a host, if it is not there yet; its steps are `INSTALL_STEPS`.
 
     Raises TPUError: DISK_FULL, NO_PYTHON, ENVIRONMENT, UNREACHABLE, TIMEOUT. Cancelling ends what
     runs on the host; a next time goes on from there.
     """
-    report.begin("look")
-    look = await call(host, "probe", log=report.log, timeout=120, name=TENSORBOARD)
-    report.done("look")
+    reporter.begin("look")
+    look = await call(host, "probe", log=reporter.log, timeout=120, name=TENSORBOARD)
+    reporter.done("look")
     text = "\n".join([*REQUIREMENTS, ""])
     fingerprint = hashlib.sha256(text.encode()).hexdigest()
     if look["environment"] and look["marker"].get("made of") == fingerprint:
         for key in ("uv", "venv", "packages"):
-            report.done(key, "skipped")
+            reporter.done(key, "skipped")
         return
     if look["free"] < SPACE:
         raise TPUError(
@@ -57,16 +57,16 @@ async def tools(host: Host, report: Report) -> None:
             Reason.DISK_FULL,
             "Delete what is not needed there; `du -sh ~/* ~/.cache` shows what is big.",
         )
-    report.begin("uv")
-    uv = (await call(host, "get_uv", log=report.log, timeout=900))["uv"]
-    report.done("uv")
-    report.begin("venv")
+    reporter.begin("uv")
+    uv = (await call(host, "get_uv", log=reporter.log, timeout=900))["uv"]
+    reporter.done("uv")
+    reporter.begin("venv")
     wanted = pythons.choose(None, [look["pythons"]], [look["environment"]], TENSORBOARD)
     try:
         await call(
             host,
-            "venv",
-            log=report.log,
+            "create_venv",
+            log=reporter.log,
             timeout=1200,
             uv=uv,
             name=TENSORBOARD,
@@ -74,41 +74,48 @@ async def tools(host: Host, report: Report) -> None:
         )
     except NoSuchPython:
         raise pythons.missing(wanted.said, [look["pythons"]]) from None
-    report.done("venv")
-    report.begin("packages")
+    reporter.done("venv")
+    reporter.begin("packages")
     await call(
         host,
-        "install",
-        log=report.log,
-        part=lambda part: report.part("packages", part),
+        "install_packages",
+        log=reporter.log,
+        part=lambda part: reporter.part("packages", part),
         timeout=7300,
         uv=uv,
         name=TENSORBOARD,
         requirements=text,
     )
     content = {"made of": fingerprint}
-    await call(host, "mark", log=report.log, timeout=60, name=TENSORBOARD, content=content)
-    report.done("packages")
+    await call(
+        host, "write_marker", log=reporter.log, timeout=60, name=TENSORBOARD, content=content
+    )
+    reporter.done("packages")
 
 
-async def start_tensorboard(host: Host, logdir: str, report: Report) -> Board:
+async def start(host: RemoteHost, logdir: str, reporter: ProgressReporter) -> TensorBoardServer:
     """Starts TensorBoard for a folder of the host and waits until it answers.
 
     logdir: below the home if it is relative; a bucket as ``gs://…``. The tools must be there.
     """
     answer = await call(
-        host, "tensorboard", log=report.log, timeout=300, name=TENSORBOARD, logdir=logdir
+        host, "start_tensorboard", log=reporter.log, timeout=300, name=TENSORBOARD, logdir=logdir
     )
-    return Board(**answer)
+    return TensorBoardServer(**answer)
 
 
-async def end_tensorboard(host: Host, logdir: str | None = None) -> None:
+async def stop(host: RemoteHost, logdir: str | None = None) -> None:
     """Ends the TensorBoard of a folder, or all that we have started there."""
-    await call(host, "end_tensorboard", log=lambda line: None, timeout=60, logdir=logdir)
+    await call(host, "stop_tensorboard", log=lambda line: None, timeout=60, logdir=logdir)
 
 
-async def trace(
-    host: Host, environment: str, kernel: str, logdir: str, seconds: float, report: Report
+async def capture_trace(
+    host: RemoteHost,
+    environment: str,
+    kernel: str,
+    logdir: str,
+    seconds: float,
+    reporter: ProgressReporter,
 ) -> str:
     """Traces what a kernel does for some seconds; gives the folder with the trace, absolute.
 
@@ -117,7 +124,7 @@ async def trace(
     answer = await call(
         host,
         "trace",
-        log=report.log,
+        log=reporter.log,
         timeout=seconds + 240,
         name=environment,
         kernel=kernel,

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from ..errors import Reason, TPUError
-from .spec import Host
+from .models import RemoteHost
 
 _NO_PYTHON = 86  # a status of ours: the shell found no Python that will do
 
@@ -26,7 +26,7 @@ done
 exit {_NO_PYTHON}
 """
 #: Makes the modules of ``on_host`` from what is sent, in the order in which they need each other.
-_MODULES = ("speech", "places", "processes", "uv", "look", "make", "tensorboard", "main")
+_MODULES = ("protocol", "paths", "processes", "uv", "probe", "virtualenv", "tensorboard", "main")
 _BOOT = """
 import json, sys, types
 package = sys.modules["on_host"] = types.ModuleType("on_host")
@@ -51,7 +51,7 @@ class NoSuchPython(Exception):
 
 
 async def call(
-    host: Host,
+    host: RemoteHost,
     function: str,
     *,
     log: Callable[[str], None],

@@ -1,4 +1,4 @@
-"""`make`: an environment on all hosts of a TPU at once, step by step, each with check and apply.
+"""`create`: an environment on all hosts of a TPU at once, step by step, each with check and apply.
 
 Any step may fail or be cut off; making it again finds what is there and goes on. The marker file
 that says "nothing to do" is written last.
@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from ..errors import Reason, TPUError
 from . import pythons
-from .caller import NoSuchPython, call
-from .report import Report, StepPlan
-from .spec import Expected, Host, Made, Spec
+from .models import CreatedEnvironment, EnvironmentSpec, ExpectedHardware, RemoteHost
+from .progress import ProgressReporter, StepPlan
+from .remote_call import NoSuchPython, call
 
 STEPS = (
     StepPlan("look", "Look at the hosts", 3),
@@ -34,7 +34,7 @@ SPACE = 3 * 2**30
 SPACE_EMULATED = 500 * 2**20
 
 
-def alone(hosts: int) -> dict[str, str]:
+def single_host_variables(hosts: int) -> dict[str, str]:
     """The variables with which a process on one host of a TPU of *hosts* sees that host's chips.
 
     Without them, on a pod, JAX waits until it is started on all hosts. The hosts of a pod have
@@ -65,27 +65,36 @@ class _Look(Struct, frozen=True, kw_only=True):
     pythons: dict[str, str]
 
 
-async def make(hosts: Sequence[Host], spec: Spec, expected: Expected, report: Report) -> Made:
+async def create(
+    hosts: Sequence[RemoteHost],
+    spec: EnvironmentSpec,
+    expected: ExpectedHardware,
+    reporter: ProgressReporter,
+) -> CreatedEnvironment:
     """Makes or completes the environment *spec* on all *hosts*, and verifies it.
 
     Raises TPUError: NO_PYTHON, DISK_FULL, CONFLICT (the environment is there with another
     Python), ENVIRONMENT, CPU_FALLBACK, UNREACHABLE, TIMEOUT. Cancelling ends what runs on the
     hosts.
     """
-    return await _Making(hosts, spec, expected, report).run()
+    return await _Creation(hosts, spec, expected, reporter).run()
 
 
-class _Making:
+class _Creation:
     def __init__(
-        self, hosts: Sequence[Host], spec: Spec, expected: Expected, report: Report
+        self,
+        hosts: Sequence[RemoteHost],
+        spec: EnvironmentSpec,
+        expected: ExpectedHardware,
+        reporter: ProgressReporter,
     ) -> None:
         self._hosts = hosts
         self._spec = spec
         self._expected = expected
-        self._report = report
+        self._reporter = reporter
         self._requirements = requirements(spec, emulated=expected.emulated)
 
-    async def run(self) -> Made:
+    async def run(self) -> CreatedEnvironment:
         looks = await self._look()
         if all(self._is_ready(look) for look in looks):
             return self._as_it_is(looks)
@@ -104,7 +113,7 @@ class _Making:
         made = self._judge(looks, told)
         if not any("backend_error" in one for one in told):
             await self._mark(told, made)
-        self._report.done("verify")
+        self._reporter.done("verify")
         return made
 
     # ---- steps ----
@@ -116,22 +125,22 @@ class _Making:
         looks = [msgspec.convert(answer, _Look) for answer in answers]
         for index, look in enumerate(looks):
             have = ", ".join(pythons.ordered(look.pythons)) or "none that will do"
-            self._report.log(
+            self._reporter.log(
                 f"host {index}: {look.free / 2**30:.1f} GiB free, {look.chips} TPU chips, "
                 f"Python {have}"
             )
-        self._report.done("look")
+        self._reporter.done("look")
         return looks
 
     def _is_ready(self, look: _Look) -> bool:
         return bool(look.environment) and look.marker.get("made of") == self._fingerprint()
 
-    def _as_it_is(self, looks: Sequence[_Look]) -> Made:
+    def _as_it_is(self, looks: Sequence[_Look]) -> CreatedEnvironment:
         for key in ("uv", "venv", "packages", "verify"):
-            self._report.done(key, "skipped")
+            self._reporter.done(key, "skipped")
         marker = looks[0].marker
-        self._report.log("The environment is complete; it was verified when it was made")
-        return Made(
+        self._reporter.log("The environment is complete; it was verified when it was made")
+        return CreatedEnvironment(
             path=looks[0].path,
             python=looks[0].environment,
             jax=marker["jax"],
@@ -154,7 +163,7 @@ class _Making:
 
     async def _get_uv(self, looks: Sequence[_Look]) -> list[str]:
         answers = await self._on_all("uv", "get_uv", timeout=900)
-        self._report.done("uv", "skipped" if all(look.uv for look in looks) else "done")
+        self._reporter.done("uv", "skipped" if all(look.uv for look in looks) else "done")
         return [answer["uv"] for answer in answers]
 
     async def _make_venv(
@@ -163,7 +172,7 @@ class _Making:
         try:
             await self._on_all(
                 "venv",
-                "venv",
+                "create_venv",
                 timeout=1200,
                 each=[
                     {"uv": uv, "python": wanted.path_in(look.pythons)}
@@ -173,21 +182,21 @@ class _Making:
             )
         except NoSuchPython:
             raise pythons.missing(wanted.said, [look.pythons for look in looks]) from None
-        self._report.done("venv")
+        self._reporter.done("venv")
 
     async def _install(self, uvs: Sequence[str], text: str) -> None:
         await self._on_all(
             "packages",
-            "install",
+            "install_packages",
             timeout=7300,
             each=[{"uv": uv} for uv in uvs],
             name=self._spec.name,
             requirements=text,
         )
-        self._report.done("packages")
+        self._reporter.done("packages")
 
     async def _verify(self) -> list[dict[str, Any]]:
-        variables = alone(len(self._hosts))
+        variables = single_host_variables(len(self._hosts))
         return await self._on_all(
             "verify", "verify", timeout=400, name=self._spec.name, variables=variables
         )
@@ -200,16 +209,16 @@ class _Making:
         others = [i for i, one in enumerate(told) if one.get("packages", {}) != first]
         if not others:
             return told
-        self._report.log(f"Hosts {', '.join(map(str, others))} get the versions of host 0")
+        self._reporter.log(f"Hosts {', '.join(map(str, others))} get the versions of host 0")
         pins = "".join(f"{name}=={version}\n" for name, version in sorted(first.items()))
         for index in others:
             await self._call(
-                index, "install", timeout=7300, uv=uvs[index], name=self._spec.name,
+                index, "install_packages", timeout=7300, uv=uvs[index], name=self._spec.name,
                 requirements=pins,
             )  # fmt: skip
         return await self._verify()
 
-    async def _mark(self, told: Sequence[dict[str, Any]], made: Made) -> None:
+    async def _mark(self, told: Sequence[dict[str, Any]], made: CreatedEnvironment) -> None:
         content = {
             "made of": self._fingerprint(),
             "jax": made.jax,
@@ -218,14 +227,14 @@ class _Making:
         }
         await asyncio.gather(
             *(
-                self._call(i, "mark", timeout=60, name=self._spec.name, content=content)
+                self._call(i, "write_marker", timeout=60, name=self._spec.name, content=content)
                 for i in range(len(told))
             )
         )
 
     # ---- judging ----
 
-    def _judge(self, looks: Sequence[_Look], told: Sequence[dict[str, Any]]) -> Made:
+    def _judge(self, looks: Sequence[_Look], told: Sequence[dict[str, Any]]) -> CreatedEnvironment:
         for index, one in enumerate(told):
             self._judge_host(index, one)
         first = told[0]
@@ -238,7 +247,7 @@ class _Making:
                     "Use another environment name, so that it is made anew on all hosts.",
                 )
         devices = self._expected.devices_per_host or 0
-        return Made(
+        return CreatedEnvironment(
             path=looks[0].path,
             python=first["python"],
             jax=first["jax"],
@@ -257,7 +266,7 @@ class _Making:
         trouble = one.get("backend_error", "")
         if trouble and ("in use" in trouble or "busy" in trouble.lower()):
             # Somebody's program has the chips: no reason to refuse, and nothing to verify now.
-            self._report.log(f"host {index}: the chips are in use, so they were not checked")
+            self._reporter.log(f"host {index}: the chips are in use, so they were not checked")
             return
         if trouble or (not expected.emulated and one.get("platform") != "tpu"):
             raise _fallback(index, chips, one, trouble)
@@ -269,7 +278,7 @@ class _Making:
                 "Restart the TPU; if it stays so, it is damaged or has another image.",
             )
         versions = f"Python {one['python']}, JAX {one['jax']}"
-        self._report.log(f"host {index}: {versions}, {have} {one['platform']} devices")
+        self._reporter.log(f"host {index}: {versions}, {have} {one['platform']} devices")
 
     # ---- calling ----
 
@@ -283,23 +292,23 @@ class _Making:
         **arguments: Any,
     ) -> list[Any]:
         """Calls *function* on all hosts at once; the first failure ends the others."""
-        self._report.begin(step)
+        self._reporter.begin(step)
         parts = [0.0] * len(self._hosts)
 
         async def one(index: int) -> Any:
             def part(value: float) -> None:
                 parts[index] = value
-                self._report.part(step, sum(parts) / len(parts))
+                self._reporter.part(step, sum(parts) / len(parts))
 
             own = each[index] if each else {}
             answer = await self._call(
                 index, function, timeout=timeout, part=part, **arguments, **own
             )
             part(1.0)
-            self._report.host_done(step)
+            self._reporter.host_done(step)
             return answer
 
-        return await together([one(index) for index in range(len(self._hosts))])
+        return await gather_or_cancel([one(index) for index in range(len(self._hosts))])
 
     async def _call(
         self,
@@ -313,7 +322,7 @@ class _Making:
         return await call(
             self._hosts[index],
             function,
-            log=self._report.log,
+            log=self._reporter.log,
             part=part,
             timeout=timeout,
             **arguments,
@@ -324,7 +333,7 @@ class _Making:
         return hashlib.sha256(json.dumps(what).encode()).hexdigest()
 
 
-def requirements(spec: Spec, *, emulated: bool) -> str:
+def requirements(spec: EnvironmentSpec, *, emulated: bool) -> str:
     """A requirements file: what every environment has, and what the user wants.
 
     libtpu comes from the package index with ``jax[tpu]`` since JAX 0.5; no page of links is
@@ -359,7 +368,7 @@ def _fallback(index: int, chips: int, one: dict[str, Any], trouble: str) -> TPUE
     )
 
 
-async def together(calls: Sequence[Awaitable[Any]]) -> list[Any]:
+async def gather_or_cancel(calls: Sequence[Awaitable[Any]]) -> list[Any]:
     """All answers in order; the first failure cancels the other calls and is raised."""
     tasks = [asyncio.ensure_future(one) for one in calls]
     try:
