@@ -142,7 +142,7 @@ async def through_the_worker(name: str, body: bytes, count: int) -> dict[str, fl
 
 
 def called_here(name: str, body: bytes, count: int) -> dict[str, float]:
-    from jupyter_tpu.jaxkit.answering import answer
+    from jupyter_tpu.jaxkit.rest.answers import answer
 
     answer(name, body)
     times = []
@@ -301,7 +301,7 @@ def compiled_over_rest(rest: Rest) -> dict[str, Any]:
 def compiled_here(function: Callable[..., Any], shapes: tuple[Any, ...]) -> float:
     import jax
 
-    from jupyter_tpu.jaxkit.exporting import shape_specs
+    from jupyter_tpu.jaxkit.compile.export import shape_specs
 
     begun = time.perf_counter()
     jax.jit(function).lower(*(shape_specs(shape) for shape in shapes)).compile()

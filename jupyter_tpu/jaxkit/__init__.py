@@ -11,7 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .compiling import cheapest_type, compile_for, compile_for_async
+    from .compile.compiler import cheapest_type, compile_for, compile_for_async
+    from .compile.report import CompileReport
     from .convert import (
         from_numpy,
         from_torch,
@@ -21,50 +22,57 @@ if TYPE_CHECKING:
         to_torch,
     )
     from .cpu import cpu_device, on_cpu
-    from .keys import describe_key, device_keys, fold_key, process_key, split_key
-    from .mesh import host_slice, join_hosts, make_mesh, prefetch, replicate, shard_batch
-    from .models import CompileReport
-    from .placing import picture, placement
-    from .pool import JaxWorker
+    from .keys import device_keys, fold_key, process_key, split_key
     from .precision import matmul_precision, set_matmul_precision
-    from .sampling import DISTRIBUTIONS, sample
+    from .rest.answers import describe_key
+    from .rest.pool import JaxWorker
+    from .rest.sampling import DISTRIBUTIONS, sample
+    from .sharding.batches import (
+        host_slice,
+        join_hosts,
+        make_mesh,
+        prefetch,
+        replicate,
+        shard_batch,
+    )
+    from .sharding.placement import picture, placement
     from .tiles import padded_bytes, tiling, tiling_table
     from .trees import freeze_mask, tree_shapes, tree_summary
     from .weights import load_weights, save_weights
 
 #: Public name -> the file it lives in.
 _HOME = {
-    "DISTRIBUTIONS": "sampling",
-    "CompileReport": "models",
-    "JaxWorker": "pool",
-    "cheapest_type": "compiling",
-    "compile_for": "compiling",
-    "compile_for_async": "compiling",
+    "DISTRIBUTIONS": "rest.sampling",
+    "CompileReport": "compile.report",
+    "JaxWorker": "rest.pool",
+    "cheapest_type": "compile.compiler",
+    "compile_for": "compile.compiler",
+    "compile_for_async": "compile.compiler",
     "cpu_device": "cpu",
-    "describe_key": "keys",
+    "describe_key": "rest.answers",
     "device_keys": "keys",
     "fold_key": "keys",
     "freeze_mask": "trees",
     "from_numpy": "convert",
     "from_torch": "convert",
-    "host_slice": "mesh",
-    "join_hosts": "mesh",
+    "host_slice": "sharding.batches",
+    "join_hosts": "sharding.batches",
     "linear_from_torch": "convert",
     "linear_to_torch": "convert",
     "load_weights": "weights",
-    "make_mesh": "mesh",
+    "make_mesh": "sharding.batches",
     "matmul_precision": "precision",
     "on_cpu": "cpu",
     "padded_bytes": "tiles",
-    "picture": "placing",
-    "placement": "placing",
-    "prefetch": "mesh",
+    "picture": "sharding.placement",
+    "placement": "sharding.placement",
+    "prefetch": "sharding.batches",
     "process_key": "keys",
-    "replicate": "mesh",
-    "sample": "sampling",
+    "replicate": "sharding.batches",
+    "sample": "rest.sampling",
     "save_weights": "weights",
     "set_matmul_precision": "precision",
-    "shard_batch": "mesh",
+    "shard_batch": "sharding.batches",
     "split_key": "keys",
     "tiling": "tiles",
     "tiling_table": "tiles",

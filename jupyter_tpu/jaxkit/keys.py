@@ -17,7 +17,6 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..errors import Reason, TPUError
-from .models import KeyDescription
 
 #: Split keys beyond this could meet a folded domain; no machine holds so many.
 _DOMAIN_BIT = 1 << 31
@@ -92,24 +91,6 @@ def _place(keys: jax.Array, mesh: Mesh) -> jax.Array:
     if not typed(keys):
         return placed
     return jax.random.wrap_key_data(placed, impl=jax.random.key_impl(keys))
-
-
-def describe_key(key: jax.Array) -> KeyDescription:
-    """What decides the numbers that *key* gives: implementation, flags, jax's version, data.
-
-    The same data gives other numbers under another implementation or with the flag
-    ``jax_threefry_partitionable`` the other way.
-    """
-    if not is_key(key):
-        raise _not_a_key(key)
-    return KeyDescription(
-        implementation=implementation(key),
-        threefry_partitionable=bool(_setting("jax_threefry_partitionable")),
-        x64=bool(_setting("jax_enable_x64")),
-        jax_version=jax.__version__,
-        typed=typed(key),
-        data=np.asarray(jax.random.key_data(key)).tolist(),
-    )
 
 
 def typed(key: Any) -> bool:

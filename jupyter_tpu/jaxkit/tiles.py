@@ -17,14 +17,75 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from ..errors import Reason, TPUError
-from .models import Tiling, TilingTable
+from .arrays import Shape
 from .shapes import bits_of, checked_shape, dtype_name, flat_shapes
+from .tables import MAX_ROWS, html_table, shape_text, share_text, size_text, text_table, with_rest
 
 #: Generation -> bytes of the smallest tile.
 _GRANULE = {"v2": 1024, "v3": 1024, "v4": 512, "v5e": 512, "v5p": 512, "v6e": 512, "tpu7x": 512}
 GENERATIONS = tuple(_GRANULE)
 _LANES = 128
+
+
+_HEADS = ("", "dtype", "shape", "size", "in HBM", "waste", "nothing wasted", "layout")
+
+
+class Tiling(Struct, kw_only=True):
+    """How an array lies in the HBM of a TPU, and what that wastes."""
+
+    name: str
+    shape: Shape
+    dtype: str
+    generation: str
+    #: As the compiler writes it: "{1,0:T(8,128)(2,1)}"; dimensions from the fastest on.
+    layout: str
+    bytes: int
+    padded_bytes: int
+    #: padded_bytes - bytes.
+    waste: int
+    #: The shape that fills the same tiles and wastes nothing.
+    full_shape: Shape
+
+
+class TilingTable(Struct, kw_only=True):
+    """The answer of jax/tiling: the most wasteful array first."""
+
+    generation: str
+    arrays: list[Tiling]
+    bytes: int
+    padded_bytes: int
+
+    def __repr__(self) -> str:
+        return f"{self._title()}\n{text_table(_HEADS, self._rows())}"
+
+    def _repr_html_(self) -> str:
+        return html_table(_HEADS, self._rows(), self._title())
+
+    def _title(self) -> str:
+        waste = self.padded_bytes - self.bytes
+        return (
+            f"{size_text(self.bytes)} take {size_text(self.padded_bytes)} in the HBM of a TPU "
+            f"{self.generation}: {share_text(waste, self.padded_bytes)} padding"
+        )
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [
+            (
+                row.name,
+                row.dtype,
+                shape_text(row.shape),
+                size_text(row.bytes),
+                size_text(row.padded_bytes),
+                share_text(row.waste, row.padded_bytes),
+                "" if not row.waste else shape_text(row.full_shape),
+                row.layout,
+            )
+            for row in self.arrays[:MAX_ROWS]
+        ]
+        return with_rest(rows, len(self.arrays))
 
 
 class Layout(NamedTuple):

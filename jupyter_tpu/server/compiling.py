@@ -16,7 +16,7 @@ from .handlers import Handler
 
 if TYPE_CHECKING:
     from ..fleet.operations.progress import Progress
-    from ..jaxkit.models import CompileRequest, CompileTrial
+    from ..jaxkit.compile.models import CompileRequest, CompileTrial
     from .gate import Gate
 
 #: Bytes of a request: a program's code, and shapes.
@@ -46,10 +46,11 @@ class Compilations:
     # ---- on the core thread ----
 
     async def _start(self, body: bytes) -> bytes:
-        from ..jaxkit.compiling import types_to_try
-        from ..jaxkit.meshes import axis_sizes
-        from ..jaxkit.models import CompileRequest
-        from ..jaxkit.requests import decode, flat_arrays
+        from ..jaxkit.arrays import flat_arrays
+        from ..jaxkit.compile.compiler import types_to_try
+        from ..jaxkit.compile.models import CompileRequest
+        from ..jaxkit.rest.requests import decode
+        from ..jaxkit.sharding.axes import axis_sizes
 
         if len(body) > MOST:
             raise TPUError(
@@ -74,7 +75,7 @@ class Compilations:
 
     async def _work(self, request: CompileRequest, names: list[str], progress: Progress) -> None:
         from ..environment import StepPlan
-        from ..jaxkit.compiling import compile_code
+        from ..jaxkit.compile.compiler import compile_code
 
         several = len(names) > 1
         title = "Try {}" if several else "Compile for {}"
@@ -100,7 +101,7 @@ class Compilations:
 
 
 class _Told:
-    """What the compiling says, as an operation's steps and log (`jaxkit.compiling.Watch`)."""
+    """What the compiling says, as an operation's steps and log (`compiler.Watch`)."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

@@ -19,8 +19,8 @@ from .handlers import Handler
 from .routes import JAX_ROUTES, ROOT
 
 if TYPE_CHECKING:
-    from ..jaxkit.models import Answer
-    from ..jaxkit.pool import JaxWorker
+    from ..jaxkit.rest.models import Answer
+    from ..jaxkit.rest.pool import JaxWorker
 
 
 #: Bytes of answers that clients have not read yet.
@@ -74,7 +74,7 @@ class JaxGate:
                     Reason.ENVIRONMENT,
                     "Install it there: pip install 'jupyter-tpu[jax]'.",
                 )
-            from ..jaxkit.pool import JaxWorker
+            from ..jaxkit.rest.pool import JaxWorker
 
             self._worker = JaxWorker()
         return await self._worker.request(name, body, client=client)

@@ -29,20 +29,18 @@ from ..fleet.models import (
     Tunnel,
     VisitApp,
 )
-from ..jaxkit.models import (
-    CompileOutcome,
-    CompileRequest,
+from ..jaxkit.compile.models import CompileOutcome, CompileRequest
+from ..jaxkit.rest.models import (
     FoldRequest,
     KeyDescription,
-    Placement,
-    PlacementRequest,
     SampleAnswer,
     SampleRequest,
     SplitAnswer,
     SplitRequest,
     TilingRequest,
-    TilingTable,
 )
+from ..jaxkit.sharding.models import Placement, PlacementRequest
+from ..jaxkit.tiles import TilingTable
 
 ROOT = "jupyter-tpu/v1"
 

@@ -46,7 +46,7 @@ def packed() -> str:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         package = ROOT / "jupyter_tpu"
-        for part in ("*.py", "catalog/*.py", "jaxkit/*.py"):
+        for part in ("*.py", "catalog/*.py", "jaxkit/**/*.py"):
             for path in package.glob(part):
                 archive.write(path, path.relative_to(ROOT))
     return base64.b64encode(buffer.getvalue()).decode()

@@ -23,8 +23,9 @@ from waiting import eventually, until
 
 from jupyter_tpu import catalog, jaxkit
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.jaxkit.compiling import ENVIRONMENT, compile_code
-from jupyter_tpu.jaxkit.models import ArrayRequest, CompileLimits, CompileRequest
+from jupyter_tpu.jaxkit.arrays import ArrayRequest
+from jupyter_tpu.jaxkit.compile.compiler import ENVIRONMENT, compile_code
+from jupyter_tpu.jaxkit.compile.models import CompileLimits, CompileRequest
 from jupyter_tpu.jaxkit.topology import topology
 
 pytest.importorskip("libtpu", reason="pip install 'jupyter-tpu[compile]'")
@@ -51,7 +52,7 @@ PARAMS = {"up": (512, 1000), "down": (1000, 512)}
 
 
 def compilers() -> list[psutil.Process]:
-    return children("jupyter_tpu.jaxkit.compile_child")
+    return children("jupyter_tpu.jaxkit.compile.child")
 
 
 def test_a_training_step_on_eight_chips_is_taken_apart() -> None:
@@ -233,7 +234,7 @@ def test_what_is_wrong_with_a_program_is_said_before_anything_is_compiled(call, 
 
 
 def test_a_function_jitted_already_keeps_what_it_donates() -> None:
-    from jupyter_tpu.jaxkit.exporting import export_program
+    from jupyter_tpu.jaxkit.compile.export import export_program
 
     jitted = jax.jit(step, donate_argnums=0)
     exported = export_program(jitted, [PARAMS, (8, 512)], devices=8, mesh={"data": 8})
@@ -361,9 +362,9 @@ def test_interrupting_a_cell_ends_the_compiler() -> None:
 
 
 def test_without_libtpu_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    from jupyter_tpu.jaxkit import compiling
+    from jupyter_tpu.jaxkit.compile import compiler
 
-    monkeypatch.setattr(compiling, "find_spec", lambda name: None)
+    monkeypatch.setattr(compiler, "find_spec", lambda name: None)
     with pytest.raises(TPUError, match="jupyter-tpu\\[compile\\]") as caught:
         jaxkit.compile_for("v6e-1", lambda x: x, (4,))
     assert caught.value.reason is Reason.ENVIRONMENT

@@ -21,7 +21,9 @@ from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.jaxkit import JaxWorker
-from jupyter_tpu.jaxkit.models import Answer, Placement, SampleAnswer, SplitAnswer, TilingTable
+from jupyter_tpu.jaxkit.rest.models import Answer, SampleAnswer, SplitAnswer
+from jupyter_tpu.jaxkit.sharding.models import Placement
+from jupyter_tpu.jaxkit.tiles import TilingTable
 
 # Where libtpu is installed jax would look for chips.
 jax.config.update("jax_platforms", "cpu")
@@ -34,7 +36,7 @@ NORMAL = {"key": {"seed": 42}, "distribution": "normal", "shape": [3]}
 
 def workers() -> list[psutil.Process]:
     """The worker processes of this one that are alive."""
-    return children("jupyter_tpu.jaxkit.worker")
+    return children("jupyter_tpu.jaxkit.rest.worker")
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")

@@ -67,7 +67,7 @@ async def told(socket: Any, condition: Callable[[Any], bool]) -> Any:
 
 
 def compilers() -> list[psutil.Process]:
-    return children("jupyter_tpu.jaxkit.compile_child")
+    return children("jupyter_tpu.jaxkit.compile.child")
 
 
 async def ended(call: Callable[..., Any], operation: dict[str, Any]) -> dict[str, Any]:

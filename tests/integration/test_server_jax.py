@@ -64,7 +64,7 @@ def post(jp_fetch: Callable[..., Any], gate: Any) -> Callable[..., Any]:
 
 
 def workers() -> list[psutil.Process]:
-    return children("jupyter_tpu.jaxkit.worker")
+    return children("jupyter_tpu.jaxkit.rest.worker")
 
 
 async def test_answers_are_jaxs_as_json_or_where_large_as_npy(

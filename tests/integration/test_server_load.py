@@ -52,8 +52,8 @@ class Memory:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.before = self._process.memory_info().rss
-        self.most = {"server": 0, "worker": 0, "compile_child": 0, "all": 0}
-        self.at_once = {"worker": 0, "compile_child": 0}
+        self.most = {"server": 0, "rest.worker": 0, "compile.child": 0, "all": 0}
+        self.at_once = {"rest.worker": 0, "compile.child": 0}
         self.looks = 0
 
     def __enter__(self) -> Memory:
@@ -177,12 +177,12 @@ async def test_a_hundred_mixed_requests_at_once_take_bounded_memory_and_hold_up_
         assert sum(words in one for one in said) == 1, said
 
     # Queued, not all at work at once; and none of them is left with what it took.
-    assert memory.at_once["worker"] <= 2
-    assert memory.at_once["compile_child"] <= 1
+    assert memory.at_once["rest.worker"] <= 2
+    assert memory.at_once["compile.child"] <= 1
     assert max(len(one["log"]) for one in done) < 300
     assert memory.most["server"] < memory.before + UNREAD + ROOM, memory.most
-    assert memory.most["worker"] < 1024 * MIB, memory.most
-    assert memory.most["compile_child"] < 1024 * MIB, memory.most
+    assert memory.most["rest.worker"] < 1024 * MIB, memory.most
+    assert memory.most["compile.child"] < 1024 * MIB, memory.most
     assert memory.most["all"] < 3072 * MIB, memory.most
     assert set(others) == {200}
     assert len(others) > 20

@@ -16,8 +16,9 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from jupyter_tpu import catalog, jaxkit
 from jupyter_tpu.errors import TPUError
-from jupyter_tpu.jaxkit.models import ArrayRequest, PlacementRequest
-from jupyter_tpu.jaxkit.placing import place
+from jupyter_tpu.jaxkit.arrays import ArrayRequest
+from jupyter_tpu.jaxkit.sharding.models import PlacementRequest
+from jupyter_tpu.jaxkit.sharding.placement import place
 from jupyter_tpu.jaxkit.topology import topology, usable_hbm
 
 MESHES = [{"data": 8}, {"data": 4, "model": 2}, {"a": 2, "b": 2, "c": 2}, {"data": 1, "model": 8}]

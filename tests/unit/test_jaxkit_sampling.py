@@ -10,7 +10,7 @@ import pytest
 
 from jupyter_tpu import jaxkit
 from jupyter_tpu.errors import TPUError
-from jupyter_tpu.jaxkit.sampling import accepted_parameters
+from jupyter_tpu.jaxkit.rest.sampling import accepted_parameters
 
 KEY = jax.random.key(42)
 

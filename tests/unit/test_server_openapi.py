@@ -15,7 +15,8 @@ from jsonschema import Draft202012Validator, ValidationError
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.api import FleetAPI
 from jupyter_tpu.fleet.models import TPU, Host, Operation, Problem
-from jupyter_tpu.jaxkit.models import CompileOutcome, CompileReport
+from jupyter_tpu.jaxkit.compile.models import CompileOutcome
+from jupyter_tpu.jaxkit.compile.report import CompileReport
 from jupyter_tpu.server.handlers import STATUS
 from jupyter_tpu.server.openapi import document
 from jupyter_tpu.server.routes import COMPILE, JAX_ROUTES, ROUTES
@@ -79,7 +80,7 @@ def test_every_method_of_the_fleet_has_a_route_with_its_arguments() -> None:
 
 
 def test_every_request_of_jaxkits_worker_has_a_route_with_the_body_it_reads() -> None:
-    from jupyter_tpu.jaxkit.answering import _REQUESTS
+    from jupyter_tpu.jaxkit.rest.answers import _REQUESTS
 
     assert {route.call: route.body for route in JAX_ROUTES} == {
         name: kind for name, (kind, _) in _REQUESTS.items()

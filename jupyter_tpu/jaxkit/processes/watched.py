@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..errors import Reason, TPUError
+from ...errors import Reason, TPUError
 from .frames import FrameTooLarge, read_frame, write_frame
 
 _TAIL = 64 << 10  # of stderr

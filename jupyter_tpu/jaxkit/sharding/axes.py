@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from ..errors import Reason, TPUError
+from ...errors import Reason, TPUError
 
 _MOST_AXES = 16
 

@@ -14,13 +14,13 @@ import jax
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 from msgspec import Struct
 
-from ..errors import Reason, TPUError
-from .meshes import DoesNotDivide, axis_sizes
-from .models import ArrayRequest
-from .placing import place_array, written_spec
-from .programs import operations
-from .shapes import checked_shape, dtype_name, is_leaf
-from .trees import path_name
+from ...errors import Reason, TPUError
+from ..arrays import ArrayRequest
+from ..jaxprs import operations
+from ..shapes import checked_shape, dtype_name, is_leaf
+from ..sharding.axes import DoesNotDivide, axis_sizes
+from ..sharding.placement import place_array, written_spec
+from ..trees import path_name
 
 #: Far more than any memory, and little enough for a product of bytes to stay below 2**63.
 _MOST_ELEMENTS = 1 << 58

@@ -14,10 +14,10 @@ from collections import OrderedDict, deque
 
 import msgspec
 
-from ..errors import Reason, TPUError
-from .frames import LENGTHS, lengths, pack
+from ...errors import Reason, TPUError
+from ..processes.frames import LENGTHS, lengths, pack
+from ..processes.watched import clean_environment
 from .models import Answer
-from .running import clean_environment
 from .worker import MAX_ANSWER, MAX_BODY, AnswerHead
 
 #: Starting Python on a busy machine.
@@ -209,7 +209,7 @@ class _Worker:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "jupyter_tpu.jaxkit.worker",
+            "jupyter_tpu.jaxkit.rest.worker",
             str(memory_bytes),
             stdin=PIPE,
             stdout=PIPE,

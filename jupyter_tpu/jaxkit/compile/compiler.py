@@ -18,13 +18,13 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ..errors import Reason, TPUError
-from .compile_child import CompileAnswer, CompileJob
-from .meshes import DoesNotDivide
+from ...errors import Reason, TPUError
+from ..processes.watched import run_watched
+from ..sharding.axes import DoesNotDivide
+from ..topology import Topology, topology
+from .child import CompileAnswer, CompileJob
 from .models import CompileLimits, CompileOutcome, CompileReport, CompileRequest, CompileTrial
-from .running import run_watched
-from .searching import Search, by_price
-from .topology import Topology, topology
+from .search import Search, by_price
 
 _DEFAULT_LIMITS = CompileLimits()
 #: Of the process that compiles.
@@ -206,7 +206,7 @@ def _prepared(
 ) -> tuple[Topology, CompileJob, bytes]:
     where = topology(type)
     _need_libtpu()
-    from .exporting import export_program
+    from .export import export_program
 
     exported = export_program(
         fn,
@@ -297,7 +297,7 @@ def _run(
         return msgspec.json.encode(job), blob
 
     head = run_watched(
-        "jupyter_tpu.jaxkit.compile_child",
+        "jupyter_tpu.jaxkit.compile.child",
         request,
         what=f"Compiling for {where.type}",
         seconds=limits.seconds,

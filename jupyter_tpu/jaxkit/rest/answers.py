@@ -10,20 +10,21 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ..errors import Reason, TPUError
+from ...errors import Reason, TPUError
+from ..arrays import flat_arrays
+from ..sharding.models import PlacementRequest
 from .models import (
     Answer,
     FoldRequest,
     KeyDescription,
     KeyRequest,
-    PlacementRequest,
     SampleAnswer,
     SampleRequest,
     SplitAnswer,
     SplitRequest,
     TilingRequest,
 )
-from .requests import decode, flat_arrays
+from .requests import decode
 
 #: Of any array made on the way to an answer: 16 MiB of float32.
 MAX_ELEMENTS = 1 << 22
@@ -44,7 +45,7 @@ def answer(name: str, body: bytes) -> Answer:
 
 def split(request: SplitRequest) -> Answer:
     """POST jax/prng/split."""
-    from .keys import split_key
+    from ..keys import split_key
 
     key, note = make_key(request.key)
     if request.num > MAX_KEYS:
@@ -62,7 +63,7 @@ def fold(request: FoldRequest) -> Answer:
     """POST jax/prng/fold."""
     import jax
 
-    from .keys import fold_data, fold_key
+    from ..keys import fold_data, fold_key
 
     key, note = make_key(request.key)
     if request.domain is not None:
@@ -112,14 +113,14 @@ def draw(request: SampleRequest) -> Answer:
 
 def place(request: PlacementRequest) -> Answer:
     """POST jax/placement."""
-    from . import placing
+    from ..sharding import placement as placing
 
     return Answer(content_type=_JSON, body=msgspec.json.encode(placing.place(request)))
 
 
 def tile(request: TilingRequest) -> Answer:
     """POST jax/tiling."""
-    from .tiles import tiling_table
+    from ..tiles import tiling_table
 
     arrays = {
         name: (tuple(row.shape or ()), row.dtype)
@@ -168,9 +169,28 @@ _REQUESTS: dict[str, tuple[Any, Callable[[Any], Answer]]] = {
 REQUESTS = tuple(_REQUESTS)
 
 
-def _described(key: Any, note: str) -> KeyDescription:
-    from .keys import describe_key
+def describe_key(key: Any) -> KeyDescription:
+    """What decides the numbers that *key* gives: implementation, flags, jax's version, data.
 
+    The same data gives other numbers under another implementation or with the flag
+    ``jax_threefry_partitionable`` the other way.
+    """
+    import jax
+
+    from ..keys import implementation, typed
+
+    config: Any = jax.config  # type checkers do not know its flags
+    return KeyDescription(
+        implementation=implementation(key),
+        threefry_partitionable=bool(config.jax_threefry_partitionable),
+        x64=bool(config.jax_enable_x64),
+        jax_version=jax.__version__,
+        typed=typed(key),
+        data=np.asarray(jax.random.key_data(key)).tolist(),
+    )
+
+
+def _described(key: Any, note: str) -> KeyDescription:
     description = describe_key(key)
     description.note = note
     return description

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..catalog import (
+from ...catalog import (
     PRICES_READ,
     PRICES_SOURCE,
     UnknownType,
@@ -12,7 +12,7 @@ from ..catalog import (
     types,
     usd_per_hour,
 )
-from ..errors import Reason, TPUError
+from ...errors import Reason, TPUError
 from .models import CompileOutcome, CompileReport, CompileTrial
 
 

@@ -1,4 +1,4 @@
-"""The process that compiles for a TPU: ``python -m jupyter_tpu.jaxkit.compile_child WATCHER``.
+"""The process that compiles for a TPU: ``python -m jupyter_tpu.jaxkit.compile.child WATCHER``.
 
 One request on stdin; on the stdout it was started with one answer, and before it, as frames without
 a head, what is being done (prints of the user's code go to stderr). It may be killed at any time;
@@ -19,12 +19,13 @@ from typing import Any
 
 import msgspec
 
-from ..errors import Reason, TPUError
-from .frames import read_frame, write_frame
-from .meshes import DoesNotDivide
-from .models import ArrayRequest, CompileReport, CompileRequest
-from .running import end_with
-from .topology import Topology
+from ...errors import Reason, TPUError
+from ..arrays import ArrayRequest
+from ..processes.frames import read_frame, write_frame
+from ..processes.watched import end_with
+from ..sharding.axes import DoesNotDivide
+from ..topology import Topology
+from .models import CompileReport, CompileRequest
 
 
 class CompileJob(msgspec.Struct, kw_only=True):
@@ -278,7 +279,7 @@ def _from_code(request: CompileRequest, devices: int) -> Any:
     function = names.get(request.function)
     if not callable(function):
         raise TPUError(f"The code defines no function {request.function!r}.", Reason.INVALID)
-    from .exporting import export_program
+    from .export import export_program
 
     return export_program(
         function,

@@ -15,8 +15,8 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from ..errors import Reason, TPUError
-from .meshes import DoesNotDivide, axis_sizes, nearest_sizes
+from ...errors import Reason, TPUError
+from .axes import DoesNotDivide, axis_sizes, nearest_sizes
 
 
 def make_mesh(

@@ -1,4 +1,4 @@
-"""The worker process: ``python -m jupyter_tpu.jaxkit.worker MEMORY_BYTES``.
+"""The worker process: ``python -m jupyter_tpu.jaxkit.rest.worker MEMORY_BYTES``.
 
 Frames on stdin and stdout: a request's head is its name, its body the request's JSON; the answer's
 head says how it went. One request at a time; the process may be killed at any time. It ends with
@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from ..errors import Reason, TPUError
-from .frames import pack, read_frame, write_frame
+from ...errors import Reason, TPUError
+from ..processes.frames import pack, read_frame, write_frame
 
 #: Of a request.
 MAX_BODY = 16 << 20
@@ -62,7 +62,7 @@ def main() -> None:
 
 def respond(name: str, body: bytes) -> tuple[AnswerHead, bytes]:
     """Head and body of the answer to one request; whatever goes wrong is in the head."""
-    from .answering import answer
+    from .answers import answer
 
     try:
         found = answer(name, body)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from math import prod
 from typing import NamedTuple
 
-from .models import Buffer, Collective
+from .report import Buffer, Collective
 
 #: HLO's dtypes -> (ours, bits an element in memory).
 _DTYPES = {

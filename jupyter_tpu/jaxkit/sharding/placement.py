@@ -11,22 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from ..catalog import AcceleratorType, types
-from ..errors import Reason, TPUError
+from ...catalog import AcceleratorType, types
+from ...errors import Reason, TPUError
+from ..arrays import ArrayRequest, MeshAxes, flat_arrays
+from ..shapes import bits_of, checked_shape, dtype_name, flat_leaves, flat_shapes, is_leaf
+from ..tiles import padded_bytes
+from ..topology import known_type, usable_hbm
+from .axes import DoesNotDivide, axis_sizes, nearest_sizes
 from .drawing import draw
-from .meshes import DoesNotDivide, axis_sizes, nearest_sizes
-from .models import ArrayPlacement, ArrayRequest, MeshAxes, Placement, PlacementRequest, TypeFit
-from .requests import flat_arrays
-from .shapes import (
-    bits_of,
-    checked_shape,
-    dtype_name,
-    flat_leaves,
-    flat_shapes,
-    is_leaf,
-)
-from .tiles import padded_bytes
-from .topology import known_type, usable_hbm
+from .models import ArrayPlacement, Placement, PlacementRequest, TypeFit
 
 #: Devices of the largest TPU there is, with room.
 MAX_DEVICES = 1 << 14

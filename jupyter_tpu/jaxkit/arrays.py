@@ -1,30 +1,33 @@
-"""The bodies of REST's requests, read; light enough for the server's own process."""
+"""Arrays described by shape, dtype and partition spec, and trees of them, without jax."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Literal
 
-import msgspec
+from msgspec import Struct
 
 from ..errors import Reason, TPUError
-from .models import ArrayRequest
 from .shapes import MAX_ARRAYS, checked_shape, dtype_name
 
-T = TypeVar("T", bound=msgspec.Struct)
+#: One entry per dimension: null (not split), an axis of the mesh, or several axes.
+Spec = list[str | list[str] | None]
+Generation = Literal["v2", "v3", "v4", "v5e", "v5p", "v6e", "tpu7x"]
+Shape = list[int]
+#: Axis -> size.
+MeshAxes = dict[str, int]
 
 
-def decode(kind: type[T], body: bytes) -> T:
-    """*body* (JSON) as a *kind*; `TPUError` (INVALID) says where it is not one."""
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except msgspec.ValidationError as error:
-        raise TPUError(f"The request is not as it should be: {error}.", Reason.INVALID) from None
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise TPUError(
-            f"The request is not JSON: {error}.",
-            Reason.INVALID,
-            "NaN and Infinity are not numbers in JSON." if b"N" in body or b"I" in body else "",
-        ) from None
+class ArrayRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """An array by its shape, and how it is split over the mesh (not at all by default).
+
+    Or a tree of arrays: then it has nothing but `tree`.
+    """
+
+    shape: Shape | None = None
+    dtype: str = "float32"
+    spec: Spec = []
+    #: Instead of a shape: name -> array or tree.
+    tree: dict[str, ArrayRequest] | None = None
 
 
 def flat_arrays(arrays: dict[str, ArrayRequest]) -> dict[str, ArrayRequest]:

@@ -11,8 +11,9 @@ from html import escape
 from itertools import product
 from math import prod
 
-from ..errors import Reason, TPUError
-from .models import ArrayPlacement, MeshAxes
+from ...errors import Reason, TPUError
+from ..arrays import MeshAxes
+from .models import ArrayPlacement
 
 #: Eight fills that stay apart for colour-blind readers; blocks carry numbers besides.
 _FILLS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#888888")

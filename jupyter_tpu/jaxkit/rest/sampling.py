@@ -16,11 +16,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..errors import Reason, TPUError
-from .cpu import on_cpu
-from .keys import one_key
-from .programs import operations
-from .shapes import bits_of, checked_shape, dtype_name
+from ...errors import Reason, TPUError
+from ..cpu import on_cpu
+from ..jaxprs import operations
+from ..keys import one_key
+from ..shapes import bits_of, checked_shape, dtype_name
 
 _NAMES = """
 ball bernoulli beta binomial bits categorical cauchy chisquare choice dirichlet

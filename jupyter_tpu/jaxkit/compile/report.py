@@ -1,0 +1,143 @@
+"""What the TPU's compiler says of a program; prints as tables."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Literal
+
+from msgspec import Struct
+
+from ..arrays import Shape
+from ..tables import MAX_ROWS, html_table, share_text, size_text, text_table
+
+_BUFFER_HEADS = ("size", "padding", "kind", "array", "operation", "source")
+_COLLECTIVE_HEADS = ("collective", "times", "bytes a device")
+
+
+class Buffer(Struct, kw_only=True):
+    """One allocation in the memory of a device."""
+
+    bytes: int
+    kind: Literal["argument", "output", "temporary"]
+    dtype: str
+    shape: Shape
+    layout: str
+    #: What it would take without padding.
+    unpadded_bytes: int
+    #: Operation, as JAX names it ("jit(step)/dot_general"), or the argument's path.
+    name: str
+    #: "train.py:12", where known.
+    source: str = ""
+
+
+class Collective(Struct, kw_only=True):
+    """What the devices say to each other, by kind."""
+
+    kind: str  # "all-reduce"
+    #: How many in one run of the program, loops counted as often as they are known to run.
+    count: int
+    #: Result bytes on one device over all of them.
+    bytes: int
+
+
+class CompileReport(Struct, kw_only=True):
+    """What the TPU's own compiler says of a program, without the TPU."""
+
+    type: str
+    topology: str
+    devices: int
+    devices_used: int
+    hosts: int
+    fits: bool
+    #: Per device: what a program may use, what this one needs, and what that is made of. None:
+    #: the compiler gave up before it knew.
+    hbm_bytes: int
+    needed_bytes: int | None = None
+    argument_bytes: int | None = None
+    output_bytes: int | None = None
+    #: Outputs that live where donated arguments were (in `argument_bytes` already).
+    aliased_bytes: int | None = None
+    temporary_bytes: int | None = None
+    code_bytes: int | None = None
+    padding_bytes: int | None = None
+    buffers: list[Buffer] = []
+    collectives: list[Collective] = []
+    flops: float | None = None
+    bytes_accessed: float | None = None
+    flops_caveat: str = ""
+    #: The compiler's sentence, if the program does not fit.
+    message: str = ""
+    jax_version: str = ""
+    libtpu_version: str = ""
+    seconds: float = 0.0
+    notes: list[str] = []
+
+    def __repr__(self) -> str:
+        parts = ["\n".join(self._verdict()), text_table(("", ""), self._made_of())]
+        if self.buffers:
+            parts.append("Largest:\n" + text_table(_BUFFER_HEADS, self._buffer_rows()))
+        if self.collectives:
+            parts.append(text_table(_COLLECTIVE_HEADS, self._collective_rows()))
+        parts.append(self._compiler())
+        return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        verdict = "".join(f"<p>{escape(line)}</p>" for line in self._verdict())
+        tables = html_table(("", ""), self._made_of())
+        if self.buffers:
+            tables += html_table(_BUFFER_HEADS, self._buffer_rows(), "Largest in memory")
+        if self.collectives:
+            tables += html_table(_COLLECTIVE_HEADS, self._collective_rows())
+        return f"{verdict}{tables}<p>{escape(self._compiler())}</p>"
+
+    def _verdict(self) -> list[str]:
+        if self.fits:
+            first = (
+                f"Fits {self.type}: needs {size_text(self.needed_bytes)} of "
+                f"{size_text(self.hbm_bytes)} on each of {self.devices_used} devices."
+            )
+        elif self.needed_bytes is not None:
+            first = (
+                f"Does not fit {self.type}: needs {size_text(self.needed_bytes)}, a device has "
+                f"{size_text(self.hbm_bytes)}."
+            )
+        else:
+            first = f"Does not fit {self.type}: a device has {size_text(self.hbm_bytes)}."
+        return [line for line in (first, self.message, *self.notes) if line]
+
+    def _made_of(self) -> list[tuple[str, str]]:
+        rows = [
+            ("arguments", self.argument_bytes),
+            ("outputs", self.output_bytes),
+            ("  of which in donated arguments", self.aliased_bytes),
+            ("temporaries", self.temporary_bytes),
+            ("code", self.code_bytes),
+            ("padding of arguments and outputs", self.padding_bytes),
+        ]
+        cells = [(name, size_text(size)) for name, size in rows if size is not None]
+        if self.flops is not None:
+            cells.append(("floating point operations a device", f"{self.flops:.3g}"))
+        return cells
+
+    def _buffer_rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                size_text(buffer.bytes),
+                share_text(buffer.bytes - buffer.unpadded_bytes, buffer.bytes),
+                buffer.kind,
+                f"{buffer.dtype}[{','.join(map(str, buffer.shape))}]",
+                buffer.name,
+                buffer.source,
+            )
+            for buffer in self.buffers[:MAX_ROWS]
+        ]
+
+    def _collective_rows(self) -> list[tuple[str, ...]]:
+        return [(row.kind, f"{row.count:,}", size_text(row.bytes)) for row in self.collectives]
+
+    def _compiler(self) -> str:
+        caveat = f" {self.flops_caveat}" if self.flops_caveat else ""
+        return (
+            f"jax {self.jax_version}, libtpu {self.libtpu_version}, topology {self.topology}, "
+            f"{self.seconds:.1f} s. Other versions of libtpu need other temporaries.{caveat}"
+        )

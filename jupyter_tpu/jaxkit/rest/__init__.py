@@ -1,0 +1,1 @@
+"""REST's requests to jaxkit, answered by worker processes; private to the server."""

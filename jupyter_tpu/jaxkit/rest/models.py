@@ -1,0 +1,96 @@
+"""The bodies and answers of REST's requests to jaxkit, defined once.
+
+Sizes are in bytes. Unknown fields of a request are refused, so that a misspelt field does not pass
+for a default.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ..arrays import ArrayRequest, Generation, Shape
+
+Implementation = Literal["threefry2x32", "rbg", "unsafe_rbg"]
+
+
+class KeyRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A key: from a seed, or the data of one that exists."""
+
+    seed: int | None = None
+    #: The uint32 numbers of a key, as an earlier answer gave them.
+    data: list[Annotated[int, Meta(ge=0, lt=1 << 32)]] | None = None
+    implementation: Implementation = "threefry2x32"
+
+
+class SplitRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """POST jax/prng/split: a key to go on with, and *num* keys to use."""
+
+    key: KeyRequest
+    num: int = 1
+
+
+class FoldRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """POST jax/prng/fold: the key of a domain and numbers; without a domain, plain ``fold_in``."""
+
+    key: KeyRequest
+    data: list[int] = []
+    domain: str | None = None
+
+
+class SampleRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """POST jax/prng/sample: any distribution of ``jax.random``, sampled on the CPU."""
+
+    key: KeyRequest
+    distribution: str
+    #: Unset: what the distribution's parameters give.
+    shape: Shape | UnsetType = UNSET
+    dtype: str | None = None
+    parameters: dict[str, Any] = {}
+    #: "auto": JSON up to 10,000 numbers, .npy beyond.
+    format: Literal["auto", "json", "npy"] = "auto"
+
+
+class KeyDescription(Struct, kw_only=True):
+    """A key's data and what decides the numbers that come of it."""
+
+    implementation: str
+    threefry_partitionable: bool
+    x64: bool
+    jax_version: str
+    #: The uint32 numbers; nested where it is an array of keys.
+    data: list[Any]
+    #: Made by ``jax.random.key`` rather than by ``PRNGKey``.
+    typed: bool = True
+    note: str = ""
+
+
+class SplitAnswer(Struct, kw_only=True):
+    key: KeyDescription
+    subkeys: list[list[int]]
+
+
+class SampleAnswer(Struct, kw_only=True):
+    """Numbers as jax gives them, bit for bit; NaN and infinities as the strings of that name."""
+
+    distribution: str
+    shape: Shape
+    dtype: str
+    values: Any
+    key: KeyDescription
+
+
+class TilingRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """POST jax/tiling."""
+
+    arrays: dict[str, ArrayRequest]
+    generation: Generation = "v5e"
+
+
+class Answer(Struct, kw_only=True):
+    """What the worker hands to the server: a body, its type and headers that go with it."""
+
+    content_type: str
+    body: bytes
+    headers: dict[str, str] = {}

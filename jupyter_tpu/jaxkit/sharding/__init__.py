@@ -1,0 +1,1 @@
+"""Arrays and batches over a mesh: what each device holds, with a picture, and placing batches."""
