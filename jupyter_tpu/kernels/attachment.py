@@ -37,12 +37,12 @@ log = logging.getLogger(__name__)
 #: Seconds between attempts while the link itself is up: the first, and the longest.
 RETRY = 0.05, 1.0
 #: The longest while the link needs the user: each attempt asks Google where the host is.
-RETRY_NEEDS_YOU = 30.0
+RETRY_NEEDS_ATTENTION = 30.0
 #: Reasons that pass by themselves, or when another client of the kernel lets go of it.
-_HEALING = (Reason.UNREACHABLE, Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.CONFLICT,
+_TRANSIENT = (Reason.UNREACHABLE, Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.CONFLICT,
             Reason.NOT_FOUND, Reason.INTERNAL)  # fmt: skip
 #: Protocol errors in a row after which it is clear that trying again does not help.
-HOPELESS = 3
+MAX_PROTOCOL_ERRORS = 3
 
 
 class Host(Protocol):
@@ -53,7 +53,7 @@ class Host(Protocol):
     async def agent(self) -> Any: ...
 
 
-class Taken(TPUError):
+class LeaseLost(TPUError):
     """Another client is the kernel's master now; the kernel goes on there."""
 
     def __init__(self, holder: str) -> None:
@@ -64,7 +64,7 @@ class Taken(TPUError):
         )
 
 
-class GivenUp(TPUError):
+class ProtocolMismatch(TPUError):
     """The two ends do not understand each other. The kernel goes on: who can may take it up."""
 
     def __init__(self, message: str, reason: Reason = Reason.INTERNAL) -> None:
@@ -86,7 +86,7 @@ class Attachment:
     secret: of its lease; the same again after a reconnect or a restart of this process.
     on_event: called with each message, and with ``Opened`` when the keeper greets.
     on_gone: called once, when the host says that there is no such kernel any more, when there is
-        no such host any more, or with `Taken` or `GivenUp`.
+        no such host any more, or with `LeaseLost` or `ProtocolMismatch`.
     boot: which boot of its host the kernel runs in, if an earlier process knew it.
     steal: takes the lease from whoever has it, once: from who steals it back it is not stolen.
     """
@@ -116,9 +116,7 @@ class Attachment:
         self._pump: Pump | None = None
         self._failures = 0
         self._pause = RETRY[0]
-        self._task = asyncio.get_running_loop().create_task(
-            self._keep(), name=f"kernel {kernel_id}"
-        )
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"kernel {kernel_id}")
         self._task.add_done_callback(self._finished)
 
     # ---- to the kernel
@@ -134,9 +132,9 @@ class Attachment:
         self._wake()
         return number
 
-    def ask(self, **words: Any) -> None:
+    def request(self, **request: Any) -> None:
         """Asks the keeper itself to do something: before everything else that waits."""
-        self.send(KEEPER, [json.dumps(words).encode()], urgent=True)
+        self.send(KEEPER, [json.dumps(request).encode()], urgent=True)
 
     def consumed(self, message: Message | Gap) -> None:
         """The message was delivered: its host may forget it."""
@@ -149,7 +147,7 @@ class Attachment:
 
     # ---- its life
 
-    async def ended(self, timeout: float | None = None) -> None:
+    async def wait_closed(self, timeout: float | None = None) -> None:
         """Returns when there is nothing more to come, or after *timeout* seconds."""
         await asyncio.wait([self._task], timeout=timeout)
 
@@ -159,42 +157,42 @@ class Attachment:
             log.error("Kernel %s was lost", self.kernel_id, exc_info=task.exception())
             self._on_gone(TPUError(f"The kernel was lost: {task.exception()!r}.", Reason.INTERNAL))
 
-    async def close(self, leave: bool = False) -> None:
+    async def close(self, release: bool = False) -> None:
         """Lets go of the kernel, which lives on; *leave*: the next client need not wait."""
-        if leave and self._pump is not None:
+        if release and self._pump is not None:
             self._journal.say({"leave": True})
             self._pump.flush()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _keep(self) -> None:
+    async def _run(self) -> None:
         while True:
             try:
-                await self._connection()
+                await self._connect()
             except Broken as broken:
                 log.debug("Kernel %s: %s", self.kernel_id, broken)
                 if self.final:
                     return
-                self.problem = self.problem or _lost(str(broken))
-            except Taken as taken:
-                self._on_gone(taken)
+                self.problem = self.problem or _connection_lost_error(str(broken))
+            except LeaseLost as lost:
+                self._on_gone(lost)
                 return
             except TPUError as error:
                 if await self._is_gone(error):
                     return
                 self.problem = error
-                if error.reason not in _HEALING:
+                if error.reason not in _TRANSIENT:
                     self._pause = max(self._pause, RETRY[1])
                     await asyncio.sleep(self._pause)
-                    self._pause = min(2 * self._pause, RETRY_NEEDS_YOU)
+                    self._pause = min(2 * self._pause, RETRY_NEEDS_ATTENTION)
                     continue
-            if self._failures >= HOPELESS:
-                self._on_gone(self.problem or _gone(self.kernel_id))
+            if self._failures >= MAX_PROTOCOL_ERRORS:
+                self._on_gone(self.problem or _kernel_gone_error(self.kernel_id))
                 return
             await asyncio.sleep(self._pause)
             self._pause = min(2 * self._pause, RETRY[1])
 
-    async def _connection(self) -> None:
+    async def _connect(self) -> None:
         """One connection, from finding the agent to the stream's end."""
         agent = await self._host.agent()
         reader, writer = await agent.open_keeper(self.kernel_id)
@@ -209,23 +207,23 @@ class Attachment:
             self._journal.broken()
 
     def _event(self, event: Event) -> None:
-        if failed := _what_failed(event):
+        if failed := _protocol_error(event):
             self._failures += 1
-            self.problem = GivenUp(
+            self.problem = ProtocolMismatch(
                 f"The connection to the kernel went wrong {self._failures} times: {failed}."
             )
         elif isinstance(event, Refused) and event.words.get("reason") == "PROTOCOL":
-            self._failures = HOPELESS
-            raise GivenUp(
+            self._failures = MAX_PROTOCOL_ERRORS
+            raise ProtocolMismatch(
                 "The kernel was started by another version of jupyter-tpu, and the two do not "
                 f"understand each other ({event.words.get('message')}).",
                 Reason.CONFLICT,
             )
         elif isinstance(event, Refused):
             if event.words.get("reason") == Reason.CONFLICT.value:
-                raise Taken(str(event.words.get("holder") or "another client"))
-            said = str(event.words.get("message") or "The connection to the kernel was refused.")
-            raise TPUError(said, Reason.INTERNAL, "Restart the kernel.")
+                raise LeaseLost(str(event.words.get("holder") or "another client"))
+            message = str(event.words.get("message") or "The connection to the kernel was refused.")
+            raise TPUError(message, Reason.INTERNAL, "Restart the kernel.")
         elif isinstance(event, Opened):
             self.problem, self._pause, self._steal = None, RETRY[0], False
             self._boot = str((event.words.get("status") or {}).get("boot") or self._boot)
@@ -257,12 +255,14 @@ class Attachment:
             known = (await agent.request("kernels"))["kernels"]
             if all(kernel["id"] != self.kernel_id for kernel in known):
                 rebooted = self._boot and agent.hello.get("boot", self._boot) != self._boot
-                self._on_gone(_rebooted() if rebooted else _gone(self.kernel_id))
+                self._on_gone(
+                    _host_rebooted_error() if rebooted else _kernel_gone_error(self.kernel_id)
+                )
                 return True
         return False
 
 
-def _what_failed(event: Event) -> str:
+def _protocol_error(event: Event) -> str:
     """What was wrong, where this end or the other says that the protocol was broken; else ""."""
     if isinstance(event, Failed):
         return event.problem
@@ -273,7 +273,7 @@ def _what_failed(event: Event) -> str:
     return ""
 
 
-def _gone(kernel_id: str) -> TPUError:
+def _kernel_gone_error(kernel_id: str) -> TPUError:
     return TPUError(
         "The kernel is no longer on its host, which was restarted, or somebody ended it there.",
         Reason.NOT_FOUND,
@@ -281,7 +281,7 @@ def _gone(kernel_id: str) -> TPUError:
     )
 
 
-def _rebooted() -> TPUError:
+def _host_rebooted_error() -> TPUError:
     return TPUError(
         "The kernel's host was restarted, and the kernel has ended with it.",
         Reason.NOT_FOUND,
@@ -289,7 +289,7 @@ def _rebooted() -> TPUError:
     )
 
 
-def _lost(why: str) -> TPUError:
+def _connection_lost_error(why: str) -> TPUError:
     return TPUError(
         f"The connection to the kernel was lost: {why}.",
         Reason.UNREACHABLE,

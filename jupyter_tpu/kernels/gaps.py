@@ -10,7 +10,7 @@ from ..agent.protocol.journal import Gap
 log = logging.getLogger(__name__)
 
 
-def told(gap: Gap, running: bytes) -> list[tuple[bytes, str]]:
+def describe_gap(gap: Gap, running: bytes) -> list[tuple[bytes, str]]:
     """A line for each request that misses something: the request's header, and the text.
 
     There are no more of them than numbers in the gap. *running*: the header of the request that is

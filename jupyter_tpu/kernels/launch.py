@@ -76,8 +76,8 @@ async def _relay(options: argparse.Namespace) -> Relay:
 
 
 async def _run(relay: Relay, connection: dict[str, Any], options: argparse.Namespace) -> int:
-    await relay.launch(connection, _order(options), options.start_timeout)
-    code = await relay.ended()
+    await relay.launch(connection, _start_request(options), options.start_timeout)
+    code = await relay.wait_ended()
     if relay.problem is not None:
         print(relay.problem, file=sys.stderr)
     # A last turn for what the kernel said last.
@@ -85,7 +85,7 @@ async def _run(relay: Relay, connection: dict[str, Any], options: argparse.Names
     return code
 
 
-def _order(options: argparse.Namespace) -> dict[str, Any]:
+def _start_request(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "python": options.host_python,
         "environment": options.environment,

@@ -64,7 +64,7 @@ class Ports:
         try:
             for name in _NAMES.values():
                 self._sockets[name] = self._bind(name, self.endpoints[name])
-            self.beat()
+            self.start_heartbeat()
         except zmq.ZMQError:
             self._close_sockets()
             raise
@@ -136,12 +136,12 @@ class Ports:
                 for parts in held:
                     self.send(IOPUB, parts)
 
-    def beat(self) -> None:
-        """Answers heartbeats, until :meth:`still`; also while the kernel's host is out of reach."""
+    def start_heartbeat(self) -> None:
+        """Answers heartbeats until :meth:`stop_heartbeat`, even while the host is unreachable."""
         if self._heartbeat is None:
             self._heartbeat = Heartbeat(self.endpoints["hb"])
 
-    def still(self) -> None:
+    def stop_heartbeat(self) -> None:
         """The kernel is dead: no more heartbeats."""
         if self._heartbeat is not None:
             self._heartbeat.stop()
@@ -155,7 +155,7 @@ class Ports:
         self._close_sockets()
 
     def _close_sockets(self) -> None:
-        self.still()
+        self.stop_heartbeat()
         for socket in self._sockets.values():
             socket.close()
         self._sockets.clear()

@@ -13,14 +13,14 @@ from traitlets import Bool, Enum, Float, Integer, Unicode
 from ..cloud import NodeName, Target
 from ..errors import TPUError
 from ..links import HostName, core_thread, default_links
-from . import keeping
+from . import persistence
 from .attachment import Host
-from .keeping import Kept
+from .persistence import KernelPersistence
 from .relay import Relay
 from .specs import JOURNAL_LIMIT, LEAST_JOURNAL
 
 #: Clearings away of kernels that were reported dead.
-_burials: set[asyncio.Future[None]] = set()
+_cleanups: set[asyncio.Future[None]] = set()
 
 
 class TPUProvisioner(LocalProvisioner):
@@ -64,7 +64,7 @@ class TPUProvisioner(LocalProvisioner):
     ).tag(config=True)
 
     _relay: Relay | None = None
-    _kept: Kept | None = None
+    _persistence: KernelPersistence | None = None
     _restart_limit: int | None = None  # of Jupyter's restarter, while it is kept from restarting
     _running = False  # between launch_kernel and the end of wait or cleanup
 
@@ -72,45 +72,49 @@ class TPUProvisioner(LocalProvisioner):
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Chooses ports; a kernel that is taken up keeps the key that signs its messages."""
-        if self._kept is None and keeping.current is not None:
-            self._kept = keeping.current.keep(self)
-            if self._kept is not None and self._kept.adopting and self.parent is not None:
-                self.parent.session.key = self._kept.key.encode()
+        if self._persistence is None and persistence.current is not None:
+            self._persistence = persistence.current.persist(self)
+            if (
+                self._persistence is not None
+                and self._persistence.adopting
+                and self.parent is not None
+            ):
+                self.parent.session.key = self._persistence.key.encode()
         return await super().pre_launch(**kwargs)
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
         """Starts the kernel on the host. *cmd* is for clients that know no provisioners."""
         if self._relay is None:
             self._relay = await core_thread().call(self._make_relay())
-        if self._kept is not None and self._kept.adopting:
+        if self._persistence is not None and self._persistence.adopting:
             await core_thread().call(self._relay.adopt(self.connection_info))
-            self._kept.adopted()
+            self._persistence.end_adoption()
         else:
             await self._launch(kwargs.get("env", {}))
         self._running = True
         restarter = getattr(self.parent, "_restarter", None)
         if restarter is not None and self._restart_limit is not None:
             restarter.restart_limit, self._restart_limit = self._restart_limit, None
-            restarter.remove_callback(self._bury, "dead")
+            restarter.remove_callback(self._cleanup_dead, "dead")
         return self.connection_info
 
     async def _launch(self, environment: dict[str, str]) -> None:
         assert self._relay is not None
-        order = self._order(environment)
+        request = self._start_request(environment)
         try:
             await core_thread().call(
-                self._relay.launch(self.connection_info, order, self.start_timeout)
+                self._relay.launch(self.connection_info, request, self.start_timeout)
             )
         except BaseException as error:
-            if keeping.current is not None and isinstance(error, TPUError):
-                keeping.current.refused(self, error)
-            if self._kept is not None:
-                self._kept.discard()  # there is nothing to come back to
-                self._kept = None
+            if persistence.current is not None and isinstance(error, TPUError):
+                persistence.current.report_refused(self, error)
+            if self._persistence is not None:
+                self._persistence.discard()  # there is nothing to come back to
+                self._persistence = None
             raise
 
     async def _make_relay(self) -> Relay:
-        return Relay(self._host(), str(self.kernel_id), self._kept)
+        return Relay(self._host(), str(self.kernel_id), self._persistence)
 
     def _host(self) -> Host:
         """The link to the host; on the core loop."""
@@ -118,7 +122,7 @@ class TPUProvisioner(LocalProvisioner):
         node = NodeName(self.project, self.zone, self.tpu)
         return default_links(target).get(HostName(node, self.worker))
 
-    def _order(self, environment: dict[str, str]) -> dict[str, Any]:
+    def _start_request(self, environment: dict[str, str]) -> dict[str, Any]:
         # This machine's variables mean nothing over there; only what was asked for goes along.
         wanted = [*getattr(self.kernel_spec, "env", {}), "JPY_SESSION_NAME"]
         return {
@@ -144,10 +148,10 @@ class TPUProvisioner(LocalProvisioner):
         if self._relay is None or not self._running:
             return 0
         if self._relay.final:
-            self._leave_it_dead()
+            self._prevent_restart()
         return self._relay.code
 
-    def _leave_it_dead(self) -> None:
+    def _prevent_restart(self) -> None:
         """Tells Jupyter's restarter, which is about to learn of the kernel's end, to do nothing.
 
         It then reports the kernel dead, once, instead of starting others on a TPU that may be gone.
@@ -156,22 +160,22 @@ class TPUProvisioner(LocalProvisioner):
         if restarter is not None and restarter.restart_limit:
             self._restart_limit = restarter.restart_limit
             restarter.restart_limit = 0
-            restarter.add_callback(self._bury, "dead")
+            restarter.add_callback(self._cleanup_dead, "dead")
 
-    def _bury(self) -> None:
+    def _cleanup_dead(self) -> None:
         """The server has reported the kernel dead and forgets it: nothing of it stays here."""
         restarter = getattr(self.parent, "_restarter", None)
         if restarter is not None:
-            restarter.remove_callback(self._bury, "dead")
-        burial = asyncio.ensure_future(self._clean_up(spare=True))
-        _burials.add(burial)
-        burial.add_done_callback(_burials.discard)
+            restarter.remove_callback(self._cleanup_dead, "dead")
+        cleanup = asyncio.ensure_future(self._clean_up(keep_running=True))
+        _cleanups.add(cleanup)
+        cleanup.add_done_callback(_cleanups.discard)
 
     async def wait(self) -> int | None:
         """Waits for the kernel's end; returns its exit code."""
         code: int | None = 0
         if self._relay is not None and self._running:
-            code = await core_thread().call(self._relay.ended())
+            code = await core_thread().call(self._relay.wait_ended())
             self._running = False
         return code
 
@@ -188,25 +192,25 @@ class TPUProvisioner(LocalProvisioner):
     async def kill(self, restart: bool = False) -> None:
         """Ends the kernel and everything it started, at once."""
         if self._relay is not None:
-            core_thread().loop.call_soon_threadsafe(self._relay.end)
+            core_thread().loop.call_soon_threadsafe(self._relay.kill)
 
     async def cleanup(self, restart: bool = False) -> None:
         """Returns when nothing of the kernel is left on its host; frees the ports."""
         await self._clean_up(restart=restart)
 
-    async def _clean_up(self, *, restart: bool = False, spare: bool = False) -> None:
+    async def _clean_up(self, *, restart: bool = False, keep_running: bool = False) -> None:
         if self._relay is not None:
-            cleaning = self._relay.cleanup(restart=restart, spare=spare)
+            cleaning = self._relay.cleanup(restart=restart, keep_running=keep_running)
             await asyncio.shield(core_thread().call(cleaning))
             if not restart:
                 self._relay = None
-        if self._kept is not None and not restart:
-            self._kept.discard()
-            self._kept = None
+        if self._persistence is not None and not restart:
+            self._persistence.discard()
+            self._persistence = None
         self._running = False
         await super().cleanup(restart=restart)
 
-    async def leave(self) -> None:
+    async def detach(self) -> None:
         """Lets go of the kernel, which lives on for the next server to take up.
 
         To jupyter_client it is over: what it does after this to end the kernel reaches nobody.
@@ -215,11 +219,11 @@ class TPUProvisioner(LocalProvisioner):
         if not self._running:
             return
         relay, self._relay, self._running = self._relay, None, False
-        kept, self._kept = self._kept, None
+        persisted, self._persistence = self._persistence, None
         if relay is not None:
-            await core_thread().call(relay.leave())
-        if kept is not None:
-            kept.leave()
+            await core_thread().call(relay.detach())
+        if persisted is not None:
+            persisted.release()
 
     def get_shutdown_wait_time(self, recommended: float = 5.0) -> float:
         """A host far away takes a few round trips more than a local kernel."""

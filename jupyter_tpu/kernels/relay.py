@@ -29,19 +29,19 @@ from ..agent.protocol.journal import (
 )
 from ..errors import Reason, TPUError
 from ..links import core_thread
-from . import owned
-from .attachment import Attachment, GivenUp, Host, Taken
-from .clearing import clear
-from .keeping import Kept
+from . import exit_cleanup
+from .attachment import Attachment, Host, LeaseLost, ProtocolMismatch
+from .background_shutdown import shutdown_in_background
+from .kernel_info import KernelInfoResponder
+from .persistence import KernelPersistence
 from .ports import Ports, endpoints
-from .voice import Voice
 
 log = logging.getLogger(__name__)
 
 #: Bytes from clients that may wait for the host; beyond it shell and stdin are not read.
-ROOM = 64 << 20
+MAX_WAITING = 64 << 20
 #: Seconds for a host to clear away a kernel, before that is left to the background.
-CLEANUP = 8.0
+CLEANUP_TIMEOUT = 8.0
 
 
 class Relay:
@@ -51,10 +51,12 @@ class Relay:
     ----------
     host: the link to the host.
     kernel_id: its id, here and there.
-    kept: what outlives this process of the kernel; None: nothing does.
+    persistence: what of the kernel outlives this process; None: nothing does.
     """
 
-    def __init__(self, host: Host, kernel_id: str, kept: Kept | None = None) -> None:
+    def __init__(
+        self, host: Host, kernel_id: str, persistence: KernelPersistence | None = None
+    ) -> None:
         self.kernel_id = kernel_id
         #: What `poll` says: None while the kernel is, or may be, alive; else its exit code.
         self.code: int | None = None
@@ -63,29 +65,29 @@ class Relay:
         self.final = False
         #: Why the kernel is not what it should be: why it died, or why the host is out of reach.
         self.problem: TPUError | None = None
-        self.secret = kept.secret if kept is not None else os.urandom(24).hex()
-        self._kept = kept
+        self.secret = persistence.secret if persistence is not None else os.urandom(24).hex()
+        self._persistence = persistence
         self._unconsumed: Message | Gap | None = None  # the newest that waits for a reader
         self._host = host
         self._held = False
         self._ports: Ports | None = None
         self._attachment: Attachment | None = None
         self._key = ""  # signs messages
-        self._voice = Voice(kernel_id, self._send)
+        self._responder = KernelInfoResponder(kernel_id, self._send)
         #: It was asked to end, so its end needs no more waiting for output.
         self.stopping = False
 
     # ---- its life
 
     async def launch(
-        self, connection: Mapping[str, Any], order: Mapping[str, Any], timeout: float = 60.0
+        self, connection: Mapping[str, Any], request: Mapping[str, Any], timeout: float = 60.0
     ) -> dict[str, Any]:
         """Starts a kernel on the host; returns once its keeper has it.
 
         Parameters
         ----------
         connection: the connection file's content; its ports are bound unless they are already.
-        order: ``python``, ``environment``, ``cwd``, ``env``, ``notebook``, ``grace``: see the
+        request: ``python``, ``environment``, ``cwd``, ``env``, ``notebook``, ``grace``: see the
             daemon's ``start_kernel``.
         timeout: seconds for the host to be reached.
 
@@ -95,20 +97,20 @@ class Relay:
         if not self._held:
             self._held = True
             self._host.hold()
-        if self._kept is None:
-            owned.own(self)
+        if self._persistence is None:
+            exit_cleanup.register(self)
         self.code, self.problem, self.final = None, None, False
         self.stopping = False
         self._key = _text(connection.get("key", ""))
-        self._voice.begin(self._key)
-        if self._kept is not None:
-            self._kept.launching(self._key)
+        self._responder.reset(self._key)
+        if self._persistence is not None:
+            self._persistence.begin_launch(self._key)
         self._unconsumed = None
         await self._bind(connection)
-        launch = {**order, "launch": uuid.uuid4().hex}
-        started = await asyncio.wait_for(self._start(launch), timeout)
+        launch = {**request, "launch": uuid.uuid4().hex}
+        started = await asyncio.wait_for(self._start_kernel(launch), timeout)
         self._attachment = Attachment(
-            self._host, self.kernel_id, self.secret, self._event, self._gone
+            self._host, self.kernel_id, self.secret, self._on_event, self._on_gone
         )
         return started
 
@@ -118,32 +120,32 @@ class Relay:
         Waits for no network: whether the kernel is still there shows when its host is reached.
         Raises CONFLICT where a port is taken.
         """
-        assert self._kept is not None
+        assert self._persistence is not None
         if not self._held:
             self._held = True
             self._host.hold()
         self._key = _text(connection.get("key", ""))
-        self._voice.begin(self._key, self._kept.info, self._kept.running)
+        self._responder.reset(self._key, self._persistence.info, self._persistence.running)
         await self._bind(connection)
         self._attachment = Attachment(
             self._host,
             self.kernel_id,
             self.secret,
-            self._event,
-            self._gone,
-            boot=self._kept.boot,
-            steal=self._kept.steal,
+            self._on_event,
+            self._on_gone,
+            boot=self._persistence.boot,
+            steal=self._persistence.steal,
         )
-        for channel, parts in self._kept.unheard():
-            self._hand_on(channel, parts, parts[messages.delimiter_of(parts) + messages.HEADER])
+        for channel, parts in self._persistence.unacknowledged():
+            self._forward(channel, parts, parts[messages.delimiter_of(parts) + messages.HEADER])
 
-    async def _start(self, order: dict[str, Any]) -> dict[str, Any]:
+    async def _start_kernel(self, request: dict[str, Any]) -> dict[str, Any]:
         """Asks until there is an answer: repeated requests of one launch start one kernel."""
-        order |= {"id": self.kernel_id, "key": self._key, "secret": self.secret}
+        request |= {"id": self.kernel_id, "key": self._key, "secret": self.secret}
         while True:
             agent = await self._host.agent()
             try:
-                return await agent.request("start_kernel", **order)
+                return await agent.request("start_kernel", **request)
             except TPUError as error:
                 if error.reason is not Reason.UNREACHABLE:
                     raise
@@ -162,46 +164,48 @@ class Relay:
             import zmq
 
             try:
-                self._ports = Ports(connection, self._from_client, self._voice.welcome)
+                self._ports = Ports(connection, self._from_client, self._responder.send_welcome)
             except zmq.ZMQError as error:
                 raise TPUError(
                     f"A port of the kernel cannot be used on this machine: {error}.",
                     Reason.CONFLICT,
                     "Start the kernel again; it gets other ports.",
                 ) from error
-        self._ports.beat()
+        self._ports.start_heartbeat()
 
     def signal(self, number: int) -> None:
         """Sends a signal to the kernel and what it started, ahead of everything that waits."""
         if self._attachment is not None and self.code is None:
-            self._attachment.ask(do="signal", signal=int(number))
+            self._attachment.request(do="signal", signal=int(number))
 
-    async def ended(self) -> int:
+    async def wait_ended(self) -> int:
         """Waits until the kernel is dead; returns its exit code."""
         if self._attachment is not None and self.code is None:
-            await self._attachment.ended()
+            await self._attachment.wait_closed()
         return self.code if self.code is not None else 1
 
-    def end(self) -> None:
+    def kill(self) -> None:
         """Ends the kernel at once, and everything that it started."""
         self.stopping = True
         if self._attachment is not None and self.code is None:
-            self._attachment.ask(do="end", now=True)
+            self._attachment.request(do="end", now=True)
 
-    async def cleanup(self, *, restart: bool = False, spare: bool = False) -> None:
+    async def cleanup(self, *, restart: bool = False, keep_running: bool = False) -> None:
         """Leaves nothing of the kernel on its host; *restart*: the ports stay for the next one.
 
-        spare: nobody wished its end; if it goes on at its host, out of our reach, let it.
-        Takes CLEANUP seconds at most; a host that cannot be reached is cleared later.
+        keep_running: nobody wished its end; if it goes on at its host, out of our reach, let it.
+        Takes CLEANUP_TIMEOUT seconds at most; a host that cannot be reached is cleared later.
         """
         attachment = self._attachment
         if attachment is not None:
             if attachment.final:
                 # The keeper closes the connection when everything else is gone.
-                await attachment.ended(timeout=2.0)
-            elif not isinstance(self.problem, (Taken, GivenUp) if spare else Taken):
-                clearing = clear(self._host, self.kernel_id, self.secret)
-                await asyncio.wait([clearing], timeout=CLEANUP)
+                await attachment.wait_closed(timeout=2.0)
+            elif not isinstance(
+                self.problem, (LeaseLost, ProtocolMismatch) if keep_running else LeaseLost
+            ):
+                shutdown = shutdown_in_background(self._host, self.kernel_id, self.secret)
+                await asyncio.wait([shutdown], timeout=CLEANUP_TIMEOUT)
             await attachment.close()
             self._attachment = None
         if self.code is None:
@@ -215,14 +219,14 @@ class Relay:
             self._held = False
             self._host.release()
         if not restart:
-            owned.disown(self)
+            exit_cleanup.unregister(self)
 
-    async def leave(self) -> None:
+    async def detach(self) -> None:
         """Lets go of the kernel, which lives on with its output, and of the ports."""
-        owned.disown(self)
+        exit_cleanup.unregister(self)
         attachment, self._attachment = self._attachment, None
         if attachment is not None:
-            await attachment.close(leave=True)
+            await attachment.close(release=True)
         if self._ports is not None:
             await self._ports.close()
             self._ports = None
@@ -232,87 +236,87 @@ class Relay:
 
     # ---- from the kernel
 
-    def _event(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         assert self._attachment is not None
         if isinstance(event, Message):
             if event.channel == KEEPER:
-                self._keeper_said(event.parts)
-            elif self._kept is None or self._kept.take(event):
+                self._on_keeper_event(event.parts)
+            elif self._persistence is None or self._persistence.record_message(event):
                 self._deliver(event.channel, event.parts)
             self._consumed(event)
         elif isinstance(event, Gap):
-            self._tell(event)
+            self._report_gap(event)
             self._consumed(event)
         elif isinstance(event, Opened):
             info = event.words.get("info")
             if info:
-                self._learn(info.encode())
-            if self._kept is not None:
-                self._kept.reported(event.words.get("status") or {})
+                self._set_info(info.encode())
+            if self._persistence is not None:
+                self._persistence.set_status(event.words.get("status") or {})
         elif isinstance(event, Acknowledged):
-            if self._kept is not None and event.lane == NORMAL:
-                self._kept.heard(event.last)
-            self._check_room()
+            if self._persistence is not None and event.lane == NORMAL:
+                self._persistence.mark_acknowledged(event.last)
+            self._pause_or_resume_reading()
 
-    def _tell(self, gap: Gap) -> None:
+    def _report_gap(self, gap: Gap) -> None:
         """Lines in the place of what the host dropped, kept where output is."""
-        for line in self._voice.lines_for(gap):
-            if self._kept is None or self._kept.take(line):
+        for line in self._responder.gap_messages(gap):
+            if self._persistence is None or self._persistence.record_message(line):
                 self._send(line.channel, line.parts)
 
     def _consumed(self, message: Message | Gap) -> None:
         """Lets the host forget the message, unless too much is unread on this side already."""
         assert self._attachment is not None
-        if self._kept is not None and self._kept.full(self._room_again):
+        if self._persistence is not None and self._persistence.backlog_full(self._on_backlog_room):
             self._unconsumed = message
         else:
             self._unconsumed = None
             self._attachment.consumed(message)
 
-    def _room_again(self) -> None:
+    def _on_backlog_room(self) -> None:
         """From any thread."""
-        core_thread().loop.call_soon_threadsafe(self._consume_waiting)
+        core_thread().loop.call_soon_threadsafe(self._consume_pending)
 
-    def _consume_waiting(self) -> None:
+    def _consume_pending(self) -> None:
         if self._unconsumed is not None and self._attachment is not None:
             self._consumed(self._unconsumed)
 
     def _deliver(self, channel: int, parts: list[bytes]) -> None:
         if channel == IOPUB:
-            self._voice.hear(parts)
+            self._responder.observe(parts)
         self._send(channel, parts)
 
     def _send(self, channel: int, parts: list[bytes]) -> None:
         if self._ports is not None:
             self._ports.send(channel, parts)
 
-    def _keeper_said(self, parts: list[bytes]) -> None:
+    def _on_keeper_event(self, parts: list[bytes]) -> None:
         said = json.loads(parts[0])
         what = said.get("event")
         if what == "ready":
-            self._learn(parts[1])
+            self._set_info(parts[1])
         elif what == "exited" and self.stopping:
-            self._dead(said["code"])
+            self._set_exit_code(said["code"])
         elif what == "ended":
             assert self._attachment is not None
             self._attachment.final = True
             if not self.stopping:
-                self._explain(said)
-            self._dead(said["code"])
+                self._explain_exit(said)
+            self._set_exit_code(said["code"])
         elif what == "paused":
-            self._voice.show(f"[the kernel is paused: {said['why']}]\n")
+            self._responder.send_line(f"[the kernel is paused: {said['why']}]\n")
 
-    def _dead(self, code: int | None) -> None:
+    def _set_exit_code(self, code: int | None) -> None:
         self.code = code if code is not None else 1
         if self._ports is not None:
-            self._ports.still()
+            self._ports.stop_heartbeat()
 
-    def _explain(self, said: Mapping[str, Any]) -> None:
+    def _explain_exit(self, said: Mapping[str, Any]) -> None:
         lines = str(said.get("output", "")).strip().splitlines()
         reason = f": {lines[-1]}" if lines else ""
         if said.get("asked"):
             log.info("Kernel %s was ended elsewhere", self.kernel_id)
-            self._lost(
+            self._report_lost(
                 TPUError(
                     "The kernel was ended by somebody else: in the TPU panel, from another "
                     "program, or because its TPU was stopped or deleted.",
@@ -323,25 +327,25 @@ class Relay:
             return
         self.problem = TPUError(
             f"The kernel ended by itself (exit code {said['code']}){reason}",
-            Reason.ENVIRONMENT if self._voice.info is None else Reason.INTERNAL,
+            Reason.ENVIRONMENT if self._responder.info is None else Reason.INTERNAL,
         )
         log.warning("Kernel %s ended:\n%s", self.kernel_id, "\n".join(lines[-20:]))
 
-    def _gone(self, problem: TPUError) -> None:
+    def _on_gone(self, problem: TPUError) -> None:
         """There is no such kernel any more, or no such host."""
         if not self.stopping and self.code is None:
             log.info("Kernel %s: %s", self.kernel_id, problem.message)
-            self._lost(problem)
-        self._dead(1)
+            self._report_lost(problem)
+        self._set_exit_code(1)
 
-    def _lost(self, problem: TPUError) -> None:
+    def _report_lost(self, problem: TPUError) -> None:
         """The kernel is no more, it was not its clients' wish, and no other is to be started."""
         self.problem = problem
         self.final = True
-        if self._voice.busy:
-            self._voice.show(f"[{problem}]\n")
-        if self._kept is not None:
-            self._kept.lost(problem)
+        if self._responder.busy:
+            self._responder.send_line(f"[{problem}]\n")
+        if self._persistence is not None:
+            self._persistence.report_lost(problem)
 
     # ---- from clients
 
@@ -352,33 +356,33 @@ class Relay:
             log.debug("Something that is no Jupyter message came for kernel %s", self.kernel_id)
             return
         if b'"kernel_info_request"' in header and b'"subshell_id"' not in header:
-            self._voice.asked(channel, parts)
+            self._responder.request_info(channel, parts)
         elif self._attachment is not None:
             if b'"shutdown_request"' in header:
                 self.stopping = True
-            self._hand_on(channel, parts, header)
-            self._check_room()
+            self._forward(channel, parts, header)
+            self._pause_or_resume_reading()
 
-    def _hand_on(self, channel: int, parts: list[bytes], header: bytes) -> None:
+    def _forward(self, channel: int, parts: list[bytes], header: bytes) -> None:
         assert self._attachment is not None
         # Control overtakes: an interrupt or a shutdown must not wait for a large upload.
         number = self._attachment.send(channel, parts, urgent=channel == CONTROL)
-        if self._kept is not None and channel != CONTROL:
-            self._kept.sent(number, header)
+        if self._persistence is not None and channel != CONTROL:
+            self._persistence.mark_sent(number, header)
 
-    def _check_room(self) -> None:
+    def _pause_or_resume_reading(self) -> None:
         if self._ports is None or self._attachment is None:
             return
-        if self._attachment.waiting > ROOM:
+        if self._attachment.waiting > MAX_WAITING:
             self._ports.pause()
         else:
             self._ports.resume()
 
-    def _learn(self, info: bytes) -> None:
+    def _set_info(self, info: bytes) -> None:
         """The kernel is ready, and this is what it says about itself."""
-        if self._kept is not None:
-            self._kept.learned(info)
-        self._voice.learn(info)
+        if self._persistence is not None:
+            self._persistence.set_info(info)
+        self._responder.set_info(info)
 
 
 def _text(key: str | bytes) -> str:

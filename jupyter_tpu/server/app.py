@@ -187,7 +187,7 @@ class JupyterTPU(ExtensionApp):
     async def _take_kernel(self, *arguments: str) -> None:
         """On the core thread: the fleet's way to the server's kernels."""
         assert self._adoption is not None
-        taking = self._adoption.take(*arguments)
+        taking = self._adoption.take_over(*arguments)
         loop = cast(Any, self._loop).asyncio_loop
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(taking, loop))
 

@@ -174,7 +174,7 @@ def test_a_kernel_that_is_given_up_after_protocol_errors_goes_on_and_can_be_take
 async def report_dead(restarter: KernelRestarter) -> None:
     """As the server does, which then forgets the kernel; waits until its provisioner has, too."""
     restarter._fire_callbacks("dead")
-    await asyncio.gather(*provisioner._burials)
+    await asyncio.gather(*provisioner._cleanups)
 
 
 async def take(host: LocalHost, kernel_id: str, code: str) -> str:

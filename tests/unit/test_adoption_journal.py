@@ -11,10 +11,10 @@ import pytest
 from jupyter_tpu.agent.protocol import messages
 from jupyter_tpu.agent.protocol.journal import IOPUB, NORMAL, SHELL, STDIN, Message
 from jupyter_tpu.server.adoption import journal_file
-from jupyter_tpu.server.adoption import kept as kept_module
-from jupyter_tpu.server.adoption.journal_file import SAID, JournalFile
-from jupyter_tpu.server.adoption.kept import KeptKernel
-from jupyter_tpu.server.adoption.records import Place, Record
+from jupyter_tpu.server.adoption import persisted_kernel as persisted_kernel_module
+from jupyter_tpu.server.adoption.journal_file import MESSAGE, JournalFile
+from jupyter_tpu.server.adoption.kernel_folder import KernelFolder, KernelRecord
+from jupyter_tpu.server.adoption.persisted_kernel import PersistedKernel
 
 KERNEL = messages.Author("key", "kernel")
 
@@ -41,7 +41,7 @@ def test_records_come_back_in_order_from_any_place(tmp_path: Path, small_files: 
     sizes = random.Random(4).choices([0, 10, 300, 5000], k=100)
     written = [(n + 1, b"%d" % n + b"x" * size) for n, size in enumerate(sizes)]
     for number, text in written:
-        assert journal.append(SAID, IOPUB, number, [text]) == number
+        assert journal.append(MESSAGE, IOPUB, number, [text]) == number
     assert everything(journal) == written
     for place in (1, 2, 50, 99, 100):
         assert everything(journal, place) == written[place - 1 :]
@@ -54,13 +54,13 @@ def test_records_come_back_in_order_from_any_place(tmp_path: Path, small_files: 
 def test_a_record_that_was_cut_off_is_as_if_never_written(tmp_path: Path, cut: int) -> None:
     journal = JournalFile(tmp_path)
     for number in (1, 2, 3):
-        journal.append(SAID, IOPUB, number, [b"message %d" % number, b"x" * 30])
+        journal.append(MESSAGE, IOPUB, number, [b"message %d" % number, b"x" * 30])
     journal.close()
     [path] = tmp_path.glob("journal-*")
     path.write_bytes(path.read_bytes()[:-cut])
     again = JournalFile(tmp_path)
     assert everything(again) == [(1, b"message 1"), (2, b"message 2")]
-    assert again.append(SAID, IOPUB, 3, [b"again"]) == 3
+    assert again.append(MESSAGE, IOPUB, 3, [b"again"]) == 3
     assert everything(again, 3) == [(3, b"again")]
 
 
@@ -70,7 +70,7 @@ def test_a_reader_of_what_was_removed_goes_on_with_the_oldest(
     journal = JournalFile(tmp_path)
     reader = journal.reader(1)
     for number in range(1, 101):
-        journal.append(SAID, IOPUB, number, [b"x" * 100])
+        journal.append(MESSAGE, IOPUB, number, [b"x" * 100])
     journal.release(60)
     assert 1 < journal.oldest <= 60
     assert journal.read(reader, 10)[0].number == journal.oldest
@@ -79,28 +79,28 @@ def test_a_reader_of_what_was_removed_goes_on_with_the_oldest(
 
 def test_a_full_disk_is_survived_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = JournalFile(tmp_path)
-    journal.append(SAID, IOPUB, 1, [b"on disk"])
+    journal.append(MESSAGE, IOPUB, 1, [b"on disk"])
 
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(journal_file.os, "pwrite", full)
-        journal.append(SAID, IOPUB, 2, [b"in memory"])
-        journal.append(SAID, IOPUB, 3, [b"too"])
+        journal.append(MESSAGE, IOPUB, 2, [b"in memory"])
+        journal.append(MESSAGE, IOPUB, 3, [b"too"])
     assert everything(journal) == [(1, b"on disk"), (2, b"in memory"), (3, b"too")]
 
 
 # ---- what is remembered
 
 
-def kept(kernel_id: str = "k", *, states: list[str] | None = None) -> KeptKernel:
-    found = {record.id: (place, record) for place, record in Place.find()}
+def kept(kernel_id: str = "k", *, states: list[str] | None = None) -> PersistedKernel:
+    found = {record.id: (place, record) for place, record in KernelFolder.find_unowned()}
     place, record = found.get(kernel_id) or (
-        Place.make(kernel_id),
-        Record(id=kernel_id, kernel_name="spec", root_dir="/", key="key", secret="s"),
+        KernelFolder.create(kernel_id),
+        KernelRecord(id=kernel_id, kernel_name="spec", root_dir="/", key="key", secret="s"),
     )
-    return KeptKernel(
+    return PersistedKernel(
         place,
         record,
         adopting=kernel_id in found,
@@ -122,14 +122,14 @@ def asked(request: bytes, metadata: bytes = b"{}") -> list[bytes]:
 class Host:
     """Says what a kernel would, numbered as its host numbers it."""
 
-    def __init__(self, kernel: KeptKernel) -> None:
+    def __init__(self, kernel: PersistedKernel) -> None:
         self.kernel = kernel
         self.last = 0
 
     def says(self, kind: str, content: dict, parent: bytes, channel: int = IOPUB) -> bool:
         self.last += 1
         parts = KERNEL.message(kind, content, parent=parent, idents=[b"tab"])
-        return self.kernel.take(Message(NORMAL, self.last, channel, 0, parts))
+        return self.kernel.record_message(Message(NORMAL, self.last, channel, 0, parts))
 
     def runs(self, request: bytes) -> None:
         self.says("status", {"execution_state": "busy"}, request)
@@ -145,9 +145,9 @@ def test_what_came_already_is_not_taken_again_by_the_next_server() -> None:
     first = kept()
     host = Host(first)
     request = header("execute_request", "r")
-    assert first.asked(asked(request, b'{"cellId": "c"}')) is None
+    assert first.record_request(asked(request, b'{"cellId": "c"}')) is None
     host.runs(request)
-    first.leave()
+    first.release()
     second = kept()
     assert second.adopting
     assert list(second.running) == ["r"]
@@ -159,36 +159,36 @@ def test_what_came_already_is_not_taken_again_by_the_next_server() -> None:
 
 def test_what_the_host_is_not_known_to_have_is_sent_again_by_the_next_server_in_order() -> None:
     first = kept()
-    first.reported({"state": "idle", "boot": "b", "once": ["execute_request", "comm_msg"]})
+    first.set_status({"state": "idle", "boot": "b", "once": ["execute_request", "comm_msg"]})
     host = Host(first)
     heard, unheard = header("execute_request", "h"), header("execute_request", "u")
     early, click = asked(header("comm_msg", "e")), asked(header("comm_msg", "c"))
     answer = asked(header("input_reply", "a"))
     answer[messages.delimiter_of(answer) + messages.PARENT] = header("input_request", "q")
-    first.said(SHELL, early)
-    first.sent(1, header("comm_msg", "e"))
-    first.asked(asked(heard))
-    first.said(SHELL, click)
-    first.asked(asked(unheard))
-    first.said(STDIN, answer)
+    first.record_client_message(SHELL, early)
+    first.mark_sent(1, header("comm_msg", "e"))
+    first.record_request(asked(heard))
+    first.record_client_message(SHELL, click)
+    first.record_request(asked(unheard))
+    first.record_client_message(STDIN, answer)
     host.runs(heard)
-    first.heard(1)
-    first.leave()
+    first.mark_acknowledged(1)
+    first.release()
     second = kept()
-    assert second.unheard() == [(SHELL, click), (SHELL, asked(unheard)), (STDIN, answer)]
-    assert (second.boot, len(second.unheard())) == ("b", 3)
+    assert second.unacknowledged() == [(SHELL, click), (SHELL, asked(unheard)), (STDIN, answer)]
+    assert (second.boot, len(second.unacknowledged())) == ("b", 3)
     # A keeper of an earlier version would hand them on twice.
-    second.reported({"state": "idle", "boot": "b", "once": True})
-    assert second.unheard() == []
+    second.set_status({"state": "idle", "boot": "b", "once": True})
+    assert second.unacknowledged() == []
 
 
 def test_what_was_said_to_a_kernel_is_not_said_to_the_one_that_is_started_in_its_place() -> None:
     kernel = kept()
-    kernel.reported({"state": "idle", "once": ["comm_msg"]})
-    kernel.said(SHELL, asked(header("comm_msg", "c")))
-    assert len(kernel.unheard()) == 1
-    kernel.launching("key")
-    assert kernel.unheard() == []
+    kernel.set_status({"state": "idle", "once": ["comm_msg"]})
+    kernel.record_client_message(SHELL, asked(header("comm_msg", "c")))
+    assert len(kernel.unacknowledged()) == 1
+    kernel.begin_launch("key")
+    assert kernel.unacknowledged() == []
 
 
 def test_a_request_is_known_until_a_while_after_its_end_was_read(
@@ -197,31 +197,31 @@ def test_a_request_is_known_until_a_while_after_its_end_was_read(
     kernel = kept()
     host, request = Host(kernel), header("execute_request", "r")
     kernel.connect("tab", None, lambda: None)
-    kernel.asked(asked(request, b'{"cellId": "c"}'))
-    again = kernel.asked(asked(header("execute_request", "r", "another")))
+    kernel.record_request(asked(request, b'{"cellId": "c"}'))
+    again = kernel.record_request(asked(header("execute_request", "r", "another")))
     assert again is not None
     assert again.cell == "c"
     host.runs(request)
     host.ends(request)
-    [offered] = kernel.offers("another")
+    [offered] = kernel.requests_to_show("another")
     assert (offered.id, offered.cell, offered.count) == ("r", "c", 7)
-    assert kernel.offers("tab") == [], "it shows it already"
+    assert kernel.requests_to_show("tab") == [], "it shows it already"
     kernel.acknowledge("tab", kernel.journal.next - 1)
-    assert kernel.offers("another") == [offered]
-    monkeypatch.setattr(kept_module, "REMEMBERED", -1.0)
-    assert kernel.offers("another") == []
-    assert kernel.asked(asked(request)) is None
+    assert kernel.requests_to_show("another") == [offered]
+    monkeypatch.setattr(persisted_kernel_module, "REMEMBERED", -1.0)
+    assert kernel.requests_to_show("another") == []
+    assert kernel.record_request(asked(request)) is None
 
 
 def test_much_that_nobody_reads_stays_with_the_host_until_somebody_does(
     monkeypatch: pytest.MonkeyPatch, small_files: None
 ) -> None:
-    monkeypatch.setattr(kept_module, "UNREAD", 10_000)
+    monkeypatch.setattr(persisted_kernel_module, "UNREAD", 10_000)
     kernel = kept()
     host, room = Host(kernel), []
-    assert not kernel.full(lambda: room.append(1)), "nobody is expected to read"
+    assert not kernel.backlog_full(lambda: room.append(1)), "nobody is expected to read"
     kernel.connect("tab", None, lambda: None)
-    while not kernel.full(lambda: room.append(1)):
+    while not kernel.backlog_full(lambda: room.append(1)):
         host.says("stream", {"text": "x" * 500}, b"{}")
     assert not room
     kernel.acknowledge("tab", kernel.journal.next - 1)
@@ -235,7 +235,7 @@ def test_a_client_goes_on_where_it_was_or_where_it_says_it_is() -> None:
     for _ in range(10):
         host.says("stream", {}, b"{}")
     kernel.acknowledge("tab", 4)
-    kernel.leave()
+    kernel.release()
     kernel = kept()
     assert kernel.connect("tab", None, lambda: None).number == 5
     assert kernel.connect("tab", 7, lambda: None).number == 8
@@ -245,16 +245,16 @@ def test_a_client_goes_on_where_it_was_or_where_it_says_it_is() -> None:
 
 def test_two_processes_never_have_the_same_kernel() -> None:
     first = kept()
-    assert Place.find() == []
-    first.leave()
-    [(place, record)] = Place.find()
+    assert KernelFolder.find_unowned() == []
+    first.release()
+    [(place, record)] = KernelFolder.find_unowned()
     assert record.id == "k"
     place.release()
 
 
 def test_a_folder_without_a_whole_record_is_cleared_away() -> None:
-    place = Place.make("half")
+    place = KernelFolder.create("half")
     (place.path / "record.json").write_text('{"id": "ha')
     place.release()
-    assert Place.find() == []
+    assert KernelFolder.find_unowned() == []
     assert not place.path.exists()

@@ -41,7 +41,7 @@ def id_of(message: list[bytes]) -> str:
 
 
 def waiting(outbox: Outbox) -> list[str]:
-    return [id_of(message) for _, _, message in outbox.waiting()]
+    return [id_of(message) for _, _, message in outbox.pending()]
 
 
 class Delivery(RuleBasedStateMachine):
@@ -62,13 +62,13 @@ class Delivery(RuleBasedStateMachine):
         self.outbox = Outbox(Path(self.folder.name))
         self.wire: list[list[bytes]] = []
         self.arrived = self.sent = 0
-        for _, _, message in self.outbox.waiting():
+        for _, _, message in self.outbox.pending():
             self.send(message)
 
     def send(self, message: list[bytes]) -> None:
         self.sent += 1
         self.wire.append(message)
-        self.outbox.sent(self.sent, message[messages.delimiter_of(message) + messages.HEADER])
+        self.outbox.mark_sent(self.sent, message[messages.delimiter_of(message) + messages.HEADER])
 
     def take(self, channel: int, message: list[bytes]) -> None:
         self.outbox.put(1, channel, message)
@@ -109,7 +109,7 @@ class Delivery(RuleBasedStateMachine):
 
     @rule(share=st.integers(0, 3))
     def the_host_acknowledges(self, share: int) -> None:
-        self.outbox.heard(max(0, self.arrived - share))
+        self.outbox.mark_acknowledged(max(0, self.arrived - share))
 
     @rule()
     def the_server_is_killed_and_started(self) -> None:
@@ -128,7 +128,7 @@ class Delivery(RuleBasedStateMachine):
         assert [name for name in self.got if name not in self.answers] == self.said
         if self.question in self.answers.values():
             assert self.answered == self.question
-        self.outbox.heard(self.arrived)
+        self.outbox.mark_acknowledged(self.arrived)
         assert not list(Path(self.folder.name).iterdir())
         self.folder.cleanup()
 
@@ -171,9 +171,9 @@ def test_many_clicks_do_not_push_out_a_cell_that_waits(monkeypatch: pytest.Monke
 def test_what_is_too_large_or_too_much_is_not_written_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox_module, "LARGEST", 1000)
-    monkeypatch.setattr(outbox_module, "ALL", 3000)
-    monkeypatch.setattr(outbox_module, "MANY", 5)
+    monkeypatch.setattr(outbox_module, "MAX_MESSAGE", 1000)
+    monkeypatch.setattr(outbox_module, "MAX_TOTAL", 3000)
+    monkeypatch.setattr(outbox_module, "MAX_COUNT", 5)
     outbox = Outbox(tmp_path)
     outbox.put(1, SHELL, said("comm_msg", "large", b"{}", b"x" * 1000))
     assert waiting(outbox) == []
@@ -181,8 +181,8 @@ def test_what_is_too_large_or_too_much_is_not_written_down(
         outbox.put(1, SHELL, said("comm_msg", f"medium {n}", b"{}", b"x" * 800))
     assert waiting(outbox) == ["medium 0", "medium 1", "medium 2"]
     for number, name in enumerate(waiting(outbox), 1):
-        outbox.sent(number, header("comm_msg", name))
-    outbox.heard(2)
+        outbox.mark_sent(number, header("comm_msg", name))
+    outbox.mark_acknowledged(2)
     for n in range(9):
         outbox.put(1, SHELL, said("comm_msg", f"small {n}"))
     assert waiting(outbox) == ["medium 2", *(f"small {n}" for n in range(4))]

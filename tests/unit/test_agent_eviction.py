@@ -17,7 +17,7 @@ from jupyter_tpu.agent.protocol.frames import join_parts, split_parts
 from jupyter_tpu.agent.protocol.journal import IOPUB, SHELL, Gap, Greeting, Journal, Message
 from jupyter_tpu.agent.protocol.messages import Author
 from jupyter_tpu.agent.protocol.segments import Store
-from jupyter_tpu.kernels.gaps import told
+from jupyter_tpu.kernels.gaps import describe_gap
 
 AUTHOR = Author("a key", "kernel")
 NEVER = ["status", "execute_input", "input_request", "error", "comm_open", "comm_msg",
@@ -186,7 +186,7 @@ def test_sizes_are_for_people(count, text):
     "note", [b"", b"{", b"[7]", b"[[]]", b'[["{}", 1]]', b'[["7", 1, 1, 1, 1]]', b"[" * 100_000]
 )
 def test_a_note_that_says_nothing_of_use_is_told_without_it(note):
-    ((parent, text),) = told(Gap(0, 1, 3, 3, 2_000_000_000, note), b"running")
+    ((parent, text),) = describe_gap(Gap(0, 1, 3, 3, 2_000_000_000, note), b"running")
     assert parent == b"running"
     assert text == "… 3 messages (2.0 GB) were too large to be kept here\n"
 

@@ -1,8 +1,8 @@
-"""Wires the server to what is kept of its kernels: at its start, while it runs, when it stops.
+"""Wires the server to what is persisted of its kernels: at its start, while it runs, when it stops.
 
 jupyter_server is changed at four seams, all of them before the first request: the websocket class
 in the settings, TEMP triggers on its table of sessions, a rule in front of its routes that answers
-503 while lists would be incomplete, and provisioners that ask ``kernels.keeping.current``.
+503 while lists would be incomplete, and provisioners that ask ``kernels.persistence.current``.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ...errors import Reason, TPUError
-from ...kernels import keeping
+from ...kernels import persistence
 from ...paths import data_dir
 
 if TYPE_CHECKING:
-    from .kept import KeptKernel
-    from .records import Place, Record, SessionRow
+    from .kernel_folder import KernelFolder, KernelRecord, SessionRow
+    from .persisted_kernel import PersistedKernel
 
 OnRefused = Callable[[dict[str, str], TPUError], None]
 OnLost = Callable[[str, dict[str, str], str, TPUError], None]
 
 #: Seconds for the kernels' links to be closed when the server stops.
-LEAVING = 5.0
+DETACH_TIMEOUT = 5.0
 #: Seconds after which a kernel without a kernelspec is not looked for any more: its TPU is gone.
-FORGET = 14 * 24 * 3600.0
+FORGET_AFTER = 14 * 24 * 3600.0
 #: Seconds between looks at a kernel that was taken up and whose state is not known.
-LOOK = 0.5
-UNSURE = "unknown", "starting"
+STATE_POLL = 0.5
+UNKNOWN_STATES = "unknown", "starting"
 
 
 class Adoption:
-    """The kernels of one server that outlive it; implements ``kernels.keeping.Keeping``.
+    """The kernels of one server that outlive it; implements ``kernels.persistence.KernelStore``.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ class Adoption:
         self._log = serverapp.log
         self._root = os.path.realpath(serverapp.root_dir)
         self._kernels = serverapp.kernel_manager
-        self._kept: dict[str, KeptKernel] = {}
-        self._found: dict[str, tuple[Place, Record]] = {}  # to be taken up
+        self._persisted: dict[str, PersistedKernel] = {}
+        self._adoptable: dict[str, tuple[KernelFolder, KernelRecord]] = {}  # to be taken up
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._loop: asyncio.AbstractEventLoop = serverapp.io_loop.asyncio_loop
         self._adopting: asyncio.Task[None] | None = None
@@ -64,17 +64,17 @@ class Adoption:
 
     def start(self) -> None:
         """Takes up what earlier servers left, before the server listens. Waits for no network."""
-        from .rule import refuse_while_closed
+        from .readiness import answer_503_while
         from .sessions import follow_sessions
-        from .websocket import kept_websocket
+        from .websocket import journal_websocket
 
-        keeping.current = self
+        persistence.current = self
         settings = self._app.web_app.settings
         name = "kernel_websocket_connection_class"
-        settings[name] = kept_websocket(settings[name], self._kept_of)
+        settings[name] = journal_websocket(settings[name], self._persisted_kernel)
         follow_sessions(self._app.session_manager, self._set_session, self._drop_session)
-        refuse_while_closed(self._app.web_app, lambda: self.closed)
-        if not self._anything():
+        answer_503_while(self._app.web_app, lambda: self.closed)
+        if not self._has_kernels():
             return
         if self._loop.is_running():
             # A server that is started from a running loop: its lists wait.
@@ -83,29 +83,29 @@ class Adoption:
         else:
             self._loop.run_until_complete(self._adopt())
 
-    def _anything(self) -> bool:
+    def _has_kernels(self) -> bool:
         folder = data_dir() / "kernels"
         return folder.is_dir() and any(folder.iterdir())
 
     async def _adopt(self) -> None:
-        from .records import Place
+        from .kernel_folder import KernelFolder
 
         try:
-            for place, record in Place.find():
+            for folder, record in KernelFolder.find_unowned():
                 if record.root_dir != self._root:
-                    place.release()  # for a server whose documents these are
+                    folder.release()  # for a server whose documents these are
                     continue
-                await self._adopt_one(place, record)
+                await self._adopt_one(folder, record)
         finally:
             self.closed = False
 
-    async def _adopt_one(self, place: Place, record: Record) -> None:
+    async def _adopt_one(self, folder: KernelFolder, record: KernelRecord) -> None:
         from jupyter_client.kernelspec import NoSuchKernel
 
         environment = dict(os.environ)
         if notebook := self._notebook(record):
             environment["JPY_SESSION_NAME"] = notebook
-        self._found[record.id] = place, record
+        self._adoptable[record.id] = folder, record
         sessions = record.sessions
         try:
             # First, since a start that fails for it is a traceback in the log.
@@ -124,44 +124,46 @@ class Adoption:
                 self._notebook(record) or "no document",
                 record.kernel_name,
             )
-            place.release(forget_after=FORGET)
+            folder.release(forget_after=FORGET_AFTER)
             return
         except (TPUError, OSError) as error:
             self._log.warning("Kernel %s is not taken up: %s", record.id, error)
-            place.release()
+            folder.release()
             return
         finally:
-            self._found.pop(record.id, None)
+            self._adoptable.pop(record.id, None)
         kernel = self._kernels.get_kernel(record.id)
-        kept = self._kept[record.id]
-        kernel.execution_state = kept.state or "unknown"  # until its link is there
-        if not kept.running:  # else it may be busy, and is not to be culled before that is known
-            kernel.last_activity = _time(kept.last_activity) or kernel.last_activity
+        persisted = self._persisted[record.id]
+        kernel.execution_state = persisted.state or "unknown"  # until its link is there
+        if (
+            not persisted.running
+        ):  # else it may be busy, and is not to be culled before that is known
+            kernel.last_activity = _parse_time(persisted.last_activity) or kernel.last_activity
         for row in sessions:
             await self._app.session_manager.save_session(
                 row.id, path=row.path, name=row.name, type=row.type, kernel_id=record.id
             )
-        self._watches[record.id] = self._loop.create_task(self._watch(record.id))
+        self._watches[record.id] = self._loop.create_task(self._watch_state(record.id))
         self._log.info("Kernel %s is taken up again", record.id)
 
-    async def take(self, kernel_id: str, kernel_name: str, key: str, notebook: str) -> None:
+    async def take_over(self, kernel_id: str, kernel_name: str, key: str, notebook: str) -> None:
         """Takes a kernel of another client up, on purpose, with its notebook if that is here.
 
         Raises EXISTS for one that this server has, CONFLICT for one of another server of this user.
         """
-        from .records import Place, Record
+        from .kernel_folder import KernelFolder, KernelRecord
 
         if kernel_id in self._kernels:
             raise TPUError("This Jupyter server has that kernel already.", Reason.EXISTS)
         try:
-            place = Place.make(kernel_id)
+            folder = KernelFolder.create(kernel_id)
         except FileExistsError:
             raise TPUError(
                 "Another Jupyter server of yours has that kernel.",
                 Reason.CONFLICT,
                 "Stop that server: the kernel goes on, and can be taken then.",
             ) from None
-        record = Record(
+        record = KernelRecord(
             id=kernel_id,
             kernel_name=kernel_name,
             root_dir=self._root,
@@ -170,14 +172,14 @@ class Adoption:
             steal=True,
             sessions=self._sessions(notebook),
         )
-        place.write(record)
-        await self._adopt_one(place, record)
+        folder.write(record)
+        await self._adopt_one(folder, record)
         if kernel_id not in self._kernels:
             raise TPUError("The kernel could not be taken.", Reason.INTERNAL, "See the log.")
 
     def _sessions(self, notebook: str) -> list[SessionRow]:
         """A session of the document, if it is here: under its path, or at the top."""
-        from .records import SessionRow
+        from .kernel_folder import SessionRow
 
         root = self._app.root_dir
         for path in (os.path.relpath(notebook or "/", root), os.path.basename(notebook)):
@@ -186,47 +188,49 @@ class Adoption:
                 return [SessionRow(str(uuid.uuid4()), path.replace(os.sep, "/"), name, "notebook")]
         return []
 
-    def _notebook(self, record: Record) -> str:
+    def _notebook(self, record: KernelRecord) -> str:
         """The path of the document that has the kernel; "" if none has."""
         path = record.sessions[0].path if record.sessions else None
         return os.path.join(self._app.root_dir, path) if path else ""
 
-    async def _watch(self, kernel_id: str) -> None:
+    async def _watch_state(self, kernel_id: str) -> None:
         """Until the server knows the state of a kernel that was taken up.
 
         A kernel that was busy, and perhaps still is, is not to be culled as idle meanwhile. What
-        its host kept for this server may begin with a status of long ago.
+        its host persisted for this server may begin with a status of long ago.
         """
-        kept = self._kept[kernel_id]
+        persisted = self._persisted[kernel_id]
         while True:
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(STATE_POLL)
             if kernel_id not in self._kernels:
                 return
             kernel = self._kernels.get_kernel(kernel_id)
-            if kernel.execution_state not in UNSURE:
-                if not kept.running:  # the relay's welcome is no activity of the kernel's
-                    kernel.last_activity = _time(kept.last_activity) or kernel.last_activity
+            if kernel.execution_state not in UNKNOWN_STATES:
+                if not persisted.running:  # the relay's welcome is no activity of the kernel's
+                    kernel.last_activity = (
+                        _parse_time(persisted.last_activity) or kernel.last_activity
+                    )
                 return
-            if kept.running and not kept.state:
+            if persisted.running and not persisted.state:
                 kernel.last_activity = datetime.now(kernel.last_activity.tzinfo)
-            self._set_state(kernel_id, kept.state, "")
+            self._update_state(kernel_id, persisted.state, "")
 
     # ---- while it runs
 
-    def keep(self, provisioner: Any) -> KeptKernel | None:
-        from .kept import KeptKernel
-        from .records import Place, Record
+    def persist(self, provisioner: Any) -> PersistedKernel | None:
+        from .kernel_folder import KernelFolder, KernelRecord
+        from .persisted_kernel import PersistedKernel
 
         manager = provisioner.parent
         kernel_id = str(provisioner.kernel_id)
         if (self.closed and self._adopting is None) or manager.parent is not self._kernels:
             return None
-        found = self._found.get(kernel_id)
+        found = self._adoptable.get(kernel_id)
         if found is not None:
-            place, record = found
+            folder, record = found
         else:
-            place = Place.make(kernel_id)
-            record = Record(
+            folder = KernelFolder.create(kernel_id)
+            record = KernelRecord(
                 id=kernel_id,
                 kernel_name=manager.kernel_name,
                 root_dir=self._root,
@@ -234,84 +238,84 @@ class Adoption:
                 secret=os.urandom(24).hex(),
             )
 
-        def lost(record: Record, problem: TPUError) -> None:
-            self._loop.call_soon_threadsafe(self._lost, provisioner, record, problem)
+        def lost(record: KernelRecord, problem: TPUError) -> None:
+            self._loop.call_soon_threadsafe(self._report_lost, provisioner, record, problem)
 
-        kept = self._kept[kernel_id] = KeptKernel(
-            place,
+        persisted = self._persisted[kernel_id] = PersistedKernel(
+            folder,
             record,
             adopting=found is not None,
-            on_state=lambda state, activity: self._reported(kernel_id, state, activity),
+            on_state=lambda state, activity: self._on_state(kernel_id, state, activity),
             on_lost=lost,
-            on_gone=self._gone,
+            on_gone=self._on_discarded,
         )
-        return kept
+        return persisted
 
-    def _kept_of(self, manager: Any) -> KeptKernel | None:
-        return self._kept.get(getattr(manager, "kernel_id", None) or "")
+    def _persisted_kernel(self, manager: Any) -> PersistedKernel | None:
+        return self._persisted.get(getattr(manager, "kernel_id", None) or "")
 
-    def _gone(self, kernel_id: str) -> None:
-        self._kept.pop(kernel_id, None)
+    def _on_discarded(self, kernel_id: str) -> None:
+        self._persisted.pop(kernel_id, None)
 
-    def _lost(self, provisioner: Any, record: Record, problem: TPUError) -> None:
+    def _report_lost(self, provisioner: Any, record: KernelRecord, problem: TPUError) -> None:
         notebook = self._notebook(record)
         named = f" ({notebook})" if notebook else ""
         self._log.warning("Kernel %s%s is dead. %s", record.id, named, problem)
-        self._on_lost(record.id, _where(provisioner), notebook, problem)
+        self._on_lost(record.id, _kernel_location(provisioner), notebook, problem)
 
-    def refused(self, provisioner: Any, problem: TPUError) -> None:
-        self._on_refused(_where(provisioner), problem)
+    def report_refused(self, provisioner: Any, problem: TPUError) -> None:
+        self._on_refused(_kernel_location(provisioner), problem)
 
-    def _reported(self, kernel_id: str, state: str, activity: str) -> None:
+    def _on_state(self, kernel_id: str, state: str, activity: str) -> None:
         """On the core thread."""
-        self._loop.call_soon_threadsafe(self._set_state, kernel_id, state, activity)
+        self._loop.call_soon_threadsafe(self._update_state, kernel_id, state, activity)
 
-    def _set_state(self, kernel_id: str, state: str, activity: str) -> None:
+    def _update_state(self, kernel_id: str, state: str, activity: str) -> None:
         if kernel_id in self._kernels and kernel_id in self._watches:
             kernel = self._kernels.get_kernel(kernel_id)
-            if kernel.execution_state in UNSURE and state:
+            if kernel.execution_state in UNKNOWN_STATES and state:
                 kernel.execution_state = state
-                kernel.last_activity = _time(activity) or kernel.last_activity
+                kernel.last_activity = _parse_time(activity) or kernel.last_activity
 
     def _set_session(self, kernel_id: str, *row: str | None) -> None:
-        from .records import SessionRow
+        from .kernel_folder import SessionRow
 
         session = SessionRow(str(row[0]), *row[1:])
-        for other, kept in self._kept.items():
+        for other, persisted in self._persisted.items():
             if other != kernel_id:
-                kept.drop_session(session.id)
-        if kernel_id in self._kept:
-            self._kept[kernel_id].set_session(session)
+                persisted.drop_session(session.id)
+        if kernel_id in self._persisted:
+            self._persisted[kernel_id].set_session(session)
 
     def _drop_session(self, session_id: str) -> None:
-        for kept in list(self._kept.values()):
-            kept.drop_session(session_id)
+        for persisted in list(self._persisted.values()):
+            persisted.drop_session(session_id)
 
     # ---- its stop
 
     async def stop(self) -> None:
         """Lets go of the kernels. What the server does after this to end them reaches nobody."""
         self.closed = True
-        if keeping.current is self:
-            keeping.current = None
+        if persistence.current is self:
+            persistence.current = None
         for task in (self._adopting, *self._watches.values()):
             if task is not None:
                 task.cancel()
         leaving = []
-        for kernel_id in list(self._kept):
+        for kernel_id in list(self._persisted):
             if kernel_id in self._kernels:
                 kernel = self._kernels.get_kernel(kernel_id)
                 kernel.stop_restarter()  # to it, the kernel will be dead
-                leaving.append(asyncio.ensure_future(kernel.provisioner.leave()))
+                leaving.append(asyncio.ensure_future(kernel.provisioner.detach()))
         if leaving:
-            await asyncio.wait(leaving, timeout=LEAVING)
+            await asyncio.wait(leaving, timeout=DETACH_TIMEOUT)
 
 
-def _where(provisioner: Any) -> dict[str, str]:
+def _kernel_location(provisioner: Any) -> dict[str, str]:
     return {name: getattr(provisioner, name) for name in ("project", "zone", "tpu", "environment")}
 
 
-def _time(text: str) -> datetime | None:
+def _parse_time(text: str) -> datetime | None:
     try:
         return datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:

@@ -23,12 +23,12 @@ from ...agent.protocol import frames
 #: Bytes in one file.
 SEGMENT = 4 << 20
 #: Kinds of records: what the kernel said, and what it was asked.
-SAID, ASKED = 1, 2
+MESSAGE, REQUEST = 1, 2
 
 _HEAD = struct.Struct("!IBBQ")  # bytes after the head, kind, channel, the number its host gave it
 
 
-class Entry(NamedTuple):
+class JournalRecord(NamedTuple):
     """One record. *number* counts records of this kernel from 1 and is never given out twice."""
 
     number: int
@@ -122,7 +122,9 @@ class JournalFile:
     on_load: called with each record found there.
     """
 
-    def __init__(self, folder: Path, on_load: Callable[[Entry], None] | None = None) -> None:
+    def __init__(
+        self, folder: Path, on_load: Callable[[JournalRecord], None] | None = None
+    ) -> None:
         self._folder = folder
         self._lock = RLock()
         self._closed = False
@@ -132,7 +134,7 @@ class JournalFile:
         if not self._segments:
             self._begin(1)
 
-    def _load(self, path: Path, on_load: Callable[[Entry], None] | None) -> None:
+    def _load(self, path: Path, on_load: Callable[[JournalRecord], None] | None) -> None:
         segment = _Segment(path, int(path.name.rpartition("-")[2]), new=False)
         if self._segments and self._segments[-1].next != segment.first:
             for before in self._segments:  # a hole: what is before it is of no use
@@ -196,9 +198,9 @@ class JournalFile:
                 reader.offset, reader.number = offset + _HEAD.size + size, reader.number + 1
             return reader
 
-    def read(self, reader: Reader, limit: int) -> list[Entry]:
+    def read(self, reader: Reader, limit: int) -> list[JournalRecord]:
         """Records of about *limit* bytes, at least one; [] at the end."""
-        found: list[Entry] = []
+        found: list[JournalRecord] = []
         with self._lock:
             if self._closed:
                 raise ClosedError("the journal is closed")
@@ -217,7 +219,7 @@ class JournalFile:
                 length, kind, channel, last = _HEAD.unpack(head)
                 payload = segment.read(reader.offset + _HEAD.size, length)
                 parts = frames.split_parts(payload)
-                found.append(Entry(reader.number, kind, channel, last, parts, length))
+                found.append(JournalRecord(reader.number, kind, channel, last, parts, length))
                 reader.offset += _HEAD.size + length
                 reader.number += 1
                 size += length

@@ -21,12 +21,12 @@ from ...agent.protocol import frames, messages
 from ...agent.protocol.deduplication import kind_of, question_of
 
 #: Bytes of one message, and of all, and how many these may be.
-LARGEST, ALL, MANY = 4 << 20, 32 << 20, 1024
+MAX_MESSAGE, MAX_TOTAL, MAX_COUNT = 4 << 20, 32 << 20, 1024
 #: The kinds of messages that are kept here, as their names begin.
 _KINDS = "input_reply", "comm_"
 
 
-class _File(NamedTuple):
+class _PendingFile(NamedTuple):
     path: Path
     size: int
     after: int  # the number of the journal's record that came next
@@ -43,9 +43,9 @@ class Outbox:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._files: dict[bytes, _File] = {}  # by the messages' headers, in order
+        self._files: dict[bytes, _PendingFile] = {}  # by the messages' headers, in order
         self._bytes = 0
-        self._under_way: deque[tuple[int, bytes]] = deque()  # number and header
+        self._in_flight: deque[tuple[int, bytes]] = deque()  # number and header
         self._count = 0
         for path in sorted(folder.glob("said-*-*-*")):
             _, after, count, channel = path.name.split("-")
@@ -55,7 +55,7 @@ class Outbox:
             except (OSError, ValueError, frames.ProtocolError):
                 path.unlink(missing_ok=True)  # it was not whole yet, so it was not sent either
             else:
-                self._enter(header, _File(path, path.stat().st_size, int(after), int(channel)))
+                self._add(header, _PendingFile(path, path.stat().st_size, int(after), int(channel)))
                 self._count = int(count)
 
     def put(self, after: int, channel: int, message: list[bytes]) -> None:
@@ -70,7 +70,11 @@ class Outbox:
         if kind == "input_reply" and not question_of(message):
             return  # who knows what it would answer later
         payload = frames.join_parts(message)
-        if len(payload) > LARGEST or self._bytes + len(payload) > ALL or len(self._files) == MANY:
+        if (
+            len(payload) > MAX_MESSAGE
+            or self._bytes + len(payload) > MAX_TOTAL
+            or len(self._files) == MAX_COUNT
+        ):
             return
         self._count += 1
         path = self._folder / f"said-{after:012d}-{self._count:09d}-{channel}"
@@ -81,13 +85,13 @@ class Outbox:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
         else:
-            self._enter(header, _File(path, len(payload), after, channel))
+            self._add(header, _PendingFile(path, len(payload), after, channel))
 
-    def _enter(self, header: bytes, file: _File) -> None:
+    def _add(self, header: bytes, file: _PendingFile) -> None:
         self._files[header] = file
         self._bytes += file.size
 
-    def waiting(self) -> Iterator[tuple[int, int, list[bytes]]]:
+    def pending(self) -> Iterator[tuple[int, int, list[bytes]]]:
         """What is here, in order: the number of the journal's record that came next, channel,
         message.
         """
@@ -95,19 +99,19 @@ class Outbox:
             with suppress(OSError, frames.ProtocolError):
                 yield file.after, file.channel, frames.split_parts(file.path.read_bytes())
 
-    def sent(self, number: int, header: bytes) -> None:
+    def mark_sent(self, number: int, header: bytes) -> None:
         """A message, if it is one of these, is under way as *number* …"""
         if header in self._files:
-            self._under_way.append((number, header))
+            self._in_flight.append((number, header))
 
-    def heard(self, last: int) -> None:
+    def mark_acknowledged(self, last: int) -> None:
         """… and its host has all up to number *last*."""
-        while self._under_way and self._under_way[0][0] <= last:
-            self._remove(self._under_way.popleft()[1])
+        while self._in_flight and self._in_flight[0][0] <= last:
+            self._remove(self._in_flight.popleft()[1])
 
     def clear(self) -> None:
         """They were for another kernel."""
-        self._under_way.clear()
+        self._in_flight.clear()
         for header in list(self._files):
             self._remove(header)
 

@@ -1,4 +1,4 @@
-"""The websocket of a kernel that is kept: what the kernel says comes from the journal's copy.
+"""The websocket of a persisted kernel: what the kernel says comes from the journal's copy.
 
 One journal for all channels and all clients, each of which has its own place in it, so what comes
 to a client is what it has not got yet: after its own absence, or the server's. The kernel's ports
@@ -9,7 +9,7 @@ nothing if it is new), finds the number of each message in the message's metadat
 has and acknowledges what it got, so it gets each message once whatever breaks. What waits for a
 client is coalesced (``agent/protocol/coalescing.py``): a message has the number of the last one
 merged into it.
-The words between page and server are text frames ``{"jupyter_tpu": …}``:
+Page and server talk in text frames ``{"jupyter_tpu": …}``:
 
 ========================  =====================================================================
 to the page ``at``        its place: messages after it will come
@@ -44,9 +44,9 @@ from ...agent.protocol import messages
 from ...agent.protocol.coalescing import Folder
 from ...agent.protocol.journal import CONTROL, IOPUB, SHELL, STDIN
 from ...agent.protocol.segments import Numbered
-from .journal_file import SAID, ClosedError, Entry, Reader
-from .kept import KeptKernel
-from .request import Request
+from .execute_request import ExecuteRequest
+from .journal_file import MESSAGE, ClosedError, JournalRecord, Reader
+from .persisted_kernel import PersistedKernel
 
 #: Bytes sent that the client has not acknowledged; more waits in the journal.
 WINDOW = 4 << 20
@@ -57,22 +57,24 @@ V1 = "v1.kernel.websocket.jupyter.org"
 _NAMES = {SHELL: "shell", CONTROL: "control", STDIN: "stdin", IOPUB: "iopub"}
 
 
-def kept_websocket(base: type, kept_of: Callable[[Any], KeptKernel | None]) -> type:
-    """A subclass of the server's websocket class; kernels that are not kept get *base* itself."""
+def journal_websocket(
+    base: type, persisted_kernel_of: Callable[[Any], PersistedKernel | None]
+) -> type:
+    """A subclass of the server's websocket class; other kernels get *base* itself."""
 
-    class KeptWebsocketConnection(base):
+    class JournalWebsocketConnection(base):
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-            if kept_of(kwargs.get("parent")) is None:
+            if persisted_kernel_of(kwargs.get("parent")) is None:
                 return base(*args, **kwargs)
             return super().__new__(cls, *args, **kwargs)
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
-            kept = kept_of(kwargs.get("parent"))
-            assert kept is not None
+            kernel = persisted_kernel_of(kwargs.get("parent"))
+            assert kernel is not None
             # The journal's window paces it; the server's limits would drop what exceeds them.
             self.limit_rate = False
-            self._feed = _Feed(self, kept, super().handle_outgoing_message)
+            self._feed = ClientFeed(self, kernel, super().handle_outgoing_message)
 
         def connect(self) -> Any:
             connected = super().connect()
@@ -89,42 +91,43 @@ def kept_websocket(base: type, kept_of: Callable[[Any], KeptKernel | None]) -> t
                 kernels.stop_buffering(self.kernel_id)
 
         def handle_incoming_message(self, incoming_msg: Any) -> None:
-            if not self._feed.takes(incoming_msg):
+            if not self._feed.handles(incoming_msg):
                 super().handle_incoming_message(incoming_msg)
 
         def handle_outgoing_message(self, stream: Any, outgoing_msg: list[Any]) -> None:
-            """From the ports: the relay's own words; the kernel's come from the journal."""
+            """From the ports: the relay's own messages; the kernel's come from the journal."""
             if getattr(stream, "channel", stream) == "iopub":
                 # What came before the subscription was narrowed may be the kernel's.
-                own = bytes(outgoing_msg[0]).startswith(_topic(self.kernel_id))
+                own = bytes(outgoing_msg[0]).startswith(_relay_topic(self.kernel_id))
             else:
                 own = any(b'"kernel_info_reply"' in bytes(part) for part in outgoing_msg)
             if own:
                 super().handle_outgoing_message(stream, outgoing_msg)
 
-    return KeptWebsocketConnection
+    return JournalWebsocketConnection
 
 
-class _Feed:
+class ClientFeed:
     """Brings one client what it has not got yet."""
 
     def __init__(
-        self, connection: Any, kept: KeptKernel, send: Callable[[Any, list[Any]], None]
+        self, connection: Any, kernel: PersistedKernel, send: Callable[[Any, list[Any]], None]
     ) -> None:
         self._connection = connection
-        self._kept = kept
+        self._kernel = kernel
         self._send_message = send
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
         self._wake_due = False
         self._reader: Reader | None = None
         self._client = ""
-        self._place: int | None = None  # what the page says it has
-        self._counts = False  # it is a page that counts
-        self._had = 0  # it may have got what comes up to here, and could know it only unfolded
-        self._under_way: deque[tuple[int, int]] = deque()  # number and bytes, not acknowledged
-        self._bytes = 0
-        self._replays: deque[Request] = deque()
+        self._page_seen: int | None = None  # what the page says it has
+        self._page_acknowledges = False  # it is a page that counts
+        # The client may have messages up to this number. It recognises them only uncoalesced.
+        self._possibly_received = 0
+        self._in_flight: deque[tuple[int, int]] = deque()  # number and bytes, not acknowledged
+        self._in_flight_bytes = 0
+        self._replays: deque[ExecuteRequest] = deque()
         self._shown: dict[str, int] = {}  # what the page has of requests it will ask for again
         self._follows: set[str] = set()  # requests of other clients that this one asked for
         self._task: asyncio.Task[None] | None = None
@@ -138,19 +141,19 @@ class _Feed:
         if iopub is None or iopub.closed() or handler.ws_connection is None:
             return
         # Of iopub only what the relay says itself.
-        iopub.setsockopt(zmq.SUBSCRIBE, _topic(connection.kernel_id))
+        iopub.setsockopt(zmq.SUBSCRIBE, _relay_topic(connection.kernel_id))
         iopub.setsockopt(zmq.UNSUBSCRIBE, b"")
         seen = handler.get_argument("jupyter_tpu_seen", None)
-        self._counts = seen is not None
-        self._place = int(seen) if seen and seen.isdigit() else None
+        self._page_acknowledges = seen is not None
+        self._page_seen = int(seen) if seen and seen.isdigit() else None
         self._client = connection.session.session
-        self._reader = self._kept.connect(self._client, self._place, self._wake)
-        if self._counts:
-            self._greet()
+        self._reader = self._kernel.connect(self._client, self._page_seen, self._wake)
+        if self._page_acknowledges:
+            self._send_position()
         else:
-            self._had = self._kept.journal.next - 1
+            self._possibly_received = self._kernel.journal.next - 1
             self._listen_to_pongs(handler)
-        self._task = self._loop.create_task(self._pump(), name=f"feed of {self._client}")
+        self._task = self._loop.create_task(self._run(), name=f"feed of {self._client}")
 
     def stop(self) -> None:
         if self._task is not None:
@@ -158,17 +161,17 @@ class _Feed:
             self._task = None
         if self._reader is not None:
             self._reader = None
-            self._kept.disconnect(self._client, self._wake)
+            self._kernel.disconnect(self._client, self._wake)
 
-    def _greet(self) -> None:
+    def _send_position(self) -> None:
         assert self._reader is not None
-        words: dict[str, Any] = {"at": self._reader.number - 1}
-        if self._place is None:
-            words["requests"] = [
+        fields: dict[str, Any] = {"at": self._reader.number - 1}
+        if self._page_seen is None:
+            fields["requests"] = [
                 {"id": request.id, "cell": request.cell, "count": request.count}
-                for request in self._kept.offers(self._client)
+                for request in self._kernel.requests_to_show(self._client)
             ]
-        self._say(words)
+        self._notify_page(fields)
 
     def _listen_to_pongs(self, handler: Any) -> None:
         usual = handler.on_pong
@@ -192,8 +195,8 @@ class _Feed:
         self._wake_due = False
         self._woken.set()
 
-    async def _pump(self) -> None:
-        with contextlib.suppress(ClosedError):  # the kernel was ended, and nothing is kept of it
+    async def _run(self) -> None:
+        with contextlib.suppress(ClosedError):  # the kernel was ended, and its journal is gone
             await self._feed()
 
     async def _feed(self) -> None:
@@ -205,45 +208,51 @@ class _Feed:
                 await self._woken.wait()
                 self._woken.clear()
                 continue
-            for message in self._folded(entries, self._is_for_client):
-                self._bring(message)
-            self._ask_for_pong(entries[-1].number)
+            for message in self._coalesced(entries, self._is_for_client):
+                self._deliver(message)
+            self._request_pong(entries[-1].number)
             await asyncio.sleep(0)  # others have their turn
 
-    async def _read(self, reader: Reader | None) -> list[Entry]:
+    async def _read(self, reader: Reader | None) -> list[JournalRecord]:
         """The next records once there is room in the window; [] at the end."""
-        while self._bytes > WINDOW:
+        while self._in_flight_bytes > WINDOW:
             await self._woken.wait()
             self._woken.clear()
-        return self._kept.journal.read(reader, BATCH) if reader is not None else []
+        return self._kernel.journal.read(reader, BATCH) if reader is not None else []
 
-    async def _replay(self, request: Request) -> None:
+    async def _replay(self, request: ExecuteRequest) -> None:
         """All there is of one request, up to where the client is in the journal."""
         assert self._reader is not None
         mark, end = request.id.encode(), self._reader.number
 
-        def belongs(entry: Entry) -> bool:
+        def belongs(entry: JournalRecord) -> bool:
             at = messages.delimiter_of(entry.parts)
             return entry.number < end and mark in entry.parts[at + messages.PARENT]
 
         shown = self._shown.pop(request.id, 0)
-        reader = self._kept.journal.reader(max(request.first, shown + 1))
+        reader = self._kernel.journal.reader(max(request.first, shown + 1))
         while reader.number < end and (entries := await self._read(reader)):
-            for message in self._folded(entries, belongs):
-                self._bring(message, replayed=True)
+            for message in self._coalesced(entries, belongs):
+                self._deliver(message, replayed=True)
             await asyncio.sleep(0)
-        self._say({"replayed": request.id})
+        self._notify_page({"replayed": request.id})
 
-    def _folded(self, entries: list[Entry], wanted: Callable[[Entry], bool]) -> list[Numbered]:
-        held = [
+    def _coalesced(
+        self, entries: list[JournalRecord], wanted: Callable[[JournalRecord], bool]
+    ) -> list[Numbered]:
+        numbered = [
             Numbered(entry.number, entry.number, entry.channel, 0, entry.parts)
             for entry in entries
-            if entry.kind == SAID and wanted(entry)
+            if entry.kind == MESSAGE and wanted(entry)
         ]
-        may_be_there = [message for message in held if message.last <= self._had]
-        return may_be_there + Folder(self._kept.author).fold(held[len(may_be_there) :])
+        possibly_received = [
+            message for message in numbered if message.last <= self._possibly_received
+        ]
+        return possibly_received + Folder(self._kernel.author).fold(
+            numbered[len(possibly_received) :]
+        )
 
-    def _is_for_client(self, entry: Entry) -> bool:
+    def _is_for_client(self, entry: JournalRecord) -> bool:
         if entry.channel == IOPUB:
             return True
         if entry.parts[0] == self._client.encode():
@@ -254,16 +263,16 @@ class _Feed:
             return False
         return parent.get("msg_id") in self._follows
 
-    def _bring(self, message: Numbered, *, replayed: bool = False) -> None:
+    def _deliver(self, message: Numbered, *, replayed: bool = False) -> None:
         at = messages.delimiter_of(message.parts)
         parts = message.parts[at:]
-        if self._counts:
+        if self._page_acknowledges:
             mark = {"number": message.last, "replayed": replayed}
-            parts[messages.METADATA] = _marked(parts[messages.METADATA], mark)
+            parts[messages.METADATA] = _with_mark(parts[messages.METADATA], mark)
         if not replayed:
             size = sum(map(len, parts))
-            self._under_way.append((message.last, size))
-            self._bytes += size
+            self._in_flight.append((message.last, size))
+            self._in_flight_bytes += size
         self._send(message.channel, parts)
 
     def _send(self, channel: int, parts: list[bytes]) -> None:
@@ -271,71 +280,77 @@ class _Feed:
         if stream is not None:
             self._send_message(stream, parts)
 
-    def _say(self, words: dict[str, Any]) -> None:
-        if self._counts and self._connection.websocket_handler.ws_connection is not None:
-            self._connection.write_message(json.dumps({"jupyter_tpu": words}))
+    def _notify_page(self, fields: dict[str, Any]) -> None:
+        if self._page_acknowledges and self._connection.websocket_handler.ws_connection is not None:
+            self._connection.write_message(json.dumps({"jupyter_tpu": fields}))
 
-    def _ask_for_pong(self, number: int) -> None:
+    def _request_pong(self, number: int) -> None:
         handler = self._connection.websocket_handler
-        if not self._counts and handler.ws_connection is not None:
+        if not self._page_acknowledges and handler.ws_connection is not None:
             handler.ping(str(number).encode())
 
     # ---- from the client
 
     def _acknowledged(self, number: int) -> None:
-        while self._under_way and self._under_way[0][0] <= number:
-            self._bytes -= self._under_way.popleft()[1]
+        while self._in_flight and self._in_flight[0][0] <= number:
+            self._in_flight_bytes -= self._in_flight.popleft()[1]
         if self._reader is not None:
-            self._kept.acknowledge(self._client, min(number, self._reader.number - 1))
+            self._kernel.acknowledge(self._client, min(number, self._reader.number - 1))
         self._woken.set()
 
-    def takes(self, said: Any) -> bool:
+    def handles(self, frame: Any) -> bool:
         """Whether a message from the client is for the feed, which then has dealt with it."""
-        if self._counts and isinstance(said, str) and said.startswith('{"jupyter_tpu"'):
-            words = json.loads(said)["jupyter_tpu"]
-            if isinstance(words.get("seen"), int):
-                self._acknowledged(words["seen"])
-            shown = words.get("shown")
+        if (
+            self._page_acknowledges
+            and isinstance(frame, str)
+            and frame.startswith('{"jupyter_tpu"')
+        ):
+            fields = json.loads(frame)["jupyter_tpu"]
+            if isinstance(fields.get("seen"), int):
+                self._acknowledged(fields["seen"])
+            shown = fields.get("shown")
             if isinstance(shown, dict):
                 self._shown.update({i: last for i, last in shown.items() if isinstance(last, int)})
             return True
-        channel, body = self._read_request(said)
+        channel, body = self._parse(frame)
         if channel == "stdin":
-            self._kept.said(STDIN, self._signed(body))
+            self._kernel.record_client_message(STDIN, self._signed(body))
         if channel != "shell":
             return False
         header = body[0]
         if b'"comm_' in header:
-            self._kept.said(SHELL, self._signed(body))
+            self._kernel.record_client_message(SHELL, self._signed(body))
             return False
         if b'"execute_request"' in header:
-            known = self._kept.asked(self._signed(body))
+            known = self._kernel.record_request(self._signed(body))
             if known is None:
                 return False
-            # It runs, or has run, already: nothing is run again, what it said is said again.
+            # It runs, or has run, already: nothing is run again, its output is sent again.
             known.readers.add(self._client)
             self._follows.add(known.id)
             self._replays.append(known)
             self._woken.set()
             return True
         if b'"kernel_info_request"' in header and b'"subshell_id"' not in header:
-            return self._introduce(header)
+            return self._reply_kernel_info(header)
         return False
 
-    def _read_request(self, said: Any) -> tuple[str | None, list[bytes]]:
+    def _parse(self, frame: Any) -> tuple[str | None, list[bytes]]:
         """Channel, and header, parent header, metadata, content and buffers of what a client sent;
         it is read by the base class, too. Byte for byte as that one hands them on: what is sent
         again is known by its header.
         """
         if self._connection.subprotocol == V1:
-            channel, parts = deserialize_msg_from_ws_v1(said)
+            channel, parts = deserialize_msg_from_ws_v1(frame)
             return channel, [bytes(part) for part in parts]
-        words = deserialize_binary_message(said) if isinstance(said, bytes) else json.loads(said)
+        fields = (
+            deserialize_binary_message(frame) if isinstance(frame, bytes) else json.loads(frame)
+        )
         parts = [
-            self._connection.session.pack(words.get(name) or {})
+            self._connection.session.pack(fields.get(name) or {})
             for name in ("header", "parent_header", "metadata", "content")
         ]
-        return words.get("channel"), [*parts, *map(bytes, words.get("buffers") or ())]
+        return fields.get("channel"), [*parts, *map(bytes, fields.get("buffers") or ())]
 
     def _signed(self, body: list[bytes]) -> list[bytes]:
         """A message as the base class sends it to the kernel's port: with the client's identity."""
@@ -343,13 +358,13 @@ class _Feed:
         signature = session.sign(body[:4])
         return [session.bsession, messages.DELIMITER, signature, *body]
 
-    def _introduce(self, header: bytes) -> bool:
+    def _reply_kernel_info(self, header: bytes) -> bool:
         """Answers from memory what the kernel is, however busy it is; False: it is not known."""
-        info = self._kept.info
+        info = self._kernel.info
         if info is None or self._reader is None:
             return False
-        author = self._kept.author
-        running = list(self._kept.running.values())[-1:]
+        author = self._kernel.author
+        running = list(self._kernel.running.values())[-1:]
         busy, idle = {"execution_state": "busy"}, {"execution_state": "idle"}
         self._send(IOPUB, author.message("status", busy, parent=header))
         self._send(SHELL, author.message("kernel_info_reply", info, parent=header))
@@ -359,11 +374,11 @@ class _Feed:
         return True
 
 
-def _topic(kernel_id: str) -> bytes:
+def _relay_topic(kernel_id: str) -> bytes:
     """How the topics of what the relay says itself begin."""
     return f"kernel.{kernel_id}.".encode()
 
 
-def _marked(metadata: bytes, mark: dict[str, Any]) -> bytes:
+def _with_mark(metadata: bytes, mark: dict[str, Any]) -> bytes:
     found = {} if metadata == b"{}" else json.loads(metadata)
     return json.dumps({**found, "jupyter_tpu": mark}).encode()

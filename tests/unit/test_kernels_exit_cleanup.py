@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import os, sys
-from jupyter_tpu.kernels import owned
+from jupyter_tpu.kernels import exit_cleanup
 from jupyter_tpu.links import core_thread
 
 class Kernel:
@@ -23,7 +23,7 @@ class Kernel:
 
 first = os.getpid()
 core_thread().loop
-owned.own(Kernel())
+exit_cleanup.register(Kernel())
 if "forks" in sys.argv:
     child = os.fork()
     if child == 0:

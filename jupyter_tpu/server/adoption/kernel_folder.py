@@ -30,7 +30,7 @@ class SessionRow(Struct):
     type: str | None
 
 
-class Record(Struct):
+class KernelRecord(Struct):
     """What it takes to find a kernel again. Has secrets: it is readable by its owner only."""
 
     id: str
@@ -47,32 +47,32 @@ class Record(Struct):
     sessions: list[SessionRow] = []
 
 
-def folder() -> Path:
+def kernels_dir() -> Path:
     """The folder of all running kernels' folders."""
     return private_dir(data_dir() / "kernels")
 
 
-class Place:
-    """One kernel's folder, locked by this process; made by :meth:`make` or :meth:`find`."""
+class KernelFolder:
+    """One kernel's folder, locked by this process. See :meth:`create` and :meth:`find_unowned`."""
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
         self._lock = lock
 
     @classmethod
-    def make(cls, kernel_id: str) -> Place:
+    def create(cls, kernel_id: str) -> KernelFolder:
         """A new, empty one. Raises FileExistsError where another process has the kernel."""
-        path = private_dir(folder() / kernel_id)
-        place = cls._take(path)
-        if place is None:
+        path = private_dir(kernels_dir() / kernel_id)
+        folder = cls._lock_folder(path)
+        if folder is None:
             raise FileExistsError(f"another process has kernel {kernel_id}")
         for left in path.iterdir():
             if left.name != "lock":
                 left.unlink()
-        return place
+        return folder
 
     @classmethod
-    def _take(cls, path: Path) -> Place | None:
+    def _lock_folder(cls, path: Path) -> KernelFolder | None:
         lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         if try_lock(lock):
             return cls(path, lock)
@@ -80,7 +80,7 @@ class Place:
         return None
 
     @classmethod
-    def find(cls) -> list[tuple[Place, Record]]:
+    def find_unowned(cls) -> list[tuple[KernelFolder, KernelRecord]]:
         """The kernels that no living process has, now locked by this one.
 
         A folder without a whole record is cleared away: its kernel never started, or nobody could
@@ -89,23 +89,23 @@ class Place:
         found = []
         parent = data_dir() / "kernels"
         for path in sorted(parent.iterdir()) if parent.is_dir() else ():
-            place = cls._take(path) if path.is_dir() else None
-            if place is None:
+            folder = cls._lock_folder(path) if path.is_dir() else None
+            if folder is None:
                 continue
-            record = place.read()
+            record = folder.read()
             if record is None or record.id != path.name or not record.key:
-                place.remove()
+                folder.remove()
             else:
-                found.append((place, record))
+                found.append((folder, record))
         return found
 
-    def read(self) -> Record | None:
+    def read(self) -> KernelRecord | None:
         try:
-            return msgspec.json.decode((self.path / "record.json").read_bytes(), type=Record)
+            return msgspec.json.decode((self.path / "record.json").read_bytes(), type=KernelRecord)
         except (OSError, msgspec.DecodeError):
             return None
 
-    def write(self, record: Record) -> None:
+    def write(self, record: KernelRecord) -> None:
         """Whoever reads sees the old record or the new one whole."""
         write_atomically(self.path / "record.json", msgspec.json.encode(record))
 

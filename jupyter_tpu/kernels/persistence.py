@@ -1,8 +1,8 @@
-"""What a server that outlives itself keeps of its kernels: the seam between relay and server.
+"""The interface between a kernel's relay and a server whose kernels outlive it.
 
-A server sets :data:`current`; a provisioner whose kernel belongs to that server asks it for a
-:class:`Kept` before the kernel starts. Where no server does (nbclient, papermill, a console)
-nothing is kept, and a kernel ends with who started it.
+A server sets :data:`current`. A provisioner asks it for a :class:`KernelPersistence` before its
+kernel starts. Without a server (nbclient, papermill, a console) nothing is stored, and a kernel
+ends with the process that started it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..agent.protocol.journal import Message
 from ..errors import TPUError
 
 
-class Kept(Protocol):
+class KernelPersistence(Protocol):
     """One kernel's part that stays on this machine's disk. Methods may be called on any thread."""
 
     @property
@@ -45,54 +45,54 @@ class Kept(Protocol):
     def running(self) -> Mapping[str, bytes]:
         """Requests that keep the kernel busy: their ids and headers."""
 
-    def launching(self, key: str) -> None:
+    def begin_launch(self, key: str) -> None:
         """A new kernel is about to start under the id: what was said before is forgotten."""
 
-    def adopted(self) -> None:
+    def end_adoption(self) -> None:
         """The kernel was taken up: from now on a start is a start."""
 
-    def take(self, message: Message) -> bool:
+    def record_message(self, message: Message) -> bool:
         """Writes down what the kernel said; False: it is known already, from an earlier process."""
 
-    def full(self, when_not: Callable[[], None]) -> bool:
-        """Whether too much is unread; *when_not* is called once, on any thread, when it is not."""
+    def backlog_full(self, on_room: Callable[[], None]) -> bool:
+        """Whether too much is unread; *on_room* is called once, on any thread, when it is not."""
 
-    def learned(self, info: bytes) -> None:
+    def set_info(self, info: bytes) -> None:
         """The kernel is ready, and says this about itself."""
 
-    def reported(self, status: Mapping[str, Any]) -> None:
+    def set_status(self, status: Mapping[str, Any]) -> None:
         """The link to the kernel is there, and this is what its keeper says about it."""
 
-    def unheard(self) -> list[tuple[int, list[bytes]]]:
+    def unacknowledged(self) -> list[tuple[int, list[bytes]]]:
         """What clients said of which it is not known that its host has it, in order, each with its
         channel: to be sent again, for the host takes each once.
         """
 
-    def sent(self, number: int, header: bytes) -> None:
+    def mark_sent(self, number: int, header: bytes) -> None:
         """A client's message, known by its *header*, is under way as *number* …"""
 
-    def heard(self, last: int) -> None:
+    def mark_acknowledged(self, last: int) -> None:
         """… and the host has all up to number *last*."""
 
-    def lost(self, problem: TPUError) -> None:
+    def report_lost(self, problem: TPUError) -> None:
         """The kernel is no more, and nobody here wished it; what is kept is discarded soon."""
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """This process lets go of the kernel, for the next one to take up."""
 
     def discard(self) -> None:
         """The kernel was ended: nothing of it is to be found again."""
 
 
-class Keeping(Protocol):
+class KernelStore(Protocol):
     """A server that keeps its kernels."""
 
-    def keep(self, provisioner: Any) -> Kept | None:
+    def persist(self, provisioner: Any) -> KernelPersistence | None:
         """What is kept of a provisioner's kernel; None: it is not a kernel of this server."""
 
-    def refused(self, provisioner: Any, problem: TPUError) -> None:
+    def report_refused(self, provisioner: Any, problem: TPUError) -> None:
         """A kernel of this server was not started, and why."""
 
 
 #: This process's server, if it keeps its kernels.
-current: Keeping | None = None
+current: KernelStore | None = None

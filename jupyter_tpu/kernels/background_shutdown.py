@@ -14,27 +14,29 @@ log = logging.getLogger(__name__)
 #: Seconds between attempts, and for how long.
 RETRY, LIMIT = 5.0, 3600.0
 
-_clearing: set[asyncio.Task[None]] = set()
+_shutdowns: set[asyncio.Task[None]] = set()
 
 
-def clear(host: Host, kernel_id: str, secret: str) -> asyncio.Task[None]:
+def shutdown_in_background(host: Host, kernel_id: str, secret: str) -> asyncio.Task[None]:
     """Begins to end a kernel, and everything that it started; done when nothing of it is left.
 
     secret: of its lease: what another client has taken over is not ended.
     """
     host.hold()
-    task = asyncio.get_running_loop().create_task(_clear(host, kernel_id, secret), name=kernel_id)
-    _clearing.add(task)
-    task.add_done_callback(_clearing.discard)
+    task = asyncio.get_running_loop().create_task(
+        _shutdown(host, kernel_id, secret), name=kernel_id
+    )
+    _shutdowns.add(task)
+    task.add_done_callback(_shutdowns.discard)
     return task
 
 
-def under_way() -> list[str]:
+def pending() -> list[str]:
     """The ids of the kernels that are not ended yet."""
-    return [task.get_name() for task in _clearing if not task.done()]
+    return [task.get_name() for task in _shutdowns if not task.done()]
 
 
-async def _clear(host: Host, kernel_id: str, secret: str) -> None:
+async def _shutdown(host: Host, kernel_id: str, secret: str) -> None:
     loop = asyncio.get_running_loop()
     limit = loop.time() + LIMIT
     try:

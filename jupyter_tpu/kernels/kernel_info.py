@@ -12,12 +12,12 @@ from typing import Any
 
 from ..agent.protocol import messages
 from ..agent.protocol.journal import IOPUB, SHELL, Gap, Message
-from .gaps import told
+from .gaps import describe_gap
 
 log = logging.getLogger(__name__)
 
 
-class Voice:
+class KernelInfoResponder:
     """Speaks to the clients of one kernel.
 
     Parameters
@@ -30,12 +30,12 @@ class Voice:
         self._kernel_id = kernel_id
         self._send = send
         self._author = messages.Author("", "")
-        self._asked: list[tuple[int, list[bytes]]] = []  # kernel_info requests before it is known
+        self._pending: list[tuple[int, list[bytes]]] = []  # kernel_info requests before it is known
         self._running: dict[str, bytes] = {}  # headers of the requests that keep the kernel busy
         #: The content of the kernel's kernel_info_reply, once it is known.
         self.info: bytes | None = None
 
-    def begin(
+    def reset(
         self, key: str, info: bytes | None = None, running: Mapping[str, bytes] | None = None
     ) -> None:
         """Another kernel; what is known of it already, if it was taken up.
@@ -53,7 +53,7 @@ class Voice:
 
     # ---- what it learns
 
-    def hear(self, parts: list[bytes]) -> None:
+    def observe(self, parts: list[bytes]) -> None:
         """Remembers what the kernel works on, which it says on iopub."""
         at = messages.delimiter_of(parts)
         if b'"status"' not in parts[at + messages.HEADER]:
@@ -68,23 +68,23 @@ class Voice:
         elif request and state == "idle":
             self._running.pop(request, None)
 
-    def learn(self, info: bytes) -> None:
+    def set_info(self, info: bytes) -> None:
         """The kernel is ready, and this is what it says about itself."""
         self.info = info
-        asked, self._asked = self._asked, []
-        for channel, parts in asked:
-            self._introduce(channel, parts)
+        pending, self._pending = self._pending, []
+        for channel, parts in pending:
+            self._reply(channel, parts)
 
     # ---- what it says
 
-    def asked(self, channel: int, parts: list[bytes]) -> None:
+    def request_info(self, channel: int, parts: list[bytes]) -> None:
         """Answers a kernel_info request, now or when the kernel is ready."""
         if self.info is None:
-            self._asked.append((channel, parts))
+            self._pending.append((channel, parts))
         else:
-            self._introduce(channel, parts)
+            self._reply(channel, parts)
 
-    def _introduce(self, channel: int, parts: list[bytes]) -> None:
+    def _reply(self, channel: int, parts: list[bytes]) -> None:
         """Answers from memory.
 
         As JupyterLab also waits for the statuses around the answer, these are given too, and then
@@ -103,19 +103,19 @@ class Voice:
         self._send(channel, reply)
         self._publish("status", {"execution_state": "idle"}, header)
         if channel == SHELL and self._running:
-            self._publish("status", {"execution_state": "busy"}, self._latest())
+            self._publish("status", {"execution_state": "busy"}, self._latest_parent())
 
-    def welcome(self) -> None:
+    def send_welcome(self) -> None:
         """The first client listens: it is welcomed as ipykernel does."""
         self._publish("iopub_welcome", {"subscription": ""}, b"{}")
 
-    def show(self, text: str) -> None:
+    def send_line(self, text: str) -> None:
         """A line of our own among the output of what runs now."""
-        self._publish("stream", {"name": "stderr", "text": text}, self._latest())
+        self._publish("stream", {"name": "stderr", "text": text}, self._latest_parent())
 
-    def lines_for(self, gap: Gap) -> list[Message]:
+    def gap_messages(self, gap: Gap) -> list[Message]:
         """Lines in the place of what the host dropped: output like all other, for its numbers."""
-        lines = told(gap, self._latest())
+        lines = describe_gap(gap, self._latest_parent())
         topic = b"stream.stderr"  # as a kernel's, not as the relay's own words
         return [
             Message(
@@ -130,7 +130,7 @@ class Voice:
             for number, (parent, text) in enumerate(lines, gap.last + 1 - len(lines))
         ]
 
-    def _latest(self) -> bytes:
+    def _latest_parent(self) -> bytes:
         """The header of the request that began to run last."""
         return next(reversed(self._running.values()), b"{}")
 

@@ -16,24 +16,24 @@ from contextlib import suppress
 from typing import Protocol
 
 from ..links import core_thread
-from . import clearing
+from . import background_shutdown
 
 log = logging.getLogger(__name__)
 
 #: Seconds for a shutdown_request that was sent last of all to arrive here.
-UNDER_WAY = 0.2
+SHUTDOWN_REQUEST_DELAY = 0.2
 #: Seconds for a kernel that was asked to end to do so by itself.
-BY_ITSELF = 5.0
+GRACE = 5.0
 #: Seconds that the end of this process may take by this: somewhat more than all that it waits for.
-LIMIT = 30.0
+TIMEOUT = 30.0
 
-_kernels: set[Owned] = set()
+_kernels: set[OwnedKernel] = set()
 if hasattr(os, "register_at_fork"):
     # A fork has them, but not the core thread; they are its parent's.
     os.register_at_fork(after_in_child=_kernels.clear)
 
 
-class Owned(Protocol):
+class OwnedKernel(Protocol):
     """A kernel of this process: a :class:`~.relay.Relay`."""
 
     kernel_id: str
@@ -42,14 +42,14 @@ class Owned(Protocol):
     def stopping(self) -> bool:
         """It was asked to end."""
 
-    async def ended(self) -> int:
+    async def wait_ended(self) -> int:
         """Waits until it has ended."""
 
     async def cleanup(self) -> None:
         """Leaves nothing of it on its host."""
 
 
-def own(kernel: Owned) -> None:
+def register(kernel: OwnedKernel) -> None:
     """From now on *kernel* ends when this process exits, unless it is disowned before."""
     if not _kernels:
         atexit.unregister(_exit)
@@ -57,7 +57,7 @@ def own(kernel: Owned) -> None:
     _kernels.add(kernel)
 
 
-def disown(kernel: Owned) -> None:
+def unregister(kernel: OwnedKernel) -> None:
     """*kernel* was ended, or left to somebody else."""
     _kernels.discard(kernel)
 
@@ -66,10 +66,10 @@ def _exit() -> None:
     if not _kernels:
         return
     try:
-        core_thread().wait(_end_all(), LIMIT)
+        core_thread().wait(_end_all(), TIMEOUT)
     except concurrent.futures.TimeoutError:
         for kernel in list(_kernels):
-            _warn(kernel.kernel_id, f"it did not end in {LIMIT:g} s")
+            _warn(kernel.kernel_id, f"it did not end in {TIMEOUT:g} s")
 
 
 async def _end_all() -> None:
@@ -79,16 +79,16 @@ async def _end_all() -> None:
     ):
         if isinstance(result, BaseException):
             _warn(kernel.kernel_id, str(result) or type(result).__name__)
-    for id in clearing.under_way():
+    for id in background_shutdown.pending():
         _warn(id, "the host could not be reached")
 
 
-async def _end(kernel: Owned) -> None:
+async def _end(kernel: OwnedKernel) -> None:
     if not kernel.stopping:
-        await asyncio.sleep(UNDER_WAY)
+        await asyncio.sleep(SHUTDOWN_REQUEST_DELAY)
     if kernel.stopping:
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(kernel.ended(), BY_ITSELF)
+            await asyncio.wait_for(kernel.wait_ended(), GRACE)
     await kernel.cleanup()
 
 

@@ -16,7 +16,7 @@ from tornado import web
 from tornado.routing import Matcher, Rule
 
 
-class _Closed(APIHandler):
+class _UnavailableHandler(APIHandler):
     @web.authenticated
     async def get(self, *_: str) -> None:
         raise web.HTTPError(503, "The server is starting or stopping")
@@ -24,7 +24,7 @@ class _Closed(APIHandler):
     post = put = patch = delete = head = get
 
 
-class _WhileClosed(Matcher):
+class _ClosedMatcher(Matcher):
     def __init__(self, closed: Callable[[], bool], base_url: str) -> None:
         self._closed = closed
         path = url_path_join(base_url, "/api/")
@@ -34,7 +34,7 @@ class _WhileClosed(Matcher):
         return {} if self._closed() and self._path.match(request.path) else None
 
 
-def refuse_while_closed(application: Any, closed: Callable[[], bool]) -> None:
+def answer_503_while(application: Any, closed: Callable[[], bool]) -> None:
     """Has *application* answer 503 on these routes for as long as *closed* says so."""
-    matcher = _WhileClosed(closed, application.settings["base_url"])
-    application.default_router.rules.insert(0, Rule(matcher, _Closed))
+    matcher = _ClosedMatcher(closed, application.settings["base_url"])
+    application.default_router.rules.insert(0, Rule(matcher, _UnavailableHandler))

@@ -17,10 +17,10 @@ from typing import Any
 from ...agent.protocol import messages
 from ...agent.protocol.journal import IOPUB, SHELL, Message
 from ...errors import TPUError
-from .journal_file import ASKED, SAID, Entry, JournalFile, Reader
+from .execute_request import ExecuteRequest
+from .journal_file import MESSAGE, REQUEST, JournalFile, JournalRecord, Reader
+from .kernel_folder import KernelFolder, KernelRecord, SessionRow
 from .outbox import Outbox
-from .records import Place, Record, SessionRow
-from .request import Request
 
 #: Bytes that nobody has read after which the rest stays with the host …
 UNREAD = 32 << 20
@@ -32,15 +32,15 @@ CLIENTS = 32
 #: shows it may not have been saved, which JupyterLab does every two minutes.
 REMEMBERED = 300.0
 #: A new kernel under the id: its host counts messages from 1 again.
-LAUNCHED = 3
+LAUNCH = 3
 
 
-class KeptKernel:
-    """A kernel of this server; implements ``kernels.keeping.Kept``.
+class PersistedKernel:
+    """A kernel of this server; implements ``kernels.persistence.KernelPersistence``.
 
     Parameters
     ----------
-    place: its folder, locked by this process.
+    folder: its folder, locked by this process.
     record: what is, or will be, in it.
     adopting: an earlier process left it there.
     on_state: called on the core thread with what the keeper says when the link is there.
@@ -50,36 +50,36 @@ class KeptKernel:
 
     def __init__(
         self,
-        place: Place,
-        record: Record,
+        folder: KernelFolder,
+        record: KernelRecord,
         *,
         adopting: bool,
         on_state: Callable[[str, str], None],
-        on_lost: Callable[[Record, TPUError], None],
+        on_lost: Callable[[KernelRecord, TPUError], None],
         on_gone: Callable[[str], None],
     ) -> None:
         self.record = record
         self.adopting = adopting
         self.running: dict[str, bytes] = {}
-        self.requests: dict[str, Request] = {}
+        self.requests: dict[str, ExecuteRequest] = {}
         self.author = messages.Author(record.key, "kernel")
         self.last_activity = record.last_activity
         self.state = ""  # the kernel's, as its keeper said when the link was there first
-        self._place = place
+        self._folder = folder
         self._on_state = on_state
         self._on_lost = on_lost
         self._on_gone = on_gone
         self._lock = RLock()
         self._last = 0  # the host's number of the newest message
         self._listeners: list[Callable[[], None]] = []
-        self._when_not_full: Callable[[], None] | None = None
+        self._on_room: Callable[[], None] | None = None
         self._connected: dict[str, int] = {}
         self._gone = False
         self._cursors = self._read_cursors()
-        self.journal = JournalFile(place.path, self._loaded if adopting else None)
-        self._outbox = Outbox(place.path)
+        self.journal = JournalFile(folder.path, self._restore if adopting else None)
+        self._outbox = Outbox(folder.path)
         if not adopting:
-            place.write(record)
+            folder.write(record)
 
     # ---- what provisioner and relay ask
 
@@ -103,64 +103,64 @@ class KeptKernel:
     def info(self) -> bytes | None:
         return self.record.info.encode() if self.record.info is not None else None
 
-    def launching(self, key: str) -> None:
+    def begin_launch(self, key: str) -> None:
         with self._lock:
             self._last = 0
             self.running.clear()
             self.requests.clear()
             self._outbox.clear()
             self.author = messages.Author(key, "kernel")
-            self.journal.append(LAUNCHED, 0, 0, [])
+            self.journal.append(LAUNCH, 0, 0, [])
             self.record.key, self.record.info = key, None
-            self._place.write(self.record)
+            self._folder.write(self.record)
 
-    def adopted(self) -> None:
+    def end_adoption(self) -> None:
         self.adopting = False
 
-    def take(self, message: Message) -> bool:
+    def record_message(self, message: Message) -> bool:
         with self._lock:
             if self._gone or message.last <= self._last:
                 return False
             self._last = message.last
-            number = self.journal.append(SAID, message.channel, message.last, message.parts)
-            self._notice(message.channel, message.parts, number)
+            number = self.journal.append(MESSAGE, message.channel, message.last, message.parts)
+            self._track(message.channel, message.parts, number)
             if number % 256 == 0:
-                self._release()
+                self._trim()
             listeners = list(self._listeners)
         for listener in listeners:
             listener()
         return True
 
-    def full(self, when_not: Callable[[], None]) -> bool:
+    def backlog_full(self, on_room: Callable[[], None]) -> bool:
         with self._lock:
-            if not self._cursors or self.journal.bytes_from(self._read_to() + 1) <= UNREAD:
+            if not self._cursors or self.journal.bytes_from(self._read_position() + 1) <= UNREAD:
                 return False
-            self._when_not_full = when_not
+            self._on_room = on_room
             return True
 
-    def learned(self, info: bytes) -> None:
+    def set_info(self, info: bytes) -> None:
         with self._lock:
             text = info.decode(errors="replace")
             if not self._gone and self.record.info != text:
                 self.record.info = text
-                self._place.write(self.record)
+                self._folder.write(self.record)
             if self.state in ("", "starting") and not self.running:
                 self.state = "idle"
                 self._on_state("idle", "")
 
-    def reported(self, status: Mapping[str, Any]) -> None:
+    def set_status(self, status: Mapping[str, Any]) -> None:
         state, activity = str(status.get("state", "")), str(status.get("last_activity", ""))
         self.state = state
         once = isinstance(status.get("once"), list)  # an earlier keeper's True is for cells alone
-        told = str(status.get("boot") or ""), once, False
+        lease = str(status.get("boot") or ""), once, False
         with self._lock:
             record = self.record
-            if told != (record.boot, record.taken_once, record.steal) and not self._gone:
-                record.boot, record.taken_once, record.steal = told
-                self._place.write(record)
+            if lease != (record.boot, record.taken_once, record.steal) and not self._gone:
+                record.boot, record.taken_once, record.steal = lease
+                self._folder.write(record)
         self._on_state(state, activity)
 
-    def unheard(self) -> list[tuple[int, list[bytes]]]:
+    def unacknowledged(self) -> list[tuple[int, list[bytes]]]:
         with self._lock:
             if not self.record.taken_once:
                 self._outbox.clear()  # they would come twice
@@ -168,31 +168,31 @@ class KeptKernel:
             requests = self.requests.values()
             asked = [(r.first, SHELL, r.message) for r in requests if r.message is not None]
             # Those of the outbox are ahead of the record that came next.
-            said = sorted([*self._outbox.waiting(), *asked], key=lambda one: one[0])
+            said = sorted([*self._outbox.pending(), *asked], key=lambda one: one[0])
             return [(channel, message) for _, channel, message in said]
 
-    def sent(self, number: int, header: bytes) -> None:
+    def mark_sent(self, number: int, header: bytes) -> None:
         with self._lock:
-            self._outbox.sent(number, header)
+            self._outbox.mark_sent(number, header)
 
-    def heard(self, last: int) -> None:
+    def mark_acknowledged(self, last: int) -> None:
         with self._lock:
             if not self._gone:  # else they are the next process's
-                self._outbox.heard(last)
+                self._outbox.mark_acknowledged(last)
 
-    def lost(self, problem: TPUError) -> None:
+    def report_lost(self, problem: TPUError) -> None:
         self._on_lost(self.record, problem)
 
-    def leave(self) -> None:
+    def release(self) -> None:
         with self._lock:
             if self._gone:
                 return
             self._gone = True
             self.record.last_activity = self.last_activity
-            self._place.write(self.record)
+            self._folder.write(self.record)
             self.journal.close()
             os.close(self._cursors_file)
-            self._place.release()
+            self._folder.release()
         self._on_gone(self.record.id)
 
     def discard(self) -> None:
@@ -202,7 +202,7 @@ class KeptKernel:
             self._gone = True
             self.journal.close(remove=True)
             os.close(self._cursors_file)
-            self._place.remove()
+            self._folder.remove()
         self._on_gone(self.record.id)
 
     # ---- what the server's sessions ask
@@ -213,14 +213,14 @@ class KeptKernel:
             if not self._gone:
                 others = [s for s in self.record.sessions if s.id != row.id]
                 self.record.sessions = [*others, row]
-                self._place.write(self.record)
+                self._folder.write(self.record)
 
     def drop_session(self, session_id: str) -> None:
         with self._lock:
             left = [s for s in self.record.sessions if s.id != session_id]
             if not self._gone and len(left) < len(self.record.sessions):
                 self.record.sessions = left
-                self._place.write(self.record)
+                self._folder.write(self.record)
 
     # ---- what the websockets ask
 
@@ -257,35 +257,35 @@ class KeptKernel:
                 return
             self._cursors[client] = min(number, self.journal.next - 1)
             self._write_cursors()
-            self._forget_ended()
-            waiting = self._when_not_full
-            if waiting is not None and not self.full(waiting):
-                self._when_not_full = None
-                waiting()
+            self._forget_read_requests()
+            on_room = self._on_room
+            if on_room is not None and not self.backlog_full(on_room):
+                self._on_room = None
+                on_room()
 
-    def offers(self, client: str) -> list[Request]:
+    def requests_to_show(self, client: str) -> list[ExecuteRequest]:
         """The latest request of each cell that *client* has not shown."""
         with self._lock:
-            self._forget_ended()
+            self._forget_read_requests()
             latest = {request.cell: request for request in self.requests.values() if request.cell}
             return [r for r in latest.values() if client not in r.readers]
 
-    def asked(self, message: list[bytes]) -> Request | None:
+    def record_request(self, message: list[bytes]) -> ExecuteRequest | None:
         """Writes a new execute request down; returns it if it is known already.
 
         *message* is as it goes to the kernel: whatever becomes of this process, it gets there once.
         """
-        request = Request(message)
+        request = ExecuteRequest(message)
         with self._lock:
             known = self.requests.get(request.id)
             if known is not None or self._gone:
                 return known
-            request.first = self.journal.append(ASKED, SHELL, 0, message)
+            request.first = self.journal.append(REQUEST, SHELL, 0, message)
             if request.id:
                 self.requests[request.id] = request
             return None
 
-    def said(self, channel: int, message: list[bytes]) -> None:
+    def record_client_message(self, channel: int, message: list[bytes]) -> None:
         """Has what else a client says outlive this process until the host has it."""
         with self._lock:
             if not self._gone:
@@ -293,28 +293,28 @@ class KeptKernel:
 
     # ---- inside
 
-    def _loaded(self, entry: Entry) -> None:
-        if entry.kind == SAID:
+    def _restore(self, entry: JournalRecord) -> None:
+        if entry.kind == MESSAGE:
             self._last = max(self._last, entry.last)
-            self._notice(entry.channel, entry.parts, entry.number)
-        elif entry.kind == ASKED:
-            self._load_request(entry)
-        elif entry.kind == LAUNCHED:
+            self._track(entry.channel, entry.parts, entry.number)
+        elif entry.kind == REQUEST:
+            self._restore_request(entry)
+        elif entry.kind == LAUNCH:
             self._last = 0
             self.running.clear()
             self.requests.clear()
-        self._forget_ended()
+        self._forget_read_requests()
 
-    def _load_request(self, entry: Entry) -> None:
+    def _restore_request(self, entry: JournalRecord) -> None:
         try:
-            request = Request(entry.parts)
+            request = ExecuteRequest(entry.parts)
         except ValueError:
             return  # an earlier version's, of which the rest is not known
         request.first = entry.number
         if request.id:
             self.requests[request.id] = request
 
-    def _notice(self, channel: int, parts: list[bytes], number: int) -> None:
+    def _track(self, channel: int, parts: list[bytes], number: int) -> None:
         """Learns from a message what runs and what has ended."""
         try:
             at = messages.delimiter_of(parts)
@@ -333,24 +333,24 @@ class KeptKernel:
                     self.running[asked] = parent
                 elif state == "idle":
                     self.running.pop(asked, None)
-                    self._ends(asked, number, idle=True)
+                    self._mark_end(asked, number, idle=True)
             elif channel == SHELL and b'"execute_reply"' in header:
                 asked = json.loads(parent).get("msg_id")
-                self._ends(asked, number, idle=False)
+                self._mark_end(asked, number, idle=False)
                 if asked in self.requests:
                     content = json.loads(parts[at + messages.CONTENT])
                     self.requests[asked].count = content.get("execution_count")
         except (ValueError, TypeError, AttributeError):
             pass  # no Jupyter message: it is handed on as it is
 
-    def _ends(self, request_id: str | None, number: int, *, idle: bool) -> None:
+    def _mark_end(self, request_id: str | None, number: int, *, idle: bool) -> None:
         request = self.requests.get(request_id or "")
         if request is not None:
             request.idle = request.idle or idle
             request.replied = request.replied or not idle
             request.end = number
 
-    def _forget_ended(self) -> None:
+    def _forget_read_requests(self) -> None:
         now = time.monotonic()
         for request in list(self.requests.values()):
             if request.read_at is None:
@@ -360,15 +360,15 @@ class KeptKernel:
             elif now - request.read_at > REMEMBERED:
                 del self.requests[request.id]
 
-    def _read_to(self) -> int:
+    def _read_position(self) -> int:
         """Up to where clients have read: all who are here, or else the one that read most."""
         places = [self._cursors[c] for c in self._connected if c in self._cursors]
         if places:
             return min(places)
         return max(self._cursors.values(), default=self.journal.next - 1)
 
-    def _release(self) -> None:
-        read = self._read_to()
+    def _trim(self) -> None:
+        read = self._read_position()
         needed = min((request.first for request in self.requests.values()), default=read + 1)
         self.journal.release(min(needed, read + 1))
         retained = self.journal.bytes_from(self.journal.oldest) - self.journal.bytes_from(read + 1)
@@ -376,7 +376,7 @@ class KeptKernel:
             retained -= gone
 
     def _read_cursors(self) -> dict[str, int]:
-        path = self._place.path / "cursors.json"
+        path = self._folder.path / "cursors.json"
         self._cursors_file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             # What follows, if anything, is of an older, longer state.

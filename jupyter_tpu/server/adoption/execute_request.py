@@ -7,7 +7,7 @@ import json
 from ...agent.protocol import messages
 
 
-class Request:
+class ExecuteRequest:
     """How far it is.
 
     Parameters
