@@ -18,14 +18,14 @@ from ..fleet.servers import Server, running_servers, server_at
 from .console import print_json
 
 if TYPE_CHECKING:
-    from ..fleet.client import Answer, FleetClient
+    from ..fleet.client import FleetClient, Response
 
 #: Under these a path is the server's own; any other is under jupyter-tpu/v1/.
 _OWN_PATHS = ("jupyter-tpu/", "api/")
 
 
 def api(chosen: argparse.Namespace) -> None:
-    from ..fleet.client import problem_of
+    from ..fleet.client import error_of
     from ..links import core_thread
 
     body = _body(chosen.data)
@@ -35,7 +35,7 @@ def api(chosen: argparse.Namespace) -> None:
     try:
         answer = core.wait(client.fetch(chosen.method.upper(), path, body))
         if answer.status >= 400:
-            raise problem_of(answer, server.url)
+            raise error_of(answer, server.url)
         if chosen.follow and answer.status == 202:
             _follow(Session(client, server), answer)
         else:
@@ -109,7 +109,7 @@ def _body(data: str | None) -> bytes | None:
     return content
 
 
-def _follow(session: Session, answer: Answer) -> None:
+def _follow(session: Session, answer: Response) -> None:
     import msgspec
 
     from ..fleet.models import Operation
@@ -124,7 +124,7 @@ def _follow(session: Session, answer: Answer) -> None:
         print_json(ended.result)
 
 
-def _show(answer: Answer) -> None:
+def _show(answer: Response) -> None:
     if answer.content_type == "application/json" and answer.body:
         print_json(json.loads(answer.body))
     elif answer.body:

@@ -92,7 +92,7 @@ def take(chosen: argparse.Namespace) -> None:
     with open_session() as session:
         kernels = session.call(session.fleet.kernels(chosen.name))
         kernel = _one_of(kernels, chosen.kernel, chosen.name)
-        session.call(session.fleet.take_kernel(chosen.name, kernel.id))
+        session.call(session.fleet.take_over_kernel(chosen.name, kernel.id))
     named = f" of {kernel.notebook}" if kernel.notebook else ""
     print(f"Your Jupyter server has the kernel {kernel.id}{named} now.")
 

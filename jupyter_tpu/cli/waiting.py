@@ -97,7 +97,7 @@ def finish(session: Session, operation: Operation, stream: TextIO) -> Operation:
 
     *stream* is where progress goes: one that is no terminal gets a line per change.
     """
-    from ..fleet.client import ended as until_ended
+    from ..fleet.client import wait_for_end
     from ..links import core_thread
 
     progress = Progress(stream)
@@ -114,7 +114,7 @@ def finish(session: Session, operation: Operation, stream: TextIO) -> Operation:
                         ended = _cancel(session, operation, progress)
                         break
                 future = future or core_thread().submit(
-                    until_ended(session.fleet, operation, progress.show)
+                    wait_for_end(session.fleet, operation, progress.show)
                 )
                 ended = _result(future)
                 break
@@ -153,10 +153,10 @@ def finish_all(session: Session, operation: Operation, stream: TextIO) -> Operat
 
 def _cancel(session: Session, operation: Operation, progress: Progress) -> Operation:
     """Cancels and waits until that is done; another Ctrl-C stops the waiting."""
-    from ..fleet.client import ended
+    from ..fleet.client import wait_for_end
 
     async def cancel() -> Operation:
-        return await ended(session.fleet, await session.fleet.cancel(operation.id))
+        return await wait_for_end(session.fleet, await session.fleet.cancel(operation.id))
 
     progress.end()
     note(f"Cancelling; waiting until {subject(operation)} is tidied up …")

@@ -87,7 +87,7 @@ class FleetAPI(Protocol):
     async def end_kernel(self, ref: str, id: str) -> None:
         """Ends one kernel, its journal too."""
 
-    async def take_kernel(self, ref: str, id: str) -> None:
+    async def take_over_kernel(self, ref: str, id: str) -> None:
         """Makes the Jupyter server the master of a kernel, whoever has it now: that client is told.
 
         CONFLICT where there is no server, EXISTS where this server has it.

@@ -1,8 +1,8 @@
 """The fleet of a running Jupyter server, over REST: for processes beside it.
 
 :class:`FleetClient` has the methods of :class:`~jupyter_tpu.fleet.api.FleetAPI`;
-:func:`follow` and :func:`ended` watch an operation, on either. Which server it is, and whether it
-may have the token, is decided by whoever makes the client.
+:func:`follow` and :func:`wait_for_end` watch an operation, on either. Which server it is, and
+whether it may have the token, is decided by whoever makes the client.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _REASONS = {
 }
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """One HTTP answer, as it came."""
 
     status: int
@@ -102,94 +102,96 @@ class FleetClient:
     # ---- the fleet's methods -------------------------------------------------------------------
 
     async def catalog(self, zone: str | None = None) -> Catalog:
-        return await self._ask(Catalog, "GET", "catalog" + (f"?zone={_part(zone)}" if zone else ""))
+        return await self._ask(
+            Catalog, "GET", "catalog" + (f"?zone={_quoted(zone)}" if zone else "")
+        )
 
     async def tpus(self) -> TPUList:
         return await self._ask(TPUList, "GET", "tpus")
 
     async def tpu(self, ref: str) -> TPU:
-        return await self._ask(TPU, "GET", _tpu(ref))
+        return await self._ask(TPU, "GET", _tpu_path(ref))
 
     async def create(self, wanted: CreateTPU) -> Operation:
         return await self._ask(Operation, "POST", "tpus", wanted)
 
     async def start(self, ref: str) -> Operation:
-        return await self._ask(Operation, "POST", _tpu(ref, "start"))
+        return await self._ask(Operation, "POST", _tpu_path(ref, "start"))
 
     async def stop(self, ref: str, how: StopTPU | None = None) -> Operation:
-        return await self._ask(Operation, "POST", _tpu(ref, "stop"), how or StopTPU())
+        return await self._ask(Operation, "POST", _tpu_path(ref, "stop"), how or StopTPU())
 
     async def delete(self, ref: str, how: DeleteTPU | None = None) -> Operation:
-        return await self._ask(Operation, "DELETE", _tpu(ref), how or DeleteTPU())
+        return await self._ask(Operation, "DELETE", _tpu_path(ref), how or DeleteTPU())
 
     async def connect(self, ref: str, wanted: ConnectTPU | None = None) -> Operation:
-        return await self._ask(Operation, "POST", _tpu(ref, "connect"), wanted or ConnectTPU())
+        return await self._ask(Operation, "POST", _tpu_path(ref, "connect"), wanted or ConnectTPU())
 
     async def disconnect(self, ref: str, how: DisconnectTPU | None = None) -> Operation:
         how = how or DisconnectTPU()
-        return await self._ask(Operation, "POST", _tpu(ref, "disconnect"), how)
+        return await self._ask(Operation, "POST", _tpu_path(ref, "disconnect"), how)
 
     async def environments(self, ref: str) -> list[Environment]:
-        return await self._ask(list[Environment], "GET", _tpu(ref, "environments"))
+        return await self._ask(list[Environment], "GET", _tpu_path(ref, "environments"))
 
     async def keep_warm(self, ref: str, environment: str, how: KeepWarm) -> Environment:
-        path = _tpu(ref, f"environments/{_part(environment)}/warm")
+        path = _tpu_path(ref, f"environments/{_quoted(environment)}/warm")
         return await self._ask(Environment, "POST", path, how)
 
     async def kernels(self, ref: str) -> list[Kernel]:
-        return await self._ask(list[Kernel], "GET", _tpu(ref, "kernels"))
+        return await self._ask(list[Kernel], "GET", _tpu_path(ref, "kernels"))
 
     async def chips(self, ref: str) -> list[ChipHolder]:
-        return await self._ask(list[ChipHolder], "GET", _tpu(ref, "chips"))
+        return await self._ask(list[ChipHolder], "GET", _tpu_path(ref, "chips"))
 
     async def end_kernel(self, ref: str, id: str) -> None:
-        await self._call("DELETE", _tpu(ref, f"kernels/{_part(id)}"))
+        await self._call("DELETE", _tpu_path(ref, f"kernels/{_quoted(id)}"))
 
-    async def take_kernel(self, ref: str, id: str) -> None:
-        await self._call("POST", _tpu(ref, f"kernels/{_part(id)}/take"))
+    async def take_over_kernel(self, ref: str, id: str) -> None:
+        await self._call("POST", _tpu_path(ref, f"kernels/{_quoted(id)}/take"))
 
     async def tunnels(self, ref: str) -> list[Tunnel]:
-        return await self._ask(list[Tunnel], "GET", _tpu(ref, "tunnels"))
+        return await self._ask(list[Tunnel], "GET", _tpu_path(ref, "tunnels"))
 
     async def all_tunnels(self) -> list[Tunnel]:
         return await self._ask(list[Tunnel], "GET", "tunnels")
 
     async def open_tunnel(self, ref: str, wanted: OpenTunnel) -> Tunnel:
-        return await self._ask(Tunnel, "POST", _tpu(ref, "tunnels"), wanted)
+        return await self._ask(Tunnel, "POST", _tpu_path(ref, "tunnels"), wanted)
 
     async def close_tunnel(self, ref: str, id: str) -> None:
-        await self._call("DELETE", _tpu(ref, f"tunnels/{_part(id)}"))
+        await self._call("DELETE", _tpu_path(ref, f"tunnels/{_quoted(id)}"))
 
     async def apps(self) -> list[App]:
         return await self._ask(list[App], "GET", "apps")
 
     async def open_app(self, ref: str, wanted: OpenApp) -> App:
-        return await self._ask(App, "POST", _tpu(ref, "apps"), wanted)
+        return await self._ask(App, "POST", _tpu_path(ref, "apps"), wanted)
 
     async def visit_app(self, id: str, wanted: VisitApp | None = None) -> AppVisit:
-        path = f"apps/{_part(id)}/visits"
+        path = f"apps/{_quoted(id)}/visits"
         return await self._ask(AppVisit, "POST", path, wanted or VisitApp())
 
     async def close_app(self, id: str) -> None:
-        await self._call("DELETE", f"apps/{_part(id)}")
+        await self._call("DELETE", f"apps/{_quoted(id)}")
 
     async def open_tensorboard(self, ref: str, wanted: OpenTensorBoard) -> Operation:
-        return await self._ask(Operation, "POST", _tpu(ref, "tensorboard"), wanted)
+        return await self._ask(Operation, "POST", _tpu_path(ref, "tensorboard"), wanted)
 
     async def profile(
         self, ref: str, kernel_id: str, wanted: ProfileKernel | None = None
     ) -> Operation:
-        path = _tpu(ref, f"kernels/{_part(kernel_id)}/profile")
+        path = _tpu_path(ref, f"kernels/{_quoted(kernel_id)}/profile")
         return await self._ask(Operation, "POST", path, wanted or ProfileKernel())
 
     async def operations(self) -> list[Operation]:
         return await self._ask(list[Operation], "GET", "operations")
 
     async def operation(self, id: str) -> Operation:
-        return await self._ask(Operation, "GET", f"operations/{_part(id)}")
+        return await self._ask(Operation, "GET", f"operations/{_quoted(id)}")
 
     async def cancel(self, id: str) -> Operation:
-        return await self._ask(Operation, "DELETE", f"operations/{_part(id)}")
+        return await self._ask(Operation, "DELETE", f"operations/{_quoted(id)}")
 
     def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
         """As the fleet's; on the loop. ChangeFeed made while the connection to the server is away
@@ -222,7 +224,7 @@ class FleetClient:
 
     # ---- HTTP ----------------------------------------------------------------------------------
 
-    async def fetch(self, method: str, path: str, body: bytes | None = None) -> Answer:
+    async def fetch(self, method: str, path: str, body: bytes | None = None) -> Response:
         """One request to *path* under the server's base URL, whatever the answer's status.
 
         Raises UNREACHABLE when there is no answer, TIMEOUT when it takes too long.
@@ -234,7 +236,7 @@ class FleetClient:
             async with self._opened().request(
                 method, self._where(path), data=body, headers=headers, allow_redirects=False
             ) as answer:
-                return Answer(answer.status, answer.content_type, await answer.read())
+                return Response(answer.status, answer.content_type, await answer.read())
         except TimeoutError:
             raise TPUError(
                 f"The Jupyter server at {self.url} did not answer in time.",
@@ -243,7 +245,7 @@ class FleetClient:
             ) from None
         except aiohttp.ClientError as error:
             raise TPUError(
-                f"The Jupyter server at {self.url} can't be reached ({_words(error)}).",
+                f"The Jupyter server at {self.url} can't be reached ({_cause(error)}).",
                 Reason.UNREACHABLE,
                 "What it had begun goes on where it was when it is started again.",
             ) from None
@@ -261,11 +263,11 @@ class FleetClient:
                 "Its jupyter-tpu may be of another version; restart it.",
             ) from None
 
-    async def _call(self, method: str, path: str, body: msgspec.Struct | None = None) -> Answer:
+    async def _call(self, method: str, path: str, body: msgspec.Struct | None = None) -> Response:
         content = None if body is None else msgspec.json.encode(body)
         answer = await self.fetch(method, PREFIX + path, content)
         if answer.status >= 300:
-            raise problem_of(answer, self.url)
+            raise error_of(answer, self.url)
         return answer
 
     def _where(self, path: str) -> str:
@@ -299,10 +301,10 @@ class FleetClient:
                 async with self._opened().ws_connect(self._where(EVENTS), heartbeat=10) as events:
                     async for message in events:
                         if message.type is aiohttp.WSMsgType.TEXT:
-                            self._hand_out(message.data)
+                            self._dispatch(message.data)
             await asyncio.sleep(EVENTS_AGAIN)
 
-    def _hand_out(self, text: str) -> None:
+    def _dispatch(self, text: str) -> None:
         event = msgspec.json.decode(text)
         if event.get("schema_id") != CHANGE_SCHEMA:
             return
@@ -311,14 +313,14 @@ class FleetClient:
             subscriber(change)
 
 
-def problem_of(answer: Answer, url: str) -> TPUError:
+def error_of(answer: Response, url: str) -> TPUError:
     """An answer that is no success, as the error that the server meant."""
     try:
         problem = msgspec.json.decode(answer.body, type=Problem)
     except msgspec.DecodeError:
         reason = _REASONS.get(answer.status, Reason.INTERNAL)
         return TPUError(
-            f"The Jupyter server at {url} answered {answer.status}{_said(answer)}.",
+            f"The Jupyter server at {url} answered {answer.status}{_server_message(answer)}.",
             reason,
             "Is it running with the token it was started with?"
             if reason is Reason.PERMISSION
@@ -330,28 +332,28 @@ def problem_of(answer: Answer, url: str) -> TPUError:
     return TPUError(problem.message, problem.reason, problem.hint)
 
 
-def _said(answer: Answer) -> str:
+def _server_message(answer: Response) -> str:
     """What Jupyter Server's own error bodies say: {"message": …, "reason": …}."""
     try:
-        said: Any = msgspec.json.decode(answer.body)
+        body: Any = msgspec.json.decode(answer.body)
     except msgspec.DecodeError:
         return ""
-    message = said.get("message") if isinstance(said, dict) else None
+    message = body.get("message") if isinstance(body, dict) else None
     return f": {message.rstrip('.')}" if isinstance(message, str) and message else ""
 
 
-def _words(error: Exception) -> str:
+def _cause(error: Exception) -> str:
     cause = getattr(error, "os_error", None)
     return (cause.strerror if cause is not None else None) or str(error) or type(error).__name__
 
 
-def _part(text: str) -> str:
+def _quoted(text: str) -> str:
     return quote(text, safe="~")
 
 
-def _tpu(ref: str, then: str = "") -> str:
+def _tpu_path(ref: str, then: str = "") -> str:
     """The path of a TPU: ``zone/name`` is spelled ``zone~name`` in a path."""
-    path = f"tpus/{_part(ref.replace('/', '~', 1))}"
+    path = f"tpus/{_quoted(ref.replace('/', '~', 1))}"
     return f"{path}/{then}" if then else path
 
 
@@ -386,7 +388,7 @@ async def follow(
         unsubscribe()
 
 
-async def ended(
+async def wait_for_end(
     fleet: FleetAPI, operation: Operation, show: Callable[[Operation], None] | None = None
 ) -> Operation:
     """Waits until *operation* has ended and returns its end; *show* is told each new state."""

@@ -111,7 +111,7 @@ class Fleet(FleetPorts):
             await asyncio.wait(self._tasks, timeout=10)
         await self._state.tunnels.close()
         await self._state.apps.close()
-        self._state.holds.close()
+        self._state.connections.close()
         self._state.changes.close()
         self._owner.close()
         self._store.close()
@@ -119,9 +119,9 @@ class Fleet(FleetPorts):
     def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
         return self._state.changes.subscribe(callback)
 
-    def look_at_kernels(self) -> None:
+    def refresh_kernels(self) -> None:
         """A kernel was started or ended in this process: ask the agents soon."""
-        self._state.kernels.poke()
+        self._state.kernels.wake()
 
     # ---- asking ----
 
@@ -131,7 +131,7 @@ class Fleet(FleetPorts):
     async def tpus(self) -> TPUList:
         state = self._state
         state.refresh()
-        await state.observer.current()
+        await state.observer.ensure_fresh()
         names = sorted(state.names(), key=lambda name: (name.node, name.zone))
         return TPUList(tpus=[state.tpu(name) for name in names], problem=state.observer.problem)
 
@@ -170,7 +170,7 @@ class Fleet(FleetPorts):
         assert wanted.zone is not None
         name = NodeName(self._state.cloud.project, wanted.zone, wanted.name)
         await self._must_be_new(name)
-        record = self._state.operations.new("create", name, create=wanted)
+        record = self._state.operations.new_record("create", name, create=wanted)
         return self._state.operations.start(
             record,
             lambda progress: self._work.create(name, wanted, progress),
@@ -199,7 +199,7 @@ class Fleet(FleetPorts):
 
     async def delete(self, ref: str, how: DeleteTPU | None = None) -> Operation:
         name = await self._find(ref)
-        for record in self._state.operations.on(name):
+        for record in self._state.operations.running_on(name):
             if record.operation.kind == "create":
                 raise TPUError(
                     f"{name.node} is still being created.",
@@ -214,7 +214,7 @@ class Fleet(FleetPorts):
         wanted = validated(wanted or ConnectTPU())
         checks.environment(wanted)
         name = await self._find(ref)
-        for record in self._state.operations.on(name):
+        for record in self._state.operations.running_on(name):
             if record.operation.kind == "connect" and record.connect == wanted:
                 return record.operation  # pressed twice
         self._must_be_idle(name)
@@ -240,10 +240,12 @@ class Fleet(FleetPorts):
         self._must_be_idle(name)
         self._state.drop_interrupted(name)
         operations = self._state.operations
-        return operations.start(operations.new(kind, name), lambda progress: work(name, progress))
+        return operations.start(
+            operations.new_record(kind, name), lambda progress: work(name, progress)
+        )
 
     def _must_be_idle(self, name: NodeName) -> None:
-        for record in self._state.operations.on(name):
+        for record in self._state.operations.running_on(name):
             if record.operation.kind in NON_EXCLUSIVE_KINDS:
                 continue
             doing = {"stop": "stopping"}.get(
@@ -261,7 +263,7 @@ class Fleet(FleetPorts):
             Reason.EXISTS,
             "Choose another name.",
         )
-        if self._state.operations.on(name):
+        if self._state.operations.running_on(name):
             raise exists
         try:
             await self._state.cloud.get_node(name)
@@ -272,7 +274,7 @@ class Fleet(FleetPorts):
         raise exists
 
     async def _stop_connecting(self, name: NodeName) -> None:
-        for record in self._state.operations.on(name):
+        for record in self._state.operations.running_on(name):
             if record.operation.kind == "connect":
                 await self._state.operations.cancel(record.operation.id, patience=15)
 
@@ -295,17 +297,17 @@ class Fleet(FleetPorts):
         todo = decide(
             state.desired(name),
             state.observed(name),
-            acquired=name in state.holds,
-            busy=bool(state.operations.on(name)),
+            acquired=name in state.connections,
+            busy=bool(state.operations.running_on(name)),
         )
         for action in todo:
             if action is Action.FORGET:
                 state.forget(name)
             elif action is Action.RELEASE:
-                state.holds.release(name)
+                state.connections.release(name)
                 state.kernels.forget(name)  # the VM is down, and its kernels with it
             elif action is Action.ACQUIRE:
-                state.holds.hold(name, len(state.observer.nodes[name].endpoints))
+                state.connections.acquire(name, len(state.observer.nodes[name].endpoints))
             elif action is Action.REGISTER:
                 for record in list(state.environments.get(name, {}).values()):
                     if record.environment.state == "ready":

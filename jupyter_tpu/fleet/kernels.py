@@ -25,7 +25,7 @@ class FleetKernels:
     """The kernels on the fleet's TPUs."""
 
     #: Makes this process the master of a kernel: its id, kernelspec, key and notebook.
-    taker: Callable[[str, str, str, str], Awaitable[None]] | None = None
+    take_over: Callable[[str, str, str, str], Awaitable[None]] | None = None
     _state: State
 
     async def _find(self, ref: str) -> NodeName:
@@ -38,7 +38,7 @@ class FleetKernels:
         if self._state.tpu(name).state != "READY":
             return self._state.kernels.known(name)  # there is nobody to ask
         try:
-            return await self._state.kernels.ask(name)
+            return await self._state.kernels.fetch(name)
         except HostGone:  # it is no longer READY; the link learned it first
             return self._state.kernels.known(name)
 
@@ -52,17 +52,17 @@ class FleetKernels:
             )
         return await self._state.kernels.chips(name)
 
-    async def tell_holders(self, where: dict[str, str], problem: TPUError) -> None:
+    async def notify_chip_holders(self, where: dict[str, str], problem: TPUError) -> None:
         """A kernel was not started because others hold the chips of its TPU: tells of those that
-        could be shut down for it. *where* as for :meth:`note_lost`.
+        could be shut down for it. *where* as for :meth:`report_lost_kernel`.
         """
         name = NodeName(where["project"], where["zone"], where["tpu"])
-        for kernel in await self._state.kernels.ask(name):
+        for kernel in await self._state.kernels.fetch(name):
             if kernel.chips:
                 kernel = msgspec.structs.replace(kernel, problem=Problem.of(problem))
-                self._state.changes.tell(Change(what="kernel", id=kernel.id, kernel=kernel))
+                self._state.changes.publish(Change(what="kernel", id=kernel.id, kernel=kernel))
 
-    async def note_lost(
+    async def report_lost_kernel(
         self, id: str, where: dict[str, str], notebook: str, problem: TPUError
     ) -> None:
         """A kernel of this process is dead, and why: it is shown until somebody has seen it.
@@ -70,7 +70,7 @@ class FleetKernels:
         where: its ``project``, ``zone``, ``tpu`` and ``environment``.
         """
         name = NodeName(where["project"], where["zone"], where["tpu"])
-        self._state.kernels.note_lost(
+        self._state.kernels.record_lost(
             name,
             Kernel(
                 id=id,
@@ -85,12 +85,12 @@ class FleetKernels:
 
     async def end_kernel(self, ref: str, id: str) -> None:
         name = await self._find(ref)
-        if self._state.kernels.drop_lost(name, id):
+        if self._state.kernels.dismiss_lost(name, id):
             return
         if id not in {kernel.id for kernel in await self.kernels(ref)}:
             raise TPUError(f"There is no kernel {id!r} on {name.node}.", Reason.NOT_FOUND)
         await self._state.kernels.end(name, id)
-        await self._state.kernels.ask(name)
+        await self._state.kernels.fetch(name)
 
     async def keep_warm(self, ref: str, environment: str, how: KeepWarm) -> Environment:
         name = await self._find(ref)
@@ -105,13 +105,13 @@ class FleetKernels:
             )
         record.warm = how
         self._state.save(name, record)
-        self._state.warm.poke()
+        self._state.warm.wake()
         environments = self._state.tpu(name).environments
         return next(each for each in environments if each.name == environment)
 
-    async def take_kernel(self, ref: str, id: str) -> None:
+    async def take_over_kernel(self, ref: str, id: str) -> None:
         name = await self._find(ref)
-        if self.taker is None:
+        if self.take_over is None:
             raise TPUError(
                 "There is no Jupyter server here that could take a kernel.",
                 Reason.CONFLICT,
@@ -128,8 +128,8 @@ class FleetKernels:
                 f"Connect it first: `jupyter tpu connect {name.node} --env {found.environment}`.",
             )
         key = await self._state.kernels.key(name, id)
-        await self.taker(id, record.environment.kernelspec, key, found.notebook)
-        self._state.kernels.poke()
+        await self.take_over(id, record.environment.kernelspec, key, found.notebook)
+        self._state.kernels.wake()
 
     async def _may_end_kernels(self, name: NodeName, allowed: bool, doing: str) -> None:
         """Raises KERNELS_RUNNING if there are kernels and ending them is not *allowed*.
@@ -142,7 +142,7 @@ class FleetKernels:
         running = state.kernels.known(name)
         if state.tpu(name).state == "READY":
             with contextlib.suppress(TPUError, asyncio.TimeoutError):
-                running = await state.kernels.ask(name, ASK_KERNELS)
+                running = await state.kernels.fetch(name, ASK_KERNELS)
         running = [kernel for kernel in running if kernel.state != "dead"]
         if running:
             one = len(running) == 1

@@ -41,7 +41,7 @@ class FleetPorts(FleetKernels):
         return [tunnel for tunnel in await self.all_tunnels() if _leads_to(tunnel, name)]
 
     async def all_tunnels(self) -> list[Tunnel]:
-        self._state.tunnels.look()
+        self._state.tunnels.reload()
         return self._state.tunnels.all()
 
     async def apps(self) -> list[App]:
@@ -72,9 +72,9 @@ class FleetPorts(FleetKernels):
         node = self._ready(await self._find(ref), "apps are on")
         return await self._state.apps.site(node, host, port, begin)
 
-    def show_beneath(self, where: Callable[[App], str]) -> None:
+    def set_path_under_server(self, where: Callable[[App], str]) -> None:
         """The server says where beneath its own address it shows an app; "" for nowhere."""
-        self._state.apps.beneath = where
+        self._state.apps.path_under_server = where
 
     async def close_app(self, id: str) -> None:
         await self._state.apps.remove(id)
@@ -86,7 +86,7 @@ class FleetPorts(FleetKernels):
         node = self._ready(name, "TensorBoard runs on")
         check_host(node, wanted.host)
         operations = self._state.operations
-        record = operations.new("tensorboard", name)
+        record = operations.new_record("tensorboard", name)
         return operations.start(
             record, lambda progress: self._boards.tensorboard(node, wanted, progress)
         )
@@ -104,7 +104,7 @@ class FleetPorts(FleetKernels):
             raise TPUError(f"There is no kernel {kernel_id!r} on {name.node}.", Reason.NOT_FOUND)
         operations = self._state.operations
         return operations.start(
-            operations.new("profile", name),
+            operations.new_record("profile", name),
             lambda progress: self._boards.profile(node, kernel, wanted, progress),
         )
 

@@ -15,12 +15,12 @@ async def resolve(ref: str, state: State) -> NodeName:
     """Raises NOT_FOUND, CONFLICT where two zones have one of that name, or why the list of
     TPUs is not known.
     """
-    looked = await state.observer.recent()
+    looked = await state.observer.ensure_recent()
     zone, _, node = ref.replace("~", "/", 1).rpartition("/")
     found = _matching(zone, node, state)
     if not found and not looked:
         # Perhaps it was made elsewhere a moment ago.
-        await asyncio.shield(state.observer.look_for_missing())
+        await asyncio.shield(state.observer.refresh_for_missing())
         found = _matching(zone, node, state)
     if len(found) == 1:
         return found[0]

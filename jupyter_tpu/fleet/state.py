@@ -49,25 +49,27 @@ class State:
         self.kernelspecs = kernelspecs
         self.store = store
         self.changes = ChangeFeed(self._describe)
-        self.holds = HostConnections(links, self.touch)
-        self.kernels = KernelMonitor(links, self.holds, self._kernels_changed)
+        self.connections = HostConnections(links, self.mark_changed)
+        self.kernels = KernelMonitor(links, self.connections, self._kernels_changed)
         #: Whether environments have a warm kernel that nobody has decided on.
         self.warm_by_default = False
-        self.warm = WarmKernelMonitor(links, self.holds, self._warm_wishes, self.touch)
+        self.warm = WarmKernelMonitor(links, self.connections, self._warm_wishes, self.mark_changed)
         self.operations = OperationRunner(
             store,
             owner,
             changed=self._operation_changed,
             ended=self._ended,
-            forgotten=lambda id: self.changes.touch("operation", id),
+            forgotten=lambda id: self.changes.mark_changed("operation", id),
         )
-        self.tunnels = Tunnels(links, store, owner, lambda id: self.changes.touch("tunnel", id))
-        self.apps = Apps(links, lambda id: self.changes.touch("app", id))
+        self.tunnels = Tunnels(
+            links, store, owner, lambda id: self.changes.mark_changed("tunnel", id)
+        )
+        self.apps = Apps(links, lambda id: self.changes.mark_changed("app", id))
         self.observer = Observer(
             self.cloud,
             needed=lambda: bool(self.wished or self.interrupted or self.tunnels.names()),
             busy=self._busy,
-            looked=self._looked,
+            polled=self._polled,
         )
         #: TPUs that should be connected, with the node ids that are meant.
         self.wished: dict[NodeName, str] = store.connected()
@@ -84,7 +86,7 @@ class State:
         """Takes over what another process (a second server, a command) has written."""
         if not self.store.changed_elsewhere():
             return
-        busy = self.operations.names()
+        busy = self.operations.running_by_tpu()
         for mine, theirs in (
             (self.wished, self.store.connected()),
             (self.environments, self.store.environments()),
@@ -103,7 +105,7 @@ class State:
         """All TPUs that are shown: seen, wished for, or being created."""
         being_made = {
             name
-            for name, records in self.operations.names().items()
+            for name, records in self.operations.running_by_tpu().items()
             if any(record.operation.kind == "create" for record in records)
         }
         wanted = {*self.wished, *self.tunnels.names()}
@@ -119,12 +121,14 @@ class State:
             environments=[
                 structs.replace(
                     record,
-                    environment=structs.replace(record.environment, warm=self.warm.of(name, env)),
+                    environment=structs.replace(
+                        record.environment, warm=self.warm.status(name, env)
+                    ),
                 )
                 for env, record in self.environments.get(name, {}).items()
             ],
-            links=self.holds.links(name),
-            operations=self.operations.on(name),
+            links=self.connections.links(name),
+            operations=self.operations.running_on(name),
             kernels=sum(kernel.state != "dead" for kernel in self.kernels.known(name)),
             supervised=self.supervised,
         )
@@ -153,7 +157,7 @@ class State:
         """From now on it should be connected, after a restart too."""
         self.wished[name] = node.id
         self.store.set_connected(name, node.id)
-        self.touch(name)
+        self.mark_changed(name)
 
     def disconnect(self, name: NodeName) -> None:
         """It should no longer be; environments on the hosts stay, what failed is forgotten."""
@@ -166,11 +170,11 @@ class State:
             else:
                 del self.environments[name][env]
                 self.store.drop_environment(name, env)
-        self.holds.release(name)
+        self.connections.release(name)
         self.kernels.forget(name)
         self.kernels.forget_lost(name)
         self.apps.forget(name)
-        self.touch(name)
+        self.mark_changed(name)
 
     def forget(self, name: NodeName) -> None:
         """The TPU is gone, and all that was on it."""
@@ -178,24 +182,24 @@ class State:
         self.wished.pop(name, None)
         self.environments.pop(name, None)
         self.store.forget(name)
-        self.holds.release(name)
+        self.connections.release(name)
         self.kernels.forget(name)
         self.kernels.forget_lost(name)
         self.tunnels.forget(name)
         self.apps.forget(name)
         self.drop_interrupted(name)
-        self.touch(name)
+        self.mark_changed(name)
 
     def drop_interrupted(self, name: NodeName) -> None:
         """What a dead process left is not gone on with: something else is wanted now."""
         left = self.interrupted.pop(name, None)
         if left is not None:
-            self.operations.interrupted(left)
+            self.operations.mark_interrupted(left)
 
     def save(self, name: NodeName, record: EnvironmentRecord) -> None:
         self.environments.setdefault(name, {})[record.environment.name] = record
         self.store.save_environment(name, record)
-        self.touch(name)
+        self.mark_changed(name)
 
     def register(self, name: NodeName, record: EnvironmentRecord) -> None:
         """Makes (or mends) the kernelspec of a ready environment."""
@@ -237,39 +241,39 @@ class State:
 
     # ---- telling ----
 
-    def touch(self, name: NodeName) -> None:
-        self.changes.touch("tpu", f"{name.project}/{name.zone}/{name.node}")
+    def mark_changed(self, name: NodeName) -> None:
+        self.changes.mark_changed("tpu", f"{name.project}/{name.zone}/{name.node}")
 
     def _operation_changed(self, id: str, name: NodeName) -> None:
-        self.changes.touch("operation", id)
-        self.touch(name)
+        self.changes.mark_changed("operation", id)
+        self.mark_changed(name)
 
     def _kernels_changed(self, name: NodeName, ids: set[str]) -> None:
         for id in ids:
-            self.changes.touch("kernel", id)
-        self.touch(name)
+            self.changes.mark_changed("kernel", id)
+        self.mark_changed(name)
 
     def _busy(self) -> bool:
         """Whether an operation is about to change what Google says."""
         return any(
             record.operation.kind not in ("connect", "disconnect", *NON_EXCLUSIVE_KINDS)
-            for records in self.operations.names().values()
+            for records in self.operations.running_by_tpu().values()
             for record in records
         )
 
-    def _looked(self) -> None:
+    def _polled(self) -> None:
         self.refresh()
         for node in self.observer.nodes.values():
             self.links.observe(node)
         for name in self.names() | self._shown:
-            self.touch(name)
+            self.mark_changed(name)
         self._shown = self.names()
         if not self.observer.problem:
             openssh.refresh(self.cloud, self.observer.nodes.values())
         self._act()
 
     def _ended(self, name: NodeName) -> None:
-        self.observer.nudge()
+        self.observer.request_refresh()
         self._act()
 
     def _describe(self, what: str, id: str) -> Change | None:

@@ -209,7 +209,7 @@ class TPUMagics:
     def _finish(self, session: Any, operation: Operation) -> None:
         """Waits for the operation, shown as one display that is updated."""
         from ..commands.operations import left_running, progress_line, raise_failure
-        from ..fleet.client import ended
+        from ..fleet.client import wait_for_end
         from ..links import core_thread
         from .show import MagicError, OperationDisplay
 
@@ -217,7 +217,7 @@ class TPUMagics:
 
         async def watch() -> Operation:
             try:
-                return await ended(
+                return await wait_for_end(
                     session.fleet, operation, lambda now: states.put((now, progress_line(now)))
                 )
             finally:

@@ -101,7 +101,7 @@ class JupyterTPU(ExtensionApp):
         self.gate = Gate(
             self._target,
             self._changed,
-            self._take_kernel if self.keep_kernels else None,
+            self._take_over_kernel if self.keep_kernels else None,
             warm_kernels=self.warm_kernels,
             beneath=ports.path,
         )
@@ -177,14 +177,16 @@ class JupyterTPU(ExtensionApp):
         self, id: str, where: dict[str, str], notebook: str, problem: TPUError
     ) -> None:
         """A kernel of this server is dead: the fleet shows and tells it."""
-        self._loop.add_callback(self._tell_fleet, "note_lost", id, where, notebook, problem)
+        self._loop.add_callback(
+            self._tell_fleet, "report_lost_kernel", id, where, notebook, problem
+        )
 
     def _kernel_refused(self, where: dict[str, str], problem: TPUError) -> None:
         """A kernel was not started; whose chips it waits for may be shut down in the panel."""
         if problem.reason is Reason.CHIPS_HELD:
-            self._loop.add_callback(self._tell_fleet, "tell_holders", where, problem)
+            self._loop.add_callback(self._tell_fleet, "notify_chip_holders", where, problem)
 
-    async def _take_kernel(self, *arguments: str) -> None:
+    async def _take_over_kernel(self, *arguments: str) -> None:
         """On the core thread: the fleet's way to the server's kernels."""
         assert self._adoption is not None
         taking = self._adoption.take_over(*arguments)
@@ -198,7 +200,7 @@ class JupyterTPU(ExtensionApp):
             self.log.info("The TPU panel was not told: %s", error)
 
     async def _kernel_action(self, logger: Any, schema_id: str, data: dict[str, Any]) -> None:
-        self.gate.look_at_kernels()
+        self.gate.refresh_kernels()
 
 
 TPUExtension = JupyterTPU

@@ -26,20 +26,20 @@ _OF_ONE = ("operation", "cancel")
 
 class Gate:
     """target: says (on the core thread) which cloud; changed: told of changes, over there too;
-    take_kernel: see `Fleet.take_kernel`; beneath: see `Fleet.show_beneath`.
+    take_over_kernel: see `Fleet.take_over_kernel`; beneath: see `Fleet.set_path_under_server`.
     """
 
     def __init__(
         self,
         target: Callable[[], Awaitable[Target]],
         changed: Callable[[Change], None],
-        take_kernel: Callable[[str, str, str, str], Awaitable[None]] | None = None,
+        take_over_kernel: Callable[[str, str, str, str], Awaitable[None]] | None = None,
         *,
         warm_kernels: bool | None = None,
         beneath: Callable[[App], str] | None = None,
     ) -> None:
         self._beneath = beneath
-        self._take_kernel = take_kernel
+        self._take_over_kernel = take_over_kernel
         self._warm_kernels = warm_kernels
         self._target = target
         self._changed = changed
@@ -56,10 +56,10 @@ class Gate:
         """Opens the fleet without asking it anything; raises TPUError."""
         await core_thread().call(self._open())
 
-    def look_at_kernels(self) -> None:
+    def refresh_kernels(self) -> None:
         """A kernel of this server was started or ended."""
         if self._fleet is not None:
-            core_thread().loop.call_soon_threadsafe(self._fleet.look_at_kernels)
+            core_thread().loop.call_soon_threadsafe(self._fleet.refresh_kernels)
 
     async def close(self) -> None:
         self._closed = True
@@ -121,9 +121,9 @@ class Gate:
         links = default_links(await self._target())
         fleet = await Fleet.open(links, KernelSpecs(), warm_kernels=self._warm_kernels)
         fleet.subscribe(self._changed)
-        fleet.taker = self._take_kernel
+        fleet.take_over = self._take_over_kernel
         if self._beneath is not None:
-            fleet.show_beneath(self._beneath)
+            fleet.set_path_under_server(self._beneath)
         return fleet
 
     async def _close(self) -> None:

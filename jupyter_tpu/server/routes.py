@@ -94,7 +94,7 @@ ROUTES = (
     _route("GET tpus/{tpu}/chips", "chips", "The processes that hold its chips",
            list[ChipHolder]),
     _route("DELETE tpus/{tpu}/kernels/{kernel}", "end_kernel", "End a kernel"),
-    _route("POST tpus/{tpu}/kernels/{kernel}/take", "take_kernel",
+    _route("POST tpus/{tpu}/kernels/{kernel}/take", "take_over_kernel",
            "Take a kernel over, whoever has it"),
     _route("GET tpus/{tpu}/tunnels", "tunnels", "The tunnels to it", list[Tunnel]),
     _route("POST tpus/{tpu}/tunnels", "open_tunnel", "Open a tunnel", Tunnel, body=OpenTunnel,

@@ -175,7 +175,7 @@ async def test_cancelling_ends_what_runs_on_the_host(
         "import time\ndef build_wheel(*_, **__):\n    time.sleep(600)\nbuild_editable = "
         "prepare_metadata_for_build_wheel = get_requires_for_build_wheel = build_wheel\n",
     )
-    link = fleet._state.holds.links(fleet._state.holds.names()[0])[0]
+    link = fleet._state.connections.links(fleet._state.connections.names()[0])[0]
     for file, text in zip(("pyproject.toml", "slow.py"), endless, strict=True):
         await link.put(text.encode(), f"slow/{file}")
     home = (await link.run(["pwd"])).stdout.strip()
@@ -235,13 +235,13 @@ async def test_old_operations_are_forgotten_and_told_as_gone(
 
     ids = []
     for _ in range(4):
-        record = state.operations.new("profile", NodeName("emulated", ZONE, new_name()))
+        record = state.operations.new_record("profile", NodeName("emulated", ZONE, new_name()))
         ids.append(state.operations.start(record, nothing).id)
         await setting.fleet.wait(ids[-1])
         state.changes.flush()
         await asyncio.sleep(0.002)  # `ended` has milliseconds
     assert [change.id for change in told if change.gone] == ids[:2]
-    assert [id for what, id in state.changes._told if what == "operation"] == ids[2:]
+    assert [id for what, id in state.changes._published if what == "operation"] == ids[2:]
     with pytest.raises(TPUError) as caught:
         await setting.fleet.operation(ids[0])
     assert caught.value.reason is Reason.NOT_FOUND
@@ -302,7 +302,7 @@ async def test_two_servers_connect_a_pod_at_once_and_see_it_deleted_elsewhere(
 
         emulator.wait(emulator.request("DELETE", f"/v2/{path}"))
         for one in (setting, other):
-            one.fleet._state.observer.nudge()
+            one.fleet._state.observer.request_refresh()
             await eventually(lambda one=one: one.kernelspecs() == [])
             assert name not in [tpu.name for tpu in (await one.fleet.tpus()).tpus]
     finally:

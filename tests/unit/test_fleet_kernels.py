@@ -18,12 +18,12 @@ def lost(id: str) -> Kernel:
 def test_of_lost_kernels_that_nobody_looks_at_the_last_ones_are_remembered() -> None:
     changed: list[str] = []
     nobody: Any = None
-    watch = KernelMonitor(nobody, nobody, lambda name, ids: changed.extend(sorted(ids)))
+    monitor = KernelMonitor(nobody, nobody, lambda name, ids: changed.extend(sorted(ids)))
     for number in range(LOST + 2):
-        watch.note_lost(NAME, lost(f"k{number:03}"))
-    assert [kernel.id for kernel in watch.known(NAME)] == [f"k{n:03}" for n in range(2, LOST + 2)]
+        monitor.record_lost(NAME, lost(f"k{number:03}"))
+    assert [kernel.id for kernel in monitor.known(NAME)] == [f"k{n:03}" for n in range(2, LOST + 2)]
     assert changed[-4:] == ["k000", f"k{LOST:03}", "k001", f"k{LOST + 1:03}"]
-    assert watch.find("k000") is None  # so that it is told as gone
-    assert watch.drop_lost(NAME, "k002")
-    watch.forget_lost(NAME)
-    assert watch.known(NAME) == []
+    assert monitor.find("k000") is None  # so that it is told as gone
+    assert monitor.dismiss_lost(NAME, "k002")
+    monitor.forget_lost(NAME)
+    assert monitor.known(NAME) == []

@@ -38,16 +38,16 @@ class Setting:
     def __init__(self) -> None:
         self.cloud = CountingCloud()
         self.needed = self.busy = False
-        self.looks = 0
+        self.polls = 0
         self.observer = Observer(
             self.cloud,
             needed=lambda: self.needed,
             busy=lambda: self.busy,
-            looked=self._looked,
+            polled=self._polled,
         )
 
-    def _looked(self) -> None:
-        self.looks += 1
+    def _polled(self) -> None:
+        self.polls += 1
 
     async def __aenter__(self) -> Setting:
         self._task = asyncio.create_task(self.observer.run())
@@ -81,10 +81,10 @@ async def test_google_is_not_asked_before_anybody_asks() -> None:
 @pytest.mark.asyncio
 async def test_a_hundred_clients_that_poll_cost_what_one_costs() -> None:
     async with Setting() as setting:
-        await asyncio.gather(*(setting.observer.recent() for _ in range(100)))
+        await asyncio.gather(*(setting.observer.ensure_recent() for _ in range(100)))
         assert setting.cloud.calls == 1
         for _ in range(100):
-            await setting.observer.recent()
+            await setting.observer.ensure_recent()
         assert setting.cloud.calls == 1
 
 
@@ -94,12 +94,12 @@ async def test_who_asks_for_the_list_sees_what_was_done_elsewhere_a_moment_ago(
 ) -> None:
     monkeypatch.setattr(module, "SLOW", 30.0)
     async with Setting() as setting:
-        await asyncio.gather(*(setting.observer.current() for _ in range(100)))
+        await asyncio.gather(*(setting.observer.ensure_fresh() for _ in range(100)))
         assert setting.cloud.calls == 1
         setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
         await asyncio.sleep(0.3)  # longer than FRESH, shorter than SLOW
         assert setting.cloud.calls == 1
-        await asyncio.gather(*(setting.observer.current() for _ in range(100)))
+        await asyncio.gather(*(setting.observer.ensure_fresh() for _ in range(100)))
         assert len(setting.observer.nodes) == 1
         assert setting.cloud.calls == 2
 
@@ -110,21 +110,21 @@ async def test_who_asks_for_the_list_does_not_wait_long_for_a_slow_google(
 ) -> None:
     monkeypatch.setattr(module, "AT_ONCE", 0.1)
     async with Setting() as setting:
-        await setting.observer.current()
+        await setting.observer.ensure_fresh()
         await asyncio.sleep(0.3)
         never = asyncio.Event()
         monkeypatch.setattr(setting.cloud, "list_nodes", never.wait)
-        await asyncio.wait_for(setting.observer.current(), 60)
+        await asyncio.wait_for(setting.observer.ensure_fresh(), 60)
 
 
 @pytest.mark.asyncio
 async def test_it_is_quick_while_something_changes_and_slow_when_nothing_does() -> None:
     async with Setting() as setting:
         setting.cloud.answer = NodeList(nodes=(node("CREATING"),), unreachable=())
-        await setting.observer.recent()
+        await setting.observer.ensure_recent()
         assert await setting.calls_within(0.5) >= 2
         setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
-        await setting.observer.look_again()
+        await setting.observer.refresh()
         await asyncio.sleep(0.4)  # after the change it stays quick for a moment
         assert await setting.calls_within(0.6) <= 1
 
@@ -136,11 +136,11 @@ async def test_it_pauses_when_nobody_is_interested_and_nothing_is_connected(
     monkeypatch.setattr(module, "INTEREST", 0.2)
     monkeypatch.setattr(module, "SLOW", 0.1)
     async with Setting() as setting:
-        await setting.observer.recent()
+        await setting.observer.ensure_recent()
         await asyncio.sleep(0.5)
         assert await setting.calls_within(0.4) == 0
         setting.needed = True
-        setting.observer.nudge()
+        setting.observer.request_refresh()
         assert await setting.calls_within(0.5) >= 1
 
 
@@ -148,9 +148,9 @@ async def test_it_pauses_when_nobody_is_interested_and_nothing_is_connected(
 async def test_not_being_able_to_ask_makes_no_tpu_vanish() -> None:
     async with Setting() as setting:
         setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
-        await setting.observer.look_again()
+        await setting.observer.refresh()
         setting.cloud.answer = TPUError("No.", Reason.NO_CREDENTIALS, "Log in.")
-        await setting.observer.look_again()
+        await setting.observer.refresh()
         assert NAME in setting.observer.nodes
         assert not setting.observer.complete("us-west4-a")
         assert setting.observer.problem is not None
@@ -162,9 +162,9 @@ async def test_tpus_of_a_zone_that_does_not_answer_stay_as_they_were() -> None:
     async with Setting() as setting:
         there = (node("READY"), node("READY", "us-east5-a"))
         setting.cloud.answer = NodeList(nodes=there, unreachable=())
-        await setting.observer.look_again()
+        await setting.observer.refresh()
         setting.cloud.answer = NodeList(nodes=(), unreachable=("us-west4-a",))
-        await setting.observer.look_again()
+        await setting.observer.refresh()
         assert list(setting.observer.nodes) == [NAME]
         assert not setting.observer.complete("us-west4-a")
         assert setting.observer.complete("us-east5-a")
@@ -178,14 +178,14 @@ async def test_what_is_missing_is_looked_for_after_the_question_and_not_at_each_
 ) -> None:
     monkeypatch.setattr(module, "QUICK", 1.0)
     async with Setting() as setting:
-        assert await setting.observer.recent()
-        assert not await setting.observer.recent()
+        assert await setting.observer.ensure_recent()
+        assert not await setting.observer.ensure_recent()
         before = setting.cloud.calls
         setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
-        await setting.observer.look_for_missing()
+        await setting.observer.refresh_for_missing()
         assert NAME in setting.observer.nodes
         begun = asyncio.get_running_loop().time()
-        await asyncio.gather(*(setting.observer.look_for_missing() for _ in range(20)))
+        await asyncio.gather(*(setting.observer.refresh_for_missing() for _ in range(20)))
         took = asyncio.get_running_loop().time() - begun
         # However slow the machine is: no more than one in each second, and the poll's own.
         assert setting.cloud.calls - before <= 3 + 2 * took

@@ -73,7 +73,7 @@ async def test_a_thousand_log_lines_make_few_events_and_the_last_is_told() -> No
     changes.subscribe(tell)
     for number in range(1000):
         operation.log.append(str(number))
-        changes.touch("operation", "1")
+        changes.mark_changed("operation", "1")
         if number % 100 == 0:
             await asyncio.sleep(0)
     await asyncio.wait_for(complete.wait(), 60)
@@ -87,15 +87,15 @@ async def test_what_did_not_change_is_not_told_and_what_is_gone_is_told_once() -
     changes = ChangeFeed(lambda what, id: Change(what="tpu", id=id, gone=not there), interval=60)
     unsubscribe = changes.subscribe(lambda change: told.append(change.gone))
     for _ in range(3):
-        changes.touch("tpu", "z/a")
+        changes.mark_changed("tpu", "z/a")
         changes.flush()
     there = False
     for _ in range(3):
-        changes.touch("tpu", "z/a")
+        changes.mark_changed("tpu", "z/a")
         changes.flush()
     assert told == [False, True]
     unsubscribe()
     there = True
-    changes.touch("tpu", "z/a")
+    changes.mark_changed("tpu", "z/a")
     changes.flush()
     assert told == [False, True]

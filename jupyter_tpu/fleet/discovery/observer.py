@@ -22,7 +22,7 @@ FAILED = 10.0  # after a look that failed
 LIMIT = 90.0  # for one look; Cloud gives up earlier
 FRESH = 5.0  # what a person who asks takes for current; seconds
 AT_ONCE = 2.0  # how long such a person waits for it; seconds
-#: After this long without a change, even a TPU under repair is looked at slowly; seconds.
+#: After this long without a change, even a TPU under repair is polled at slowly; seconds.
 PATIENCE = 900.0
 #: After this long without a question polling pauses, unless something is connected; seconds.
 INTEREST = 600.0
@@ -32,7 +32,7 @@ class Observer:
     """Nodes as last seen. All methods are for the core thread's loop.
 
     needed: whether something must be watched though nobody asks (connected TPUs, operations);
-    busy: whether an operation is about to change something; looked: called after each look.
+    busy: whether an operation is about to change something; polled: called after each look.
     """
 
     def __init__(
@@ -41,12 +41,12 @@ class Observer:
         *,
         needed: Callable[[], bool],
         busy: Callable[[], bool],
-        looked: Callable[[], None],
+        polled: Callable[[], None],
     ) -> None:
         self._cloud = cloud
         self._needed = needed
         self._busy = busy
-        self._looked = looked
+        self._polled = polled
         self.nodes: dict[NodeName, Node] = {}
         #: Why the list may be incomplete.
         self.problem: Problem | None = None
@@ -55,10 +55,10 @@ class Observer:
         self._wake = asyncio.Event()
         self._new = asyncio.Event()  # replaced after each look
         self._asked = float("-inf")
-        self._looked_at = float("-inf")
+        self._polled_at = float("-inf")
         self._changed_at = float("-inf")
         self._missed_at = float("-inf")  # when something was last asked for that was not seen
-        self._looking = False
+        self._polling = False
 
     def complete(self, zone: str) -> bool:
         """Whether the last look saw all TPUs of *zone*, so that what is missing is gone."""
@@ -67,26 +67,26 @@ class Observer:
     @property
     def age(self) -> float:
         """Of the last look; seconds."""
-        return self._time() - self._looked_at
+        return self._time() - self._polled_at
 
-    def nudge(self) -> None:
+    def request_refresh(self) -> None:
         """Something was just changed: look soon, and quickly for a while."""
         self._changed_at = self._time()
         self._wake.set()
 
-    async def recent(self) -> bool:
+    async def ensure_recent(self) -> bool:
         """Returns when there is a look not much older than the slow interval; never fails.
 
         What went wrong is in ``problem``. Waits for as long as one call to Google may take. Returns
         whether it did: then the look began after the question.
         """
         self._asked = self._time()
-        if self._time() - self._looked_at <= SLOW + 5:
+        if self._time() - self._polled_at <= SLOW + 5:
             return False
-        await self.look_again()
+        await self.refresh()
         return True
 
-    async def look_for_missing(self) -> None:
+    async def refresh_for_missing(self) -> None:
         """A TPU is asked for that was not seen: waits for a look that begins after the question.
 
         Such looks are QUICK apart, whoever asks in the meantime waits for the next: to ask for
@@ -96,22 +96,22 @@ class Observer:
         if pause > 0:
             await asyncio.sleep(pause)
         self._missed_at = self._time()
-        await self.look_again()
+        await self.refresh()
 
-    async def current(self) -> None:
-        """Like `recent`, with a look at most FRESH old if that can be had at once.
+    async def ensure_fresh(self) -> None:
+        """Like `ensure_recent`, with a look at most FRESH old if that can be had at once.
 
         For people who ask for the list: what gcloud did a moment ago is in it.
         """
-        await self.recent()
+        await self.ensure_recent()
         if self.age > FRESH:
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self.look_again(), AT_ONCE)
+                await asyncio.wait_for(self.refresh(), AT_ONCE)
 
-    async def look_again(self) -> None:
+    async def refresh(self) -> None:
         """Waits until a look that begins after this call has ended."""
         self._asked = self._time()
-        for _ in range(2 if self._looking else 1):
+        for _ in range(2 if self._polling else 1):
             self._wake.set()
             await asyncio.wait_for(self._new.wait(), LIMIT)
 
@@ -120,15 +120,15 @@ class Observer:
         while True:
             self._wake.clear()
             if self._wanted():
-                self._looking = True
+                self._polling = True
                 try:
-                    await self._look()
+                    await self._poll()
                 finally:
-                    self._looking = False
-                    self._looked_at = self._time()
+                    self._polling = False
+                    self._polled_at = self._time()
                     new, self._new = self._new, asyncio.Event()
                     new.set()
-                self._looked()
+                self._polled()
             try:
                 await asyncio.wait_for(self._wake.wait(), self._pause())
                 # What comes at once is answered by one look.
@@ -150,7 +150,7 @@ class Observer:
             return QUICK
         return SLOW
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         try:
             listed = await self._cloud.list_nodes()
         except TPUError as error:
@@ -174,15 +174,15 @@ class Observer:
                 hint="They are asked again by themselves.",
             )
 
-    def see(self, node: Node) -> None:
+    def upsert(self, node: Node) -> None:
         """Takes a node that Google just described in another answer."""
         self.nodes[node.name] = node
-        self.nudge()
+        self.request_refresh()
 
-    def unsee(self, name: NodeName) -> None:
+    def remove(self, name: NodeName) -> None:
         """Takes the word of a delete that succeeded."""
         self.nodes.pop(name, None)
-        self.nudge()
+        self.request_refresh()
 
     @staticmethod
     def _time() -> float:

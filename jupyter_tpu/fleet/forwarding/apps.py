@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _REACHED = (LinkState.UP, LinkState.SILENT)
 
 #: What is done on the host when an app is closed.
-Farewell = Callable[[], Awaitable[None]]
+OnClose = Callable[[], Awaitable[None]]
 
 
 class Apps:
@@ -37,22 +37,22 @@ class Apps:
         self._links = links
         self._changed = changed
         self._server: AppServer | None = None
-        self._open: dict[str, _Open] = {}
-        self._doomed: list[_Open] = []  # to be closed by the loop
+        self._open: dict[str, _ActiveApp] = {}
+        self._closing: list[_ActiveApp] = []  # to be closed by the loop
         self._wake = asyncio.Event()
         self._care: asyncio.Task[None] | None = None
         #: Where the server shows an app beneath its own address; "" for nowhere.
-        self.beneath: Callable[[App], str] = lambda _: ""
+        self.path_under_server: Callable[[App], str] = lambda _: ""
 
     # ---- asking ----
 
     def all(self) -> list[App]:
         """The oldest first."""
-        return [each.tell() for each in self._open.values()]
+        return [each.describe() for each in self._open.values()]
 
     def find(self, id: str) -> App | None:
         found = self._open.get(id)
-        return found.tell() if found is not None else None
+        return found.describe() if found is not None else None
 
     def visit(self, id: str, wanted: VisitApp) -> AppVisit:
         """A URL for one browser; NOT_FOUND."""
@@ -69,7 +69,7 @@ class Apps:
         return AppVisit(
             url=each.site.visit(each.app.path, wanted.framed_by),
             probe=each.site.probe(),
-            beneath=self.beneath(each.app),
+            beneath=self.path_under_server(each.app),
         )
 
     # ---- changing ----
@@ -81,11 +81,11 @@ class Apps:
         *,
         kind: str = "port",
         logdir: str = "",
-        farewell: Farewell | None = None,
+        on_close: OnClose | None = None,
     ) -> App:
         """Opens an app; the same one again for the same port and path of a host.
 
-        logdir, farewell: of a TensorBoard; what ends it.
+        logdir, on_close: of a TensorBoard; what ends it.
 
         Raises INVALID for what can't be a port, a host or a path.
         """
@@ -98,7 +98,7 @@ class Apps:
             app = each.app
             same = (each.name, app.host, app.port, app.path, app.anywhere)
             if same == (node.name, wanted.host, wanted.port, wanted.path, wanted.anywhere):
-                return each.tell()
+                return each.describe()
         # aiohttp, which is slow to import, is not needed before the first app.
         from ...apps import AppServer, Upstream
 
@@ -129,13 +129,13 @@ class Apps:
             await upstream.close()
             raise
         self._wake.set()
-        self._open[id] = _Open(
-            node.name, app, site, upstream, link, lambda: self._changed(id), farewell
+        self._open[id] = _ActiveApp(
+            node.name, app, site, upstream, link, lambda: self._changed(id), on_close
         )
         if self._care is None:
             self._care = asyncio.get_running_loop().create_task(self._run(), name="apps")
         self._changed(id)
-        return self._open[id].tell()
+        return self._open[id].describe()
 
     async def site(self, node: Node, host: int, port: int, begin: bool) -> Site:
         """What is open on a port, for a face that shows it itself; if nothing is, it is opened, or
@@ -160,14 +160,14 @@ class Apps:
         A host that can't be reached keeps it: it is found again, or ends at a disconnect.
         """
         each = self._get(id)
-        reached = each.tell().state == "open"
+        reached = each.describe().state == "open"
         await self._close(each)
-        if each.farewell is not None and reached:
-            await each.farewell()
+        if each.on_close is not None and reached:
+            await each.on_close()
 
     def forget(self, name: NodeName) -> None:
         """The TPU is disconnected or gone: so are its apps, in a moment."""
-        self._doomed += [each for each in self._open.values() if each.name == name]
+        self._closing += [each for each in self._open.values() if each.name == name]
         self._wake.set()
 
     async def close(self) -> None:
@@ -184,8 +184,8 @@ class Apps:
         """Says what went through, and closes the apps of TPUs that are gone."""
         while True:
             self._wake.clear()
-            doomed, self._doomed = self._doomed, []
-            for each in doomed:
+            closing, self._closing = self._closing, []
+            for each in closing:
                 await self._close(each)
             for id, each in self._open.items():
                 if each.counted():
@@ -195,7 +195,7 @@ class Apps:
 
     # ---- inside ----
 
-    def _get(self, id: str) -> _Open:
+    def _get(self, id: str) -> _ActiveApp:
         found = self._open.get(id)
         if found is None:
             raise TPUError(
@@ -205,7 +205,7 @@ class Apps:
             )
         return found
 
-    async def _close(self, each: _Open) -> None:
+    async def _close(self, each: _ActiveApp) -> None:
         if self._open.pop(each.app.id, None) is None:
             return
         assert self._server is not None
@@ -214,7 +214,7 @@ class Apps:
         self._changed(each.app.id)
 
 
-class _Open:
+class _ActiveApp:
     """One open app: a held link, and a site that leads over it."""
 
     def __init__(
@@ -225,12 +225,12 @@ class _Open:
         upstream: Upstream,
         link: Link,
         changed: Callable[[], None],
-        farewell: Farewell | None,
+        on_close: OnClose | None,
     ) -> None:
         self.name = name
         self.app = app
         self.site = site
-        self.farewell = farewell
+        self.on_close = on_close
         self._upstream = upstream
         self._link = link
         self._changed = changed
@@ -239,7 +239,7 @@ class _Open:
         self._unsubscribe = link.subscribe(self._link_changed)
         link.hold()
 
-    def tell(self) -> App:
+    def describe(self) -> App:
         """The app with what is going on."""
         app, state = self.app, self._link.state
         app.state = (

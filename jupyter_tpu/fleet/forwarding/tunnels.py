@@ -49,7 +49,7 @@ class Tunnels:
         self._owner = owner
         self._changed = changed
         self._records = {record.id: record for record in store.tunnels()}
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, _ActiveTunnel] = {}
         self._wake = asyncio.Event()
 
     # ---- asking ----
@@ -84,7 +84,7 @@ class Tunnels:
         a local port that is taken, PERMISSION for one of the system's.
         """
         _check(node, wanted, self._links.cloud.emulated)
-        self.look()
+        self.reload()
         # What is not kept lasts as long as a command: the wishes of servers are none of its.
         for record in self._records.values() if keep else ():
             same = (record.name, record.host, record.port) == (node.name, wanted.host, wanted.port)
@@ -101,7 +101,7 @@ class Tunnels:
                 )
         link = self._links.get(HostName(node.name, wanted.host))
         id = uuid.uuid4().hex[:8]
-        running = _Running(link, wanted.port, wanted.address, lambda: self._changed(id))
+        running = _ActiveTunnel(link, wanted.port, wanted.address, lambda: self._changed(id))
         try:
             await running.listen(wanted.local_port, emulated=self._links.cloud.emulated)
         except BaseException:
@@ -161,7 +161,7 @@ class Tunnels:
                 pause = COUNT_EVERY if self._running else LOOK_EVERY
                 await asyncio.wait_for(self._wake.wait(), pause)
 
-    def look(self) -> None:
+    def reload(self) -> None:
         """Takes over what another process has written."""
         stored = {record.id: record for record in self._store.tunnels()}
         mine = {id for id, running in self._running.items() if not running.keep}
@@ -172,7 +172,7 @@ class Tunnels:
         self._records = {**stored, **unsaved}
 
     async def _reconcile(self) -> None:
-        self.look()
+        self.reload()
         for id in self._running.keys() - self._records.keys():
             await self._stop(id)
         for record in list(self._records.values()):
@@ -181,7 +181,7 @@ class Tunnels:
                     continue
                 if not self._store.claim_tunnel(record, self._owner.id):
                     continue
-                self.look()
+                self.reload()
             await self._run(self._records.get(record.id))
 
     async def _run(self, record: TunnelRecord | None) -> None:
@@ -191,7 +191,7 @@ class Tunnels:
         if running is None:
             id = record.id
             link = self._links.get(HostName(record.name, record.host))
-            running = _Running(link, record.port, record.address, lambda: self._changed(id))
+            running = _ActiveTunnel(link, record.port, record.address, lambda: self._changed(id))
             self._running[id] = running
         if not running.forwarder.listening:
             try:
@@ -227,20 +227,20 @@ class Tunnels:
             state="elsewhere",
         )
         if running is not None:
-            running.tell(shown)
+            running.describe(shown)
         elif record.owner == self._owner.id or not self._owner.alive(record.owner):
             shown.state = "waiting"  # for the loop, or for a server
         return shown
 
 
-class _Running:
+class _ActiveTunnel:
     """One tunnel that this process runs: a held link, and a forwarder over it."""
 
     def __init__(self, link: Link, port: int, address: str, changed: Callable[[], None]) -> None:
         self.keep = True
         self._link = link
         self._address = address
-        self._told = changed
+        self._changed = changed
         self._problem: TPUError | None = None  # why it does not listen
         self._counts = (0, 0)
         self._since = timestamp("seconds")
@@ -264,21 +264,21 @@ class _Running:
                 await forwarder.listen(0, self._address)
         self._problem = None
         self._since = timestamp("seconds")
-        self._told()
+        self._changed()
 
     def fail(self, error: TPUError) -> None:
         """It could not listen."""
         if self._problem is None:
             self._since = timestamp("seconds")
         self._problem = error
-        self._told()
+        self._changed()
 
     def counted(self) -> bool:
         """Whether bytes went through since this was last asked."""
         before, self._counts = self._counts, (self.forwarder.sent, self.forwarder.received)
         return before != self._counts
 
-    def tell(self, shown: Tunnel) -> None:
+    def describe(self, shown: Tunnel) -> None:
         """Fills in what is going on."""
         state, problem = self._link.state, self._link.problem
         if not self.forwarder.listening:
@@ -310,7 +310,7 @@ class _Running:
         ):
             self.forwarder.cut()
         self._was = link.state
-        self._told()
+        self._changed()
 
 
 def _check(node: Node, wanted: OpenTunnel, emulated: bool) -> None:

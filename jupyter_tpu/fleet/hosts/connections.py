@@ -9,7 +9,7 @@ from ...links import HostName, Link, Links
 
 
 class HostConnections:
-    """Links held up by TPU, from connecting to disconnecting.
+    """Links links up by TPU, from connecting to disconnecting.
 
     changed(name) is called when the state of one of a TPU's links changes.
     """
@@ -17,35 +17,35 @@ class HostConnections:
     def __init__(self, links: Links, changed: Callable[[NodeName], None]) -> None:
         self._links = links
         self._changed = changed
-        self._held: dict[NodeName, list[Link]] = {}
+        self._links_of: dict[NodeName, list[Link]] = {}
         self._unsubscribe: dict[NodeName, list[Callable[[], None]]] = {}
 
     def __contains__(self, name: NodeName) -> bool:
-        return name in self._held
+        return name in self._links_of
 
     def names(self) -> list[NodeName]:
-        return list(self._held)
+        return list(self._links_of)
 
     def links(self, name: NodeName) -> list[Link]:
-        """The held links of a TPU, host by host; [] if none are."""
-        return self._held.get(name, [])
+        """The links links of a TPU, host by host; [] if none are."""
+        return self._links_of.get(name, [])
 
-    def hold(self, name: NodeName, hosts: int) -> list[Link]:
+    def acquire(self, name: NodeName, hosts: int) -> list[Link]:
         """Wishes that the links to all hosts are up. Holding twice is the same as once."""
-        held = self._held.setdefault(name, [])
+        links = self._links_of.setdefault(name, [])
         unsubscribe = self._unsubscribe.setdefault(name, [])
-        for worker in range(len(held), hosts):
+        for worker in range(len(links), hosts):
             link = self._links.get(HostName(name, worker))
             unsubscribe.append(link.subscribe(lambda *_: self._changed(name)))
             link.hold()
-            held.append(link)
+            links.append(link)
         self._changed(name)
-        return held
+        return links
 
     def release(self, name: NodeName) -> None:
         for unsubscribe in self._unsubscribe.pop(name, []):
             unsubscribe()
-        for link in self._held.pop(name, []):
+        for link in self._links_of.pop(name, []):
             link.release()
         self._changed(name)
 

@@ -31,10 +31,13 @@ class KernelMonitor:
     """
 
     def __init__(
-        self, links: Links, holds: HostConnections, changed: Callable[[NodeName, set[str]], None]
+        self,
+        links: Links,
+        connections: HostConnections,
+        changed: Callable[[NodeName, set[str]], None],
     ) -> None:
         self._links = links
-        self._holds = holds
+        self._connections = connections
         self._changed = changed
         self._known: dict[NodeName, dict[str, Kernel]] = {}
         self._lost: dict[NodeName, dict[str, Kernel]] = {}  # dead, and somebody should know
@@ -50,7 +53,7 @@ class KernelMonitor:
                 return kernels[id]
         return None
 
-    def note_lost(self, name: NodeName, kernel: Kernel) -> None:
+    def record_lost(self, name: NodeName, kernel: Kernel) -> None:
         """Takes the word of a client that a kernel is dead; its ``problem`` says why."""
         self._known.get(name, {}).pop(kernel.id, None)
         lost = self._lost.setdefault(name, {})
@@ -60,26 +63,26 @@ class KernelMonitor:
             del lost[id]
         self._changed(name, {kernel.id, *old})
 
-    def drop_lost(self, name: NodeName, id: str) -> bool:
+    def dismiss_lost(self, name: NodeName, id: str) -> bool:
         """Shows a lost kernel no more; False if there is none of that id."""
         gone = self._lost.get(name, {}).pop(id, None)
         if gone is not None:
             self._changed(name, {id})
         return gone is not None
 
-    async def ask(self, name: NodeName, patience: float = ANSWER) -> list[Kernel]:
+    async def fetch(self, name: NodeName, patience: float = ANSWER) -> list[Kernel]:
         """Asks the agent of host 0; raises TPUError if it can't be reached within *patience*."""
         answer = await self._request(name, "kernels", patience)
-        self._learn(name, [_kernel(name, told) for told in answer["kernels"]])
+        self._update(name, [_kernel(name, told) for told in answer["kernels"]])
         return self.known(name)
 
     async def chips(self, name: NodeName) -> list[ChipHolder]:
-        """Asks the agent of host 0 who has its chips; raises as :meth:`ask`."""
+        """Asks the agent of host 0 who has its chips; raises as :meth:`fetch`."""
         answer = await self._request(name, "chips", ANSWER)
         return [msgspec.convert(told, ChipHolder) for told in answer["holders"]]
 
     async def key(self, name: NodeName, id: str) -> str:
-        """What signs a kernel's messages; raises NOT_FOUND, and as :meth:`ask`."""
+        """What signs a kernel's messages; raises NOT_FOUND, and as :meth:`fetch`."""
         return (await self._request(name, "kernel_key", ANSWER, id=id))["key"]
 
     async def end(self, name: NodeName, id: str, patience: float = ANSWER) -> None:
@@ -96,14 +99,14 @@ class KernelMonitor:
             link.release()
 
     def forget(self, name: NodeName) -> None:
-        self._learn(name, [])
+        self._update(name, [])
         self._known.pop(name, None)
 
     def forget_lost(self, name: NodeName) -> None:
         for id in list(self._lost.pop(name, {})):
             self._changed(name, {id})
 
-    def poke(self) -> None:
+    def wake(self) -> None:
         """Something was started or ended: look soon."""
         self._wake.set()
 
@@ -111,22 +114,22 @@ class KernelMonitor:
         """Looks now and then until it is cancelled."""
         while True:
             self._wake.clear()
-            up = [name for name in self._holds.names() if self._is_up(name)]
-            await gather_or_cancel([self._look(name) for name in up])
+            up = [name for name in self._connections.names() if self._is_up(name)]
+            await gather_or_cancel([self._refresh(name) for name in up])
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), KERNELS_EVERY)
                 await asyncio.sleep(0.3)  # what was started is there by then
 
     def _is_up(self, name: NodeName) -> bool:
-        links = self._holds.links(name)
+        links = self._connections.links(name)
         return bool(links) and links[0].state is LinkState.UP
 
-    async def _look(self, name: NodeName) -> None:
+    async def _refresh(self, name: NodeName) -> None:
         # A host that does not answer keeps what was known: its link says what is wrong.
         with contextlib.suppress(TPUError, asyncio.TimeoutError):
-            await self.ask(name)
+            await self.fetch(name)
 
-    def _learn(self, name: NodeName, kernels: list[Kernel]) -> None:
+    def _update(self, name: NodeName, kernels: list[Kernel]) -> None:
         before = self._known.get(name, {})
         after = {kernel.id: kernel for kernel in kernels}
         self._known[name] = after

@@ -29,7 +29,7 @@ class ChangeFeed:
         self._interval = interval
         self._subscribers: list[Subscriber] = []
         self._dirty: dict[tuple[str, str], None] = {}
-        self._told: dict[tuple[str, str], bytes] = {}
+        self._published: dict[tuple[str, str], bytes] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
@@ -41,13 +41,13 @@ class ChangeFeed:
 
         return unsubscribe
 
-    def touch(self, what: str, id: str) -> None:
+    def mark_changed(self, what: str, id: str) -> None:
         """Says that this may have changed; on the loop."""
         self._dirty[what, id] = None
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._interval, self.flush)
 
-    def tell(self, change: Change) -> None:
+    def publish(self, change: Change) -> None:
         """Tells of something that happens, rather than is."""
         for subscriber in tuple(self._subscribers):
             subscriber(change)
@@ -60,16 +60,16 @@ class ChangeFeed:
         dirty, self._dirty = self._dirty, {}
         for key in dirty:
             change = self._describe(*key)
-            if change is None or (change.gone and key not in self._told):
+            if change is None or (change.gone and key not in self._published):
                 continue
             encoded = msgspec.json.encode(change)
-            if self._told.get(key) == encoded:
+            if self._published.get(key) == encoded:
                 continue
             if change.gone:
-                del self._told[key]
+                del self._published[key]
             else:
-                self._told[key] = encoded
-            self.tell(change)
+                self._published[key] = encoded
+            self.publish(change)
 
     def close(self) -> None:
         if self._timer is not None:

@@ -40,12 +40,12 @@ class LocalOperations:
         self._operations = OperationRunner(
             self._records,
             self._records,
-            changed=lambda id, _: self._changes.touch("operation", id),
+            changed=lambda id, _: self._changes.mark_changed("operation", id),
             ended=lambda _: None,
-            forgotten=lambda id: self._changes.touch("operation", id),
+            forgotten=lambda id: self._changes.mark_changed("operation", id),
             keep=keep,
         )
-        self._look()
+        self._recover()
 
     def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
         """As the fleet's; also told when one is forgotten (``gone``)."""
@@ -53,18 +53,18 @@ class LocalOperations:
 
     def start(self, kind: Any, work: Work, message: str = "") -> Operation:
         """Runs *work*; what it finds it puts into the operation's ``result``."""
-        record = self._operations.new(kind, _NO_TPU)
+        record = self._operations.new_record(kind, _NO_TPU)
         record.operation.message = message
         return self._operations.start(record, work)
 
     def has(self, id: str) -> bool:
         if not self._operations.has(id):
-            self._look()
+            self._recover()
         return self._operations.has(id)
 
     def all(self) -> list[Operation]:
         """Running and lately ended ones, newest first."""
-        self._look()
+        self._recover()
         return self._operations.all()
 
     async def operation(self, id: str) -> Operation:
@@ -85,9 +85,9 @@ class LocalOperations:
         self._changes.close()
         self._records.close()
 
-    def _look(self) -> None:
+    def _recover(self) -> None:
         """Takes over what processes that have ended left."""
-        if self._records.news():
+        if self._records.has_news():
             self._operations.load(resume=True)
 
     def _describe(self, what: str, id: str) -> Change:
@@ -95,15 +95,15 @@ class LocalOperations:
         return Change(what="operation", id=id, gone=known is None, operation=known)
 
 
-def _opened(path: Path | None) -> _File | _Nowhere:
+def _opened(path: Path | None) -> _LocalStore | _MemoryStore:
     try:
-        return _File(path) if path is not None else _Nowhere()
+        return _LocalStore(path) if path is not None else _MemoryStore()
     except (TPUError, OSError) as error:
         log.warning("Operations are forgotten when the server ends: %s", error)
-        return _Nowhere()
+        return _MemoryStore()
 
 
-class _File:
+class _LocalStore:
     """A file of this user's processes, and this process among them."""
 
     def __init__(self, path: Path) -> None:
@@ -116,7 +116,7 @@ class _File:
         self.id = self._owner.id
         self._living: set[str] | None = None  # whose records were passed over; None: not read yet
 
-    def news(self) -> bool:
+    def has_news(self) -> bool:
         """Whether there may be more in :meth:`operations` than when they were last asked for."""
         changed = self._store.changed_elsewhere()
         return changed or self._living is None or not all(map(self.alive, self._living))
@@ -141,12 +141,12 @@ class _File:
         self._owner.close()
 
 
-class _Nowhere:
+class _MemoryStore:
     """No file: they are gone with this process."""
 
     id = "this process"
 
-    def news(self) -> bool:
+    def has_news(self) -> bool:
         return False
 
     def operations(self) -> list[OperationRecord]:

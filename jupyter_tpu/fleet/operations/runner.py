@@ -54,7 +54,7 @@ class Process(Protocol):
     def alive(self, owner: str) -> bool: ...
 
 
-class _Running:
+class _RunningOperation:
     def __init__(self, record: OperationRecord, name: NodeName) -> None:
         self.record = record
         self.name = name
@@ -87,7 +87,7 @@ class OperationRunner:
         self._ended = ended
         self._forgotten = forgotten
         self._keep = keep
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, _RunningOperation] = {}
         self._others: dict[str, Operation] = {}  # ended ones
         self.closing = False
 
@@ -109,12 +109,12 @@ class OperationRunner:
             raise TPUError(f"There is no operation {id!r}.", Reason.NOT_FOUND)
         return operation
 
-    def on(self, name: NodeName) -> list[OperationRecord]:
+    def running_on(self, name: NodeName) -> list[OperationRecord]:
         """Those that run on one TPU now, newest first."""
         records = [r.record for r in self._running.values() if r.name == name]
         return sorted(records, key=lambda r: r.operation.created, reverse=True)
 
-    def names(self) -> dict[NodeName, list[OperationRecord]]:
+    def running_by_tpu(self) -> dict[NodeName, list[OperationRecord]]:
         found: dict[NodeName, list[OperationRecord]] = {}
         for running in self._running.values():
             found.setdefault(running.name, []).append(running.record)
@@ -125,11 +125,11 @@ class OperationRunner:
     def start(self, record: OperationRecord, work: Work, undo: Work | None = None) -> Operation:
         """Runs *work*; *undo* is run if somebody cancels it.
 
-        record: a new one (see :meth:`new`), or one that a dead process left.
+        record: a new one (see :meth:`new_record`), or one that a dead process left.
         """
         operation = record.operation
         record.owner = self._owner.id
-        running = _Running(record, record.name)
+        running = _RunningOperation(record, record.name)
         running.undo = undo
         self._running[operation.id] = running
         self._others.pop(operation.id, None)
@@ -139,7 +139,7 @@ class OperationRunner:
         self._changed(operation.id, running.name)
         return operation
 
-    def new(self, kind: Any, name: NodeName, **requests: Any) -> OperationRecord:
+    def new_record(self, kind: Any, name: NodeName, **requests: Any) -> OperationRecord:
         operation = Operation(
             id=uuid.uuid4().hex[:12], kind=kind, tpu=name.node, zone=name.zone, created=timestamp()
         )
@@ -160,8 +160,8 @@ class OperationRunner:
             await asyncio.wait([running.task], timeout=patience)
         return operation
 
-    async def _run(self, running: _Running, work: Work) -> None:
-        progress = Progress(running.record.operation, lambda: self._touch(running))
+    async def _run(self, running: _RunningOperation, work: Work) -> None:
+        progress = Progress(running.record.operation, lambda: self._progressed(running))
         try:
             await work(progress)
         except asyncio.CancelledError:
@@ -172,7 +172,7 @@ class OperationRunner:
         finally:
             progress.fail()  # only a step that still runs
 
-    def _touch(self, running: _Running) -> None:
+    def _progressed(self, running: _RunningOperation) -> None:
         """Saved at each step; log lines between are worth no write of their own."""
         operation = running.record.operation
         marks = (operation.state, tuple(step.state for step in operation.steps))
@@ -181,7 +181,7 @@ class OperationRunner:
             self._store.save_operation(running.record)
         self._changed(operation.id, running.name)
 
-    def _finish(self, running: _Running, task: asyncio.Task[None]) -> None:
+    def _finish(self, running: _RunningOperation, task: asyncio.Task[None]) -> None:
         operation = running.record.operation
         del self._running[operation.id]
         if self.closing:
@@ -241,7 +241,7 @@ class OperationRunner:
                 operation.message = "Waiting to go on with it"
                 left.append(record)
                 continue
-            self.interrupted(record, save=resume)
+            self.mark_interrupted(record, save=resume)
         self._prune()
         return left
 
@@ -254,7 +254,7 @@ class OperationRunner:
                 self._changed(operation.id, record.name)
         self._prune()
 
-    def interrupted(self, record: OperationRecord, *, save: bool = True) -> None:
+    def mark_interrupted(self, record: OperationRecord, *, save: bool = True) -> None:
         """Ends one that a dead process left."""
         operation = record.operation
         for step in operation.steps:

@@ -112,7 +112,7 @@ class TensorBoardService:
             OpenApp(port=board.port, host=link.host.worker, name="TensorBoard"),
             kind="tensorboard",
             logdir=board.logdir,
-            farewell=functools.partial(tensorboard.stop, link, board.logdir),
+            on_close=functools.partial(tensorboard.stop, link, board.logdir),
         )
         progress.operation.app = app.id
         progress.done("open")

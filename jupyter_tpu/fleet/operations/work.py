@@ -54,7 +54,7 @@ class Work:
             labels=wanted.labels,
             metadata=await asyncio.to_thread(self._state.links.key_metadata),
         )
-        self._state.observer.nudge()
+        self._state.observer.request_refresh()
         node = await self._cloud.create_node(name, spec)
         self._created(node, wanted, progress)
 
@@ -65,7 +65,7 @@ class Work:
         progress.log("The server was restarted; looking whether Google has made the TPU.")
         observer = self._state.observer
         while True:
-            await observer.look_again()
+            await observer.refresh()
             node = observer.nodes.get(name)
             if node is not None and node.state != "CREATING":
                 break
@@ -84,7 +84,7 @@ class Work:
     def _created(self, node: Node, wanted: CreateTPU, progress: Progress) -> None:
         progress.done("create")
         progress.log(f"{node.name.node} is {node.state}")
-        self._state.observer.see(node)
+        self._state.observer.upsert(node)
         if wanted.connect is not None:
             self.start_connect(node.name, wanted.connect)
 
@@ -97,7 +97,7 @@ class Work:
         except TPUError as error:
             if error.reason is not Reason.NOT_FOUND:
                 raise
-        self._state.observer.unsee(name)
+        self._state.observer.remove(name)
 
     # ---- start, stop, delete ----
 
@@ -110,14 +110,14 @@ class Work:
             [StepPlan("kernels", "End kernels", 1), StepPlan("stop", "Google stops the TPU", 9)]
         )
         await self._end_kernels(name, progress)
-        self._state.holds.release(name)
+        self._state.connections.release(name)
         await self._change("stop", self._cloud.stop_node(name), progress)
 
     async def _change(self, key: str, change: Awaitable[Node], progress: Progress) -> None:
         progress.begin(key)
-        self._state.observer.nudge()
+        self._state.observer.request_refresh()
         node = await change
-        self._state.observer.see(node)
+        self._state.observer.upsert(node)
         progress.done(key)
         progress.log(f"{node.name.node} is {node.state}")
 
@@ -132,7 +132,7 @@ class Work:
         )
         await self._end_kernels(name, progress)
         progress.begin("delete")
-        self._state.observer.nudge()
+        self._state.observer.request_refresh()
         try:
             await self._cloud.delete_node(name)
         except TPUError as error:
@@ -142,18 +142,18 @@ class Work:
         progress.done("delete")
         progress.begin("forget")
         self._state.forget(name)
-        self._state.observer.unsee(name)
+        self._state.observer.remove(name)
         progress.done("forget")
 
     async def _end_kernels(self, name: NodeName, progress: Progress) -> None:
         """Asks the agent; a TPU that can't be asked is no obstacle."""
         progress.begin("kernels")
         state = self._state
-        await state.warm.drop(name)
+        await state.warm.stop(name)
         ended = 0
         if state.environments.get(name) and self._answers(name):
             try:
-                for kernel in await state.kernels.ask(name, END_KERNELS):
+                for kernel in await state.kernels.fetch(name, END_KERNELS):
                     await state.kernels.end(name, kernel.id, END_KERNELS)
                     ended += 1
                     progress.log(f"Ended kernel {kernel.id}")
@@ -185,7 +185,7 @@ class Work:
 
     def start_connect(self, name: NodeName, wanted: ConnectTPU) -> str:
         operations = self._state.operations
-        record = operations.new("connect", name, connect=wanted)
+        record = operations.new_record("connect", name, connect=wanted)
         operations.start(record, lambda progress: self.connect(name, wanted, progress))
         return record.operation.id
 
@@ -202,7 +202,7 @@ class Work:
         progress.plan(steps, hosts=len(seen.endpoints) if seen else 0, measured=True)
         progress.begin("key")
         node = await self._cloud.get_node(name)
-        state.observer.see(node)
+        state.observer.upsert(node)
         if node.state != "READY":
             raise TPUError(
                 f"{name.node} is {node.state}, not READY.",
@@ -230,17 +230,17 @@ class Work:
             if failure is not None and not state.operations.closing:
                 self._note(name, node, wanted, before, failure)
                 if name not in state.wished:
-                    state.holds.release(name)
+                    state.connections.release(name)
         progress.begin("kernelspec")
         record = _record(node, wanted, made, before)
         state.save(name, record)
         state.register(name, record)
         state.connect(name, node)
-        state.holds.hold(name, len(node.endpoints))
+        state.connections.acquire(name, len(node.endpoints))
         progress.done("kernelspec")
         progress.log(f"{made.display_name} is in Jupyter")
-        state.kernels.poke()
-        state.warm.poke()
+        state.kernels.wake()
+        state.warm.wake()
 
     async def _make(
         self, name: NodeName, node: Node, wanted: ConnectTPU, progress: Progress
@@ -251,7 +251,7 @@ class Work:
         progress.done("key")
 
         progress.begin("links")
-        links = self._state.holds.hold(name, len(node.endpoints))
+        links = self._state.connections.acquire(name, len(node.endpoints))
         await environment.gather_or_cancel([self._up(link, progress) for link in links])
         progress.done("links")
 
