@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from ..agent.protocol.eviction import amount, losses
+from ..agent.protocol.eviction import format_bytes, parse_losses
 from ..agent.protocol.journal import Gap
 
 log = logging.getLogger(__name__)
@@ -17,7 +17,7 @@ def describe_gap(gap: Gap, running: bytes) -> list[tuple[bytes, str]]:
     told of a gap whose keeper does not say whose output it was.
     """
     try:
-        found = losses(gap.note) if gap.note else []
+        found = parse_losses(gap.note) if gap.note else []
     except ValueError:
         log.warning("A gap with a note that cannot be read: %r", gap.note[:200])
         found = []
@@ -25,5 +25,6 @@ def describe_gap(gap: Gap, running: bytes) -> list[tuple[bytes, str]]:
         return [(loss.parent.encode(), f"{loss}\n") for loss in found][: gap.last - gap.first + 1]
     one = gap.messages == 1
     what = "a message" if one else f"{gap.messages:,} messages"
-    text = f"… {what} ({amount(gap.size)}) {'was' if one else 'were'} too large to be kept here\n"
+    were = "was" if one else "were"
+    text = f"… {what} ({format_bytes(gap.size)}) {were} too large to be kept here\n"
     return [(running, text)]

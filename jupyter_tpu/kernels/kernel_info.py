@@ -29,7 +29,7 @@ class KernelInfoResponder:
     def __init__(self, kernel_id: str, send: Callable[[int, list[bytes]], None]) -> None:
         self._kernel_id = kernel_id
         self._send = send
-        self._author = messages.Author("", "")
+        self._signer = messages.MessageSigner("", "")
         self._pending: list[tuple[int, list[bytes]]] = []  # kernel_info requests before it is known
         self._running: dict[str, bytes] = {}  # headers of the requests that keep the kernel busy
         #: The content of the kernel's kernel_info_reply, once it is known.
@@ -42,7 +42,7 @@ class KernelInfoResponder:
 
         key: signs its messages.
         """
-        self._author = messages.Author(key, "kernel")
+        self._signer = messages.MessageSigner(key, "kernel")
         self.info = info
         self._running = dict(running or {})
 
@@ -55,14 +55,14 @@ class KernelInfoResponder:
 
     def observe(self, parts: list[bytes]) -> None:
         """Remembers what the kernel works on, which it says on iopub."""
-        at = messages.delimiter_of(parts)
+        at = messages.find_delimiter(parts)
         if b'"status"' not in parts[at + messages.HEADER]:
             return
         parent = parts[at + messages.PARENT]
         # JupyterLab drops what it still has to handle when another session's message comes.
-        self._author.session = str(messages.part(parts, messages.HEADER).get("session"))
-        state = messages.part(parts, messages.CONTENT).get("execution_state")
-        request = messages.part(parts, messages.PARENT).get("msg_id")
+        self._signer.session = str(messages.decode_part(parts, messages.HEADER).get("session"))
+        state = messages.decode_part(parts, messages.CONTENT).get("execution_state")
+        request = messages.decode_part(parts, messages.PARENT).get("msg_id")
         if request and state == "busy":
             self._running[request] = parent
         elif request and state == "idle":
@@ -90,14 +90,14 @@ class KernelInfoResponder:
         As JupyterLab also waits for the statuses around the answer, these are given too, and then
         the truth about the running request again.
         """
-        at = messages.delimiter_of(parts)
-        if not self._author.signed(parts):
+        at = messages.find_delimiter(parts)
+        if not self._signer.is_signed(parts):
             log.warning("A request with a wrong signature came for kernel %s", self._kernel_id)
             return
         assert self.info is not None
         header = parts[at + messages.HEADER]
         self._publish("status", {"execution_state": "busy"}, header)
-        reply = self._author.message(
+        reply = self._signer.message(
             "kernel_info_reply", self.info, parent=header, idents=parts[:at]
         )
         self._send(channel, reply)
@@ -123,7 +123,7 @@ class KernelInfoResponder:
                 number,
                 IOPUB,
                 0,
-                self._author.message(
+                self._signer.message(
                     "stream", {"name": "stderr", "text": text}, parent=parent, idents=[topic]
                 ),
             )
@@ -136,4 +136,4 @@ class KernelInfoResponder:
 
     def _publish(self, kind: str, content: dict[str, Any], parent: bytes) -> None:
         topic = f"kernel.{self._kernel_id}.{kind}".encode()
-        self._send(IOPUB, self._author.message(kind, content, parent=parent, idents=[topic]))
+        self._send(IOPUB, self._signer.message(kind, content, parent=parent, idents=[topic]))

@@ -137,7 +137,7 @@ class Relay:
             steal=self._persistence.steal,
         )
         for channel, parts in self._persistence.unacknowledged():
-            self._forward(channel, parts, parts[messages.delimiter_of(parts) + messages.HEADER])
+            self._forward(channel, parts, parts[messages.find_delimiter(parts) + messages.HEADER])
 
     async def _start_kernel(self, request: dict[str, Any]) -> dict[str, Any]:
         """Asks until there is an answer: repeated requests of one launch start one kernel."""
@@ -351,7 +351,7 @@ class Relay:
 
     def _from_client(self, channel: int, parts: list[bytes]) -> None:
         try:
-            header = parts[messages.delimiter_of(parts) + messages.HEADER]
+            header = parts[messages.find_delimiter(parts) + messages.HEADER]
         except ValueError:
             log.debug("Something that is no Jupyter message came for kernel %s", self.kernel_id)
             return

@@ -452,7 +452,7 @@ async def test_a_kernel_whose_output_nobody_takes_is_paused_and_goes_on_when_som
         "    if i < 300: time.sleep(0.005)"
     )
     content = {"code": code, "silent": False, "store_history": False, "allow_stdin": False}
-    message = messages.Author("a key", "test").message(
+    message = messages.MessageSigner("a key", "test").message(
         "execute_request", {**content, "user_expressions": {}}, idents=[b"me"]
     )
     pump.journal.send(SHELL, message)

@@ -22,7 +22,7 @@ from waiting import until
 
 from jupyter_tpu.agent.protocol import frames, messages
 from jupyter_tpu.agent.protocol.journal import IOPUB, NORMAL, SHELL, Event, Journal, Message
-from jupyter_tpu.agent.protocol.messages import Author
+from jupyter_tpu.agent.protocol.messages import MessageSigner
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.kernels import provisioner
 from jupyter_tpu.kernels.attachment import Attachment
@@ -180,7 +180,7 @@ async def report_dead(restarter: KernelRestarter) -> None:
 async def take(host: LocalHost, kernel_id: str, code: str) -> str:
     """Takes a kernel, has it execute *code*, and ends it; what it has printed, also before."""
     agent = await host.agent()
-    author = Author((await agent.request("kernel_key", id=kernel_id))["key"], "taker")
+    signer = MessageSigner((await agent.request("kernel_key", id=kernel_id))["key"], "taker")
     printed: list[str] = []
     idle, gone = asyncio.Event(), asyncio.get_running_loop().create_future()
 
@@ -188,17 +188,17 @@ async def take(host: LocalHost, kernel_id: str, code: str) -> str:
         if isinstance(event, Message):
             attachment.consumed(event)
             if event.channel == IOPUB:
-                content = messages.part(event.parts, messages.CONTENT)
+                content = messages.decode_part(event.parts, messages.CONTENT)
                 printed.append(content.get("text", ""))
-                asked = messages.part(event.parts, messages.PARENT).get("msg_id")
+                asked = messages.decode_part(event.parts, messages.PARENT).get("msg_id")
                 if asked == request and content.get("execution_state") == "idle":
                     idle.set()
 
     content = {"code": code, "silent": False, "store_history": False, "allow_stdin": False}
-    message = author.message(
+    message = signer.message(
         "execute_request", {**content, "user_expressions": {}}, idents=[b"taker"]
     )
-    request = messages.part(message, messages.HEADER)["msg_id"]
+    request = messages.decode_part(message, messages.HEADER)["msg_id"]
     host.hold()
     attachment = Attachment(host, kernel_id, "another secret", heard, gone.set_result, steal=True)
     attachment.send(SHELL, message)

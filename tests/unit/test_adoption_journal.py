@@ -16,7 +16,7 @@ from jupyter_tpu.server.adoption.journal_file import MESSAGE, JournalFile
 from jupyter_tpu.server.adoption.kernel_folder import KernelFolder, KernelRecord
 from jupyter_tpu.server.adoption.persisted_kernel import PersistedKernel
 
-KERNEL = messages.Author("key", "kernel")
+KERNEL = messages.MessageSigner("key", "kernel")
 
 
 @pytest.fixture(autouse=True)
@@ -164,7 +164,7 @@ def test_what_the_host_is_not_known_to_have_is_sent_again_by_the_next_server_in_
     heard, unheard = header("execute_request", "h"), header("execute_request", "u")
     early, click = asked(header("comm_msg", "e")), asked(header("comm_msg", "c"))
     answer = asked(header("input_reply", "a"))
-    answer[messages.delimiter_of(answer) + messages.PARENT] = header("input_request", "q")
+    answer[messages.find_delimiter(answer) + messages.PARENT] = header("input_request", "q")
     first.record_client_message(SHELL, early)
     first.mark_sent(1, header("comm_msg", "e"))
     first.record_request(asked(heard))

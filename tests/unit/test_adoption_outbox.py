@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from jupyter_tpu.agent.protocol import deduplication, messages
-from jupyter_tpu.agent.protocol.deduplication import Once
+from jupyter_tpu.agent.protocol.deduplication import Deduplicator
 from jupyter_tpu.agent.protocol.journal import SHELL, STDIN
 from jupyter_tpu.server.adoption import outbox as outbox_module
 from jupyter_tpu.server.adoption.outbox import Outbox
@@ -37,7 +37,7 @@ def answer(message_id: str, question: str) -> list[bytes]:
 
 
 def id_of(message: list[bytes]) -> str:
-    return str(messages.part(message, messages.HEADER)["msg_id"])
+    return str(messages.decode_part(message, messages.HEADER)["msg_id"])
 
 
 def waiting(outbox: Outbox) -> list[str]:
@@ -50,7 +50,7 @@ class Delivery(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.once = Once()
+        self.once = Deduplicator()
         self.said: list[str] = []  # by the client on comms
         self.got: list[str] = []  # by the kernel
         self.count = 0
@@ -68,7 +68,9 @@ class Delivery(RuleBasedStateMachine):
     def send(self, message: list[bytes]) -> None:
         self.sent += 1
         self.wire.append(message)
-        self.outbox.mark_sent(self.sent, message[messages.delimiter_of(message) + messages.HEADER])
+        self.outbox.mark_sent(
+            self.sent, message[messages.find_delimiter(message) + messages.HEADER]
+        )
 
     def take(self, channel: int, message: list[bytes]) -> None:
         self.outbox.put(1, channel, message)
@@ -141,7 +143,7 @@ def test_an_answer_that_does_not_say_what_it_answers_is_as_with_a_local_kernel(
     tmp_path: Path,
 ) -> None:
     """It is handed on, but not again by the next server: who knows what it would answer then."""
-    once, outbox = Once(), Outbox(tmp_path)
+    once, outbox = Deduplicator(), Outbox(tmp_path)
     once.asks(said("input_request", "q"))
     reply = said("input_reply", "r")
     outbox.put(1, STDIN, reply)
@@ -150,7 +152,7 @@ def test_an_answer_that_does_not_say_what_it_answers_is_as_with_a_local_kernel(
 
 
 def test_the_second_of_two_answers_is_not_the_answer_to_the_next_question() -> None:
-    once = Once()
+    once = Deduplicator()
     once.asks(said("input_request", "q"))
     assert once.is_new(answer("one", "q"))
     once.asks(said("input_request", "next"))
@@ -160,7 +162,7 @@ def test_the_second_of_two_answers_is_not_the_answer_to_the_next_question() -> N
 
 def test_many_clicks_do_not_push_out_a_cell_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deduplication, "REMEMBERED", 10)
-    once = Once()
+    once = Deduplicator()
     cell = said("execute_request", "cell")
     assert once.is_new(cell)
     assert all(once.is_new(said("comm_msg", f"click {n}")) for n in range(50))

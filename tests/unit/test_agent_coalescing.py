@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_tpu.agent.protocol import coalescing, messages
-from jupyter_tpu.agent.protocol.coalescing import Folder, fold_text
+from jupyter_tpu.agent.protocol.coalescing import Coalescer, collapse_overwritten
 from jupyter_tpu.agent.protocol.journal import IOPUB, SHELL
-from jupyter_tpu.agent.protocol.segments import Numbered
+from jupyter_tpu.agent.protocol.segments import NumberedMessage
 
-KERNEL = messages.Author("key", "kernel")
-FOLDER = Folder(messages.Author("key", "keeper"))
+KERNEL = messages.MessageSigner("key", "kernel")
+FOLDER = Coalescer(messages.MessageSigner("key", "keeper"))
 PARENTS = [b'{"msg_id": "one"}', b'{"msg_id": "two"}']
 
 
@@ -38,9 +38,9 @@ def clear(wait: bool, parent: bytes = PARENTS[0]) -> list[bytes]:
     return said("clear_output", {"wait": wait}, parent)
 
 
-def numbered(found: list[list[bytes]]) -> list[Numbered]:
+def numbered(found: list[list[bytes]]) -> list[NumberedMessage]:
     return [
-        Numbered(number, number, SHELL if parts[0] == b"execute_reply" else IOPUB, 0, parts)
+        NumberedMessage(number, number, SHELL if parts[0] == b"execute_reply" else IOPUB, 0, parts)
         for number, parts in enumerate(found, 1)
     ]
 
@@ -52,18 +52,18 @@ def fold(found: list[list[bytes]]) -> list[list[bytes]]:
     for each in folded:
         assert each.first == reached + 1, "the numbers have no holes"
         assert each.last >= each.first
-        assert KERNEL.signed(each.parts)
+        assert KERNEL.is_signed(each.parts)
         reached = each.last
     assert reached == len(found)
     return [each.parts for each in folded]
 
 
 def kinds(found: list[list[bytes]]) -> list[str]:
-    return [messages.part(parts, messages.HEADER)["msg_type"] for parts in found]
+    return [messages.decode_part(parts, messages.HEADER)["msg_type"] for parts in found]
 
 
 def text_of(parts: list[bytes]) -> str:
-    return messages.part(parts, messages.CONTENT)["text"]
+    return messages.decode_part(parts, messages.CONTENT)["text"]
 
 
 # ---- a notebook
@@ -111,9 +111,9 @@ class Shown:
         self.areas += self.area.values()
 
     def take(self, parts: list[bytes]) -> None:
-        kind = messages.part(parts, messages.HEADER)["msg_type"]
-        content = messages.part(parts, messages.CONTENT)
-        parent = messages.part(parts, messages.PARENT)["msg_id"]
+        kind = messages.decode_part(parts, messages.HEADER)["msg_type"]
+        content = messages.decode_part(parts, messages.CONTENT)
+        parent = messages.decode_part(parts, messages.PARENT)["msg_id"]
         outputs = self.area[parent]
         display_id = content.get("transient", {}).get("display_id")
         if kind == "clear_output":
@@ -184,7 +184,7 @@ def test_the_notebook_is_the_same_in_the_end(before, middle, after):
 @given(TEXT, st.lists(TEXT, max_size=5).map("".join), TEXT)
 def test_text_is_drawn_the_same_in_the_end(before, text, after):
     for terminal in (False, True):
-        assert drawn(before + fold_text(text) + after, terminal=terminal) == drawn(
+        assert drawn(before + collapse_overwritten(text) + after, terminal=terminal) == drawn(
             before + text + after, terminal=terminal
         )
 

@@ -11,15 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_tpu.agent.protocol import messages
-from jupyter_tpu.agent.protocol.coalescing import Folder
-from jupyter_tpu.agent.protocol.eviction import NOTE, Dropper, Loss, amount, losses, rank_of
+from jupyter_tpu.agent.protocol.coalescing import Coalescer
+from jupyter_tpu.agent.protocol.eviction import (
+    NOTE,
+    Evictor,
+    Loss,
+    eviction_priority,
+    format_bytes,
+    parse_losses,
+)
 from jupyter_tpu.agent.protocol.frames import join_parts, split_parts
 from jupyter_tpu.agent.protocol.journal import IOPUB, SHELL, Gap, Greeting, Journal, Message
-from jupyter_tpu.agent.protocol.messages import Author
+from jupyter_tpu.agent.protocol.messages import MessageSigner
 from jupyter_tpu.agent.protocol.segments import Store
 from jupyter_tpu.kernels.gaps import describe_gap
 
-AUTHOR = Author("a key", "kernel")
+SIGNER = MessageSigner("a key", "kernel")
 NEVER = ["status", "execute_input", "input_request", "error", "comm_open", "comm_msg",
          "comm_close", "debug_event", "clear_output", "update_display_data"]  # fmt: skip
 
@@ -29,7 +36,7 @@ def header_of(request: str) -> bytes:
 
 
 def said(kind: str, content: dict[str, Any], request: str = "r") -> list[bytes]:
-    return AUTHOR.message(kind, content, parent=header_of(request), idents=[b"topic"])
+    return SIGNER.message(kind, content, parent=header_of(request), idents=[b"topic"])
 
 
 def stream(text: str, request: str = "r", name: str = "stdout") -> list[bytes]:
@@ -43,17 +50,17 @@ def display(size: int, request: str = "r", id: str | None = None) -> list[bytes]
 
 
 def keep(store: Store, parts: list[bytes], channel: int = IOPUB) -> None:
-    store.append(channel, 0, join_parts(parts), rank_of(channel, parts))
+    store.append(channel, 0, join_parts(parts), eviction_priority(channel, parts))
 
 
 def kind_of(parts: list[bytes]) -> str:
-    return messages.part(parts, messages.HEADER)["msg_type"]
+    return messages.decode_part(parts, messages.HEADER)["msg_type"]
 
 
 def held(store: Store) -> list[str | list[Loss]]:
     """What a store has: types of messages, and the losses of gaps."""
     return [
-        losses(entry.note)
+        parse_losses(entry.note)
         if entry.is_gap
         else kind_of(split_parts(store.read(entry, 0, entry.size)))
         for entry in store.since(1)
@@ -61,7 +68,7 @@ def held(store: Store) -> list[str | list[Loss]]:
 
 
 def drop(store: Store, size: int, first: int = 1) -> int:
-    return Dropper(AUTHOR).drop(store, first, size)
+    return Evictor(SIGNER).drop(store, first, size)
 
 
 def test_the_oldest_streams_go_first_and_a_gap_counts_their_lines():
@@ -89,10 +96,10 @@ def test_displays_go_only_when_no_stream_is_left():
 
 
 def test_gaps_that_meet_become_one():
-    store, dropper = Store(), Dropper(AUTHOR)
+    store, evictor = Store(), Evictor(SIGNER)
     for _ in range(9):
         keep(store, stream("line\n"))
-    while dropper.drop(store, 1, 1):
+    while evictor.drop(store, 1, 1):
         pass
     ((loss,),) = held(store)
     assert (loss.lines, loss.messages) == (9, 9)
@@ -117,8 +124,8 @@ def test_a_display_that_may_be_updated_leaves_one_in_its_place():
     assert drop(store, 1) > 4_900_000
     (entry,) = store.since(1)
     parts = split_parts(store.read(entry, 0, entry.size))
-    assert AUTHOR.signed(parts)
-    content = messages.part(parts, messages.CONTENT)
+    assert SIGNER.is_signed(parts)
+    content = messages.decode_part(parts, messages.CONTENT)
     assert content["transient"] == {"display_id": "bar"}
     assert content["data"] == {
         "text/plain": "… 1 output (5.0 MB) was dropped here: the journal was full"
@@ -146,7 +153,7 @@ def test_a_gap_of_very_many_requests_is_several():
     gaps = list(store.since(1))
     assert 1 < len(gaps) < 20
     assert max(len(gap.note) for gap in gaps) < 2 * NOTE
-    assert sum(loss.lines for gap in gaps for loss in losses(gap.note)) == 2000
+    assert sum(loss.lines for gap in gaps for loss in parse_losses(gap.note)) == 2000
 
 
 def test_a_message_that_is_not_as_expected_stays():
@@ -179,7 +186,7 @@ def test_a_loss_is_told_in_one_line(loss, text):
     [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_600, "1.0 MB"), (5e12, "5000 GB")],
 )
 def test_sizes_are_for_people(count, text):
-    assert amount(count) == text
+    assert format_bytes(count) == text
 
 
 @pytest.mark.parametrize(
@@ -209,9 +216,9 @@ _SAID = st.one_of(
 )
 def test_whatever_is_said_and_dropped_every_line_and_display_is_shown_or_counted(steps, folds):
     """Also while some of it is on its way; without folding, which takes away what is cleared."""
-    keeper, client, dropper = Journal(window=2000), Journal(), Dropper(AUTHOR)
+    keeper, client, evictor = Journal(window=2000), Journal(), Evictor(SIGNER)
     if folds:
-        keeper = Journal(window=2000, fold=Folder(AUTHOR).fold)
+        keeper = Journal(window=2000, fold=Coalescer(SIGNER).fold)
     client.connect({})
     greeting = Greeting()
     keeper.accept(greeting, greeting.feed(client.data_to_send(0)), {})
@@ -230,35 +237,35 @@ def test_whatever_is_said_and_dropped_every_line_and_display_is_shown_or_counted
             if folds and kind_of(step) in ("clear_output", "update_display_data"):
                 continue
             sent.append(step)
-            keeper.send(IOPUB, step, rank=rank_of(IOPUB, step))
+            keeper.send(IOPUB, step, rank=eviction_priority(IOPUB, step))
         elif step == "send":
             carry()
         else:
             before = keeper.store.bytes
-            assert keeper.make_room(dropper.drop, step) == before - keeper.store.bytes >= 0
+            assert keeper.make_room(evictor.drop, step) == before - keeper.store.bytes >= 0
     while keeper.waiting or len(keeper.store):
         carry()
 
     came = [event.parts for event in got if isinstance(event, Message)]
-    stays = [parts[-5:] for parts in sent if not rank_of(IOPUB, parts)]
-    assert [parts[-5:] for parts in came if not rank_of(IOPUB, parts)] == stays
-    notes = [losses(event.note) for event in got if isinstance(event, Gap)]
+    stays = [parts[-5:] for parts in sent if not eviction_priority(IOPUB, parts)]
+    assert [parts[-5:] for parts in came if not eviction_priority(IOPUB, parts)] == stays
+    notes = [parse_losses(event.note) for event in got if isinstance(event, Gap)]
     assert counted(sent, []) == counted(came, notes)
     for gap in (event for event in got if isinstance(event, Gap)):
-        assert gap.messages == sum(loss.messages for loss in losses(gap.note))
-        assert gap.size == sum(loss.size for loss in losses(gap.note))
+        assert gap.messages == sum(loss.messages for loss in parse_losses(gap.note))
+        assert gap.size == sum(loss.size for loss in parse_losses(gap.note))
     ids = [id_of(parts) for parts in sent if kind_of(parts) == "display_data"]
     came_ids = [id_of(parts) for parts in came if kind_of(parts) == "display_data"]
     assert [id for id in came_ids if id] == [id for id in ids if id]
-    assert all(AUTHOR.signed(parts) for parts in came)
+    assert all(SIGNER.is_signed(parts) for parts in came)
 
 
 def counted(parts: list[list[bytes]], notes: list[list[Loss]]) -> Counter[tuple[str, str]]:
     """Ends of lines and displays by request, shown or lost."""
     found: Counter[tuple[str, str]] = Counter()
     for each in parts:
-        request = messages.part(each, messages.PARENT)["msg_id"]
-        content = messages.part(each, messages.CONTENT)
+        request = messages.decode_part(each, messages.PARENT)["msg_id"]
+        content = messages.decode_part(each, messages.CONTENT)
         if kind_of(each) == "stream":
             found[request, "lines"] += content["text"].count("\n")
         elif kind_of(each) == "display_data":
@@ -271,4 +278,4 @@ def counted(parts: list[list[bytes]], notes: list[list[Loss]]) -> Counter[tuple[
 
 
 def id_of(parts: list[bytes]) -> str | None:
-    return messages.part(parts, messages.CONTENT)["transient"].get("display_id")
+    return messages.decode_part(parts, messages.CONTENT)["transient"].get("display_id")

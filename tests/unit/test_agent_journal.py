@@ -40,7 +40,7 @@ from jupyter_tpu.agent.protocol.journal import (
     refusal,
 )
 from jupyter_tpu.agent.protocol.pump import Pump
-from jupyter_tpu.agent.protocol.segments import Numbered, Run, Store
+from jupyter_tpu.agent.protocol.segments import NumberedMessage, Run, Store
 
 
 def join(client: Journal, keeper: Journal, words: dict | None = None) -> list:
@@ -303,7 +303,7 @@ def broken_peers() -> dict[str, bytes]:
         "a lane that is not": frames.encode(frames.Ack(9, 0, 0)),
         "a message in a lane that is not": frames.encode(piece._replace(lane=9)),
         "a number is missing": frames.encode(piece._replace(last=2)),
-        "a gap that skips": frames.encode(frames.GapNote(NORMAL, 3, 4, 2, 2)),
+        "a gap that skips": frames.encode(frames.GapFrame(NORMAL, 3, 4, 2, 2)),
         "a piece that does not fit": frames.encode(piece._replace(offset=4)),
         "longer than it said": frames.encode(piece._replace(size=4)),
         "a message too large": frames.encode(piece._replace(size=frames.MAX_MESSAGE + 1)),
@@ -397,7 +397,7 @@ def test_the_table_has_every_transition_and_no_other_is_possible():
 # ---- any sequence of breaks ---------------------------------------------------------------------
 
 
-def fold_threes(held: Sequence[Numbered]) -> list[Numbered]:
+def fold_threes(held: Sequence[NumberedMessage]) -> list[NumberedMessage]:
     """Merges what comes, three of it into one: their first parts, with a comma between them."""
     folded = []
     for start in range(0, len(held), 3):

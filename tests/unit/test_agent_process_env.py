@@ -83,8 +83,8 @@ def test_a_link_in_place_of_the_folder_is_refused(tmp_path):
 def test_messages_are_signed_as_jupyter_clients_expect():
     from jupyter_client.session import Session
 
-    author = messages.Author("a key", "keeper")
-    parts = author.message("status", {"execution_state": "idle"}, parent=b'{"msg_id": "1"}')
+    signer = messages.MessageSigner("a key", "keeper")
+    parts = signer.message("status", {"execution_state": "idle"}, parent=b'{"msg_id": "1"}')
     session = Session(key=b"a key")
     _, body = session.feed_identities(parts)
     found = session.deserialize(body)
@@ -94,9 +94,9 @@ def test_messages_are_signed_as_jupyter_clients_expect():
 
 
 def test_a_signature_of_another_key_is_noticed():
-    parts = messages.Author("a key", "one").message("status", {}, idents=[b"client"])
-    assert messages.Author("a key", "two").signed(parts)
-    assert not messages.Author("another", "two").signed(parts)
+    parts = messages.MessageSigner("a key", "one").message("status", {}, idents=[b"client"])
+    assert messages.MessageSigner("a key", "two").is_signed(parts)
+    assert not messages.MessageSigner("another", "two").is_signed(parts)
 
 
 @pytest.mark.parametrize(
@@ -104,10 +104,10 @@ def test_a_signature_of_another_key_is_noticed():
 )
 def test_what_is_no_jupyter_message_is_told_apart(parts):
     with pytest.raises(ValueError, match="not a Jupyter message"):
-        messages.delimiter_of(parts)
+        messages.find_delimiter(parts)
 
 
 def test_a_header_that_is_no_object_is_told_apart():
     parts = [messages.DELIMITER, b"", json.dumps([1]).encode(), b"{}", b"{}", b"{}"]
     with pytest.raises(ValueError, match="not a Jupyter message"):
-        messages.part(parts, messages.HEADER)
+        messages.decode_part(parts, messages.HEADER)

@@ -18,9 +18,9 @@ import signal
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 from ..protocol import messages
-from ..protocol.coalescing import Folder
-from ..protocol.deduplication import KINDS, Once
-from ..protocol.eviction import Dropper, rank_of
+from ..protocol.coalescing import Coalescer
+from ..protocol.deduplication import DEDUPLICATED, Deduplicator
+from ..protocol.eviction import Evictor, eviction_priority
 from ..protocol.journal import (
     CONTROL,
     IOPUB,
@@ -40,7 +40,7 @@ from ..protocol.pump import Broken
 from ..protocol.segments import Store
 from .channels import KernelChannels
 from .kernel_process import KernelProcess, become_subreaper
-from .server import Reception
+from .server import KeeperServer
 
 #: Seconds for which the last words of a kernel that ended are kept for a client that is away.
 LINGER = 12 * 3600.0
@@ -53,7 +53,9 @@ MEMORY_LIMIT = 64 << 20
 #: Bytes that are dropped at a time, at most: it must not keep an interrupt waiting.
 DROP = 16 << 20
 #: Seconds between the requests that find out when a new kernel answers.
-KNOCK = 0.1
+READY_INTERVAL = 0.1
+
+_KERNEL_CHANNELS = SHELL, CONTROL, STDIN  # that a client may write to
 
 
 class Keeper:
@@ -74,19 +76,19 @@ class Keeper:
         self.last_activity = self.started = messages.now()
         self._boot = boot()
         self._limit: int = order.get("journal_limit") or JOURNAL_LIMIT
-        self._author = messages.Author(order["key"], "keeper")
+        self._signer = messages.MessageSigner(order["key"], "keeper")
         #: None: the kernel waits for its reader instead.
-        self._dropper = Dropper(self._author) if order.get("when_full") == "drop" else None
-        self._journal = Journal(Store(self.folder), fold=Folder(self._author).fold)
-        self._reception = Reception(self, self._journal, order["secret"])
-        self._mark = self._author.session.encode()
+        self._evictor = Evictor(self._signer) if order.get("when_full") == "drop" else None
+        self._journal = Journal(Store(self.folder), fold=Coalescer(self._signer).fold)
+        self._server = KeeperServer(self, self._journal, order["secret"])
+        self._mark = self._signer.session.encode()
         self._channels: Optional[KernelChannels] = None
         self._info: Optional[bytes] = None  # the content of the kernel's kernel_info_reply
         self._busy_with: Set[str] = set()  # ids of requests
-        self._knocked: Dict[str, bool] = {"reply": False, "idle": False}
+        self._answered_on: Dict[str, bool] = {"reply": False, "idle": False}
         self._ready = False  # it has answered
         self._early: List[Tuple[int, List[bytes]]] = []  # for a kernel that does not answer yet
-        self._once = Once()
+        self._deduplicator = Deduplicator()
         self._final = 0  # the number of the last message there will ever be
         self._ending = False  # somebody asked for its end
         self._shut_down = False  # its client did
@@ -103,9 +105,9 @@ class Keeper:
         loop.add_signal_handler(signal.SIGTERM, self._begin_ending)
         loop.add_reader(self.process.output, self._read_output)
         become_subreaper()
-        server = await asyncio.start_unix_server(self._reception.connected, self._path)
+        server = await asyncio.start_unix_server(self._server.connected, self._path)
         self._channels = KernelChannels(self.process.connection, self._from_kernel)
-        self._spawn(self._knock())
+        self._spawn(self._wait_until_ready())
         self._spawn(self._watch())
         ready()
         self._child_ended()  # it may have ended before anybody listened
@@ -120,7 +122,7 @@ class Keeper:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._reception.close()
+        await self._server.close()
 
     def _spawn(self, coroutine: Any) -> "asyncio.Task[None]":
         task: "asyncio.Task[None]" = asyncio.ensure_future(coroutine)
@@ -128,35 +130,35 @@ class Keeper:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _knock(self) -> None:
+    async def _wait_until_ready(self) -> None:
         """Asks a new kernel until it answers on both shell and iopub; then lets the client in."""
         assert self._channels is not None
-        while not (self._knocked["reply"] and self._knocked["idle"]):
+        while not (self._answered_on["reply"] and self._answered_on["idle"]):
             if self.process.code is not None:
                 return
-            self._channels.send(SHELL, self._author.message("kernel_info_request", {}))
-            await asyncio.sleep(KNOCK)
+            self._channels.send(SHELL, self._signer.message("kernel_info_request", {}))
+            await asyncio.sleep(READY_INTERVAL)
 
     async def _watch(self) -> None:
         """Ends a kernel that nobody holds for longer than was agreed, or that nobody can reach."""
         grace = self.order.get("grace")
         while True:
             await asyncio.sleep(1.0)
-            away = self._reception.away()
+            away = self._server.away()
             if self.process.code is not None and away > (
                 ASKED_LINGER if self._shut_down else LINGER
             ):
                 self._gone.set()
             elif grace is not None and away > grace:
                 self._begin_ending()
-            elif not self._reception.attended and not os.path.exists(self._path):
+            elif not self._server.attended and not os.path.exists(self._path):
                 self._begin_ending(now=True)  # somebody removed its folder
 
     # ---- the kernel's side
 
     def _from_kernel(self, channel: int, parts: List[bytes]) -> None:
         try:
-            delimiter = messages.delimiter_of(parts)
+            delimiter = messages.find_delimiter(parts)
         except ValueError:
             return
         header, parent = parts[delimiter + messages.HEADER], parts[delimiter + messages.PARENT]
@@ -170,16 +172,16 @@ class Keeper:
                 self._note_state(parts)
             self.last_activity = messages.now()
         elif channel == STDIN and b'"input_request"' in header:
-            self._once.asks(parts)
-        rank = rank_of(channel, parts) if self._dropper is not None else 0
+            self._deduplicator.asks(parts)
+        rank = eviction_priority(channel, parts) if self._evictor is not None else 0
         self._journal.send(channel, parts, rank=rank)
         self._check_room()
-        self._reception.wake()
+        self._server.wake()
 
     def _note_state(self, parts: List[bytes]) -> None:
         """It is busy as long as one request is: others end meanwhile, those of control say."""
-        state = str(messages.part(parts, messages.CONTENT).get("execution_state"))
-        request = messages.part(parts, messages.PARENT).get("msg_id")
+        state = str(messages.decode_part(parts, messages.CONTENT).get("execution_state"))
+        request = messages.decode_part(parts, messages.PARENT).get("msg_id")
         if state == "busy" and request:
             self._busy_with.add(request)
         elif state == "idle":
@@ -191,11 +193,11 @@ class Keeper:
     def _answered(self, channel: int, parts: List[bytes]) -> None:
         """The kernel's answer to a knock: it is ready when both channels have brought one."""
         if channel == SHELL:
-            self._knocked["reply"] = True
-            self._info = self._info or parts[messages.delimiter_of(parts) + messages.CONTENT]
+            self._answered_on["reply"] = True
+            self._info = self._info or parts[messages.find_delimiter(parts) + messages.CONTENT]
         elif channel == IOPUB and b'"idle"' in parts[-1]:
-            self._knocked["idle"] = True
-        if all(self._knocked.values()) and not self._ready:
+            self._answered_on["idle"] = True
+        if all(self._answered_on.values()) and not self._ready:
             self._ready, self.state = True, "idle"
             assert self._info is not None
             self._tell({"event": "ready"}, self._info, urgent=False)
@@ -236,9 +238,9 @@ class Keeper:
     def _check_room(self) -> None:
         store, process = self._journal.store, self.process
         excess = self._excess()
-        while self._dropper is not None and excess > 0:
+        while self._evictor is not None and excess > 0:
             spare = min(self._limit // 8, DROP)  # not to come back for the next message
-            if not self._journal.make_room(self._dropper.drop, excess + spare):
+            if not self._journal.make_room(self._evictor.drop, excess + spare):
                 break  # only what is never dropped is left
             excess = self._excess()
         full = excess > 0
@@ -260,7 +262,7 @@ class Keeper:
 
     def _tell(self, said: Dict[str, Any], *more: bytes, urgent: bool) -> int:
         number = self._journal.send(KEEPER, [json.dumps(said).encode(), *more], urgent=urgent)
-        self._reception.wake()
+        self._server.wake()
         return number
 
     def status(self) -> Dict[str, Any]:
@@ -275,13 +277,13 @@ class Keeper:
             "keeper": os.getpid(),
             "started": self.started,
             "last_activity": self.last_activity,
-            "attached": self._reception.attended,
-            "holder": self._reception.holder,
+            "attached": self._server.attended,
+            "holder": self._server.holder,
             "waiting": self._journal.waiting,
             "paused": self.process.paused,
             "code": self.process.code,
             "boot": self._boot,
-            "once": KINDS,  # what comes twice is handed on once
+            "once": DEDUPLICATED,  # what comes twice is handed on once
         }
 
     def answer(self, asked: Dict[str, Any]) -> Dict[str, Any]:
@@ -308,7 +310,9 @@ class Keeper:
         if isinstance(event, Message):
             if event.channel == KEEPER:
                 self._request(event.parts)
-            elif event.channel in (SHELL, CONTROL, STDIN) and self._once.is_new(event.parts):
+            elif event.channel in (SHELL, CONTROL, STDIN) and self._deduplicator.is_new(
+                event.parts
+            ):
                 self._from_client(event.channel, event.parts)
             self._journal.consumed(event)
         elif isinstance(event, Gap):
@@ -319,11 +323,11 @@ class Keeper:
             if event.lane != URGENT and self._final and event.last >= self._final:
                 self._gone.set()
         elif isinstance(event, Heard) and event.words.get("leave"):
-            self._reception.leave()
+            self._server.leave()
 
     def _from_client(self, channel: int, parts: List[bytes]) -> None:
         with contextlib.suppress(ValueError):
-            header = parts[messages.delimiter_of(parts) + messages.HEADER]
+            header = parts[messages.find_delimiter(parts) + messages.HEADER]
             self._shut_down |= channel == CONTROL and b'"shutdown_request"' in header
         self._to_kernel(channel, parts)
 
@@ -350,14 +354,14 @@ class Keeper:
         if not now and process.code is None and self._channels is not None:
             process.signal(signal.SIGINT)
             self._channels.send(
-                CONTROL, self._author.message("shutdown_request", {"restart": False})
+                CONTROL, self._signer.message("shutdown_request", {"restart": False})
             )
             if not await _happens(self._died, 2.0):
                 process.signal(signal.SIGTERM)
                 await _happens(self._died, 1.0)
         process.signal(signal.SIGKILL)
         await _happens(self._died, 2.0)
-        if self._reception.attended:
+        if self._server.attended:
             # Whoever is attached sees the end come, rather than a connection that breaks.
             await _happens(self._gone, 1.0)
         self._gone.set()

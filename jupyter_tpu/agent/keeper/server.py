@@ -12,13 +12,13 @@ import time
 from typing import Any, Dict, Optional, Protocol, Set, Union
 
 from ..protocol import frames
-from ..protocol.journal import Event, Failed, Greeting, Journal, read_hello, refusal
+from ..protocol.journal import Event, Failed, Greeting, Journal, parse_hello, refusal
 from ..protocol.peer import peer_user
 from ..protocol.pump import Broken, Pump
 from .lease import Denied, Granted, Lease
 
 
-class Visited(Protocol):
+class KeeperHandler(Protocol):
     """Whose visitors they are: a keeper, as far as they have to do with it."""
 
     def answer(self, asked: Dict[str, Any]) -> Dict[str, Any]:
@@ -34,7 +34,7 @@ class Visited(Protocol):
         """Returns when the kernel has ended and nothing is left to be told."""
 
 
-class Reception:
+class KeeperServer:
     """Lets clients in by the lease.
 
     Parameters
@@ -44,7 +44,7 @@ class Reception:
     secret: of the lease's first holder.
     """
 
-    def __init__(self, keeper: Visited, journal: Journal, secret: str) -> None:
+    def __init__(self, keeper: KeeperHandler, journal: Journal, secret: str) -> None:
         self._keeper = keeper
         self._journal = journal
         self._lease = Lease(secret, time.monotonic())
@@ -108,7 +108,7 @@ class Reception:
             try:
                 hello = greeting.feed(data)
                 if hello is not None and "ask" not in hello.words:
-                    read_hello(hello)
+                    parse_hello(hello)
             except frames.ProtocolError as error:
                 writer.write(refusal({"reason": "PROTOCOL", "message": str(error)}))
                 await writer.drain()

@@ -2,12 +2,12 @@
 
 A kernel says much that it takes back at once: a progress bar draws itself a thousand times, a
 display is updated, an output is cleared for the next. Who reads along sees all of it; who was away
-needs only what is left of it, and a thin line could not carry more. A :class:`Folder` takes
+needs only what is left of it, and a thin line could not carry more. A :class:`Coalescer` takes
 messages that follow each other and gives back fewer, by these rules:
 
 *Streams are merged*: adjacent ones of the same name and parent become one of about `LIMIT` bytes.
 *What is written over goes*: of a stream's text, what a carriage return and as much text after it
-write over (:func:`fold_text`).
+write over (:func:`collapse_overwritten`).
 *Superseded updates go*: an update_display_data before another one of the same display and parent.
 *Cleared outputs go*: of one parent, outputs before a clear_output that has come into force, and
 earlier ones of it. Outputs with a display id stay, as other messages may speak of them.
@@ -27,8 +27,8 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from . import messages
 from .journal import CONTROL, IOPUB, SHELL
-from .messages import Author
-from .segments import Numbered
+from .messages import MessageSigner
+from .segments import NumberedMessage
 
 #: Characters of text in a merged stream message: it is to be one piece on the wire.
 LIMIT = 32 << 10
@@ -38,24 +38,24 @@ _FOLDABLE = ("stream", "display_data", "execute_result", "update_display_data", 
 _INDIFFERENT = ("status", "execute_input")
 
 
-class Folder:
+class Coalescer:
     """Folds the messages of one kernel.
 
     Parameters
     ----------
-    author: signs what had to be written anew; has the kernel's key.
+    signer: signs what had to be written anew; has the kernel's key.
     """
 
-    def __init__(self, author: Author) -> None:
-        self._author = author
+    def __init__(self, signer: MessageSigner) -> None:
+        self._signer = signer
 
-    def fold(self, held: Sequence[Numbered]) -> List[Numbered]:
+    def fold(self, held: Sequence[NumberedMessage]) -> List[NumberedMessage]:
         """Fewer messages, or as many, for the same numbers."""
         if len(held) == 1 and not any(b"\\r" in part for part in held[0].parts):
             return list(held)  # alone, a message is made smaller by carriage returns only
         looks = [_Look(each) for each in held]
         gone = _superseded(looks)
-        folded: List[Numbered] = []
+        folded: List[NumberedMessage] = []
         merging: Optional[_Merging] = None
         first = 0  # of those that went before the one that stays
         for index, look in enumerate(looks):
@@ -63,7 +63,7 @@ class Folder:
             if index in gone:
                 continue
             if merging is not None and not merging.takes(look):
-                folded.append(merging.done(self._author))
+                folded.append(merging.done(self._signer))
                 merging = None
             elif merging is not None:
                 first = 0
@@ -74,14 +74,14 @@ class Folder:
                 folded.append(look.held._replace(first=first))
             first = 0
         if merging is not None:
-            folded.append(merging.done(self._author))
+            folded.append(merging.done(self._signer))
         return folded
 
 
 class _Look:
     """What matters of one message."""
 
-    def __init__(self, held: Numbered) -> None:
+    def __init__(self, held: NumberedMessage) -> None:
         self.held = held
         self.kind = ""  # "": it is left as it is
         self.parent = ""
@@ -97,7 +97,7 @@ class _Look:
                 self.kind = ""
 
     def _read(self, parts: List[bytes]) -> None:
-        at = self.at = messages.delimiter_of(parts)
+        at = self.at = messages.find_delimiter(parts)
         header = json.loads(parts[at + messages.HEADER])
         kind = header["msg_type"]
         self.indifferent = kind in _INDIFFERENT
@@ -177,7 +177,7 @@ class _Merging:
         if look.text is None or (look.name, look.parent) != (latest.name, latest.parent):
             return False
         if self._size + len(look.text) > LIMIT:
-            folded = fold_text("".join(self._texts))
+            folded = collapse_overwritten("".join(self._texts))
             self._texts, self._size = [folded], len(folded)
             if self._size + len(look.text) > LIMIT // 2:
                 return False
@@ -187,16 +187,16 @@ class _Merging:
         self._count += 1
         return True
 
-    def done(self, author: Author) -> Numbered:
+    def done(self, signer: MessageSigner) -> NumberedMessage:
         held, at = self._latest.held, self._latest.at
-        text = fold_text("".join(self._texts))
+        text = collapse_overwritten("".join(self._texts))
         if self._count == 1 and text == self._latest.text:
             return held._replace(first=self._first)
         content = _json({"name": self._latest.name, "text": text})
-        return held._replace(first=self._first, parts=author.rewritten(held.parts, at, content))
+        return held._replace(first=self._first, parts=signer.with_content(held.parts, at, content))
 
 
-def fold_text(text: str) -> str:
+def collapse_overwritten(text: str) -> str:
     """*text* without what it writes over itself, wherever it is written.
 
     A line's text after a carriage return writes over as many characters as it is long. So what

@@ -16,7 +16,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 from . import messages
 from .frames import ProtocolError, join_parts, split_parts
 from .journal import IOPUB
-from .messages import Author
+from .messages import MessageSigner
 from .segments import Entry, Run, Store
 
 _RANKS = {"stream": 1, "display_data": 2, "execute_result": 2}
@@ -52,22 +52,22 @@ class Loss(NamedTuple):
         one = self.lines + self.displays == 1
         missing = " and ".join(what) or "part of a line"
         verb = "was" if one or not what else "were"
-        said = missing, amount(self.size), verb
+        said = missing, format_bytes(self.size), verb
         return "… %s (%s) %s dropped here: the journal was full" % said
 
 
-def rank_of(channel: int, parts: List[bytes]) -> int:
+def eviction_priority(channel: int, parts: List[bytes]) -> int:
     """When a message is dropped: those of 1 before those of 2; never, if 0."""
     if channel != IOPUB:
         return 0
     try:
-        kind = json.loads(parts[messages.delimiter_of(parts) + messages.HEADER])["msg_type"]
+        kind = json.loads(parts[messages.find_delimiter(parts) + messages.HEADER])["msg_type"]
         return _RANKS.get(kind, 0)
     except (ValueError, KeyError, TypeError):
         return 0
 
 
-def losses(note: bytes) -> List[Loss]:
+def parse_losses(note: bytes) -> List[Loss]:
     """What a gap's note says; raises ValueError for a note that says something else."""
     try:
         found = [Loss(str(parent), *map(int, counts)) for parent, *counts in json.loads(note)]
@@ -78,7 +78,7 @@ def losses(note: bytes) -> List[Loss]:
     raise ValueError("a note about what is no request")
 
 
-def amount(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Bytes, for people: "1.2 GB"."""
     if count < 1000:
         return "%d B" % count
@@ -90,16 +90,16 @@ def amount(count: float) -> str:
     return "%.*f %s" % (1 if count < 10 else 0, count, units[-1])
 
 
-class Dropper:
+class Evictor:
     """Drops the messages of one kernel.
 
     Parameters
     ----------
-    author: signs what stands in the place of a display; has the kernel's key.
+    signer: signs what stands in the place of a display; has the kernel's key.
     """
 
-    def __init__(self, author: Author) -> None:
-        self._author = author
+    def __init__(self, signer: MessageSigner) -> None:
+        self._signer = signer
         self._done = dict.fromkeys(sorted(set(_RANKS.values())), 0)  # nothing is left before these
 
     def drop(self, store: Store, first: int, size: int) -> int:
@@ -144,7 +144,7 @@ class Dropper:
         """What is lost with a message; None: it stays, or leaves a placeholder."""
         try:
             parts = split_parts(store.read(entry, 0, entry.size))
-            at = messages.delimiter_of(parts)
+            at = messages.find_delimiter(parts)
             parent = parts[at + messages.PARENT].decode()
             content = json.loads(parts[at + messages.CONTENT])
             request = json.loads(parent)
@@ -168,7 +168,7 @@ class Dropper:
     ) -> bytes:
         shown = {**content, "data": {"text/plain": str(loss)}, "metadata": {}}
         rest = parts[: at + messages.CONTENT + 1]  # without buffers
-        return join_parts(self._author.rewritten(rest, at, json.dumps(shown).encode()))
+        return join_parts(self._signer.with_content(rest, at, json.dumps(shown).encode()))
 
 
 class _Gap:
@@ -203,7 +203,7 @@ def _by_request(entry: Entry, loss: Optional[Loss]) -> Dict[str, Loss]:
 
     (ipykernel writes one header in two ways.)
     """
-    found = [loss] if loss is not None else losses(entry.note)
+    found = [loss] if loss is not None else parse_losses(entry.note)
     return {str(json.loads(each.parent).get("msg_id", "")): each for each in found}
 
 

@@ -76,7 +76,7 @@ class Piece(NamedTuple):
     data: bytes
 
 
-class GapNote(NamedTuple):
+class GapFrame(NamedTuple):
     lane: int
     first: int
     last: int
@@ -102,7 +102,7 @@ class Pong(NamedTuple):
     token: int
 
 
-Frame = Union[Hello, Word, Piece, GapNote, Ack, Ping, Pong]
+Frame = Union[Hello, Word, Piece, GapFrame, Ack, Ping, Pong]
 
 
 def _frame(kind: int, *parts: bytes) -> bytes:
@@ -126,7 +126,7 @@ def encode(frame: Frame) -> bytes:
         return _frame(PING, _TOKEN.pack(frame.token))
     if isinstance(frame, Pong):
         return _frame(PONG, _TOKEN.pack(frame.token))
-    if isinstance(frame, GapNote):
+    if isinstance(frame, GapFrame):
         return _frame(GAP, _GAP.pack(*frame[:5]), frame.note)
     if isinstance(frame, Hello):
         return _frame(HELLO, MAGIC, _VERSION.pack(VERSION), _json(frame.words))
@@ -146,7 +146,7 @@ def _decode(kind: int, body: bytes) -> Frame:
         return Pong(*_TOKEN.unpack(body))
     if kind == GAP:
         lane, first, last, count, dropped = _GAP.unpack_from(body)
-        return GapNote(lane, first, last, count, dropped, body[_GAP.size :])
+        return GapFrame(lane, first, last, count, dropped, body[_GAP.size :])
     if kind == HELLO:
         if body[: len(MAGIC)] != MAGIC:
             raise ProtocolError("the peer does not speak the journal protocol")

@@ -180,7 +180,7 @@ class Greeting:
     def feed(self, data: bytes) -> Optional[frames.Hello]:
         """The hello, once it is complete; raises :class:`ProtocolError`.
 
-        What it says is for :func:`read_hello`: a question to a keeper begins with a hello, too.
+        What it says is for :func:`parse_hello`: a question to a keeper begins with a hello, too.
         """
         for frame in self.decoder.feed(data):
             if not isinstance(frame, frames.Hello):
@@ -287,7 +287,7 @@ class Journal:
 
     def _met(self, hello: frames.Hello, events: List[Event]) -> None:
         """Takes the peer's hello: where it goes on sending, and where this end does."""
-        stream, knows, lanes, words = read_hello(hello)
+        stream, knows, lanes, words = parse_hello(hello)
         events.append(Opened(words, fresh=knows != self.stream))
         for lane, (oldest, received, offset) in zip((NORMAL, URGENT), lanes):
             if knows == self.stream:
@@ -424,7 +424,7 @@ class Journal:
             self._control.append(frames.encode(frames.Pong(frame.token)))
         elif isinstance(frame, frames.Pong):
             events.append(Answered(frame.token))
-        elif isinstance(frame, frames.GapNote):
+        elif isinstance(frame, frames.GapFrame):
             if self._incoming(frame.lane).take_gap(frame):
                 events.append(Gap(*frame))
         elif isinstance(frame, frames.Word):
@@ -445,7 +445,7 @@ class Journal:
             raise ProtocolError("an acknowledgement in the unknown lane %d" % lane) from None
 
 
-def read_hello(
+def parse_hello(
     hello: frames.Hello,
 ) -> Tuple[str, Optional[str], List[Tuple[int, int, int]], Dict[str, Any]]:
     said = hello.words

@@ -10,13 +10,13 @@ from typing import Callable, Deque, List, Optional, Sequence, Tuple
 
 from . import frames
 from .frames import ProtocolError
-from .segments import Entry, Numbered, Store
+from .segments import Entry, NumberedMessage, Store
 
 #: Frees bytes of a store: not of what comes before a number, and as many as given if it can; how
 #: many it freed.
 Drop = Callable[[Store, int, int], int]
 #: Makes fewer messages of some that follow each other, for the same numbers.
-Fold = Callable[[Sequence[Numbered]], List[Numbered]]
+Fold = Callable[[Sequence[NumberedMessage]], List[NumberedMessage]]
 #: Messages, and bytes of them, that are folded together.
 FOLD, FOLD_BYTES = 256, 1 << 20
 #: Bytes of credit that the peer is told of at once: a small part of its window.
@@ -114,7 +114,7 @@ class Outgoing:
             return None
         span = entry.last - entry.first + 1
         if entry.is_gap:
-            frame: frames.Frame = frames.GapNote(
+            frame: frames.Frame = frames.GapFrame(
                 lane, entry.first, entry.last, entry.count, entry.dropped, entry.note
             )
         else:
@@ -191,7 +191,7 @@ class Incoming:
         self._hand_out(piece.last, piece.size)
         return parts
 
-    def take_gap(self, gap: frames.GapNote) -> bool:
+    def take_gap(self, gap: frames.GapFrame) -> bool:
         """False: it is known."""
         if gap.last <= self.received:
             return False

@@ -24,7 +24,7 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
 
 
-def delimiter_of(parts: Sequence[bytes]) -> int:
+def find_delimiter(parts: Sequence[bytes]) -> int:
     """Where the identities end; raises ValueError for what is no Jupyter message."""
     for index, part in enumerate(parts):
         if part == DELIMITER:
@@ -34,15 +34,15 @@ def delimiter_of(parts: Sequence[bytes]) -> int:
     raise ValueError("not a Jupyter message")
 
 
-def part(parts: Sequence[bytes], which: int) -> Dict[str, Any]:
+def decode_part(parts: Sequence[bytes], which: int) -> Dict[str, Any]:
     """The header, parent header or content, read."""
-    found = json.loads(parts[delimiter_of(parts) + which])
+    found = json.loads(parts[find_delimiter(parts) + which])
     if not isinstance(found, dict):
         raise ValueError("not a Jupyter message")
     return found
 
 
-class Author:
+class MessageSigner:
     """Writes signed messages under a session of its own.
 
     Parameters
@@ -81,14 +81,14 @@ class Author:
         body = [json.dumps(header).encode(), parent, b"{}", content]
         return [*idents, DELIMITER, self._sign(body), *body]
 
-    def rewritten(self, parts: Sequence[bytes], at: int, content: bytes) -> List[bytes]:
+    def with_content(self, parts: Sequence[bytes], at: int, content: bytes) -> List[bytes]:
         """*parts*, a message whose delimiter is *at*, with other *content*."""
         body = [*parts[at + HEADER : at + CONTENT], content]
         return [*parts[:at], DELIMITER, self._sign(body), *body, *parts[at + CONTENT + 1 :]]
 
-    def signed(self, parts: Sequence[bytes]) -> bool:
+    def is_signed(self, parts: Sequence[bytes]) -> bool:
         """Whether *parts*, a message, has the signature that this key gives it."""
-        at = delimiter_of(parts)
+        at = find_delimiter(parts)
         return hmac.compare_digest(parts[at + 1], self._sign(parts[at + HEADER : at + CONTENT + 1]))
 
     def _sign(self, body: Sequence[bytes]) -> bytes:

@@ -46,7 +46,7 @@ class Entry:
         return self.size == 0
 
 
-class Numbered(NamedTuple):
+class NumberedMessage(NamedTuple):
     """A message, in its parts, under the numbers *first* to *last*."""
 
     first: int
@@ -90,7 +90,7 @@ class _Segment:
 
 
 class Store:
-    """Numbered messages, from the oldest that is not released to the newest.
+    """NumberedMessage messages, from the oldest that is not released to the newest.
 
     Parameters
     ----------
@@ -222,21 +222,23 @@ class Store:
         entry.size = len(payload)
         self._keep(entry, payload)
 
-    def stretch(self, number: int, messages: int, size: int) -> List[Numbered]:
+    def stretch(self, number: int, messages: int, size: int) -> List[NumberedMessage]:
         """Messages that follow each other from *number* on, a border: as many, and of as many
         bytes, at most; it ends before a gap.
         """
-        found: List[Numbered] = []
+        found: List[NumberedMessage] = []
         index = bisect.bisect_left(self._firsts, number, self._start)
         for entry in self._entries[index : index + messages]:
             size -= entry.size
             if entry.is_gap or size < 0:
                 break
             parts = split_parts(self.read(entry, 0, entry.size))
-            found.append(Numbered(entry.first, entry.last, entry.channel, entry.flags, parts))
+            found.append(
+                NumberedMessage(entry.first, entry.last, entry.channel, entry.flags, parts)
+            )
         return found
 
-    def replace(self, before: Sequence[Numbered], after: Sequence[Numbered]) -> None:
+    def replace(self, before: Sequence[NumberedMessage], after: Sequence[NumberedMessage]) -> None:
         """Puts *after* in the place of *before*, the messages of the same numbers.
 
         For what has not been put on the wire yet, like `drop`. Parts that are the same object

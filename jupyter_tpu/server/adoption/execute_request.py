@@ -16,7 +16,7 @@ class ExecuteRequest:
     """
 
     def __init__(self, message: list[bytes]) -> None:
-        at = messages.delimiter_of(message)
+        at = messages.find_delimiter(message)
         self.first = 0  # the record that says it was asked
         self.message: list[bytes] | None = message  # until the kernel is known to have it
         self.id = ""

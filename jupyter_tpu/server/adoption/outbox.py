@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...agent.protocol import frames, messages
-from ...agent.protocol.deduplication import kind_of, question_of
+from ...agent.protocol.deduplication import answered_request, deduplicated_type
 
 #: Bytes of one message, and of all, and how many these may be.
 MAX_MESSAGE, MAX_TOTAL, MAX_COUNT = 4 << 20, 32 << 20, 1024
@@ -51,7 +51,7 @@ class Outbox:
             _, after, count, channel = path.name.split("-")
             try:
                 message = frames.split_parts(path.read_bytes())
-                header = message[messages.delimiter_of(message) + messages.HEADER]
+                header = message[messages.find_delimiter(message) + messages.HEADER]
             except (OSError, ValueError, frames.ProtocolError):
                 path.unlink(missing_ok=True)  # it was not whole yet, so it was not sent either
             else:
@@ -63,11 +63,11 @@ class Outbox:
 
         after: the number of the record of the journal's copy that comes next.
         """
-        header = message[messages.delimiter_of(message) + messages.HEADER]
-        kind = kind_of(header)
+        header = message[messages.find_delimiter(message) + messages.HEADER]
+        kind = deduplicated_type(header)
         if not kind.startswith(_KINDS) or header in self._files:
             return
-        if kind == "input_reply" and not question_of(message):
+        if kind == "input_reply" and not answered_request(message):
             return  # who knows what it would answer later
         payload = frames.join_parts(message)
         if (

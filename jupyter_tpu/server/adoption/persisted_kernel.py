@@ -62,7 +62,7 @@ class PersistedKernel:
         self.adopting = adopting
         self.running: dict[str, bytes] = {}
         self.requests: dict[str, ExecuteRequest] = {}
-        self.author = messages.Author(record.key, "kernel")
+        self.signer = messages.MessageSigner(record.key, "kernel")
         self.last_activity = record.last_activity
         self.state = ""  # the kernel's, as its keeper said when the link was there first
         self._folder = folder
@@ -109,7 +109,7 @@ class PersistedKernel:
             self.running.clear()
             self.requests.clear()
             self._outbox.clear()
-            self.author = messages.Author(key, "kernel")
+            self.signer = messages.MessageSigner(key, "kernel")
             self.journal.append(LAUNCH, 0, 0, [])
             self.record.key, self.record.info = key, None
             self._folder.write(self.record)
@@ -317,7 +317,7 @@ class PersistedKernel:
     def _track(self, channel: int, parts: list[bytes], number: int) -> None:
         """Learns from a message what runs and what has ended."""
         try:
-            at = messages.delimiter_of(parts)
+            at = messages.find_delimiter(parts)
             header, parent = parts[at + messages.HEADER], parts[at + messages.PARENT]
             if channel == IOPUB and b'"status"' in header:
                 said = json.loads(header)
@@ -325,7 +325,7 @@ class PersistedKernel:
                 asked = json.loads(parent).get("msg_id")
                 # JupyterLab drops what it still has to handle when a message comes from another
                 # session of the kernel's: what is said in its place has to come from the same.
-                self.author.session = str(said.get("session"))
+                self.signer.session = str(said.get("session"))
                 self.last_activity = str(said.get("date") or self.last_activity)
                 if asked in self.requests:
                     self.requests[asked].message = None

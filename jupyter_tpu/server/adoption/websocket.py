@@ -41,9 +41,9 @@ from jupyter_server.services.kernels.connection.base import (
 )
 
 from ...agent.protocol import messages
-from ...agent.protocol.coalescing import Folder
+from ...agent.protocol.coalescing import Coalescer
 from ...agent.protocol.journal import CONTROL, IOPUB, SHELL, STDIN
-from ...agent.protocol.segments import Numbered
+from ...agent.protocol.segments import NumberedMessage
 from .execute_request import ExecuteRequest
 from .journal_file import MESSAGE, ClosedError, JournalRecord, Reader
 from .persisted_kernel import PersistedKernel
@@ -226,7 +226,7 @@ class ClientFeed:
         mark, end = request.id.encode(), self._reader.number
 
         def belongs(entry: JournalRecord) -> bool:
-            at = messages.delimiter_of(entry.parts)
+            at = messages.find_delimiter(entry.parts)
             return entry.number < end and mark in entry.parts[at + messages.PARENT]
 
         shown = self._shown.pop(request.id, 0)
@@ -239,16 +239,16 @@ class ClientFeed:
 
     def _coalesced(
         self, entries: list[JournalRecord], wanted: Callable[[JournalRecord], bool]
-    ) -> list[Numbered]:
+    ) -> list[NumberedMessage]:
         numbered = [
-            Numbered(entry.number, entry.number, entry.channel, 0, entry.parts)
+            NumberedMessage(entry.number, entry.number, entry.channel, 0, entry.parts)
             for entry in entries
             if entry.kind == MESSAGE and wanted(entry)
         ]
         possibly_received = [
             message for message in numbered if message.last <= self._possibly_received
         ]
-        return possibly_received + Folder(self._kernel.author).fold(
+        return possibly_received + Coalescer(self._kernel.signer).fold(
             numbered[len(possibly_received) :]
         )
 
@@ -258,13 +258,13 @@ class ClientFeed:
         if entry.parts[0] == self._client.encode():
             return True
         try:
-            parent = messages.part(entry.parts, messages.PARENT)
+            parent = messages.decode_part(entry.parts, messages.PARENT)
         except ValueError:
             return False
         return parent.get("msg_id") in self._follows
 
-    def _deliver(self, message: Numbered, *, replayed: bool = False) -> None:
-        at = messages.delimiter_of(message.parts)
+    def _deliver(self, message: NumberedMessage, *, replayed: bool = False) -> None:
+        at = messages.find_delimiter(message.parts)
         parts = message.parts[at:]
         if self._page_acknowledges:
             mark = {"number": message.last, "replayed": replayed}
@@ -363,14 +363,14 @@ class ClientFeed:
         info = self._kernel.info
         if info is None or self._reader is None:
             return False
-        author = self._kernel.author
+        signer = self._kernel.signer
         running = list(self._kernel.running.values())[-1:]
         busy, idle = {"execution_state": "busy"}, {"execution_state": "idle"}
-        self._send(IOPUB, author.message("status", busy, parent=header))
-        self._send(SHELL, author.message("kernel_info_reply", info, parent=header))
-        self._send(IOPUB, author.message("status", idle, parent=header))
+        self._send(IOPUB, signer.message("status", busy, parent=header))
+        self._send(SHELL, signer.message("kernel_info_reply", info, parent=header))
+        self._send(IOPUB, signer.message("status", idle, parent=header))
         for request in running:  # and this is the truth
-            self._send(IOPUB, author.message("status", busy, parent=request))
+            self._send(IOPUB, signer.message("status", busy, parent=request))
         return True
 
 
