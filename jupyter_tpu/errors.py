@@ -59,3 +59,23 @@ class TPUError(Exception):
 
     def __reduce__(self):
         return (type(self), (self.message, self.reason, self.hint))
+
+
+class InvalidInput(TPUError, ValueError):
+    """A wrong argument or request (INVALID): a ``ValueError`` too, as Python's own functions raise.
+
+    Parameters as of `TPUError`; the reason is fixed.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message, Reason.INVALID, hint)
+
+    def __reduce__(self):
+        return (type(self), (self.message, self.hint))
+
+
+def error_for(message: str, reason: Reason, hint: str = "") -> TPUError:
+    """The error that another process reported: `InvalidInput` where its reason is INVALID."""
+    if reason == Reason.INVALID:
+        return InvalidInput(message, hint)
+    return TPUError(message, reason, hint)

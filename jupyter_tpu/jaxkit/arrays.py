@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput
 from .shapes import MAX_ARRAYS, checked_shape, dtype_name
 
 #: One entry per dimension: null (not split), an axis of the mesh, or several axes.
@@ -41,15 +41,15 @@ def flat_arrays(arrays: dict[str, ArrayRequest]) -> dict[str, ArrayRequest]:
     while left:
         path, array = left.pop()
         if (array.shape is None) == (array.tree is None):
-            raise TPUError(f"{path} needs a shape or a tree, one of them.", Reason.INVALID)
+            raise InvalidInput(f"{path} needs a shape or a tree, one of them.")
         if array.tree is not None:
             left += [(f"{path}/{name}", part) for name, part in reversed(array.tree.items())]
             continue
         checked_shape(array.shape)
         dtype_name(array.dtype)
         if path in found:
-            raise TPUError(f"There are two arrays called {path}.", Reason.INVALID)
+            raise InvalidInput(f"There are two arrays called {path}.")
         if len(found) >= MAX_ARRAYS:
-            raise TPUError(f"A tree can have {MAX_ARRAYS} arrays at most.", Reason.INVALID)
+            raise InvalidInput(f"A tree can have {MAX_ARRAYS} arrays at most.")
         found[path] = array
     return found

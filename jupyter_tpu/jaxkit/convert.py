@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput
 from .cpu import cpu_device
 from .trees import path_name
 
@@ -56,9 +56,8 @@ def to_torch(tree: Any) -> Any:
                 isinstance(leaf, jax.Array) and leaf.is_deleted()
             ):
                 raise  # jax says it better
-            raise TPUError(
+            raise InvalidInput(
                 f"{_name(path)} is of {leaf.dtype}, which torch can't hold.",
-                Reason.INVALID,
                 "Make it another one first: x.astype('float32'), say.",
             ) from error
 
@@ -91,9 +90,8 @@ def from_torch(tree: Any, sharding: Any = None) -> Any:
     """
     torch = _torch()
     if isinstance(tree, torch.nn.Module):
-        raise TPUError(
+        raise InvalidInput(
             "A module of torch is no tree of tensors.",
-            Reason.INVALID,
             "Give its weights: from_torch(module.state_dict()).",
         )
 
@@ -102,17 +100,15 @@ def from_torch(tree: Any, sharding: Any = None) -> Any:
             return leaf
         name = _name(path)
         if leaf.is_meta:
-            raise TPUError(
+            raise InvalidInput(
                 f"{name} has no data: it is on torch's meta device.",
-                Reason.INVALID,
                 "Load the weights into the module first.",
             )
         try:
             numbers = _numpy_of(torch, leaf)
         except (TypeError, BufferError, RuntimeError, AttributeError) as error:
-            raise TPUError(
+            raise InvalidInput(
                 f"{name} is no plain tensor ({leaf.dtype}, {leaf.layout}).",
-                Reason.INVALID,
                 "Make one of it first: .to_dense() of a sparse one, .dequantize() of a quantized "
                 "one, .float() of a dtype that JAX has not.",
             ) from error
@@ -158,22 +154,18 @@ def linear_to_torch(layer: Mapping[str, Any]) -> dict[str, Any]:
 def _linear(layer: Mapping[str, Any], source: str, target: str, what: str) -> dict[str, Any]:
     known = {source, "bias"}
     if not isinstance(layer, Mapping):
-        raise TPUError(
+        raise InvalidInput(
             f"The parameters of {what} are a dict of arrays, not {type(layer).__name__}.",
-            Reason.INVALID,
             "A torch module gives them by .state_dict().",
         )
     if source not in layer or set(layer) - known:
-        raise TPUError(
+        raise InvalidInput(
             f"The parameters of {what} are {source!r} and perhaps 'bias', not "
             f"{', '.join(sorted(map(str, layer))) or 'nothing'}.",
-            Reason.INVALID,
         )
     weight = layer[source]
     if len(weight.shape) != 2:
-        raise TPUError(
-            f"The {source} of {what} has 2 dimensions, not {len(weight.shape)}.", Reason.INVALID
-        )
+        raise InvalidInput(f"The {source} of {what} has 2 dimensions, not {len(weight.shape)}.")
     converted = {target: weight.T}
     if layer.get("bias") is not None:
         converted["bias"] = layer["bias"]
@@ -214,9 +206,8 @@ def fitting(name: str, array: Any) -> Any:
     if array.dtype.kind in "iu" and narrow != array.dtype and array.size:
         bounds = np.iinfo(narrow)
         if array.min() < bounds.min or array.max() > bounds.max:
-            raise TPUError(
+            raise InvalidInput(
                 f"{name} has whole numbers that need 64 bits, and JAX keeps 32 here.",
-                Reason.INVALID,
                 "Allow 64: jax.config.update('jax_enable_x64', True) before anything else.",
             )
     return array
@@ -232,9 +223,8 @@ def _placed(tree: Any, sharding: Any) -> Any:
 
 def _whole(leaf: jax.Array) -> None:
     if not leaf.is_fully_addressable and not leaf.is_fully_replicated:
-        raise TPUError(
+        raise InvalidInput(
             "Other processes hold a part of this array.",
-            Reason.INVALID,
             "Bring it together first: jax.experimental.multihost_utils.process_allgather.",
         )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput
 
 
 def cpu_device(index: int = 0) -> jax.Device:
@@ -22,16 +22,14 @@ def cpu_device(index: int = 0) -> jax.Device:
     try:
         devices = jax.local_devices(backend="cpu")
     except RuntimeError as error:
-        raise TPUError(
+        raise InvalidInput(
             "JAX has no CPU device in this process.",
-            Reason.INVALID,
             "JAX_PLATFORMS leaves the CPU out: set it to 'tpu,cpu', or unset it, before jax is "
             "first used.",
         ) from error
     if not 0 <= index < len(devices):
-        raise TPUError(
+        raise InvalidInput(
             f"There is no CPU device {index}; this process has {len(devices)}.",
-            Reason.INVALID,
             "Simulated ones are made with JAX_NUM_CPU_DEVICES, set before jax is first used.",
         )
     return devices[index]

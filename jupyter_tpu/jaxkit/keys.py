@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, TPUError
 
 #: Split keys beyond this could meet a folded domain; no machine holds so many.
 _DOMAIN_BIT = 1 << 31
@@ -32,9 +32,8 @@ def split_key(key: jax.Array, num: int = 1) -> tuple[jax.Array, jax.Array]:
     key = one_key(key)
     count = whole_number(num, "num")
     if not 1 <= count < _DOMAIN_BIT - 1:
-        raise TPUError(
+        raise InvalidInput(
             f"num is the number of keys to use, from 1 to {_DOMAIN_BIT - 2}; it is {num}.",
-            Reason.INVALID,
         )
     keys = jax.random.split(key, count + 1)
     return keys[0], keys[1:]
@@ -47,7 +46,7 @@ def fold_key(key: jax.Array, domain: str, *data: Any) -> jax.Array:
     is from 0 to 2**32 - 1; it may be traced (the step inside ``jit``).
     """
     if not isinstance(domain, str) or not domain:
-        raise TPUError("The domain of a key is a word, such as 'dropout'.", Reason.INVALID)
+        raise InvalidInput("The domain of a key is a word, such as 'dropout'.")
     return _fold(one_key(key), f"user:{len(data)}:{domain}", *data)
 
 
@@ -71,7 +70,7 @@ def device_keys(key: jax.Array, where: Mesh | int | None = None) -> jax.Array:
     else:
         count = jax.device_count() if where is None else whole_number(where, "where")
     if not 1 <= count <= 1 << 20:
-        raise TPUError(f"There can be 1 to {1 << 20} devices, not {count}.", Reason.INVALID)
+        raise InvalidInput(f"There can be 1 to {1 << 20} devices, not {count}.")
     numbers = np.arange(count, dtype=np.uint32)
     keys = jax.vmap(lambda number: _fold(key, "device", number))(numbers)
     if not isinstance(where, Mesh):
@@ -120,9 +119,8 @@ def one_key(key: Any) -> jax.Array:
         raise _not_a_key(key)
     shape = key.shape if typed(key) else key.shape[:-1]
     if shape:
-        raise TPUError(
+        raise InvalidInput(
             f"This is an array of keys of shape {shape}; one key is needed here.",
-            Reason.INVALID,
             "Take one of them (keys[0]) or go over them with jax.vmap.",
         )
     return key
@@ -135,7 +133,7 @@ def whole_number(value: Any, what: str) -> int:
             raise TypeError
         return operator.index(value)
     except TypeError:
-        raise TPUError(f"{what} has to be a whole number, not {value!r}.", Reason.INVALID) from None
+        raise InvalidInput(f"{what} has to be a whole number, not {value!r}.") from None
 
 
 def domain_number(domain: str) -> int:
@@ -157,15 +155,13 @@ def fold_data(number: Any) -> Any:
         if jax.numpy.issubdtype(number.dtype, jax.numpy.integer) and number.ndim == 0:
             # A tracer has no value to check; jax takes its low 32 bits.
             return number
-        raise TPUError(
+        raise InvalidInput(
             f"A key is folded with whole numbers, not with {number.dtype} of shape {number.shape}.",
-            Reason.INVALID,
         )
     value = whole_number(number, "What a key is folded with")
     if not 0 <= value < _WORD:
-        raise TPUError(
+        raise InvalidInput(
             f"A key is folded with numbers from 0 to 2**32 - 1, not with {value}.",
-            Reason.INVALID,
             "Fold larger numbers in pieces: fold_key(key, domain, high, low).",
         )
     return np.uint32(value)
@@ -179,8 +175,7 @@ def _not_a_key(key: Any) -> TPUError:
     what = getattr(key, "dtype", type(key).__name__)
     shape = getattr(key, "shape", None)
     described = f"{what} of shape {shape}" if shape is not None else f"{what}"
-    return TPUError(
+    return InvalidInput(
         f"This is not a random key ({described}).",
-        Reason.INVALID,
         "Make one with jax.random.key(seed).",
     )

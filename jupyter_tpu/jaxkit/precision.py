@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput
 
 #: What people write -> what JAX's configuration takes.
 _NAMES = {
@@ -52,9 +52,8 @@ def precision_name(name: Any) -> str:
         name = name.name
     found = _NAMES.get(name.lower()) if isinstance(name, str) else None
     if found is None:
-        raise TPUError(
+        raise InvalidInput(
             f"There is no precision {name!r}.",
-            Reason.INVALID,
             f"The names are {', '.join(sorted(_NAMES))}.",
         )
     return found

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput
 
 MAX_DIMENSIONS = 32
 MAX_SIZE = 1 << 53  # of one dimension: what JSON's numbers carry without loss
@@ -62,9 +62,8 @@ def dtype_name(dtype: Any) -> str:
     name = _SHORT.get(name, name) if isinstance(name, str) else None
     if name is None or name not in BITS:
         shown = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", repr(dtype))
-        raise TPUError(
+        raise InvalidInput(
             f"There is no dtype {str(shown)[:60]!r}.",
-            Reason.INVALID,
             "Usual ones are float32, bfloat16, int32, int8 and bool.",
         )
     return name
@@ -81,13 +80,11 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
         try:
             shape = (operator.index(shape),)
         except TypeError:
-            raise TPUError(
-                f"A shape is a list of whole numbers, not {str(shape)[:60]!r}.", Reason.INVALID
+            raise InvalidInput(
+                f"A shape is a list of whole numbers, not {str(shape)[:60]!r}."
             ) from None
     if len(shape) > MAX_DIMENSIONS:
-        raise TPUError(
-            f"An array has at most {MAX_DIMENSIONS} dimensions, not {len(shape)}.", Reason.INVALID
-        )
+        raise InvalidInput(f"An array has at most {MAX_DIMENSIONS} dimensions, not {len(shape)}.")
     sizes = []
     for position, size in enumerate(shape):
         try:
@@ -95,15 +92,13 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
                 raise TypeError
             number = operator.index(size)
         except Exception as error:  # symbolic dimensions raise errors of their own
-            raise TPUError(
+            raise InvalidInput(
                 f"Dimension {position} of a shape has to be a whole number, not {str(size)[:60]}.",
-                Reason.INVALID,
                 "Symbolic shapes have no size yet: put numbers in their place.",
             ) from error
         if not 0 <= number <= MAX_SIZE:
-            raise TPUError(
+            raise InvalidInput(
                 f"Dimension {position} of a shape has to be from 0 to 2**53, not {number}.",
-                Reason.INVALID,
             )
         sizes.append(number)
     return tuple(sizes)
@@ -128,7 +123,7 @@ def flat_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
     """(path, leaf) of every array of *tree*, in the same order."""
     for count, (path, leaf) in enumerate(_leaves(tree, "")):
         if count >= MAX_ARRAYS:
-            raise TPUError(f"A tree can have {MAX_ARRAYS} arrays at most.", Reason.INVALID)
+            raise InvalidInput(f"A tree can have {MAX_ARRAYS} arrays at most.")
         yield path, leaf
 
 
@@ -156,10 +151,9 @@ def _registered(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
     for keys, leaf in jax.tree_util.tree_leaves_with_path(tree):
         name = jax.tree_util.keystr(keys, simple=True, separator="/")
         if not _is_array(leaf):
-            raise TPUError(
+            raise InvalidInput(
                 f"{name or path or 'The tree'} is neither an array nor a shape: "
                 f"{type(leaf).__name__}.",
-                Reason.INVALID,
             )
         yield "/".join(part for part in (path, name) if part), leaf
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput
 from .arrays import Shape
 from .shapes import bits_of, checked_shape, dtype_name, flat_shapes
 from .tables import MAX_ROWS, html_table, shape_text, share_text, size_text, text_table, with_rest
@@ -153,9 +153,8 @@ def layout(sizes: tuple[int, ...], dtype: Any, generation: str) -> Layout:
     """The compiler's layout of an argument of that shape."""
     granule = _GRANULE.get(generation)
     if granule is None:
-        raise TPUError(
+        raise InvalidInput(
             f"There is no TPU generation {generation!r}.",
-            Reason.INVALID,
             f"The generations are {', '.join(GENERATIONS)}.",
         )
     bits = bits_of(dtype)

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from ..catalog import AcceleratorType, UnknownType, accelerator_type
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput
 
 #: GiB of HBM a program may use on one device (v4: a megacore of two; tpu7x: a core).
 _USABLE_GIB = {
@@ -69,7 +69,7 @@ def known_type(name: str) -> AcceleratorType:
     try:
         return accelerator_type(name)
     except UnknownType as error:
-        raise TPUError(str(error), Reason.INVALID) from None
+        raise InvalidInput(str(error)) from None
 
 
 def usable_hbm(generation: str) -> int:
@@ -84,9 +84,7 @@ def _host_bounds(chips: int) -> tuple[int, int, int]:
 def _tpu7x(name: str) -> Topology:
     sides = name.removeprefix("tpu7x-").split("x")
     if not all(side.isdigit() and 0 < int(side) <= 24 for side in sides) or len(sides) != 3:
-        raise TPUError(
-            f"There is no TPU type {name!r}.", Reason.INVALID, "Write TPU7x as tpu7x-2x2x1."
-        )
+        raise InvalidInput(f"There is no TPU type {name!r}.", "Write TPU7x as tpu7x-2x2x1.")
     chips = prod(int(side) for side in sides)
     return Topology(
         type=name,

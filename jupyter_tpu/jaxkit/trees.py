@@ -10,7 +10,7 @@ from typing import Any
 import jax
 from msgspec import Struct
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput
 from .shapes import bits_of
 from .tables import html_table, size_text, text_table
 
@@ -51,9 +51,8 @@ def freeze_mask(
         idle = [pattern for pattern in patterns if pattern not in used]
         if idle:
             names = [path_name(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
-            raise TPUError(
+            raise InvalidInput(
                 f"Nothing in the parameters matches {idle[0]!r}.",
-                Reason.INVALID,
                 f"Their paths are {', '.join(names[:12])}{' …' if len(names) > 12 else ''}.",
             )
     return labels

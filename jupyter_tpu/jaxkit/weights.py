@@ -14,7 +14,7 @@ import jax
 import msgspec
 import numpy as np
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput
 from ..files import write_atomically
 from .convert import fitting, to_numpy
 from .keys import implementation, typed
@@ -52,19 +52,15 @@ def save_weights(path: str | os.PathLike[str], tree: Any, *, separator: str = "/
         names = [path_name((part,)) for part in parts]
         name = _name(parts, separator)
         if any(separator in part for part in names) or name in arrays:
-            raise TPUError(
+            raise InvalidInput(
                 f"The name {name!r} is not clear: a part of it contains {separator!r}.",
-                Reason.INVALID,
                 "Choose another separator.",
             )
         if name == "__metadata__":
-            raise TPUError(
-                f"{name!r} means something else in such a file.", Reason.INVALID, "Rename it."
-            )
+            raise InvalidInput(f"{name!r} means something else in such a file.", "Rename it.")
         if not isinstance(leaf, _ARRAYS):
-            raise TPUError(
+            raise InvalidInput(
                 f"{name} is no array: {type(leaf).__name__}.",
-                Reason.INVALID,
                 "jaxkit.from_torch makes arrays of tensors." if hasattr(leaf, "dtype") else "",
             )
         if typed(leaf):
@@ -76,9 +72,8 @@ def save_weights(path: str | os.PathLike[str], tree: Any, *, separator: str = "/
         content = save(arrays, metadata)
     except SafetensorError as error:
         odd = [name for name, array in arrays.items() if f'"{array.dtype}"' in str(error)]
-        raise TPUError(
+        raise InvalidInput(
             f"A safetensors file can't have {odd[0] if odd else 'this tree'}: {error}.",
-            Reason.INVALID,
             "Change its dtype first: x.astype('float32'), say.",
         ) from None
     write_atomically(path, content, durable=True)
@@ -132,15 +127,13 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
         if others:
             flat.update(_read_bytes(path, others))
     except SafetensorError as error:
-        raise TPUError(f"{path.name} is not a safetensors file: {error}.", Reason.INVALID) from None
+        raise InvalidInput(f"{path.name} is not a safetensors file: {error}.") from None
     try:
         keys = msgspec.json.decode(metadata.get(_KEYS, "{}"), type=dict[str, str])
         for name in keys.keys() & flat.keys():
             flat[name] = jax.random.wrap_key_data(flat[name], impl=keys[name])
     except (msgspec.DecodeError, ValueError, TypeError) as error:
-        raise TPUError(
-            f"What {path.name} says of its random keys is wrong: {error}.", Reason.INVALID
-        ) from None
+        raise InvalidInput(f"What {path.name} says of its random keys is wrong: {error}.") from None
     return flat
 
 
@@ -153,7 +146,7 @@ def _read_bytes(path: Path, names: list[str]) -> dict[str, Any]:
             continue
         kind = said["dtype"]
         if kind not in _DTYPES:
-            raise TPUError(f"{name} in {path.name} is of {kind}: JAX has no such.", Reason.INVALID)
+            raise InvalidInput(f"{name} in {path.name} is of {kind}: JAX has no such.")
         dtype = np.dtype(getattr(jax.numpy, _DTYPES[kind]))
         flat[name] = np.frombuffer(said["data"], dtype).reshape(said["shape"])
     return flat
@@ -186,9 +179,7 @@ def _read_msgpack(path: Path) -> Any:
         AttributeError,
         RecursionError,
     ) as error:
-        raise TPUError(
-            f"{path.name} is not a msgpack file of flax: {error}.", Reason.INVALID
-        ) from None
+        raise InvalidInput(f"{path.name} is not a msgpack file of flax: {error}.") from None
     return tree if isinstance(tree, dict) else {"value": tree}
 
 
@@ -218,9 +209,8 @@ def _nested(flat: dict[str, Any], separator: str, path: Path) -> Any:
         for parent in parents:
             branch = branch.setdefault(parent, {}) if isinstance(branch, dict) else None
         if not isinstance(branch, dict) or last in branch:
-            raise TPUError(
+            raise InvalidInput(
                 f"{path.name} has an array and a branch called {name!r}, or a part of that.",
-                Reason.INVALID,
                 f"Choose another separator than {separator!r}.",
             )
         branch[last] = array
@@ -232,9 +222,8 @@ def _flat(tree: Any, separator: str, path: Path) -> dict[str, Any]:
     for parts, leaf in jax.tree_util.tree_leaves_with_path(tree):
         name = _name(parts, separator)
         if name in flat:
-            raise TPUError(
+            raise InvalidInput(
                 f"{path.name} has two arrays called {name!r}.",
-                Reason.INVALID,
                 f"Choose another separator than {separator!r}.",
             )
         flat[name] = leaf
@@ -248,13 +237,11 @@ def _as(flat: dict[str, Any], like: Any, separator: str, path: Path) -> Any:
     extra = sorted(set(flat) - set(names))
     if missing or extra:
         what = f"has no {missing[0]!r}" if missing else f"also has {extra[0]!r}"
-        raise TPUError(f"{path.name} {what}: it is of another tree.", Reason.INVALID)
+        raise InvalidInput(f"{path.name} {what}: it is of another tree.")
     for name, (_, leaf) in zip(names, wanted, strict=True):
         found, expected = _kind(flat[name]), _kind(leaf)
         if found != expected:
-            raise TPUError(
-                f"{name} is {found} in {path.name}, and {expected} is wanted.", Reason.INVALID
-            )
+            raise InvalidInput(f"{name} is {found} in {path.name}, and {expected} is wanted.")
     return jax.tree.unflatten(jax.tree.structure(like), [flat[name] for name in names])
 
 
@@ -272,8 +259,7 @@ def _kind(leaf: Any) -> str:
 
 def _suffix(path: Path, known: tuple[str, ...]) -> str:
     if path.suffix not in known:
-        raise TPUError(
+        raise InvalidInput(
             f"The name of a file of weights ends with {' or '.join(known)}, not {path.suffix!r}.",
-            Reason.INVALID,
         )
     return path.suffix

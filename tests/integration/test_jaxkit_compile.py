@@ -22,7 +22,7 @@ from jax.sharding import PartitionSpec as P
 from waiting import eventually, until
 
 from jupyter_tpu import catalog, jaxkit
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.jaxkit.arrays import ArrayRequest
 from jupyter_tpu.jaxkit.compile.compiler import ENVIRONMENT, compile_code
 from jupyter_tpu.jaxkit.compile.models import CompileLimits, CompileRequest

@@ -19,7 +19,7 @@ import pytest_asyncio
 from children import children
 from waiting import eventually
 
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.jaxkit import JaxWorker
 from jupyter_tpu.jaxkit.rest.models import Answer, SampleAnswer, SplitAnswer
 from jupyter_tpu.jaxkit.sharding.models import Placement
@@ -201,7 +201,7 @@ async def test_placement_and_tiling_answer_with_typed_bodies(worker: JaxWorker) 
 async def test_bad_requests_get_one_sentence(
     worker: JaxWorker, name: str, body: Any, says: str
 ) -> None:
-    with pytest.raises(TPUError) as caught:
+    with pytest.raises(InvalidInput) as caught:
         await ask(worker, name, body)
     assert says in str(caught.value)
     assert caught.value.reason is Reason.INVALID

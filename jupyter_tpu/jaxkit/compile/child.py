@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError
 from ..arrays import ArrayRequest
 from ..processes.frames import read_frame, write_frame
 from ..processes.watched import end_with
@@ -114,9 +114,8 @@ def compile_job(job: CompileJob, blob: bytes, tell: Callable[[str], None]) -> Co
     except jax.errors.JaxRuntimeError as error:
         text = str(error)
         if "RESOURCE_EXHAUSTED" not in text:
-            raise TPUError(
+            raise InvalidInput(
                 f"The TPU's compiler refuses the program: {text.splitlines()[0][:400]}",
-                Reason.INVALID,
             ) from error
         _does_not_fit(report, text, job)
     else:
@@ -270,15 +269,15 @@ def _from_code(request: CompileRequest, devices: int) -> Any:
     try:
         exec(compile(request.code, "<program>", "exec"), names)
     except SystemExit as error:
-        raise TPUError("The code ends the process.", Reason.INVALID) from error
+        raise InvalidInput("The code ends the process.") from error
     except BaseException as error:
         line = _line_of(error)
-        raise TPUError(
-            f"The code fails{line}: {type(error).__name__}: {error}"[:600], Reason.INVALID
+        raise InvalidInput(
+            f"The code fails{line}: {type(error).__name__}: {error}"[:600]
         ) from error
     function = names.get(request.function)
     if not callable(function):
-        raise TPUError(f"The code defines no function {request.function!r}.", Reason.INVALID)
+        raise InvalidInput(f"The code defines no function {request.function!r}.")
     from .export import export_program
 
     return export_program(
@@ -306,7 +305,7 @@ def _argument(argument: ArrayRequest) -> Any:
     if argument.tree is not None:
         return {name: _argument(branch) for name, branch in argument.tree.items()}
     if argument.shape is None:
-        raise TPUError("An argument needs a shape or a tree.", Reason.INVALID)
+        raise InvalidInput("An argument needs a shape or a tree.")
     return (tuple(argument.shape), argument.dtype)
 
 

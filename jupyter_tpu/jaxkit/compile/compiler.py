@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError, error_for
 from ..processes.watched import run_watched
 from ..sharding.axes import DoesNotDivide
 from ..topology import Topology, topology
@@ -141,7 +141,7 @@ async def compile_code(request: CompileRequest, watch: Watch | None = None) -> C
 def types_to_try(request: CompileRequest) -> list[str]:
     """The types that a request is about, in their order; `TPUError` (INVALID) for unknown ones."""
     if request.type is not None and request.types is not None:
-        raise TPUError("Give one type, or types to try: not both.", Reason.INVALID)
+        raise InvalidInput("Give one type, or types to try: not both.")
     names = request.types if request.type is None else [request.type]
     return _known(by_price(request.max_devices) if names is None else names)
 
@@ -149,7 +149,7 @@ def types_to_try(request: CompileRequest) -> list[str]:
 def _known(names: list[str]) -> list[str]:
     """*names*, each once: a misspelt one is an error, not a type that does not fit."""
     if not names:
-        raise TPUError("There are no types to try.", Reason.INVALID)
+        raise InvalidInput("There are no types to try.")
     for name in names:
         topology(name)
     return list(dict.fromkeys(names))
@@ -187,10 +187,9 @@ def cheapest_type(
             return report
     nearest = search.outcome().report
     needed = (nearest.needed_bytes or 0) / 2**30
-    raise TPUError(
+    raise InvalidInput(
         f"The program fits none of {len(search.names)} types; nearest is {nearest.type}, where it "
         f"needs {needed:.2f} GiB of {nearest.hbm_bytes / 2**30:.2f} on each device.",
-        Reason.INVALID,
         "Split more of its arrays over the mesh, or recompute instead of keeping (jax.checkpoint).",
     )
 
@@ -314,7 +313,7 @@ def _run(
     if answer.does_not_divide:
         raise DoesNotDivide(answer.message, answer.hint)
     if answer.report is None:
-        raise TPUError(answer.message, answer.reason, answer.hint)
+        raise error_for(answer.message, answer.reason, answer.hint)
     for buffer in answer.report.buffers:
         buffer.source = _cell(buffer.source)
     return answer.report

@@ -14,7 +14,7 @@ import jax
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 from msgspec import Struct
 
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError
 from ..arrays import ArrayRequest
 from ..jaxprs import operations
 from ..shapes import checked_shape, dtype_name, is_leaf
@@ -87,9 +87,8 @@ def export_program(
     try:
         blob = bytes(exported.serialize())
     except (NotImplementedError, KeyError, ValueError) as error:
-        raise TPUError(
+        raise InvalidInput(
             f"jax cannot write this program down to be compiled elsewhere: {_first_line(error)}",
-            Reason.INVALID,
         ) from error
     return Exported(blob=blob, mesh=axes, names=names, donated=donated)
 
@@ -102,9 +101,8 @@ def _refuse_what_no_tpu_takes(jaxpr: Any) -> None:
         for variable in step.outvars:
             _refuse_uncountable(variable)
         if "callback" in step.primitive.name or step.primitive.name == "debug_print":
-            raise TPUError(
+            raise InvalidInput(
                 "The program calls back into Python, which cannot be compiled elsewhere.",
-                Reason.INVALID,
                 "Leave out jax.debug.print, pure_callback and io_callback.",
             )
 
@@ -112,10 +110,9 @@ def _refuse_what_no_tpu_takes(jaxpr: Any) -> None:
 def _refuse_uncountable(variable: Any) -> None:
     shape = getattr(variable.aval, "shape", ())
     if prod(shape) >= _MOST_ELEMENTS:
-        raise TPUError(
+        raise InvalidInput(
             f"The program has an array of {' × '.join(map(str, shape))} elements: more than there "
             "is memory anywhere.",
-            Reason.INVALID,
         )
 
 
@@ -161,9 +158,8 @@ def _spec(leaf: Any) -> Any:
         return jax.ShapeDtypeStruct(
             checked_shape(shape), getattr(jax.numpy, _jax_name(dtype_name(kind)))
         )
-    raise TPUError(
+    raise InvalidInput(
         f"An argument is {type(leaf).__name__}; arrays, shapes and numbers can be compiled for.",
-        Reason.INVALID,
         "Bind other arguments first: functools.partial(fn, option=…).",
     )
 
@@ -236,9 +232,8 @@ def _spread(prefix: Any, tree: Any, what: str) -> list[Any]:
     try:
         jax.tree.map(give, prefix, tree, is_leaf=is_entry)
     except (ValueError, TypeError) as error:
-        raise TPUError(
+        raise InvalidInput(
             f"{what} is not a tree that begins like what it is for: {_first_line(error)}",
-            Reason.INVALID,
             "Give one spec for all, or one per argument.",
         ) from error
     return found
@@ -250,9 +245,7 @@ def _donated(function: Any, specs: tuple[Any, ...], given: int | Sequence[int] |
     numbers = {given} if isinstance(given, int) else set(given)
     wrong = [number for number in numbers if not 0 <= number < len(specs)]
     if wrong:
-        raise TPUError(
-            f"There is no argument {wrong[0]} to donate; there are {len(specs)}.", Reason.INVALID
-        )
+        raise InvalidInput(f"There is no argument {wrong[0]} to donate; there are {len(specs)}.")
     found: list[int] = []
     position = 0
     for number, spec in enumerate(specs):
@@ -280,9 +273,8 @@ def _does_not_trace(function: Any, error: Exception) -> TPUError:
         return error
     name = getattr(function, "__name__", "The function")
     line = _users_line(error)
-    return TPUError(
+    return InvalidInput(
         f"{name} does not trace: {type(error).__name__}{line}: {_first_line(error)}",
-        Reason.INVALID,
         "It fails the same way under jax.eval_shape, without any TPU.",
     )
 

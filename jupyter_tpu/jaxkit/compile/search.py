@@ -12,7 +12,7 @@ from ...catalog import (
     types,
     usd_per_hour,
 )
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, TPUError
 from .models import CompileOutcome, CompileReport, CompileTrial
 
 
@@ -63,7 +63,7 @@ class Search:
     def outcome(self) -> CompileOutcome:
         """What was found; raises `TPUError` (INVALID) if every type was passed over."""
         if self._nearest is None:
-            raise TPUError(f"No type can run this program. {self._refused}", Reason.INVALID)
+            raise InvalidInput(f"No type can run this program. {self._refused}")
         return CompileOutcome(
             type=self._nearest.type if self._nearest.fits else None,
             report=self._nearest,

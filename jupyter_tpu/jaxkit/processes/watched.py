@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError
 from .frames import FrameTooLarge, read_frame, write_frame
 
 _TAIL = 64 << 10  # of stderr
@@ -136,10 +136,9 @@ def _watch(
                 "Raise limits.seconds, or make the program smaller.",
             )
         if resident_bytes(process.pid) > memory_bytes:
-            raise TPUError(
+            raise InvalidInput(
                 f"{what} took more than {memory_bytes / 2**30:.1f} GiB of this machine's memory "
                 "and was ended.",
-                Reason.INVALID,
                 "Raise limits.memory_bytes if the machine has more.",
             )
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError
 from ..arrays import flat_arrays
 from ..sharding.models import PlacementRequest
 from .models import (
@@ -49,9 +49,8 @@ def split(request: SplitRequest) -> Answer:
 
     key, note = make_key(request.key)
     if request.num > MAX_KEYS:
-        raise TPUError(
+        raise InvalidInput(
             f"{request.num:,} keys are too many for one answer; {MAX_KEYS:,} are allowed.",
-            Reason.INVALID,
             "Split one key, and split that again where it is used.",
         )
     first, rest = split_key(key, request.num)
@@ -96,9 +95,8 @@ def draw(request: SampleRequest) -> Answer:
     if not as_json:
         return _npy(drawn, about)
     if drawn.size > _MOST_JSON:
-        raise TPUError(
+        raise InvalidInput(
             f"{drawn.size:,} numbers are too many for JSON; {_MOST_JSON:,} are allowed.",
-            Reason.INVALID,
             "Leave out the format, or ask for npy.",
         )
     found = SampleAnswer(
@@ -135,14 +133,13 @@ def make_key(request: KeyRequest) -> tuple[Any, str]:
     import jax
 
     if (request.seed is None) == (request.data is None):
-        raise TPUError("A key is given by its seed or by its data: one of them.", Reason.INVALID)
+        raise InvalidInput("A key is given by its seed or by its data: one of them.")
     if request.data is not None:
         words = 2 if request.implementation == "threefry2x32" else 4
         if len(request.data) != words:
-            raise TPUError(
+            raise InvalidInput(
                 f"The data of a {request.implementation} key are {words} numbers, not "
                 f"{len(request.data)}.",
-                Reason.INVALID,
             )
         data = np.array(request.data, dtype=np.uint32)
         return jax.random.wrap_key_data(jax.numpy.asarray(data), impl=request.implementation), ""
@@ -150,9 +147,8 @@ def make_key(request: KeyRequest) -> tuple[Any, str]:
     assert seed is not None
     low = seed % (1 << 32)
     if not -(1 << 63) <= seed < 1 << 63:
-        raise TPUError(
+        raise InvalidInput(
             "jax takes seeds of 64 bits, from -2**63 to 2**63 - 1.",
-            Reason.INVALID,
             f"Of them it keeps the low 32 bits, here {low}: give that as the seed.",
         )
     note = "" if seed == low else f"jax keeps the low 32 bits of a seed: this is seed {low}'s key."
@@ -205,7 +201,7 @@ def _data(keys: Any) -> list[list[int]]:
 def _parameters(given: dict[str, Any]) -> dict[str, Any]:
     for name in ("shape", "dtype"):
         if name in given:
-            raise TPUError(f"{name} stands beside the parameters, not among them.", Reason.INVALID)
+            raise InvalidInput(f"{name} stands beside the parameters, not among them.")
     return given
 
 

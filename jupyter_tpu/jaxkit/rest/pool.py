@@ -14,7 +14,7 @@ from collections import OrderedDict, deque
 
 import msgspec
 
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError, error_for
 from ..processes.frames import LENGTHS, lengths, pack
 from ..processes.watched import clean_environment
 from .models import Answer
@@ -72,9 +72,7 @@ class JaxWorker:
         UNAVAILABLE if too many wait, INTERNAL if the process dies.
         """
         if len(body) > MAX_BODY:
-            raise TPUError(
-                f"The request has {len(body):,} bytes; {MAX_BODY:,} are allowed.", Reason.INVALID
-            )
+            raise InvalidInput(f"The request has {len(body):,} bytes; {MAX_BODY:,} are allowed.")
         if self._bytes + len(body) > _MOST_BYTES:
             raise _too_many()
         self._bytes += len(body)
@@ -112,7 +110,7 @@ class JaxWorker:
         finally:
             self._give_back(worker, healthy)
         if head.reason is not None:
-            raise TPUError(head.message, head.reason, head.hint)
+            raise error_for(head.message, head.reason, head.hint)
         return Answer(content_type=head.content_type, body=content, headers=head.headers)
 
     async def close(self) -> None:

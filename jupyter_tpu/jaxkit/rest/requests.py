@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -16,10 +16,9 @@ def decode(kind: type[T], body: bytes) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise TPUError(f"The request is not as it should be: {error}.", Reason.INVALID) from None
+        raise InvalidInput(f"The request is not as it should be: {error}.") from None
     except (msgspec.DecodeError, RecursionError) as error:
-        raise TPUError(
+        raise InvalidInput(
             f"The request is not JSON: {error}.",
-            Reason.INVALID,
             "NaN and Infinity are not numbers in JSON." if b"N" in body or b"I" in body else "",
         ) from None

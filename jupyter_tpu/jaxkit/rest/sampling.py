@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, TPUError
 from ..cpu import on_cpu
 from ..jaxprs import operations
 from ..keys import one_key
@@ -74,9 +74,12 @@ def sample_on_cpu(
         key = jax.device_put(one_key(key), cpu)
         call, arrays = prepare(distribution, shape, dtype, parameters)
         try:
-            if max_elements is not None:
-                _bound(largest_array(call, key, arrays), max_elements)
+            largest = 0 if max_elements is None else largest_array(call, key, arrays)
+            if max_elements is not None and largest > max_elements:
+                raise _too_large(largest, max_elements)
             return call(key, **arrays)
+        except TPUError:
+            raise
         except (TypeError, ValueError, OverflowError, MemoryError) as error:
             raise _refused(distribution, error) from error
         except jax.errors.JaxRuntimeError as error:
@@ -91,24 +94,22 @@ def prepare(
     unknown = sorted(set(parameters) - set(accepted))
     if unknown:
         own = ", ".join(name for name in accepted if name not in ("shape", "dtype"))
-        raise TPUError(
+        raise InvalidInput(
             f"{distribution} has no parameter {unknown[0]!r}.",
-            Reason.INVALID,
             f"Its parameters are: {own or 'none'}.",
         )
     static: dict[str, Any] = {}
     arrays: dict[str, Any] = {}
     if shape is not None:
         if "shape" not in accepted:
-            raise TPUError(f"{distribution} takes no shape.", Reason.INVALID)
+            raise InvalidInput(f"{distribution} takes no shape.")
         static["shape"] = checked_shape(shape)
     if dtype is not None:
         if "dtype" not in accepted:
-            raise TPUError(f"{distribution} takes no dtype.", Reason.INVALID)
+            raise InvalidInput(f"{distribution} takes no dtype.")
         if bits_of(dtype) == 64 and not jax.config.read("jax_enable_x64"):
-            raise TPUError(
+            raise InvalidInput(
                 f"{dtype_name(dtype)} needs jax_enable_x64; without it jax would give 32 bits.",
-                Reason.INVALID,
             )
         static["dtype"] = np.dtype(getattr(jax.numpy, dtype_name(dtype)))
     for name, value in parameters.items():
@@ -122,7 +123,7 @@ def prepare(
         if parameter.default is inspect.Parameter.empty and name not in {**static, **arrays}
     )
     if missing:
-        raise TPUError(f"{distribution} needs {' and '.join(missing)}.", Reason.INVALID)
+        raise InvalidInput(f"{distribution} needs {' and '.join(missing)}.")
     return partial(getattr(jax.random, distribution), **static), arrays
 
 
@@ -130,9 +131,8 @@ def prepare(
 def accepted_parameters(distribution: str) -> dict[str, inspect.Parameter]:
     """The parameters of a distribution by name, without the key; `TPUError` where there is none."""
     if distribution not in DISTRIBUTIONS:
-        raise TPUError(
+        raise InvalidInput(
             f"There is no distribution {str(distribution)[:60]!r}.",
-            Reason.INVALID,
             f"The distributions are {', '.join(DISTRIBUTIONS)}.",
         )
     found = inspect.signature(getattr(jax.random, distribution)).parameters
@@ -168,13 +168,11 @@ def _measure(call: Any, key: jax.Array, arrays: Mapping[str, Any]) -> int:
     return max((prod(getattr(aval, "shape", ())) for aval in [*made, *jaxpr.out_avals]), default=0)
 
 
-def _bound(elements: int, most: int) -> None:
-    if elements > most:
-        raise TPUError(
-            f"This draw makes an array of {elements:,} elements; {most:,} are allowed here.",
-            Reason.INVALID,
-            "Draw it in parts, or in a notebook with jaxkit.sample.",
-        )
+def _too_large(elements: int, limit: int) -> TPUError:
+    return InvalidInput(
+        f"This draw makes an array of {elements:,} elements; {limit:,} are allowed here.",
+        "Draw it in parts, or in a notebook with jax.random.",
+    )
 
 
 def _array(name: str, value: Any) -> Any:
@@ -185,9 +183,7 @@ def _array(name: str, value: Any) -> Any:
     except (ValueError, TypeError, OverflowError):
         array = None
     if array is None or array.dtype.kind not in "biuf":
-        raise TPUError(
-            f"{name} has to be a number or a list of numbers of equal lengths.", Reason.INVALID
-        )
+        raise InvalidInput(f"{name} has to be a number or a list of numbers of equal lengths.")
     # What jax makes of a Python list: 32 bits unless x64 is on.
     return jax.numpy.asarray(array)
 
@@ -198,4 +194,4 @@ def _whole(value: Any) -> bool:
 
 def _refused(distribution: str, error: Exception) -> TPUError:
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return TPUError(f"jax refuses this {distribution}: {lines[0][:300]}", Reason.INVALID)
+    return InvalidInput(f"jax refuses this {distribution}: {lines[0][:300]}")

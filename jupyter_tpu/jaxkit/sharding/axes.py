@@ -7,19 +7,13 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput
 
 _MOST_AXES = 16
 
 
-class DoesNotDivide(TPUError):
-    """Sizes that are fine each, but not together: on another mesh they may be."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message, Reason.INVALID, hint)
-
-    def __reduce__(self):
-        return (type(self), (self.message, self.hint))
+class DoesNotDivide(InvalidInput):
+    """Sizes that do not divide evenly over this mesh; over another one they may."""
 
 
 def nearest_sizes(size: int, parts: int) -> str:
@@ -42,19 +36,16 @@ def axis_sizes(axes: Any, devices: int | None) -> dict[str, int]:
         axes = dict.fromkeys(axes, -1)
     named = isinstance(axes, Mapping) and 0 < len(axes) <= _MOST_AXES
     if not named or not all(isinstance(name, str) and name for name in axes):
-        raise TPUError(
+        raise InvalidInput(
             "The axes of a mesh are names with sizes, such as {'data': 4, 'model': 2}.",
-            Reason.INVALID,
         )
     sizes = {name: _size(name, size) for name, size in axes.items()}
     free = [name for name, size in sizes.items() if size == -1]
     if len(free) > 1:
-        raise TPUError("Only one size of a mesh can be -1.", Reason.INVALID)
+        raise InvalidInput("Only one size of a mesh can be -1.")
     if devices is None:
         if free:
-            raise TPUError(
-                f"The size of axis {free[0]!r} has to be a number here, not -1.", Reason.INVALID
-            )
+            raise InvalidInput(f"The size of axis {free[0]!r} has to be a number here, not -1.")
         return sizes
     known = prod(size for size in sizes.values() if size != -1)
     if (devices % known) if free else (known != devices):
@@ -75,8 +66,7 @@ def _size(name: str, size: Any) -> int:
     except TypeError:
         number = 0
     if number < 1 and number != -1:
-        raise TPUError(
+        raise InvalidInput(
             f"The size of axis {name!r} has to be a positive whole number, not {size!r}.",
-            Reason.INVALID,
         )
     return number

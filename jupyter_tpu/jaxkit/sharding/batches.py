@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput
 from .axes import DoesNotDivide, axis_sizes, nearest_sizes
 
 
@@ -83,7 +83,7 @@ def shard_batch(
     rows = batch_size(batch)
     excess = rows % parts
     if uneven not in ("error", "drop", "pad"):
-        raise TPUError(f"uneven is 'error', 'drop' or 'pad', not {uneven!r}.", Reason.INVALID)
+        raise InvalidInput(f"uneven is 'error', 'drop' or 'pad', not {uneven!r}.")
     if uneven == "error" and excess:
         raise DoesNotDivide(
             f"A batch of {rows} rows does not divide over {parts} devices"
@@ -93,9 +93,8 @@ def shard_batch(
         )
     if uneven == "drop":
         if rows < parts:
-            raise TPUError(
+            raise InvalidInput(
                 f"Nothing would be left of a batch of {rows} rows over {parts} devices.",
-                Reason.INVALID,
             )
         batch = jax.tree.map(lambda array: array[: rows - excess], batch)
     padding = -rows % parts
@@ -124,7 +123,7 @@ def prefetch(
     replaces how a batch is placed. What the iterator raises comes out at its place.
     """
     if ahead < 1:
-        raise TPUError(f"ahead is at least 1, not {ahead}.", Reason.INVALID)
+        raise InvalidInput(f"ahead is at least 1, not {ahead}.")
     if put is None:
         put = _putter(where, axis)
     return _prefetched(iter(batches), put, ahead)
@@ -159,7 +158,7 @@ def host_slice(rows: int, process: int | None = None, processes: int | None = No
     process = jax.process_index() if process is None else process
     processes = jax.process_count() if processes is None else processes
     if processes < 1 or not 0 <= process < processes:
-        raise TPUError(f"There is no process {process} of {processes}.", Reason.INVALID)
+        raise InvalidInput(f"There is no process {process} of {processes}.")
     if rows < 0 or rows % processes:
         raise DoesNotDivide(
             f"A batch of {rows} rows does not divide over {processes} hosts.",
@@ -177,10 +176,9 @@ def join_hosts(batch: Any, mesh: Mesh, axis: str | Sequence[str] | None = None) 
     parts, spec = _parts(mesh, axis)
     rows = batch_size(batch) * jax.process_count()
     if rows % parts:
-        raise TPUError(
+        raise InvalidInput(
             f"{jax.process_count()} hosts with {batch_size(batch)} rows each make {rows}; that "
             f"does not divide over {parts} devices.",
-            Reason.INVALID,
             f"Each host needs a multiple of {max(1, parts // jax.process_count())} rows.",
         )
     sharding = NamedSharding(mesh, PartitionSpec(spec))
@@ -196,16 +194,15 @@ def batch_size(batch: Any) -> int:
         name = jax.tree_util.keystr(path, simple=True, separator="/") or "the batch"
         shape = getattr(leaf, "shape", None)
         if not shape:
-            raise TPUError(f"{name} has no rows: it is a single value.", Reason.INVALID)
+            raise InvalidInput(f"{name} has no rows: it is a single value.")
         sizes.setdefault(shape[0], name)
     if not sizes:
-        raise TPUError("The batch has no arrays.", Reason.INVALID)
+        raise InvalidInput("The batch has no arrays.")
     if len(sizes) > 1:
         (first, name), (second, other) = list(sizes.items())[:2]
-        raise TPUError(
+        raise InvalidInput(
             f"The arrays of a batch need the same number of rows: {name} has {first}, "
             f"{other} has {second}.",
-            Reason.INVALID,
         )
     return next(iter(sizes))
 
@@ -215,9 +212,8 @@ def _parts(mesh: Mesh, axis: str | Sequence[str] | None) -> tuple[int, tuple[str
     spec = (names,) if isinstance(names, str) else tuple(names)
     unknown = [name for name in spec if name not in mesh.axis_names]
     if unknown or not spec:
-        raise TPUError(
+        raise InvalidInput(
             f"The mesh has no axis {unknown[0]!r}." if unknown else "No axis was named.",
-            Reason.INVALID,
             f"Its axes are {', '.join(str(name) for name in mesh.axis_names)}.",
         )
     return prod(mesh.shape[name] for name in spec), spec
@@ -239,9 +235,8 @@ def _first(count: int | None) -> list[jax.Device]:
     if count is None:
         return devices
     if not 1 <= count <= len(devices):
-        raise TPUError(
+        raise InvalidInput(
             f"There are {len(devices)} devices here, not {count}.",
-            Reason.INVALID,
             "On a CPU, JAX_NUM_CPU_DEVICES (before jax is first used) simulates more.",
         )
     return devices[:count]

@@ -11,7 +11,7 @@ from html import escape
 from itertools import product
 from math import prod
 
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput
 from ..arrays import MeshAxes
 from .models import ArrayPlacement
 
@@ -34,9 +34,7 @@ def draw(array: ArrayPlacement, mesh: MeshAxes, theme: str = "inherit") -> str:
     Raises `TPUError` (INVALID) for unknown themes.
     """
     if theme not in _COLOURS:
-        raise TPUError(
-            f"There is no theme {theme!r}.", Reason.INVALID, f"There are {', '.join(_COLOURS)}."
-        )
+        raise InvalidInput(f"There is no theme {theme!r}.", f"There are {', '.join(_COLOURS)}.")
     across, down = _shown(array)
     columns = _Side(array, mesh, across)
     rows = _Side(array, mesh, down)

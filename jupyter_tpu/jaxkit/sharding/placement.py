@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from ...catalog import AcceleratorType, types
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput
 from ..arrays import ArrayRequest, MeshAxes, flat_arrays
 from ..shapes import bits_of, checked_shape, dtype_name, flat_leaves, flat_shapes, is_leaf
 from ..tiles import padded_bytes
@@ -66,15 +66,14 @@ def place(request: PlacementRequest) -> Placement:
     mesh = axis_sizes(request.mesh, None)
     devices = prod(mesh.values())
     if devices > MAX_DEVICES:
-        raise TPUError(
+        raise InvalidInput(
             f"A mesh of {devices:,} devices is larger than any TPU.",
-            Reason.INVALID,
             f"The limit here is {MAX_DEVICES:,}.",
         )
     arrays = flat_arrays(request.arrays)
     rows = [place_array(name, array, mesh, request.generation) for name, array in arrays.items()]
     if request.picture is not None and request.picture not in arrays:
-        raise TPUError(f"There is no array {request.picture!r} to draw.", Reason.INVALID)
+        raise InvalidInput(f"There is no array {request.picture!r} to draw.")
     whole = [row for row in rows if row.replicated]
     return Placement(
         mesh=mesh,
@@ -157,9 +156,8 @@ def _checked_spec(
     name: str, spec: Sequence[Any], rank: int, mesh: MeshAxes
 ) -> list[tuple[str, ...]]:
     if len(spec) > rank:
-        raise TPUError(
+        raise InvalidInput(
             f"The spec of {name or 'the array'} has {len(spec)} entries, its shape {rank}.",
-            Reason.INVALID,
         )
     seen: set[str] = set()
     checked = []
@@ -167,16 +165,14 @@ def _checked_spec(
         axes = () if part is None else (part,) if isinstance(part, str) else tuple(part)
         for axis in axes:
             if axis not in mesh:
-                raise TPUError(
+                raise InvalidInput(
                     f"The spec of {name or 'the array'} names the axis {axis!r}, which the mesh "
                     "does not have.",
-                    Reason.INVALID,
                     f"Its axes are {', '.join(mesh)}.",
                 )
             if axis in seen:
-                raise TPUError(
+                raise InvalidInput(
                     f"The spec of {name or 'the array'} uses the axis {axis!r} twice.",
-                    Reason.INVALID,
                 )
             seen.add(axis)
         checked.append(axes)
@@ -251,9 +247,8 @@ def _spread(specs: Any, arrays: Any, where: str) -> Iterable[Any]:
         for position, (spec, branch) in enumerate(zip(specs, arrays, strict=True)):
             yield from _spread(spec, branch, f"{where}/{position}")
         return
-    raise TPUError(
+    raise InvalidInput(
         f"{where} is not a tree that begins like the arrays.",
-        Reason.INVALID,
         "Give one spec for all, or dicts and lists with the same names and lengths.",
     )
 
