@@ -143,8 +143,7 @@ class Engine:
 
     async def _stop(self, operation: OperationRecord, node: NodeRecord) -> None:
         await self._end_hosts(node.path)
-        for host in node.hosts:
-            host.external = ""
+        self.model.drop_external_addresses(node)
         self.model.complete(operation)
 
     async def _update(self, operation: OperationRecord, node: NodeRecord) -> None:

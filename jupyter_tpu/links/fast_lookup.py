@@ -1,7 +1,7 @@
-"""Where a host is, found as quickly as can be: for `ssh my-tpu`, each time.
+"""The quick way to a host's address, which every `ssh my-tpu` takes.
 
-Only what has been done before is repeated: the key is on the node, the host's keys are pinned, the
-node is READY. Anything else is None, and `Lookup` does it, or says what is wrong.
+It only repeats what was done before: the key is on the node, the host's keys are pinned, the node
+is READY. In all other cases it returns None, and `Lookup` does the work or says what is wrong.
 """
 
 from __future__ import annotations

@@ -61,6 +61,25 @@ def test_what_was_found_thoroughly_once_is_found_quickly_again(
     assert fast_lookup(Target(emulator=str(tmp_path / "none.json")), HostName(name, 2)) is None
 
 
+def test_each_host_is_found_by_its_first_interface_where_it_has_several(
+    emulator: Any, create_tpu: Callable[..., Any]
+) -> None:
+    networks = [{"network": name, "enableExternalIps": True} for name in ("default", "storage")]
+    node = create_tpu(type="v5litepod-16", networkConfigs=networks)
+    assert len(node["networkEndpoints"]) == 4 * 2
+    name = NodeName.parse(node["name"])
+    target = Target(emulator=str(emulator.state_file))
+    ensure_key()
+    thorough(target, HostName(name, 0))
+    addresses = {host["worker"]: host["external"] for host in emulator.hosts(name.node)}
+    for worker in range(4):
+        found = fast_lookup(target, HostName(name, worker))
+        assert found is not None
+        assert found.address == thorough(target, HostName(name, worker)).address
+        assert found.address == addresses[worker]
+    assert fast_lookup(target, HostName(name, 4)) is None
+
+
 def test_the_way_of_a_second_ssh_loads_no_heavy_library(
     emulator: Any, create_tpu: Callable[..., Any], tmp_path: Path
 ) -> None:

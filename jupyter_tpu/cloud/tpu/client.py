@@ -11,7 +11,7 @@ from ..auth import emulator_client, google_client
 from ..errors import call_error
 from ..models import GuestAttributes, Node, NodeList, NodeName, NodeSpec
 from ..target import EmulatorAddress, Target, read_emulator
-from .nodes import has_ssh_key, node_message, parse_node
+from .nodes import has_ssh_key, node_message, parse_guest_attributes, parse_node
 from .operations import wait_for_operation
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Cloud:
             request = {"parent": self._parent(zone), "page_token": token}
             pager = await self._read("list_nodes", request)
             page = await anext(pager.pages)
-            nodes += map(parse_node, page.nodes)
+            nodes += (parse_node(_json(node)) for node in page.nodes)
             unreachable.update(path.rpartition("/")[2] for path in page.unreachable)
             token = page.next_page_token
             if not token:
@@ -107,7 +107,7 @@ class Cloud:
 
     async def get_node(self, name: NodeName) -> Node:
         """The node as it is now; NOT_FOUND where there is none."""
-        return parse_node(await self._read("get_node", {"name": name.path}))
+        return parse_node(_json(await self._read("get_node", {"name": name.path})))
 
     async def create_node(self, name: NodeName, spec: NodeSpec) -> Node:
         """Creates a node and waits for it.
@@ -172,10 +172,7 @@ class Cloud:
     async def guest_attributes(self, name: NodeName) -> list[GuestAttributes]:
         """What the hosts published about themselves, one dictionary per worker, in order."""
         answer = await self._read("get_guest_attributes", {"name": name.path})
-        return [
-            {(item.namespace, item.key): item.value for item in worker.query_value.items}
-            for worker in answer.guest_attributes
-        ]
+        return parse_guest_attributes(_json(answer))
 
     # ---- what is offered -------------------------------------------------------------------
 
@@ -273,3 +270,10 @@ class Cloud:
             return await self._call("get_operation", {"name": operation}, _READ)
 
         await wait_for_operation(started.operation, look, what=what, project=name.project)
+
+
+def _json(message: Any) -> dict[str, Any]:
+    """A message in the JSON form that REST has, too."""
+    from google.protobuf.json_format import MessageToDict
+
+    return MessageToDict(type(message).pb(message))

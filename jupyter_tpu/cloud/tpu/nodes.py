@@ -1,53 +1,69 @@
-"""Nodes between the API's messages and ours."""
+"""Nodes between the API's JSON and our models.
+
+REST answers in this JSON; messages of gRPC come here through protobuf's own JSON mapping, so that
+there is one parser for both.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..models import Endpoint, Node, NodeName, NodeSpec, Tier
+from ..models import Endpoint, GuestAttributes, Node, NodeName, NodeSpec, Tier
 
 if TYPE_CHECKING:
     from google.cloud import tpu_v2
 
 
-def parse_node(message: tpu_v2.Node) -> Node:
-    """Our description of the API's *message*."""
+def parse_node(data: Mapping[str, Any]) -> Node:
+    """A node from its JSON, which leaves out fields that have their default value.
+
+    Raises KeyError, AttributeError, TypeError or ValueError for what is not a node.
+    """
     return Node(
-        name=NodeName.parse(message.name),
-        id=str(message.id) if message.id else "",
-        type=message.accelerator_type,
-        state=_name(message.state, "STATE_UNSPECIFIED"),
-        health=_name(message.health, "HEALTH_UNSPECIFIED"),
-        health_description=message.health_description,
-        version=message.runtime_version,
-        tier=_tier(message),
-        endpoints=_endpoints(message),
-        created=message.create_time.rfc3339() if message.create_time else "",
-        metadata=dict(message.metadata),
-        labels=dict(message.labels),
+        name=NodeName.parse(data["name"]),
+        id=str(data.get("id", "")),
+        type=data.get("acceleratorType", ""),
+        # A value newer than the installed client arrives as a plain number.
+        state=str(data.get("state", "")),
+        health=str(data.get("health", "")),
+        health_description=data.get("healthDescription", ""),
+        version=data.get("runtimeVersion", ""),
+        tier=_tier(data.get("schedulingConfig", {})),
+        endpoints=_endpoints(data),
+        created=data.get("createTime", ""),
+        metadata=dict(data.get("metadata", {})),
+        labels=dict(data.get("labels", {})),
     )
 
 
-def _name(value: Any, unspecified: str) -> str:
-    # A value newer than the installed client arrives as a plain number.
-    name = getattr(value, "name", str(value))
-    return "" if name == unspecified else name
-
-
-def _tier(message: tpu_v2.Node) -> Tier:
-    scheduling = message.scheduling_config
-    if scheduling.spot or scheduling.preemptible:
+def _tier(scheduling: Mapping[str, Any]) -> Tier:
+    if scheduling.get("spot") or scheduling.get("preemptible"):
         return "spot"
-    return "reserved" if scheduling.reserved else "on-demand"
+    return "reserved" if scheduling.get("reserved") else "on-demand"
 
 
-def _endpoints(message: tpu_v2.Node) -> tuple[Endpoint, ...]:
+def _endpoints(data: Mapping[str, Any]) -> tuple[Endpoint, ...]:
     # With several networks each host has one endpoint per network; the first is the primary one.
-    step = max(1, len(message.network_configs))
+    step = max(1, len(data.get("networkConfigs", ())))
     return tuple(
-        Endpoint(internal=endpoint.ip_address, external=endpoint.access_config.external_ip)
-        for endpoint in list(message.network_endpoints)[::step]
+        Endpoint(
+            internal=endpoint.get("ipAddress", ""),
+            external=endpoint.get("accessConfig", {}).get("externalIp", ""),
+        )
+        for endpoint in data.get("networkEndpoints", ())[::step]
     )
+
+
+def parse_guest_attributes(data: Mapping[str, Any]) -> list[GuestAttributes]:
+    """One dictionary per host, in order; raises as `parse_node` does."""
+    return [
+        {
+            (item["namespace"], item["key"]): item.get("value", "")
+            for item in host.get("queryValue", {}).get("items", ())
+        }
+        for host in data.get("guestAttributes", ())
+    ]
 
 
 def node_message(spec: NodeSpec) -> tpu_v2.Node:

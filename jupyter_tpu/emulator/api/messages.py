@@ -11,7 +11,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from ...catalog import AcceleratorType
 from ..model.api_errors import ApiError
-from ..model.records import NodeRecord, NodeRequest, OperationRecord
+from ..model.records import NetworkRecord, NodeRecord, NodeRequest, OperationRecord
 
 NodeMessage: Any = tpu_v2.Node.pb()
 AcceleratorTypeMessage: Any = tpu_v2.AcceleratorType.pb()
@@ -46,12 +46,11 @@ def node_message(node: NodeRecord) -> Any:
         node.accelerator.config_type
     )
     message.accelerator_config.topology = node.accelerator.topology
-    message.network_config.network = _under(node.project, "global/networks", node.network)
-    region = node.zone.rpartition("-")[0]
-    message.network_config.subnetwork = _under(
-        node.project, f"regions/{region}/subnetworks", node.subnetwork
-    )
-    message.network_config.enable_external_ips = node.external_addresses
+    if node.further_networks:
+        for network in node.networks:
+            _fill_network(message.network_configs.add(), node, network)
+    else:
+        _fill_network(message.network_config, node, node.networks[0])
     message.service_account.email = f"emulated@{node.project}.iam.gserviceaccount.com"
     message.service_account.scope.append(SCOPE)
     message.scheduling_config.preemptible = node.preemptible
@@ -59,18 +58,35 @@ def node_message(node: NodeRecord) -> Any:
     message.scheduling_config.reserved = node.reserved
     if node.state not in WITHOUT_ENDPOINTS:
         for host in node.hosts:
-            endpoint = message.network_endpoints.add(ip_address=host.internal, port=RUNTIME_PORT)
-            if host.external:
-                endpoint.access_config.external_ip = host.external
+            for interface in host.interfaces:
+                endpoint = message.network_endpoints.add(
+                    ip_address=interface.internal, port=RUNTIME_PORT
+                )
+                if interface.external:
+                    endpoint.access_config.external_ip = interface.external
     return message
+
+
+def _fill_network(config: Any, node: NodeRecord, network: NetworkRecord) -> None:
+    region = node.zone.rpartition("-")[0]
+    config.network = _under(node.project, "global/networks", network.network)
+    config.subnetwork = _under(node.project, f"regions/{region}/subnetworks", network.subnetwork)
+    config.enable_external_ips = network.external_addresses
 
 
 def node_request(message: Any) -> NodeRequest:
     """What a Node in a request asks for."""
-    network = message.network_config
     config = message.accelerator_config
     # A request that says nothing about the network gets an external address, as gcloud asks for.
-    said_network = message.HasField("network_config")
+    networks = [
+        NetworkRecord(
+            network=network.network or "default",
+            subnetwork=network.subnetwork or "default",
+            external_addresses=network.enable_external_ips,
+        )
+        for network in message.network_configs
+        or ([message.network_config] if message.HasField("network_config") else [])
+    ] or [NetworkRecord(network="default", subnetwork="default", external_addresses=True)]
     return NodeRequest(
         type=message.accelerator_type,
         config_type=(
@@ -83,9 +99,10 @@ def node_request(message: Any) -> NodeRequest:
         topology=config.topology,
         version=message.runtime_version,
         description=message.description,
-        network=network.network,
-        subnetwork=network.subnetwork,
-        external_addresses=network.enable_external_ips or not said_network,
+        network=networks[0].network,
+        subnetwork=networks[0].subnetwork,
+        external_addresses=networks[0].external_addresses,
+        further_networks=networks[1:],
         preemptible=message.scheduling_config.preemptible,
         spot=message.scheduling_config.spot,
         reserved=message.scheduling_config.reserved,

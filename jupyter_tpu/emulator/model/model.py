@@ -20,7 +20,16 @@ import msgspec
 from ... import catalog
 from . import api_errors
 from .host_profile import missing_features
-from .records import Failure, Fault, HostRecord, NodeRecord, NodeRequest, OperationRecord, Snapshot
+from .records import (
+    Failure,
+    Fault,
+    HostRecord,
+    InterfaceRecord,
+    NodeRecord,
+    NodeRequest,
+    OperationRecord,
+    Snapshot,
+)
 from .transitions import AFTER_FAILURE, TRANSITIONS, Verb
 
 T = TypeVar("T")
@@ -158,6 +167,7 @@ class Model:
             network=request.network or "default",
             subnetwork=request.subnetwork or "default",
             external_addresses=request.external_addresses,
+            further_networks=list(request.further_networks),
             preemptible=request.preemptible,
             spot=request.spot,
             reserved=request.reserved,
@@ -166,8 +176,12 @@ class Model:
             tags=list(request.tags),
         )
         prefix = f"t1v-n-{self._chance.getrandbits(32):08x}-w-"
-        for worker, internal in enumerate(self._new_addresses(kind.hosts)):
-            host = HostRecord(worker=worker, hostname=f"{prefix}{worker}", internal=internal)
+        addresses = iter(self._new_addresses(kind.hosts * (1 + len(node.further_networks))))
+        for worker in range(kind.hosts):
+            host = HostRecord(worker=worker, hostname=f"{prefix}{worker}", internal=next(addresses))
+            host.further_interfaces = [
+                InterfaceRecord(internal=next(addresses)) for _ in node.further_networks
+            ]
             node.hosts.append(host)
         self.nodes[path] = node
         return self._begin("create", node)
@@ -331,9 +345,20 @@ class Model:
 
     def renew_external_addresses(self, node: NodeRecord) -> None:
         """Gives the hosts other external addresses, as after a start or maintenance."""
-        if node.external_addresses:
-            for host, address in zip(node.hosts, self._new_addresses(len(node.hosts)), strict=True):
-                host.external = address
+        addresses = iter(self._new_addresses(len(node.hosts) * (1 + len(node.further_networks))))
+        for host in node.hosts:
+            host.external = next(addresses) if node.external_addresses else ""
+            for interface, network in zip(
+                host.further_interfaces, node.further_networks, strict=True
+            ):
+                interface.external = next(addresses) if network.external_addresses else ""
+
+    def drop_external_addresses(self, node: NodeRecord) -> None:
+        """The hosts are down: their external addresses are free for others."""
+        for host in node.hosts:
+            host.external = ""
+            for interface in host.further_interfaces:
+                interface.external = ""
 
     def _requested_type(self, request: NodeRequest, zone: str) -> catalog.AcceleratorType:
         offered = catalog.types_in(zone)
@@ -394,7 +419,8 @@ class Model:
             address
             for node in self.nodes.values()
             for host in node.hosts
-            for address in (host.internal, host.external)
+            for interface in host.interfaces
+            for address in (interface.internal, interface.external)
         }
         while True:
             second = self._chance.randrange(16, 255)

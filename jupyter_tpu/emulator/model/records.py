@@ -12,6 +12,21 @@ from msgspec import Struct, field
 from ...catalog import AcceleratorType, accelerator_type
 
 
+class NetworkRecord(Struct, kw_only=True):
+    """A network that a node's hosts are on beside the first."""
+
+    network: str
+    subnetwork: str
+    external_addresses: bool
+
+
+class InterfaceRecord(Struct, kw_only=True):
+    """A host's interface on such a network. The API shows its addresses; nothing listens there."""
+
+    internal: str
+    external: str = ""
+
+
 class HostRecord(Struct, kw_only=True):
     """One host (worker) of a node."""
 
@@ -20,6 +35,7 @@ class HostRecord(Struct, kw_only=True):
     internal: str  # stays as long as the node
     #: Changes with each start and maintenance; "" where the node has no external addresses.
     external: str = ""
+    further_interfaces: list[InterfaceRecord] = []
     port: int = 22  # of its sshd
     #: "ssh-ed25519" → base64; published as guest attributes, known once it has run.
     host_keys: dict[str, str] = {}
@@ -28,6 +44,12 @@ class HostRecord(Struct, kw_only=True):
     def address(self) -> str:
         """Where its sshd listens."""
         return self.external or self.internal
+
+    @property
+    def interfaces(self) -> list[InterfaceRecord]:
+        """On all of the node's networks, the first one first."""
+        first = InterfaceRecord(internal=self.internal, external=self.external)
+        return [first, *self.further_interfaces]
 
 
 class NodeRecord(Struct, kw_only=True):
@@ -47,6 +69,7 @@ class NodeRecord(Struct, kw_only=True):
     network: str = ""
     subnetwork: str = ""
     external_addresses: bool = True
+    further_networks: list[NetworkRecord] = []
     preemptible: bool = False
     spot: bool = False
     reserved: bool = False
@@ -58,6 +81,16 @@ class NodeRecord(Struct, kw_only=True):
     @property
     def path(self) -> str:
         return f"{self.parent}/nodes/{self.name}"
+
+    @property
+    def networks(self) -> list[NetworkRecord]:
+        """All of them, the first one first."""
+        first = NetworkRecord(
+            network=self.network,
+            subnetwork=self.subnetwork,
+            external_addresses=self.external_addresses,
+        )
+        return [first, *self.further_networks]
 
     @property
     def parent(self) -> str:
@@ -79,6 +112,7 @@ class NodeRequest(Struct, kw_only=True):
     network: str = ""
     subnetwork: str = ""
     external_addresses: bool = True
+    further_networks: list[NetworkRecord] = []
     preemptible: bool = False
     spot: bool = False
     reserved: bool = False
