@@ -19,16 +19,16 @@ from typing import Any, Protocol
 
 from ..agent.protocol.journal import (
     KEEPER,
-    Event,
     Failed,
     Gap,
-    Heard,
     Journal,
+    JournalEvent,
     Message,
+    NoticeReceived,
     Opened,
-    Refused,
+    Rejected,
 )
-from ..agent.protocol.pump import Broken, Pump
+from ..agent.protocol.pump import JournalDisconnected, Pump
 from ..errors import Reason, TPUError
 from ..links import HostGone
 
@@ -96,7 +96,7 @@ class Attachment:
         host: Host,
         kernel_id: str,
         secret: str,
-        on_event: Callable[[Event], None],
+        on_event: Callable[[JournalEvent], None],
         on_gone: Callable[[TPUError], None],
         *,
         boot: str = "",
@@ -136,9 +136,9 @@ class Attachment:
         """Asks the keeper itself to do something: before everything else that waits."""
         self.send(KEEPER, [json.dumps(request).encode()], urgent=True)
 
-    def consumed(self, message: Message | Gap) -> None:
+    def acknowledge(self, message: Message | Gap) -> None:
         """The message was delivered: its host may forget it."""
-        self._journal.consumed(message)
+        self._journal.acknowledge(message)
         self._wake()
 
     def _wake(self) -> None:
@@ -160,7 +160,7 @@ class Attachment:
     async def close(self, release: bool = False) -> None:
         """Lets go of the kernel, which lives on; *leave*: the next client need not wait."""
         if release and self._pump is not None:
-            self._journal.say({"leave": True})
+            self._journal.send_notice({"leave": True})
             self._pump.flush()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
@@ -169,11 +169,11 @@ class Attachment:
         while True:
             try:
                 await self._connect()
-            except Broken as broken:
-                log.debug("Kernel %s: %s", self.kernel_id, broken)
+            except JournalDisconnected as error:
+                log.debug("Kernel %s: %s", self.kernel_id, error)
                 if self.final:
                     return
-                self.problem = self.problem or _connection_lost_error(str(broken))
+                self.problem = self.problem or _connection_lost_error(str(error))
             except LeaseLost as lost:
                 self._on_gone(lost)
                 return
@@ -204,35 +204,37 @@ class Attachment:
         finally:
             self._pump = None
             self.attached.clear()
-            self._journal.broken()
+            self._journal.disconnected()
 
-    def _event(self, event: Event) -> None:
+    def _event(self, event: JournalEvent) -> None:
         if failed := _protocol_error(event):
             self._failures += 1
             self.problem = ProtocolMismatch(
                 f"The connection to the kernel went wrong {self._failures} times: {failed}."
             )
-        elif isinstance(event, Refused) and event.words.get("reason") == "PROTOCOL":
+        elif isinstance(event, Rejected) and event.fields.get("reason") == "PROTOCOL":
             self._failures = MAX_PROTOCOL_ERRORS
             raise ProtocolMismatch(
                 "The kernel was started by another version of jupyter-tpu, and the two do not "
-                f"understand each other ({event.words.get('message')}).",
+                f"understand each other ({event.fields.get('message')}).",
                 Reason.CONFLICT,
             )
-        elif isinstance(event, Refused):
-            if event.words.get("reason") == Reason.CONFLICT.value:
-                raise LeaseLost(str(event.words.get("holder") or "another client"))
-            message = str(event.words.get("message") or "The connection to the kernel was refused.")
+        elif isinstance(event, Rejected):
+            if event.fields.get("reason") == Reason.CONFLICT.value:
+                raise LeaseLost(str(event.fields.get("holder") or "another client"))
+            message = str(
+                event.fields.get("message") or "The connection to the kernel was refused."
+            )
             raise TPUError(message, Reason.INTERNAL, "Restart the kernel.")
         elif isinstance(event, Opened):
             self.problem, self._pause, self._steal = None, RETRY[0], False
-            self._boot = str((event.words.get("status") or {}).get("boot") or self._boot)
+            self._boot = str((event.fields.get("status") or {}).get("boot") or self._boot)
             self.attached.set()
             self._on_event(event)
         else:
             if isinstance(event, Message):
                 self._failures = 0
-            if not isinstance(event, Heard):
+            if not isinstance(event, NoticeReceived):
                 self._on_event(event)
 
     async def _is_gone(self, error: TPUError) -> bool:
@@ -262,14 +264,14 @@ class Attachment:
         return False
 
 
-def _protocol_error(event: Event) -> str:
+def _protocol_error(event: JournalEvent) -> str:
     """What was wrong, where this end or the other says that the protocol was broken; else ""."""
     if isinstance(event, Failed):
         return event.problem
-    if isinstance(event, Heard):
-        return str(event.words.get("failed") or "")
-    if isinstance(event, Refused) and event.words.get("reason") == "FAILED":
-        return str(event.words.get("message"))
+    if isinstance(event, NoticeReceived):
+        return str(event.fields.get("failed") or "")
+    if isinstance(event, Rejected) and event.fields.get("reason") == "FAILED":
+        return str(event.fields.get("message"))
     return ""
 
 

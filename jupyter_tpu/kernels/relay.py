@@ -22,8 +22,8 @@ from ..agent.protocol.journal import (
     KEEPER,
     NORMAL,
     Acknowledged,
-    Event,
     Gap,
+    JournalEvent,
     Message,
     Opened,
 )
@@ -236,7 +236,7 @@ class Relay:
 
     # ---- from the kernel
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: JournalEvent) -> None:
         assert self._attachment is not None
         if isinstance(event, Message):
             if event.channel == KEEPER:
@@ -248,11 +248,11 @@ class Relay:
             self._report_gap(event)
             self._consumed(event)
         elif isinstance(event, Opened):
-            info = event.words.get("info")
+            info = event.fields.get("info")
             if info:
                 self._set_info(info.encode())
             if self._persistence is not None:
-                self._persistence.set_status(event.words.get("status") or {})
+                self._persistence.set_status(event.fields.get("status") or {})
         elif isinstance(event, Acknowledged):
             if self._persistence is not None and event.lane == NORMAL:
                 self._persistence.mark_acknowledged(event.last)
@@ -271,7 +271,7 @@ class Relay:
             self._unconsumed = message
         else:
             self._unconsumed = None
-            self._attachment.consumed(message)
+            self._attachment.acknowledge(message)
 
     def _on_backlog_room(self) -> None:
         """From any thread."""

@@ -28,11 +28,11 @@ from jupyter_tpu.agent.protocol.journal import (
     Journal,
     Message,
     Opened,
-    Refused,
+    Rejected,
     State,
 )
 from jupyter_tpu.agent.protocol.paths import keeper_socket
-from jupyter_tpu.agent.protocol.pump import Broken, Pump
+from jupyter_tpu.agent.protocol.pump import JournalDisconnected, Pump
 from jupyter_tpu.errors import Reason, TPUError
 
 pytestmark = pytest.mark.asyncio
@@ -378,7 +378,7 @@ async def attach(host: LocalHost, secret: str, **lease) -> tuple[Pump, asyncio.T
 
 
 async def broken(task: asyncio.Task) -> None:
-    with pytest.raises(Broken):
+    with pytest.raises(JournalDisconnected):
         await asyncio.wait_for(task, 60)
 
 
@@ -386,11 +386,11 @@ async def test_there_is_one_master_and_who_it_is_can_be_read(host):
     await start(host, secret="ours")
     _, ours, events = await attach(host, "ours")
     assert isinstance(events[0], Opened)
-    assert events[0].words["fence"] == 1
+    assert events[0].fields["fence"] == 1
     pump, theirs, events = await attach(host, "theirs")
-    (refused,) = [event for event in events if isinstance(event, Refused)]
-    assert refused.words["reason"] == "CONFLICT"
-    assert refused.words["holder"] == "ours"
+    (refused,) = [event for event in events if isinstance(event, Rejected)]
+    assert refused.fields["reason"] == "CONFLICT"
+    assert refused.fields["holder"] == "ours"
     assert pump.journal.state is State.REFUSED
     await broken(theirs)
     assert not ours.done()
@@ -401,7 +401,7 @@ async def test_a_client_that_comes_back_takes_the_place_of_its_dead_link(host):
     await start(host, secret="ours")
     _, first, _ = await attach(host, "ours")
     _, second, events = await attach(host, "ours")
-    assert events[0].words["fence"] == 2
+    assert events[0].fields["fence"] == 2
     await broken(first)
     assert not second.done()
     second.cancel()
@@ -411,10 +411,10 @@ async def test_a_lease_that_was_stolen_fences_its_holder_off(host):
     await start(host, secret="ours")
     _, ours, _ = await attach(host, "ours")
     _, thief, events = await attach(host, "theirs", steal=True)
-    assert events[0].words["fence"] == 2
+    assert events[0].fields["fence"] == 2
     await broken(ours)
     _, again, events = await attach(host, "ours")
-    assert isinstance(events[0], Refused)
+    assert isinstance(events[0], Rejected)
     await broken(again)
     # Nor does it end what is no longer its own.
     agent = await host.agent()
@@ -427,7 +427,7 @@ async def test_a_lease_that_was_stolen_fences_its_holder_off(host):
 async def test_a_client_that_leaves_on_purpose_makes_room(host):
     await start(host, secret="ours")
     pump, ours, _ = await attach(host, "ours")
-    pump.journal.say({"leave": True})
+    pump.journal.send_notice({"leave": True})
     pump.flush()
     ours.cancel()
     agent = await host.agent()
@@ -437,7 +437,7 @@ async def test_a_client_that_leaves_on_purpose_makes_room(host):
 
     await eventually(left)
     _, theirs, events = await attach(host, "theirs")
-    assert events[0].words["fence"] == 2
+    assert events[0].fields["fence"] == 2
     theirs.cancel()
 
 
@@ -473,7 +473,7 @@ async def test_a_kernel_whose_output_nobody_takes_is_paused_and_goes_on_when_som
             event = events.pop(0)
             if not isinstance(event, Message):
                 continue
-            pump.journal.consumed(event)
+            pump.journal.acknowledge(event)
             if event.channel == KEEPER:
                 words.append(json.loads(event.parts[0])["event"])
             elif event.channel == IOPUB and b'"stream"' in event.parts[3]:
@@ -520,6 +520,6 @@ async def test_a_client_of_another_version_is_told_so_by_the_keeper(host):
     reader, writer = await agent.open_keeper("k")
     writer.write(frames.encode(frames.Hello({})).replace(b"JTPU\0\1", b"JTPU\0\2"))
     (word,) = frames.Decoder().feed(await asyncio.wait_for(reader.read(65536), 60))
-    message = word.words["refused"]["message"]
+    message = word.fields["refused"]["message"]
     assert message == "the peer speaks version 2 of the journal protocol, this is version 1"
     writer.close()

@@ -21,7 +21,7 @@ from test_kernels_outages import memory_of, relay_of
 from waiting import until
 
 from jupyter_tpu.agent.protocol import frames, messages
-from jupyter_tpu.agent.protocol.journal import IOPUB, NORMAL, SHELL, Event, Journal, Message
+from jupyter_tpu.agent.protocol.journal import IOPUB, NORMAL, SHELL, Journal, JournalEvent, Message
 from jupyter_tpu.agent.protocol.messages import MessageSigner
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.kernels import provisioner
@@ -106,8 +106,8 @@ def test_a_peer_of_another_version_is_told_so(remote):
     at = said.index(frames.MAGIC) + len(frames.MAGIC)
     said[at : at + 2] = struct.pack("!H", frames.VERSION + 1)
     (word,) = frames.Decoder().feed(core_thread().wait(talk(host, bytes(said))))
-    assert word.words["refused"]["reason"] == "PROTOCOL"
-    assert "version 2" in word.words["refused"]["message"]
+    assert word.fields["refused"]["reason"] == "PROTOCOL"
+    assert "version 2" in word.fields["refused"]["message"]
     assert notebook.text("print('fine')") == "fine\n"
 
 
@@ -184,9 +184,9 @@ async def take(host: LocalHost, kernel_id: str, code: str) -> str:
     printed: list[str] = []
     idle, gone = asyncio.Event(), asyncio.get_running_loop().create_future()
 
-    def heard(event: Event) -> None:
+    def heard(event: JournalEvent) -> None:
         if isinstance(event, Message):
-            attachment.consumed(event)
+            attachment.acknowledge(event)
             if event.channel == IOPUB:
                 content = messages.decode_part(event.parts, messages.CONTENT)
                 printed.append(content.get("text", ""))

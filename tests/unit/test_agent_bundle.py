@@ -13,8 +13,8 @@ import pytest
 import jupyter_tpu.agent
 from jupyter_tpu.agent.bundle import bundle
 
-FOLDER = Path(jupyter_tpu.agent.__file__).parent
-SOURCES = sorted(FOLDER.rglob("*.py"))
+COALESCER = Path(jupyter_tpu.agent.__file__).parent
+SOURCES = sorted(COALESCER.rglob("*.py"))
 
 
 def test_the_bundle_is_smaller_than_a_picture():
@@ -29,11 +29,11 @@ def test_the_bundle_is_the_same_for_the_same_sources():
 
 def test_the_bundle_has_all_the_agent_under_a_name_of_its_own():
     names = set(zipfile.ZipFile(io.BytesIO(bundle().data)).namelist())
-    modules = {path.relative_to(FOLDER).as_posix() for path in SOURCES} - {"bundle.py"}
+    modules = {path.relative_to(COALESCER).as_posix() for path in SOURCES} - {"bundle.py"}
     assert names == {"__main__.py", *(f"jupyter_tpu_agent/{name}" for name in modules)}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(FOLDER).as_posix())
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(COALESCER).as_posix())
 def test_the_agent_is_python_3_8_and_imports_the_standard_library_and_zmq_alone(path):
     tree = ast.parse(path.read_text(), feature_version=(3, 8))
     allowed = set(sys.stdlib_module_names) | {"zmq"}

@@ -15,7 +15,7 @@ from jupyter_tpu.agent.protocol.journal import IOPUB, SHELL
 from jupyter_tpu.agent.protocol.segments import NumberedMessage
 
 KERNEL = messages.MessageSigner("key", "kernel")
-FOLDER = Coalescer(messages.MessageSigner("key", "keeper"))
+COALESCER = Coalescer(messages.MessageSigner("key", "keeper"))
 PARENTS = [b'{"msg_id": "one"}', b'{"msg_id": "two"}']
 
 
@@ -45,9 +45,9 @@ def numbered(found: list[list[bytes]]) -> list[NumberedMessage]:
     ]
 
 
-def fold(found: list[list[bytes]]) -> list[list[bytes]]:
+def coalesce(found: list[list[bytes]]) -> list[list[bytes]]:
     held = numbered(found)
-    folded = FOLDER.fold(held)
+    folded = COALESCER.coalesce(held)
     reached = 0
     for each in folded:
         assert each.first == reached + 1, "the numbers have no holes"
@@ -175,7 +175,7 @@ SOME = st.lists(ANYTHING, max_size=4)
     st.lists(ANYTHING, max_size=4), st.lists(ANYTHING, max_size=14), st.lists(ANYTHING, max_size=4)
 )
 def test_the_notebook_is_the_same_in_the_end(before, middle, after):
-    whole, folded = before + middle + after, before + fold(middle) + after
+    whole, folded = before + middle + after, before + coalesce(middle) + after
     for terminal in (False, True):
         assert Shown(folded).final(terminal=terminal) == Shown(whole).final(terminal=terminal)
 
@@ -192,8 +192,8 @@ def test_text_is_drawn_the_same_in_the_end(before, text, after):
 @settings(max_examples=100, deadline=None)
 @given(st.lists(ANYTHING, max_size=14), st.integers(0, 14))
 def test_it_may_be_folded_in_any_pieces_and_again(found, cut):
-    pieces = [each for part in (found[:cut], found[cut:]) if part for each in fold(part)]
-    again = fold(pieces) if pieces else []
+    pieces = [each for part in (found[:cut], found[cut:]) if part for each in coalesce(part)]
+    again = coalesce(pieces) if pieces else []
     for terminal in (False, True):
         assert Shown(again).final(terminal=terminal) == Shown(found).final(terminal=terminal)
 
@@ -202,7 +202,7 @@ def test_it_may_be_folded_in_any_pieces_and_again(found, cut):
 
 
 def test_ten_thousand_lines_are_few_messages(monkeypatch):
-    folded = fold([stream(f"{number}\n") for number in range(10_000)])
+    folded = coalesce([stream(f"{number}\n") for number in range(10_000)])
     assert "".join(map(text_of, folded)).split() == [str(number) for number in range(10_000)]
     assert len(folded) == 2
     assert max(len(text_of(parts)) for parts in folded) <= coalescing.LIMIT
@@ -210,32 +210,32 @@ def test_ten_thousand_lines_are_few_messages(monkeypatch):
 
 def test_of_a_progress_bar_its_last_state_is_left():
     bar = [stream(f"\r{n:3}%|{'#' * n}{' ' * (100 - n)}|", "stderr") for n in range(101)]
-    (left,) = fold([stream("before\n", "stderr"), *bar, stream("\n", "stderr")])
+    (left,) = coalesce([stream("before\n", "stderr"), *bar, stream("\n", "stderr")])
     assert text_of(left) == f"before\n100%|{'#' * 100}|\n"
 
 
 def test_a_bar_that_becomes_shorter_leaves_what_stands_beyond_it():
-    (left,) = fold([stream("\rlong line"), stream("\rmiddle"), stream("\rshort")])
+    (left,) = coalesce([stream("\rlong line"), stream("\rmiddle"), stream("\rshort")])
     assert text_of(left) == "\rlong line\rmiddle\rshort"
 
 
 def test_of_updates_of_a_display_the_last_is_left_in_its_place():
     updates = [display(str(n), "d", update=True) for n in range(1000)]
     other = display("other", "e", update=True)
-    left = fold([display("first", "d"), other, *updates, stream("end")])
+    left = coalesce([display("first", "d"), other, *updates, stream("end")])
     assert kinds(left) == ["display_data", "update_display_data", "update_display_data", "stream"]
     assert left[2] is updates[-1]
 
 
 def test_of_outputs_that_are_cleared_for_the_next_the_last_is_left():
     drawing = [parts for n in range(500) for parts in (clear(True), display(str(n)))]
-    left = fold([stream("before"), *drawing])
+    left = coalesce([stream("before"), *drawing])
     assert kinds(left) == ["clear_output", "display_data"]
     assert left[1] is drawing[-1]
 
 
 def test_a_clear_that_waits_for_output_that_does_not_come_clears_nothing():
-    assert kinds(fold([stream("stays"), clear(True)])) == ["stream", "clear_output"]
+    assert kinds(coalesce([stream("stays"), clear(True)])) == ["stream", "clear_output"]
 
 
 @pytest.mark.parametrize(
@@ -253,10 +253,10 @@ def test_a_clear_that_waits_for_output_that_does_not_come_clears_nothing():
 )
 def test_what_must_not_go_or_is_not_understood_stays_where_it_is(between):
     held = numbered([stream("a"), between, stream("b")])
-    assert FOLDER.fold(held) == held
+    assert COALESCER.coalesce(held) == held
 
 
 def test_half_of_a_surrogate_pair_is_kept_as_it_is():
     broken = said("stream", b'{"name": "stdout", "text": "\\ud800"}')  # type: ignore[arg-type]
-    (left,) = fold([stream("a"), broken])
+    (left,) = coalesce([stream("a"), broken])
     assert json.loads(left[-1])["text"] == "a\ud800"

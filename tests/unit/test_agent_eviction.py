@@ -21,9 +21,9 @@ from jupyter_tpu.agent.protocol.eviction import (
     parse_losses,
 )
 from jupyter_tpu.agent.protocol.frames import join_parts, split_parts
-from jupyter_tpu.agent.protocol.journal import IOPUB, SHELL, Gap, Greeting, Journal, Message
+from jupyter_tpu.agent.protocol.journal import IOPUB, SHELL, Gap, HelloReader, Journal, Message
 from jupyter_tpu.agent.protocol.messages import MessageSigner
-from jupyter_tpu.agent.protocol.segments import Store
+from jupyter_tpu.agent.protocol.segments import SegmentStore
 from jupyter_tpu.kernels.gaps import describe_gap
 
 SIGNER = MessageSigner("a key", "kernel")
@@ -49,7 +49,7 @@ def display(size: int, request: str = "r", id: str | None = None) -> list[bytes]
     return said("display_data", {"data": data, "metadata": {}, "transient": transient}, request)
 
 
-def keep(store: Store, parts: list[bytes], channel: int = IOPUB) -> None:
+def keep(store: SegmentStore, parts: list[bytes], channel: int = IOPUB) -> None:
     store.append(channel, 0, join_parts(parts), eviction_priority(channel, parts))
 
 
@@ -57,7 +57,7 @@ def kind_of(parts: list[bytes]) -> str:
     return messages.decode_part(parts, messages.HEADER)["msg_type"]
 
 
-def held(store: Store) -> list[str | list[Loss]]:
+def held(store: SegmentStore) -> list[str | list[Loss]]:
     """What a store has: types of messages, and the losses of gaps."""
     return [
         parse_losses(entry.note)
@@ -67,12 +67,12 @@ def held(store: Store) -> list[str | list[Loss]]:
     ]
 
 
-def drop(store: Store, size: int, first: int = 1) -> int:
-    return Evictor(SIGNER).drop(store, first, size)
+def drop(store: SegmentStore, size: int, first: int = 1) -> int:
+    return Evictor(SIGNER).evict(store, first, size)
 
 
 def test_the_oldest_streams_go_first_and_a_gap_counts_their_lines():
-    store = Store()
+    store = SegmentStore()
     for _ in range(4):
         keep(store, stream("one\ntwo\n" + "x" * 1000))
     size = store.bytes // 4
@@ -85,7 +85,7 @@ def test_the_oldest_streams_go_first_and_a_gap_counts_their_lines():
 
 
 def test_displays_go_only_when_no_stream_is_left():
-    store = Store()
+    store = SegmentStore()
     keep(store, display(5000))
     keep(store, stream("text\n" * 100))
     drop(store, 100)
@@ -96,10 +96,10 @@ def test_displays_go_only_when_no_stream_is_left():
 
 
 def test_gaps_that_meet_become_one():
-    store, evictor = Store(), Evictor(SIGNER)
+    store, evictor = SegmentStore(), Evictor(SIGNER)
     for _ in range(9):
         keep(store, stream("line\n"))
-    while evictor.drop(store, 1, 1):
+    while evictor.evict(store, 1, 1):
         pass
     ((loss,),) = held(store)
     assert (loss.lines, loss.messages) == (9, 9)
@@ -109,7 +109,7 @@ def test_gaps_that_meet_become_one():
 
 @pytest.mark.parametrize("kind", NEVER)
 def test_what_is_more_than_shown_is_never_dropped(kind):
-    store = Store()
+    store = SegmentStore()
     parts = said(kind, {"name": "n", "text": "t", "execution_state": "idle"})
     keep(store, parts)
     keep(store, stream("reply"), SHELL)
@@ -119,7 +119,7 @@ def test_what_is_more_than_shown_is_never_dropped(kind):
 
 
 def test_a_display_that_may_be_updated_leaves_one_in_its_place():
-    store = Store()
+    store = SegmentStore()
     keep(store, display(5_000_000, id="bar"))
     assert drop(store, 1) > 4_900_000
     (entry,) = store.since(1)
@@ -134,7 +134,7 @@ def test_a_display_that_may_be_updated_leaves_one_in_its_place():
 
 
 def test_the_losses_of_each_request_are_told_apart():
-    store = Store()
+    store = SegmentStore()
     for number in range(10):
         keep(store, stream("line\n" * (1 + number % 2), request=f"r{number % 2}"))
     drop(store, 1 << 20)
@@ -146,7 +146,7 @@ def test_the_losses_of_each_request_are_told_apart():
 
 
 def test_a_gap_of_very_many_requests_is_several():
-    store = Store()
+    store = SegmentStore()
     for number in range(2000):
         keep(store, stream("line\n", request=f"r{number}"))
     drop(store, 1 << 20)
@@ -157,7 +157,7 @@ def test_a_gap_of_very_many_requests_is_several():
 
 
 def test_a_message_that_is_not_as_expected_stays():
-    store = Store()
+    store = SegmentStore()
     for content in ({"name": "stdout", "text": 7}, {"data": {}, "transient": 7}, {}):
         keep(store, said("stream" if "text" in content else "display_data", content))
     keep(store, [*stream("x")[:4], b"{", *stream("x")[5:]])
@@ -218,9 +218,9 @@ def test_whatever_is_said_and_dropped_every_line_and_display_is_shown_or_counted
     """Also while some of it is on its way; without folding, which takes away what is cleared."""
     keeper, client, evictor = Journal(window=2000), Journal(), Evictor(SIGNER)
     if folds:
-        keeper = Journal(window=2000, fold=Coalescer(SIGNER).fold)
+        keeper = Journal(window=2000, coalesce=Coalescer(SIGNER).coalesce)
     client.connect({})
-    greeting = Greeting()
+    greeting = HelloReader()
     keeper.accept(greeting, greeting.feed(client.data_to_send(0)), {})
     client.receive_data(keeper.data_to_send(0))
     sent: list[list[bytes]] = []
@@ -229,7 +229,7 @@ def test_whatever_is_said_and_dropped_every_line_and_display_is_shown_or_counted
     def carry() -> None:
         for event in client.receive_data(keeper.data_to_send(500)):
             got.append(event)
-            client.consumed(event)
+            client.acknowledge(event)
         keeper.receive_data(client.data_to_send())
 
     for step in steps:
@@ -237,12 +237,12 @@ def test_whatever_is_said_and_dropped_every_line_and_display_is_shown_or_counted
             if folds and kind_of(step) in ("clear_output", "update_display_data"):
                 continue
             sent.append(step)
-            keeper.send(IOPUB, step, rank=eviction_priority(IOPUB, step))
+            keeper.send(IOPUB, step, priority=eviction_priority(IOPUB, step))
         elif step == "send":
             carry()
         else:
             before = keeper.store.bytes
-            assert keeper.make_room(evictor.drop, step) == before - keeper.store.bytes >= 0
+            assert keeper.make_room(evictor.evict, step) == before - keeper.store.bytes >= 0
     while keeper.waiting or len(keeper.store):
         carry()
 

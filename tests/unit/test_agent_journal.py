@@ -25,28 +25,28 @@ from jupyter_tpu.agent.protocol.journal import (
     TRANSITIONS,
     URGENT,
     Acknowledged,
-    Answered,
-    Event,
     Failed,
     Gap,
-    Greeting,
-    Heard,
+    HelloReader,
     Journal,
+    JournalEvent,
     Message,
+    NoticeReceived,
     Opened,
-    Refused,
+    PongReceived,
+    Rejected,
     Skipped,
     State,
-    refusal,
+    encode_rejection,
 )
 from jupyter_tpu.agent.protocol.pump import Pump
-from jupyter_tpu.agent.protocol.segments import NumberedMessage, Run, Store
+from jupyter_tpu.agent.protocol.segments import GapRange, NumberedMessage, SegmentStore
 
 
 def join(client: Journal, keeper: Journal, words: dict | None = None) -> list:
     """Connects the two; the events of the keeper's accepting and of the client's hello."""
     client.connect(words or {})
-    greeting = Greeting()
+    greeting = HelloReader()
     hello = greeting.feed(client.data_to_send(0))
     assert hello is not None
     events = keeper.accept(greeting, hello, {"welcome": True})
@@ -60,7 +60,7 @@ def drain(sender: Journal, receiver: Journal, consume: bool = True) -> list:
         for event in receiver.receive_data(data):
             events.append(event)
             if consume and isinstance(event, Message | Gap):
-                receiver.consumed(event)
+                receiver.acknowledge(event)
     return events
 
 
@@ -77,7 +77,7 @@ def settle(one: Journal, other: Journal) -> tuple[list, list]:
                 for event in receiver.receive_data(data):
                     seen.append(event)
                     if isinstance(event, Message | Gap):
-                        receiver.consumed(event)
+                        receiver.acknowledge(event)
     return seen_by_one, seen_by_other
 
 
@@ -100,7 +100,7 @@ def test_a_message_arrives_once_and_is_released_when_it_was_consumed(pair):
     assert message == Message(NORMAL, 1, 4, 7, [b"one", b"", b"three"])
     drain(client, keeper)
     assert keeper.waiting > 0, "not consumed, so not released"
-    client.consumed(message)
+    client.acknowledge(message)
     assert drain(client, keeper) == [Acknowledged(NORMAL, 1)]
     assert keeper.waiting == 0
 
@@ -135,9 +135,9 @@ def test_pumps_acknowledge_what_nobody_answers(pair, size):
         ends = []
         for one, journal in zip(socket.socketpair(), (client, keeper), strict=True):
 
-            def consume(event: Event, journal: Journal = journal) -> None:
+            def consume(event: JournalEvent, journal: Journal = journal) -> None:
                 if isinstance(event, Message):
-                    journal.consumed(event)
+                    journal.acknowledge(event)
 
             streams = await asyncio.open_unix_connection(sock=one)
             pump = Pump(journal, *streams, consume, ping=600.0, silence=1200.0)
@@ -168,8 +168,8 @@ def test_a_large_message_goes_on_where_the_break_was():
     keeper.send(4, [large])
     first = keeper.data_to_send(512 * 1024)
     assert client.receive_data(first[:-10]) == []
-    client.broken()
-    keeper.broken()
+    client.disconnected()
+    keeper.disconnected()
     join(client, keeper)
     rest = keeper.data_to_send(1 << 30)
     assert len(rest) < len(large) - 400 * 1024, "only what was missing is sent again"
@@ -181,9 +181,9 @@ def test_a_client_that_died_with_a_message_in_hand_has_a_successor_that_gets_it_
     for text in (b"a", b"b", b"c"):
         keeper.send(4, [text])
     first, *_ = drain(keeper, client, consume=False)
-    client.consumed(first)
+    client.acknowledge(first)
     drain(client, keeper)
-    keeper.broken()
+    keeper.disconnected()
     successor = Journal()
     opened = join(successor, keeper)
     assert [event.fresh for event in opened if isinstance(event, Opened)] == [True, True]
@@ -194,7 +194,7 @@ def test_a_successors_messages_are_numbered_anew_and_none_is_taken_for_a_repeat(
     client, keeper = pair
     client.send(1, [b"from the first"])
     drain(client, keeper)
-    keeper.broken()
+    keeper.disconnected()
     successor = Journal()
     successor.send(1, [b"from the second"])
     join(successor, keeper)
@@ -205,7 +205,7 @@ def test_a_client_learns_what_another_one_took_in_its_absence(pair):
     client, keeper = pair
     keeper.send(4, [b"1"])
     settle(client, keeper)
-    client.broken()
+    client.disconnected()
     thief = Journal()
     join(thief, keeper)
     keeper.send(4, [b"2"])
@@ -232,7 +232,7 @@ def test_no_more_than_the_window_is_under_way_until_the_receiver_consumes():
         keeper.send(4, [bytes(10_000)])
     got = drain(keeper, client, consume=False)
     assert 10 <= len(got) <= 11
-    client.consumed(got[-1])
+    client.acknowledge(got[-1])
     drain(client, keeper)
     assert len(drain(keeper, client, consume=False)) >= 10
 
@@ -251,7 +251,7 @@ def test_what_was_dropped_is_a_numbered_record_that_is_acknowledged(pair):
     client, keeper = pair
     for text in (b"kept", b"gone", b"gone too", b"kept too"):
         keeper.send(4, [text])
-    keeper.store.drop(2, 3)
+    keeper.store.replace_with_gap(2, 3)
     kept, gap, too = drain(keeper, client)
     assert (kept.parts, too.parts) == ([b"kept"], [b"kept too"])
     assert gap == Gap(NORMAL, 2, 3, messages=2, size=8 + len(b"gone") + 8 + len(b"gone too"))
@@ -271,20 +271,20 @@ def test_a_message_over_the_limit_becomes_a_gap_and_not_a_broken_connection():
 def test_pings_are_answered_and_words_are_heard(pair):
     client, keeper = pair
     client.ping(42)
-    client.say({"leave": True})
-    assert drain(client, keeper) == [Heard({"leave": True})]
-    assert drain(keeper, client) == [Answered(42)]
+    client.send_notice({"leave": True})
+    assert drain(client, keeper) == [NoticeReceived({"leave": True})]
+    assert drain(keeper, client) == [PongReceived(42)]
 
 
 def test_a_refused_client_is_told_why():
     client = Journal()
     client.connect({})
     client.data_to_send()
-    (event,) = client.receive_data(refusal({"reason": "CONFLICT"}))
-    assert event == Refused({"reason": "CONFLICT"})
+    (event,) = client.receive_data(encode_rejection({"reason": "CONFLICT"}))
+    assert event == Rejected({"reason": "CONFLICT"})
     assert client.state is State.REFUSED
     assert client.data_to_send() == b""
-    client.broken()
+    client.disconnected()
     assert client.state is State.DETACHED
 
 
@@ -296,8 +296,8 @@ def broken_peers() -> dict[str, bytes]:
         "of no length": struct.pack("!IB", 0, 3),
         "of an unknown kind": struct.pack("!IB", 1, 99),
         "cut off inside": struct.pack("!IB", 3, frames.ACK) + b"ab",
-        "a word that is no JSON": struct.pack("!IB", 3, frames.WORD) + b"{]",
-        "a word that is no object": struct.pack("!IB", 3, frames.WORD) + b"[]",
+        "a word that is no JSON": struct.pack("!IB", 3, frames.NOTICE) + b"{]",
+        "a word that is no object": struct.pack("!IB", 3, frames.NOTICE) + b"[]",
         "acknowledges what was never sent": frames.encode(frames.Ack(NORMAL, 5, 0)),
         "gives credit for what was never sent": frames.encode(frames.Ack(NORMAL, 0, 5)),
         "a lane that is not": frames.encode(frames.Ack(9, 0, 0)),
@@ -323,7 +323,7 @@ def test_a_peer_that_breaks_the_protocol_ends_in_a_clear_state(pair, what):
     assert client.data_to_send() == b""
     assert client.receive_data(b"more") == []
     # The stream is whole: a new connection goes on.
-    client.broken()
+    client.disconnected()
     join(client, keeper)
     keeper.send(4, [b"fine"])
     assert parts_of(drain(keeper, client)) == [[b"fine"]]
@@ -335,7 +335,7 @@ def test_a_message_that_was_garbled_on_its_way_comes_whole_with_the_next_connect
     garbled = keeper.data_to_send().replace(b"\0\0\0\2\0\0\0\3", b"\0\0\0\2\0\0\0\4")
     (failed,) = client.receive_data(garbled)
     assert failed == Failed("a message whose parts do not add up to its size")
-    client.broken()
+    client.disconnected()
     assert not [event for event in join(client, keeper) if isinstance(event, Failed)]
     assert parts_of(drain(keeper, client)) == [[b"one", b"two"]]
 
@@ -371,13 +371,13 @@ def test_a_peer_of_another_version_is_told_apart_from_a_broken_one():
     body = frames.MAGIC + struct.pack("!H", 2) + json.dumps({}).encode()
     other = struct.pack("!IB", 1 + len(body), frames.HELLO) + body
     with pytest.raises(ProtocolError, match="version 2 of the journal protocol, this is version 1"):
-        Greeting().feed(other)
+        HelloReader().feed(other)
 
 
 def test_a_peer_that_claims_more_than_was_sent_is_not_resumed(pair):
     client, keeper = pair
-    client.broken()
-    greeting = Greeting()
+    client.disconnected()
+    greeting = HelloReader()
     lie = hello_of(stream=client.stream, peer=keeper.stream, lanes=[[1, 5, 0], [1, 0, 0]])
     hello = greeting.feed(lie)
     (event,) = keeper.accept(greeting, hello, {})
@@ -408,24 +408,24 @@ def fold_threes(held: Sequence[NumberedMessage]) -> list[NumberedMessage]:
     return folded
 
 
-def drop_oldest(store: Store, first: int, size: int) -> int:
-    """Drops what has rank 1; a gap's note has the serial numbers of what was dropped."""
+def drop_oldest(store: SegmentStore, first: int, size: int) -> int:
+    """Drops what has priority 1; a gap's note has the serial numbers of what was dropped."""
     before, runs = store.bytes, []
     follows = False  # the entry comes right behind what the last of *runs* drops
     for entry in store.since(first):
         if size <= 0:
             break
-        goes = entry.is_gap or entry.rank > 0
+        goes = entry.is_gap or entry.priority > 0
         if goes:
             serials = entry.note or frames.split_parts(store.read(entry, 0, entry.size))[0]
             begin = entry.first
             if follows:
                 begin, _, note = runs.pop()
                 serials = note + b"," + serials
-            runs.append(Run(begin, entry.last, serials))
+            runs.append(GapRange(begin, entry.last, serials))
             size -= entry.size
         follows = goes
-    store.drop_runs(runs)
+    store.replace_with_gaps(runs)
     return before - store.bytes
 
 
@@ -446,21 +446,23 @@ class Breaks(RuleBasedStateMachine):
     @initialize(
         window=st.sampled_from([1, 50, 4096]),
         memory=st.sampled_from([0, 200, 1 << 20]),
-        fold=st.sampled_from([None, fold_threes]),
-        many=st.sampled_from([4, lanes.FOLD]),
+        coalesce=st.sampled_from([None, fold_threes]),
+        many=st.sampled_from([4, lanes.COALESCE]),
     )
-    def begin(self, window: int, memory: int, fold: Any, many: int) -> None:
+    def begin(self, window: int, memory: int, coalesce: Any, many: int) -> None:
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(lanes, "FOLD", many)
+        self.patch.setattr(lanes, "COALESCE", many)
         self.folder = tempfile.TemporaryDirectory()
-        self.keeper = Journal(Store(self.folder.name, memory), window=window, fold=fold)
+        self.keeper = Journal(
+            SegmentStore(self.folder.name, memory), window=window, coalesce=coalesce
+        )
         self.written: list[int] = []
         self.last = 0
         self.taken = {NORMAL: 0, URGENT: 0}  # by clients
         self.client = Journal(window=window)
         self.window = window
         self.lines: dict[str, bytearray] | None = None  # bytes under way, by receiver
-        self.greeting: Greeting | None = None
+        self.greeting: HelloReader | None = None
         self.sent: dict[tuple[str, int], list] = {
             (end, lane): [] for end in ("client", "keeper") for lane in (NORMAL, URGENT)
         }
@@ -475,13 +477,13 @@ class Breaks(RuleBasedStateMachine):
         end=st.sampled_from(["client", "keeper"]),
         urgent=st.booleans(),
         sizes=st.lists(st.integers(0, 300), max_size=4),
-        rank=st.sampled_from([0, 1, 1]),
+        priority=st.sampled_from([0, 1, 1]),
     )
-    def send(self, end: str, urgent: bool, sizes: list[int], rank: int) -> None:
+    def send(self, end: str, urgent: bool, sizes: list[int], priority: int) -> None:
         self.serial += 1
         parts = [str(self.serial).encode(), *(bytes(size) for size in sizes)]
         lane = URGENT if urgent else NORMAL
-        self.end(end).send(4, parts, urgent=urgent, rank=rank)
+        self.end(end).send(4, parts, urgent=urgent, priority=priority)
         self.sent[end, lane].append((self.serial, parts))
 
     @rule(size=st.sampled_from([1, 500, 1 << 20]))
@@ -494,7 +496,7 @@ class Breaks(RuleBasedStateMachine):
     def connect(self) -> None:
         self.client.connect({})
         self.lines = {"client": bytearray(), "keeper": bytearray()}
-        self.greeting = Greeting()
+        self.greeting = HelloReader()
 
     @precondition(lambda self: self.lines is not None)
     @rule(
@@ -524,7 +526,7 @@ class Breaks(RuleBasedStateMachine):
         else:
             events = self.end(end).receive_data(data)
         for event in events:
-            assert not isinstance(event, Failed | Skipped | Refused), event
+            assert not isinstance(event, Failed | Skipped | Rejected), event
             if isinstance(event, Message | Gap):
                 self.pending[end].append(event)
                 if end == "client" and event.lane == NORMAL and event.last > self.last:
@@ -535,7 +537,7 @@ class Breaks(RuleBasedStateMachine):
     def consume(self, end: str, count: int) -> None:
         for event in self.pending[end][:count]:
             other = "keeper" if end == "client" else "client"
-            self.end(end).consumed(event)
+            self.end(end).acknowledge(event)
             if end == "client":
                 if event.last <= self.taken[event.lane]:
                     continue  # a killed client had it, and could not say so any more
@@ -554,9 +556,9 @@ class Breaks(RuleBasedStateMachine):
     @precondition(lambda self: self.lines is not None)
     @rule(keeper_notices=st.booleans())
     def cut(self, keeper_notices: bool) -> None:
-        self.client.broken()
+        self.client.disconnected()
         if keeper_notices:
-            self.keeper.broken()
+            self.keeper.disconnected()
         self.lines = self.greeting = None
 
     @precondition(lambda self: not self.pending["keeper"])
@@ -618,8 +620,8 @@ def test_a_long_life_with_breaks_loses_nothing(seed):
     machine.begin(
         window=chance.choice([50, 4096]),
         memory=chance.choice([0, 200, 1 << 20]),
-        fold=chance.choice([None, fold_threes, fold_threes]),
-        many=chance.choice([4, lanes.FOLD]),
+        coalesce=chance.choice([None, fold_threes, fold_threes]),
+        many=chance.choice([4, lanes.COALESCE]),
     )
     ends = "client", "keeper"
     drops = chance.random() < 0.5

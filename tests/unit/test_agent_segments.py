@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.agent.protocol import segments
 from jupyter_tpu.agent.protocol.frames import join_parts, split_parts
-from jupyter_tpu.agent.protocol.segments import Run, Store
+from jupyter_tpu.agent.protocol.segments import GapRange, SegmentStore
 
 
-def content(store: Store) -> list[tuple[int, bytes]]:
+def content(store: SegmentStore) -> list[tuple[int, bytes]]:
     """Everything held, by number."""
     found, number = [], store.oldest
     while (entry := store.find(number)) is not None:
@@ -24,7 +24,7 @@ def content(store: Store) -> list[tuple[int, bytes]]:
 
 
 def test_what_does_not_fit_into_memory_is_on_disk_and_reads_the_same(tmp_path):
-    store = Store(str(tmp_path), memory=100)
+    store = SegmentStore(str(tmp_path), memory=100)
     sent = [bytes([number]) * 60 for number in range(1, 20)]
     for payload in sent:
         store.append(4, 0, payload)
@@ -36,7 +36,7 @@ def test_what_does_not_fit_into_memory_is_on_disk_and_reads_the_same(tmp_path):
 
 
 def test_a_part_of_a_spilled_message_is_read_from_its_place(tmp_path):
-    store = Store(str(tmp_path), memory=0)
+    store = SegmentStore(str(tmp_path), memory=0)
     store.append(4, 0, b"before")
     store.append(4, 0, b"0123456789")
     store.append(4, 0, b"after")
@@ -48,7 +48,7 @@ def test_a_part_of_a_spilled_message_is_read_from_its_place(tmp_path):
 
 def test_files_are_deleted_as_soon_as_everything_in_them_is_released(tmp_path, monkeypatch):
     monkeypatch.setattr(segments, "SEGMENT", 100)
-    store = Store(str(tmp_path), memory=0)
+    store = SegmentStore(str(tmp_path), memory=0)
     for _ in range(10):
         store.append(4, 0, bytes(60))
     assert len(list(tmp_path.iterdir())) == 5
@@ -62,7 +62,7 @@ def test_files_are_deleted_as_soon_as_everything_in_them_is_released(tmp_path, m
 
 def test_when_the_disk_cannot_take_it_nothing_is_lost_and_the_owner_can_see_why(tmp_path):
     folder = tmp_path / "gone"
-    store = Store(str(folder), memory=0)
+    store = SegmentStore(str(folder), memory=0)
     store.append(4, 0, b"kept all the same")
     assert content(store) == [(1, b"kept all the same")]
     assert store.problem == "the journal cannot be written: No such file or directory"
@@ -74,7 +74,7 @@ def test_when_the_disk_cannot_take_it_nothing_is_lost_and_the_owner_can_see_why(
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 def test_a_full_disk_in_the_middle_of_a_file_loses_nothing(tmp_path):
-    store = Store(str(tmp_path), memory=0)
+    store = SegmentStore(str(tmp_path), memory=0)
     store.append(4, 0, b"first")
     full = os.open("/dev/full", os.O_RDWR)
     os.dup2(full, store._segment.fd)  # from now on every write fails with ENOSPC
@@ -86,28 +86,28 @@ def test_a_full_disk_in_the_middle_of_a_file_loses_nothing(tmp_path):
 
 
 def test_a_gap_takes_the_numbers_of_what_was_dropped():
-    store = Store()
+    store = SegmentStore()
     for text in (b"one", b"two", b"three", b"four"):
         store.append(4, 0, text)
-    store.drop(2, 3)
+    store.replace_with_gap(2, 3)
     gap = store.find(2)
     assert (gap.first, gap.last, gap.count, gap.dropped) == (2, 3, 2, 8)
     assert store.find(3) is gap
     assert content(store) == [(1, b"one"), (3, b""), (4, b"four")]
-    store.drop(1, 3)
+    store.replace_with_gap(1, 3)
     gap = store.find(1)
     assert (gap.first, gap.last, gap.count, gap.dropped) == (1, 3, 3, 11)
     with pytest.raises(ValueError, match="not the borders"):
-        store.drop(2, 4)
+        store.replace_with_gap(2, 4)
 
 
 def test_what_stays_between_what_was_dropped_keeps_no_large_files(tmp_path, monkeypatch):
     monkeypatch.setattr(segments, "SEGMENT", 1000)
-    store = Store(str(tmp_path), memory=0)
+    store = SegmentStore(str(tmp_path), memory=0)
     for number in range(100):
         store.append(4, 0, bytes([number]) * (10 if number % 10 == 5 else 100))
-    store.drop_runs([Run(n, n + 4) for n in range(1, 100, 10)])
-    store.drop_runs([Run(n + 6, n + 9) for n in range(1, 100, 10)])
+    store.replace_with_gaps([GapRange(n, n + 4) for n in range(1, 100, 10)])
+    store.replace_with_gaps([GapRange(n + 6, n + 9) for n in range(1, 100, 10)])
     stays = [(number + 1, bytes([number]) * 10) for number in range(5, 100, 10)]
     assert [(last, payload) for last, payload in content(store) if payload] == stays
     assert store.bytes == 100
@@ -118,11 +118,11 @@ def test_what_stays_between_what_was_dropped_keeps_no_large_files(tmp_path, monk
 
 @pytest.mark.parametrize(("first", "last"), [(2, 5), (20, 25), (36, 40)])
 def test_messages_are_replaced_by_fewer_for_the_same_numbers(tmp_path, first, last):
-    store = Store(str(tmp_path), memory=100)
+    store = SegmentStore(str(tmp_path), memory=100)
     for number in range(1, 41):
         store.append(4, 0, join_parts([b"%d" % number]))
     store.release(1)
-    before = store.stretch(first, last - first + 1, 10_000)
+    before = store.messages_from(first, last - first + 1, 10_000)
     assert [each.parts for each in before] == [[b"%d" % n] for n in range(first, last + 1)]
     merged = before[-2]._replace(first=first, parts=[b"merged"])
     store.replace(before, [merged, before[-1]])
@@ -136,14 +136,14 @@ def test_messages_are_replaced_by_fewer_for_the_same_numbers(tmp_path, first, la
 
 
 def test_a_stretch_ends_before_a_gap_and_at_its_limits():
-    store = Store()
+    store = SegmentStore()
     for number in range(1, 11):
         store.append(4, 0, join_parts([bytes(number)]))
-    store.drop(5, 6)
-    assert [each.last for each in store.stretch(1, 100, 10_000)] == [1, 2, 3, 4]
-    assert [each.last for each in store.stretch(7, 2, 10_000)] == [7, 8]
-    assert store.stretch(7, 100, 10) == []
-    assert store.stretch(5, 100, 10_000) == []
+    store.replace_with_gap(5, 6)
+    assert [each.last for each in store.messages_from(1, 100, 10_000)] == [1, 2, 3, 4]
+    assert [each.last for each in store.messages_from(7, 2, 10_000)] == [7, 8]
+    assert store.messages_from(7, 100, 10) == []
+    assert store.messages_from(5, 100, 10_000) == []
 
 
 @settings(max_examples=60, deadline=None)
@@ -162,7 +162,7 @@ def test_a_store_is_a_list_that_loses_its_beginning_and_has_gaps(tmp_path_factor
     folder = tmp_path_factory.mktemp("store")
     patch = pytest.MonkeyPatch()
     patch.setattr(segments, "SEGMENT", 100)
-    store, model = Store(str(folder), memory=memory), []
+    store, model = SegmentStore(str(folder), memory=memory), []
     lost: dict[int, tuple[int, int]] = {}  # messages and bytes by the last number of a gap
     for step in steps:
         if isinstance(step, bytes):
@@ -171,7 +171,7 @@ def test_a_store_is_a_list_that_loses_its_beginning_and_has_gaps(tmp_path_factor
             ends = [last for last, _ in model if step[0] <= last <= step[1]]
             if not ends or (borders := store.find(ends[0])) is None:
                 continue
-            store.drop(borders.first, ends[-1])
+            store.replace_with_gap(borders.first, ends[-1])
             gone = [item for item in model if item[0] in ends]
             was = [lost.pop(last, (1, len(payload))) for last, payload in gone]
             lost[ends[-1]] = sum(count for count, _ in was), sum(size for _, size in was)

@@ -36,7 +36,7 @@ RELEASE = 3.0
 MAX_LINE = 1 << 20
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """An op that cannot be done: the reason (a word of errors.Reason), the sentence, the hint."""
 
     def __init__(self, reason: str, message: str, hint: str = "") -> None:
@@ -147,11 +147,11 @@ class Daemon:
             asked = json.loads(line)
             op = self._ops.get(asked["op"])
             if op is None:
-                raise Refused("INVALID", "The agent does not know how to %r." % asked["op"])
+                raise Rejected("INVALID", "The agent does not know how to %r." % asked["op"])
             if op == self._keep_warm:
                 asked["params"]["who"] = writer
             answer = {"result": await op(asked["params"])}
-        except Refused as refused:
+        except Rejected as refused:
             answer = {"error": refused.answer}
         except OSError as error:
             answer = {"error": _from_oserror(error)}
@@ -187,7 +187,7 @@ class Daemon:
             words = await self._keepers.status(kernel_id)
             if words is None or words.get("launch") != order["launch"]:
                 if words is not None and words["state"] != "dead":
-                    raise Refused("EXISTS", "A kernel with the id %s runs already." % kernel_id)
+                    raise Rejected("EXISTS", "A kernel with the id %s runs already." % kernel_id)
                 await self._keepers.end(kernel_id, now=True)
                 if asked.get("needs_chips"):
                     await self._wait_for_chips(order["env"], str(asked.get("tpu", "TPU")))
@@ -202,14 +202,14 @@ class Daemon:
         try:
             return await self._keepers.start(kernel_id, order)
         except StartError as error:
-            raise Refused(
+            raise Rejected(
                 "ENVIRONMENT",
                 "The kernel could not be started on the host: %s." % str(error).rstrip("."),
                 "Connect the TPU again to repair its environment.",
             ) from error
 
     async def _wait_for_chips(self, environment: Dict[str, str], tpu: str) -> None:
-        """Returns when nobody holds the chips; raises Refused when that takes too long."""
+        """Returns when nobody holds the chips; raises Rejected when that takes too long."""
         if _needs_no_chip(environment):
             return
         deadline = time.monotonic() + RELEASE
@@ -245,13 +245,13 @@ class Daemon:
         """The ``key`` of the kernel ``id``, for who is about to steal its lease."""
         key = self._keepers.key(str(asked["id"]))
         if key is None:
-            raise Refused("NOT_FOUND", "There is no kernel with the id %s." % asked["id"])
+            raise Rejected("NOT_FOUND", "There is no kernel with the id %s." % asked["id"])
         return {"key": key}
 
     async def _signal_kernel(self, asked: Dict[str, Any]) -> Dict[str, Any]:
         status = await self._keepers.signal(str(asked["id"]), int(asked["signal"]))
         if status is None:
-            raise Refused("NOT_FOUND", "There is no kernel with the id %s." % asked["id"])
+            raise Rejected("NOT_FOUND", "There is no kernel with the id %s." % asked["id"])
         return status
 
     async def _keep_warm(self, asked: Dict[str, Any]) -> Dict[str, Any]:
@@ -288,7 +288,7 @@ class Daemon:
         asyncio.get_running_loop().call_later(0.01, self._ended.set)
 
 
-def _held_by(holder: Dict[str, Any], tpu: str) -> Refused:
+def _held_by(holder: Dict[str, Any], tpu: str) -> Rejected:
     who = "process %d of %s: %s" % (holder["pid"], holder["user"], holder["command"])
     hint = "End that process on the host, or wait for its end."
     if holder["kernel"]:
@@ -297,7 +297,7 @@ def _held_by(holder: Dict[str, Any], tpu: str) -> Refused:
         who = "the kernel %s (%s)" % (kernel, who)
         hint = "Shut that kernel down: in the TPU panel, or with `jupyter tpu kernel end %s %s`."
         hint %= tpu, holder["kernel"]
-    return Refused("CHIPS_HELD", "The chips of %s are held by %s." % (tpu, who), hint)
+    return Rejected("CHIPS_HELD", "The chips of %s are held by %s." % (tpu, who), hint)
 
 
 def _needs_no_chip(environment: Dict[str, str]) -> bool:
@@ -315,7 +315,7 @@ def _order(asked: Dict[str, Any]) -> Dict[str, Any]:
     home = os.path.expanduser("~")
     python, cwd = str(asked["python"]), os.path.expanduser(str(asked.get("cwd") or home))
     if not os.access(python, os.X_OK):
-        raise Refused(
+        raise Rejected(
             "ENVIRONMENT",
             "There is no Python at %s on the host." % python,
             "Connect the TPU again; its environment is made anew where it is missing.",

@@ -238,8 +238,8 @@ async def _answer(
         if not data:
             break
         for frame in decoder.feed(data):
-            if isinstance(frame, frames.Word):
-                answer = frame.words.get("answer", answer)
+            if isinstance(frame, frames.Notice):
+                answer = frame.fields.get("answer", answer)
     return answer
 
 

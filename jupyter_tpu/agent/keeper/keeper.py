@@ -29,15 +29,15 @@ from ..protocol.journal import (
     STDIN,
     URGENT,
     Acknowledged,
-    Event,
     Gap,
-    Heard,
     Journal,
+    JournalEvent,
     Message,
+    NoticeReceived,
 )
 from ..protocol.paths import boot
-from ..protocol.pump import Broken
-from ..protocol.segments import Store
+from ..protocol.pump import JournalDisconnected
+from ..protocol.segments import SegmentStore
 from .channels import KernelChannels
 from .kernel_process import KernelProcess, become_subreaper
 from .server import KeeperServer
@@ -79,7 +79,9 @@ class Keeper:
         self._signer = messages.MessageSigner(order["key"], "keeper")
         #: None: the kernel waits for its reader instead.
         self._evictor = Evictor(self._signer) if order.get("when_full") == "drop" else None
-        self._journal = Journal(Store(self.folder), fold=Coalescer(self._signer).fold)
+        self._journal = Journal(
+            SegmentStore(self.folder), coalesce=Coalescer(self._signer).coalesce
+        )
         self._server = KeeperServer(self, self._journal, order["secret"])
         self._mark = self._signer.session.encode()
         self._channels: Optional[KernelChannels] = None
@@ -144,14 +146,14 @@ class Keeper:
         grace = self.order.get("grace")
         while True:
             await asyncio.sleep(1.0)
-            away = self._server.away()
+            away = self._server.seconds_without_client()
             if self.process.code is not None and away > (
                 ASKED_LINGER if self._shut_down else LINGER
             ):
                 self._gone.set()
             elif grace is not None and away > grace:
                 self._begin_ending()
-            elif not self._server.attended and not os.path.exists(self._path):
+            elif not self._server.has_client and not os.path.exists(self._path):
                 self._begin_ending(now=True)  # somebody removed its folder
 
     # ---- the kernel's side
@@ -173,8 +175,8 @@ class Keeper:
             self.last_activity = messages.now()
         elif channel == STDIN and b'"input_request"' in header:
             self._deduplicator.asks(parts)
-        rank = eviction_priority(channel, parts) if self._evictor is not None else 0
-        self._journal.send(channel, parts, rank=rank)
+        priority = eviction_priority(channel, parts) if self._evictor is not None else 0
+        self._journal.send(channel, parts, priority=priority)
         self._check_room()
         self._server.wake()
 
@@ -240,7 +242,7 @@ class Keeper:
         excess = self._excess()
         while self._evictor is not None and excess > 0:
             spare = min(self._limit // 8, DROP)  # not to come back for the next message
-            if not self._journal.make_room(self._evictor.drop, excess + spare):
+            if not self._journal.make_room(self._evictor.evict, excess + spare):
                 break  # only what is never dropped is left
             excess = self._excess()
         full = excess > 0
@@ -277,7 +279,7 @@ class Keeper:
             "keeper": os.getpid(),
             "started": self.started,
             "last_activity": self.last_activity,
-            "attached": self._server.attended,
+            "attached": self._server.has_client,
             "holder": self._server.holder,
             "waiting": self._journal.waiting,
             "paused": self.process.paused,
@@ -286,26 +288,26 @@ class Keeper:
             "once": DEDUPLICATED,  # what comes twice is handed on once
         }
 
-    def answer(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+    def handle_query(self, query: Dict[str, Any]) -> Dict[str, Any]:
         """A question of the daemon's: the kernel's status, or that it be ended or signalled."""
-        if asked["ask"] == "end":
-            self._begin_ending(now=bool(asked.get("now")))
-        elif asked["ask"] == "signal":
-            self.process.signal(int(asked["signal"]))
+        if query["ask"] == "end":
+            self._begin_ending(now=bool(query.get("now")))
+        elif query["ask"] == "signal":
+            self.process.signal(int(query["signal"]))
         return self.status()
 
-    def welcome(self) -> Dict[str, Any]:
+    def hello_fields(self) -> Dict[str, Any]:
         """What a client is told first that is now the master."""
         said: Dict[str, Any] = {"status": self.status()}
         if self._info is not None:
             said["info"] = self._info.decode()
         return said
 
-    async def gone(self) -> None:
+    async def wait_ended(self) -> None:
         """Returns when nothing more is to be done."""
         await self._gone.wait()
 
-    def event(self, event: Event) -> None:
+    def handle_event(self, event: JournalEvent) -> None:
         """What the master says, and what it has got."""
         if isinstance(event, Message):
             if event.channel == KEEPER:
@@ -314,16 +316,16 @@ class Keeper:
                 event.parts
             ):
                 self._from_client(event.channel, event.parts)
-            self._journal.consumed(event)
+            self._journal.acknowledge(event)
         elif isinstance(event, Gap):
-            self._journal.consumed(event)
+            self._journal.acknowledge(event)
         elif isinstance(event, Acknowledged):
             if self.process.paused:
                 self._check_room()
             if event.lane != URGENT and self._final and event.last >= self._final:
                 self._gone.set()
-        elif isinstance(event, Heard) and event.words.get("leave"):
-            self._server.leave()
+        elif isinstance(event, NoticeReceived) and event.fields.get("leave"):
+            self._server.release_lease()
 
     def _from_client(self, channel: int, parts: List[bytes]) -> None:
         with contextlib.suppress(ValueError):
@@ -334,13 +336,13 @@ class Keeper:
     def _request(self, parts: List[bytes]) -> None:
         """What a client asks of the keeper itself, in the urgent lane."""
         try:
-            asked = json.loads(parts[0])
-            if asked["do"] == "signal":
-                self.process.signal(int(asked["signal"]))
-            elif asked["do"] == "end":
-                self._begin_ending(now=bool(asked.get("now")))
+            request = json.loads(parts[0])
+            if request["do"] == "signal":
+                self.process.signal(int(request["signal"]))
+            elif request["do"] == "end":
+                self._begin_ending(now=bool(request.get("now")))
         except (KeyError, TypeError, ValueError, IndexError):
-            raise Broken("a request to the keeper that cannot be understood") from None
+            raise JournalDisconnected("a request to the keeper that cannot be understood") from None
 
     # ---- the end
 
@@ -361,7 +363,7 @@ class Keeper:
                 await _happens(self._died, 1.0)
         process.signal(signal.SIGKILL)
         await _happens(self._died, 2.0)
-        if self._server.attended:
+        if self._server.has_client:
             # Whoever is attached sees the end come, rather than a connection that breaks.
             await _happens(self._gone, 1.0)
         self._gone.set()

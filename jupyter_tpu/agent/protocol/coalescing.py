@@ -49,7 +49,7 @@ class Coalescer:
     def __init__(self, signer: MessageSigner) -> None:
         self._signer = signer
 
-    def fold(self, held: Sequence[NumberedMessage]) -> List[NumberedMessage]:
+    def coalesce(self, held: Sequence[NumberedMessage]) -> List[NumberedMessage]:
         """Fewer messages, or as many, for the same numbers."""
         if len(held) == 1 and not any(b"\\r" in part for part in held[0].parts):
             return list(held)  # alone, a message is made smaller by carriage returns only
@@ -240,5 +240,5 @@ def _is_colour(piece: str) -> bool:
 def _json(content: Dict[str, Any]) -> bytes:
     try:
         return json.dumps(content, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair: only escaped it can travel
+    except UnicodeEncodeError:  # queue of a surrogate pair: only escaped it can travel
         return json.dumps(content).encode()

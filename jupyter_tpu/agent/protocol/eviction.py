@@ -17,7 +17,7 @@ from . import messages
 from .frames import ProtocolError, join_parts, split_parts
 from .journal import IOPUB
 from .messages import MessageSigner
-from .segments import Entry, Run, Store
+from .segments import GapRange, SegmentStore, StoredEntry
 
 _RANKS = {"stream": 1, "display_data": 2, "execute_result": 2}
 #: Bytes of a gap's note, about; a gap of more requests than fit is two.
@@ -102,28 +102,28 @@ class Evictor:
         self._signer = signer
         self._done = dict.fromkeys(sorted(set(_RANKS.values())), 0)  # nothing is left before these
 
-    def drop(self, store: Store, first: int, size: int) -> int:
+    def evict(self, store: SegmentStore, first: int, size: int) -> int:
         """Frees *size* bytes, if there are as many, of what begins with number *first*, a border.
 
         Returns how many it freed.
         """
         before = store.bytes
-        for rank in self._done:
+        for priority in self._done:
             missing = size - (before - store.bytes)
             if missing > 0:
-                self._drop(store, rank, first, missing)
+                self._drop(store, priority, first, missing)
         return before - store.bytes
 
-    def _drop(self, store: Store, rank: int, first: int, size: int) -> None:
+    def _drop(self, store: SegmentStore, priority: int, first: int, size: int) -> None:
         gaps: List[_Gap] = []
-        placeholders: Dict[Entry, bytes] = {}
+        placeholders: Dict[StoredEntry, bytes] = {}
         gap: Optional[_Gap] = None
-        number = max(first, self._done[rank])
+        number = max(first, self._done[priority])
         for entry in store.since(number):
             if size <= 0 and not (entry.note and gap is not None):
                 break
             number = entry.last + 1
-            loss = self._look(store, entry, placeholders) if entry.rank == rank else None
+            loss = self._look(store, entry, placeholders) if entry.priority == priority else None
             if loss is not None:
                 size -= loss.size
             elif entry in placeholders:
@@ -135,12 +135,16 @@ class Evictor:
                 gap = _Gap(entry, loss)
                 gaps.append(gap)
         # The next time goes on in the gap that this one has reached.
-        self._done[rank] = gap.first if gap is not None else number
-        store.drop_runs([Run(gap.first, gap.last, gap.note()) for gap in gaps if gap.grown])
+        self._done[priority] = gap.first if gap is not None else number
+        store.replace_with_gaps(
+            [GapRange(gap.first, gap.last, gap.note()) for gap in gaps if gap.grown]
+        )
         for entry, payload in placeholders.items():
             store.rewrite(entry, payload)
 
-    def _look(self, store: Store, entry: Entry, placeholders: Dict[Entry, bytes]) -> Optional[Loss]:
+    def _look(
+        self, store: SegmentStore, entry: StoredEntry, placeholders: Dict[StoredEntry, bytes]
+    ) -> Optional[Loss]:
         """What is lost with a message; None: it stays, or leaves a placeholder."""
         try:
             parts = split_parts(store.read(entry, 0, entry.size))
@@ -160,7 +164,7 @@ class Evictor:
             if len(payload) < entry.size:
                 placeholders[entry] = payload
         except (ValueError, TypeError, AttributeError, ProtocolError):
-            entry.rank = 0  # not of the form that is expected
+            entry.priority = 0  # not of the form that is expected
         return None
 
     def _placeholder(
@@ -174,14 +178,14 @@ class Evictor:
 class _Gap:
     """A gap that is growing: entries that follow each other, gaps among them."""
 
-    def __init__(self, entry: Entry, loss: Optional[Loss]) -> None:
+    def __init__(self, entry: StoredEntry, loss: Optional[Loss]) -> None:
         self.first = entry.first
         self.last = entry.last
         self.grown = loss is not None  # it is more than the gap that it began with
         self._losses = _by_request(entry, loss)
         self._size = _size(self._losses)
 
-    def takes(self, entry: Entry, loss: Optional[Loss]) -> bool:
+    def takes(self, entry: StoredEntry, loss: Optional[Loss]) -> bool:
         """Adds the next entry; False: a new gap has to begin with it."""
         more = _by_request(entry, loss)
         added = _size({request: more[request] for request in more if request not in self._losses})
@@ -198,7 +202,7 @@ class _Gap:
         return json.dumps(list(self._losses.values())).encode()
 
 
-def _by_request(entry: Entry, loss: Optional[Loss]) -> Dict[str, Loss]:
+def _by_request(entry: StoredEntry, loss: Optional[Loss]) -> Dict[str, Loss]:
     """The losses of a gap, or of a message that goes, by the id of their request.
 
     (ipykernel writes one header in two ways.)

@@ -6,7 +6,7 @@ they are only cut, checked and put together.
 
 =========  ====================================================================================
 HELLO      ``JTPU``, protocol version, then JSON: the first frame of each direction
-WORD       JSON outside the numbering: a refusal, a farewell
+NOTICE     JSON outside the numbering: a refusal, a farewell
 MESSAGE    lane, channel, flags, last, span, size, offset, then a piece of the encoded message
 GAP        lane, first, last, count, bytes, and perhaps a note: what was dropped on purpose
 ACK        lane, sequence number, credit
@@ -27,7 +27,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Union
 VERSION = 1
 MAGIC = b"JTPU"
 
-#: Largest frame, bytes: pieces are much smaller; hellos and words are JSON of at most this size.
+#: Largest frame, bytes: pieces are much smaller; hellos and notices are JSON of at most this size.
 MAX_FRAME = 256 * 1024
 #: Payload of one MESSAGE frame, bytes: small enough that a ping or an interrupt never waits long.
 PIECE = 64 * 1024
@@ -36,7 +36,7 @@ MAX_MESSAGE = 1 << 30
 #: Most parts in a message.
 MAX_PARTS = 1 << 16
 
-HELLO, WORD, MESSAGE, GAP, ACK, PING, PONG = range(1, 8)
+HELLO, NOTICE, MESSAGE, GAP, ACK, PING, PONG = range(1, 8)
 
 _HEAD = struct.Struct("!IB")
 _VERSION = struct.Struct("!H")
@@ -54,13 +54,13 @@ class ProtocolError(Exception):
 class Hello(NamedTuple):
     """Who speaks, what it has, and what it wants."""
 
-    words: Dict[str, Any]
+    fields: Dict[str, Any]
 
 
-class Word(NamedTuple):
+class Notice(NamedTuple):
     """Something said outside the numbering, about this connection only."""
 
-    words: Dict[str, Any]
+    fields: Dict[str, Any]
 
 
 class Piece(NamedTuple):
@@ -102,7 +102,7 @@ class Pong(NamedTuple):
     token: int
 
 
-Frame = Union[Hello, Word, Piece, GapFrame, Ack, Ping, Pong]
+Frame = Union[Hello, Notice, Piece, GapFrame, Ack, Ping, Pong]
 
 
 def _frame(kind: int, *parts: bytes) -> bytes:
@@ -112,8 +112,8 @@ def _frame(kind: int, *parts: bytes) -> bytes:
     return b"".join((_HEAD.pack(length, kind), *parts))
 
 
-def _json(words: Dict[str, Any]) -> bytes:
-    return json.dumps(words, separators=(",", ":")).encode()
+def _json(fields: Dict[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def encode(frame: Frame) -> bytes:
@@ -129,8 +129,8 @@ def encode(frame: Frame) -> bytes:
     if isinstance(frame, GapFrame):
         return _frame(GAP, _GAP.pack(*frame[:5]), frame.note)
     if isinstance(frame, Hello):
-        return _frame(HELLO, MAGIC, _VERSION.pack(VERSION), _json(frame.words))
-    return _frame(WORD, _json(frame.words))
+        return _frame(HELLO, MAGIC, _VERSION.pack(VERSION), _json(frame.fields))
+    return _frame(NOTICE, _json(frame.fields))
 
 
 def _decode(kind: int, body: bytes) -> Frame:
@@ -156,17 +156,17 @@ def _decode(kind: int, body: bytes) -> Frame:
                 "the peer speaks version %d of the journal protocol, this is version %d"
                 % (version, VERSION)
             )
-        return Hello(_words(body[len(MAGIC) + _VERSION.size :]))
-    if kind == WORD:
-        return Word(_words(body))
+        return Hello(_json_object(body[len(MAGIC) + _VERSION.size :]))
+    if kind == NOTICE:
+        return Notice(_json_object(body))
     raise ProtocolError("a frame of the unknown kind %d" % kind)
 
 
-def _words(body: bytes) -> Dict[str, Any]:
-    words = json.loads(body)
-    if not isinstance(words, dict):
+def _json_object(body: bytes) -> Dict[str, Any]:
+    fields = json.loads(body)
+    if not isinstance(fields, dict):
         raise ProtocolError("a hello or word that is not a JSON object")
-    return words
+    return fields
 
 
 class Decoder:

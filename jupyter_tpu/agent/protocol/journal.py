@@ -10,10 +10,10 @@ that conversation. It does no I/O and has no clock: bytes that came from the pee
 :meth:`Journal.data_to_send`. Whoever owns the sockets carries them between the two.
 
 *Exactly once, in order.* Each message gets a number when it is given to :meth:`Journal.send`, and
-is kept (in a :class:`~.segments.Store`) until the peer has acknowledged it. When a connection
-breaks nothing happens to the messages; on the next one both ends say in their hello what they
-have, and sending goes on from there, in the middle of a message if need be. What arrives twice is
-dropped, what is missing is a protocol error, so an application sees each message once.
+is kept (in a `SegmentStore`) until the peer has acknowledged it. When a connection breaks nothing
+happens to the messages. On the next one both hellos say what each end has, and sending goes on from
+there, in the middle of a message if need be. What arrives twice is dropped, and what is missing is
+a protocol error, so an application sees each message once.
 
 *Acknowledging is the application's word.* ``receive_data`` hands a message out; only
 :meth:`Journal.consumed` acknowledges it. A client that dies between the two has lost nothing: its
@@ -44,8 +44,8 @@ the place of the old one, which is how a client comes back whose broken link nob
 ProtocolError leaves the stream whole (the broken frame was not taken), so the owner may try again
 on a new connection; it is for the owner to stop when that does not help.
 
-Who may connect is not decided here: hellos carry an application's words (the lease, see
-``lease.py``), and a keeper reads them through a :class:`Greeting` before it accepts.
+Who may connect is not decided here: hellos carry fields of the application (the lease, see
+``lease.py``), and a keeper reads them through a :class:`HelloReader` before it accepts.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ from typing import Any, Deque, Dict, Iterator, List, NamedTuple, Optional, Seque
 
 from . import frames
 from .frames import Decoder, ProtocolError
-from .lanes import Drop, Fold, Incoming, Outgoing
-from .segments import Store
+from .lanes import Coalesce, Evict, IncomingLane, OutgoingLane
+from .segments import SegmentStore
 
 NORMAL, URGENT = 0, 1
 LANES = (URGENT, NORMAL)  # in the order in which they are served
@@ -74,7 +74,7 @@ class State(str, Enum):
     DETACHED = "detached"  # no connection; messages gather
     GREETING = "greeting"  # our hello is under way, the peer's is awaited
     OPEN = "open"
-    REFUSED = "refused"  # the peer does not want us; its words say why
+    REFUSED = "refused"  # the peer does not want us; its fields say why
     FAILED = "failed"  # the peer broke the protocol on this connection
 
 
@@ -104,7 +104,7 @@ TRANSITIONS: Dict[Tuple[State, str], State] = {
 class Opened(NamedTuple):
     """The peer's hello came; messages flow from now on."""
 
-    words: Dict[str, Any]
+    fields: Dict[str, Any]
     #: The peer has never met this stream, or is another than before.
     fresh: bool
 
@@ -138,14 +138,14 @@ class Skipped(NamedTuple):
     last: int
 
 
-class Heard(NamedTuple):
+class NoticeReceived(NamedTuple):
     """Words about this connection."""
 
-    words: Dict[str, Any]
+    fields: Dict[str, Any]
 
 
-class Refused(NamedTuple):
-    words: Dict[str, Any]
+class Rejected(NamedTuple):
+    fields: Dict[str, Any]
 
 
 class Failed(NamedTuple):
@@ -154,7 +154,7 @@ class Failed(NamedTuple):
     problem: str
 
 
-class Answered(NamedTuple):
+class PongReceived(NamedTuple):
     """The peer answered a ping."""
 
     token: int
@@ -165,13 +165,15 @@ class Acknowledged(NamedTuple):
     last: int
 
 
-Event = Union[Opened, Message, Gap, Skipped, Heard, Refused, Failed, Answered, Acknowledged]
+JournalEvent = Union[
+    Opened, Message, Gap, Skipped, NoticeReceived, Rejected, Failed, PongReceived, Acknowledged
+]
 
 
 # ---- the journal --------------------------------------------------------------------------------
 
 
-class Greeting:
+class HelloReader:
     """Reads the hello of a connection that somebody opened, before it is accepted."""
 
     def __init__(self) -> None:
@@ -189,9 +191,9 @@ class Greeting:
         return None
 
 
-def refusal(words: Dict[str, Any]) -> bytes:
+def encode_rejection(fields: Dict[str, Any]) -> bytes:
     """What to answer, before closing, to a hello that is not accepted."""
-    return frames.encode(frames.Word({"refused": words}))
+    return frames.encode(frames.Notice({"refused": fields}))
 
 
 class Journal:
@@ -202,48 +204,50 @@ class Journal:
     store: where messages of the normal lane are kept; the urgent one is short and in memory.
     window: bytes that may be under way in a lane without the peer's credit.
     max_message: bytes; a larger message from the peer is a protocol error.
-    fold: makes less of messages of the normal lane that wait; see ``coalescing.py``.
+    coalesce: makes less of messages of the normal lane that wait; see ``coalescing.py``.
     """
 
     def __init__(
         self,
-        store: Optional[Store] = None,
+        store: Optional[SegmentStore] = None,
         *,
         window: int = WINDOW,
         max_message: int = frames.MAX_MESSAGE,
-        fold: Optional[Fold] = None,
+        coalesce: Optional[Coalesce] = None,
     ) -> None:
         self.stream = os.urandom(12).hex()
         self.state = State.DETACHED
         self._max_message = max_message
         self._out = {
-            NORMAL: Outgoing(Store() if store is None else store, window, fold),
-            URGENT: Outgoing(Store(), window),
+            NORMAL: OutgoingLane(SegmentStore() if store is None else store, window, coalesce),
+            URGENT: OutgoingLane(SegmentStore(), window),
         }
-        self._in = {lane: Incoming(max_message) for lane in LANES}
+        self._in = {lane: IncomingLane(max_message) for lane in LANES}
         self._peer: Optional[str] = None  # the stream that the incoming halves belong to
         self._decoder = Decoder()
         self._control: Deque[bytes] = deque()
 
     @property
-    def store(self) -> Store:
+    def store(self) -> SegmentStore:
         """The store of the normal lane."""
         return self._out[NORMAL].store
 
     @property
     def waiting(self) -> int:
         """Bytes in both lanes that the peer has not acknowledged."""
-        return sum(half.store.bytes for half in self._out.values())
+        return sum(queue.store.bytes for queue in self._out.values())
 
     # -- a connection's life
 
-    def connect(self, words: Dict[str, Any]) -> None:
-        """Begins a connection as the client: says hello with the application's *words*."""
+    def connect(self, fields: Dict[str, Any]) -> None:
+        """Begins a connection as the client: says hello with the application's *fields*."""
         self._move("connect")
         self._begin(Decoder())
-        self._control.append(self._hello(words))
+        self._control.append(self._hello(fields))
 
-    def accept(self, greeting: Greeting, hello: frames.Hello, words: Dict[str, Any]) -> List[Event]:
+    def accept(
+        self, greeting: HelloReader, hello: frames.Hello, fields: Dict[str, Any]
+    ) -> List[JournalEvent]:
         """Answers the hello of a new connection; the old one, if any, is forgotten.
 
         When the client's stream is another than before, messages of the old one that were handed
@@ -251,15 +255,15 @@ class Journal:
         """
         self._move("accept")
         self._begin(greeting.decoder)
-        self._control.append(self._hello(words))
-        events: List[Event] = []
+        self._control.append(self._hello(fields))
+        events: List[JournalEvent] = []
         try:
             self._met(hello, events)
         except ProtocolError as error:
             return [self._fail(error)]
         return events + self.receive_data(b"")
 
-    def broken(self) -> None:
+    def disconnected(self) -> None:
         """The connection is gone."""
         self._move("break")
         self._control.clear()
@@ -268,8 +272,8 @@ class Journal:
     def _begin(self, decoder: Decoder) -> None:
         self._decoder = decoder
         self._control.clear()
-        for half in self._in.values():
-            half.connected()
+        for queue in self._in.values():
+            queue.connected()
 
     def _move(self, what: str) -> None:
         try:
@@ -277,30 +281,30 @@ class Journal:
         except KeyError:
             raise ValueError("%s is not possible while %s" % (what, self.state.value)) from None
 
-    def _hello(self, words: Dict[str, Any]) -> bytes:
+    def _hello(self, fields: Dict[str, Any]) -> bytes:
         lanes = [
             [self._out[lane].store.oldest, self._in[lane].received, len(self._in[lane].partial)]
             for lane in (NORMAL, URGENT)
         ]
-        said = {"stream": self.stream, "peer": self._peer, "lanes": lanes, "words": words}
+        said = {"stream": self.stream, "peer": self._peer, "lanes": lanes, "words": fields}
         return frames.encode(frames.Hello(said))
 
-    def _met(self, hello: frames.Hello, events: List[Event]) -> None:
+    def _met(self, hello: frames.Hello, events: List[JournalEvent]) -> None:
         """Takes the peer's hello: where it goes on sending, and where this end does."""
-        stream, knows, lanes, words = parse_hello(hello)
-        events.append(Opened(words, fresh=knows != self.stream))
+        stream, knows, lanes, fields = parse_hello(hello)
+        events.append(Opened(fields, fresh=knows != self.stream))
         for lane, (oldest, received, offset) in zip((NORMAL, URGENT), lanes):
             if knows == self.stream:
                 self._out[lane].resume(received, offset)
             else:
                 self._out[lane].restart()
-            half = self._in[lane]
+            queue = self._in[lane]
             if stream != self._peer:
-                half.restart(oldest - 1)
+                queue.restart(oldest - 1)
             else:
-                before = half.received
-                if half.skip(oldest):
-                    events.append(Skipped(lane, before + 1, half.received))
+                before = queue.received
+                if queue.skip(oldest):
+                    events.append(Skipped(lane, before + 1, queue.received))
         self._peer = stream
 
     # -- what the application says
@@ -312,35 +316,35 @@ class Journal:
         *,
         urgent: bool = False,
         flags: int = 0,
-        rank: int = 0,
+        priority: int = 0,
     ) -> int:
         """Numbers and keeps a message, connected or not; returns its number.
 
-        rank: 0 for one that is never dropped; what has 1 is dropped before what has 2. One that is
-        larger than the limit becomes a gap of one message, as if it were dropped.
+        priority: 0 means never dropped; 1 is dropped before 2. A message above the size limit
+        becomes a gap of one message, as if it were dropped.
         """
-        half = self._out[URGENT if urgent else NORMAL]
+        queue = self._out[URGENT if urgent else NORMAL]
         payload = frames.join_parts(parts)
         if len(payload) > self._max_message:
-            return half.store.append_gap(1, len(payload))
-        number = half.store.append(channel, flags, payload, rank)
-        half.appended()
+            return queue.store.append_gap(1, len(payload))
+        number = queue.store.append(channel, flags, payload, priority)
+        queue.appended()
         return number
 
-    def make_room(self, drop: Drop, size: int) -> int:
-        """Has *drop* free *size* bytes of the normal lane, of what no peer can have a byte of.
+    def make_room(self, evict: Evict, size: int) -> int:
+        """Has *evict* free *size* bytes of the normal lane, of what no peer can have a byte of.
 
         Returns how many it freed.
         """
-        return self._out[NORMAL].make_room(drop, size)
+        return self._out[NORMAL].make_room(evict, size)
 
-    def consumed(self, event: Union[Message, Gap]) -> None:
+    def acknowledge(self, event: Union[Message, Gap]) -> None:
         """The application is done with *event* and with all before it in its lane."""
         self._in[event.lane].consume(event.last)
 
-    def say(self, words: Dict[str, Any]) -> None:
-        """Says *words* about this connection: outside the numbering, lost if it breaks."""
-        self._control.append(frames.encode(frames.Word(words)))
+    def send_notice(self, fields: Dict[str, Any]) -> None:
+        """Says *fields* about this connection: outside the numbering, lost if it breaks."""
+        self._control.append(frames.encode(frames.Notice(fields)))
 
     def ping(self, token: int) -> None:
         self._control.append(frames.encode(frames.Ping(token)))
@@ -350,7 +354,7 @@ class Journal:
     @property
     def ack_due(self) -> bool:
         """Whether the peer could be told of something consumed."""
-        return self.state is State.OPEN and any(half.ack_due for half in self._in.values())
+        return self.state is State.OPEN and any(queue.ack_due for queue in self._in.values())
 
     def data_to_send(self, limit: int = 4 * frames.PIECE, *, acks: bool = True) -> bytes:
         """About *limit* bytes for the peer; b"" when there is nothing to send for now.
@@ -374,19 +378,19 @@ class Journal:
                         break
                     chunks.append(frames.encode(frame))
                     size += len(chunks[-1])
-            if acks or chunks or any(half.ack_is_pressing for half in self._in.values()):
+            if acks or chunks or any(queue.ack_is_pressing for queue in self._in.values()):
                 chunks += [frames.encode(ack) for ack in self._acks()]
         return b"".join(chunks)
 
     def _acks(self) -> Iterator[frames.Ack]:
         for lane in LANES:
-            half = self._in[lane]
-            if half.ack_due:
-                yield frames.Ack(lane, *half.acknowledge())
+            queue = self._in[lane]
+            if queue.ack_due:
+                yield frames.Ack(lane, *queue.acknowledge())
 
-    def receive_data(self, data: bytes) -> List[Event]:
+    def receive_data(self, data: bytes) -> List[JournalEvent]:
         """What *data* from the peer means, in order; the last event may be :class:`Failed`."""
-        events: List[Event] = []
+        events: List[JournalEvent] = []
         if self.state in (State.GREETING, State.OPEN):
             try:
                 for frame in self._decoder.feed(data):
@@ -399,20 +403,20 @@ class Journal:
         self._move("error")
         return Failed(str(error))
 
-    def _take(self, frame: frames.Frame, events: List[Event]) -> None:
+    def _take(self, frame: frames.Frame, events: List[JournalEvent]) -> None:
         if self.state is State.GREETING:
             if isinstance(frame, frames.Hello):
                 self._met(frame, events)
                 self._move("hello")
-            elif isinstance(frame, frames.Word) and "refused" in frame.words:
+            elif isinstance(frame, frames.Notice) and "refused" in frame.fields:
                 self._move("refusal")
-                events.append(Refused(frame.words["refused"]))
+                events.append(Rejected(frame.fields["refused"]))
             else:
                 raise ProtocolError("the peer did not begin with a hello")
         elif self.state is State.OPEN:
             self._take_open(frame, events)
 
-    def _take_open(self, frame: frames.Frame, events: List[Event]) -> None:
+    def _take_open(self, frame: frames.Frame, events: List[JournalEvent]) -> None:
         if isinstance(frame, frames.Piece):
             parts = self._incoming(frame.lane).take(frame)
             if parts is not None:
@@ -423,22 +427,22 @@ class Journal:
         elif isinstance(frame, frames.Ping):
             self._control.append(frames.encode(frames.Pong(frame.token)))
         elif isinstance(frame, frames.Pong):
-            events.append(Answered(frame.token))
+            events.append(PongReceived(frame.token))
         elif isinstance(frame, frames.GapFrame):
             if self._incoming(frame.lane).take_gap(frame):
                 events.append(Gap(*frame))
-        elif isinstance(frame, frames.Word):
-            events.append(Heard(frame.words))
+        elif isinstance(frame, frames.Notice):
+            events.append(NoticeReceived(frame.fields))
         else:
             raise ProtocolError("a second hello on one connection")
 
-    def _incoming(self, lane: int) -> Incoming:
+    def _incoming(self, lane: int) -> IncomingLane:
         try:
             return self._in[lane]
         except KeyError:
             raise ProtocolError("a message in the unknown lane %d" % lane) from None
 
-    def _outgoing(self, lane: int) -> Outgoing:
+    def _outgoing(self, lane: int) -> OutgoingLane:
         try:
             return self._out[lane]
         except KeyError:
@@ -448,14 +452,14 @@ class Journal:
 def parse_hello(
     hello: frames.Hello,
 ) -> Tuple[str, Optional[str], List[Tuple[int, int, int]], Dict[str, Any]]:
-    said = hello.words
+    said = hello.fields
     try:
-        stream, knows, words = said["stream"], said["peer"], said["words"]
+        stream, knows, fields = said["stream"], said["peer"], said["words"]
         lanes = [(int(oldest), int(got), int(part)) for oldest, got, part in said["lanes"]]
     except (KeyError, TypeError, ValueError) as error:
         raise ProtocolError("a hello that cannot be understood: %s" % error) from error
-    if not isinstance(stream, str) or not isinstance(words, dict) or len(lanes) != len(LANES):
+    if not isinstance(stream, str) or not isinstance(fields, dict) or len(lanes) != len(LANES):
         raise ProtocolError("a hello that cannot be understood")
     if any(oldest < 1 or got < 0 or part < 0 for oldest, got, part in lanes):
         raise ProtocolError("a hello with impossible numbers")
-    return stream, knows, lanes, words
+    return stream, knows, lanes, fields

@@ -10,30 +10,32 @@ from typing import Callable, Deque, List, Optional, Sequence, Tuple
 
 from . import frames
 from .frames import ProtocolError
-from .segments import Entry, NumberedMessage, Store
+from .segments import NumberedMessage, SegmentStore, StoredEntry
 
 #: Frees bytes of a store: not of what comes before a number, and as many as given if it can; how
 #: many it freed.
-Drop = Callable[[Store, int, int], int]
+Evict = Callable[[SegmentStore, int, int], int]
 #: Makes fewer messages of some that follow each other, for the same numbers.
-Fold = Callable[[Sequence[NumberedMessage]], List[NumberedMessage]]
+Coalesce = Callable[[Sequence[NumberedMessage]], List[NumberedMessage]]
 #: Messages, and bytes of them, that are folded together.
-FOLD, FOLD_BYTES = 256, 1 << 20
+COALESCE, COALESCE_BYTES = 256, 1 << 20
 #: Bytes of credit that the peer is told of at once: a small part of its window.
 PRESSING = 256 << 10
 
 
-class Outgoing:
+class OutgoingLane:
     """What this end sends in one lane.
 
     What waits is folded, once when there is much of it and again just before it is sent; if need be
     it is dropped. Never what a peer can have a byte of.
     """
 
-    def __init__(self, store: Store, window: int, fold: Optional[Fold] = None) -> None:
+    def __init__(
+        self, store: SegmentStore, window: int, coalesce: Optional[Coalesce] = None
+    ) -> None:
         self.store = store
         self.window = window
-        self._fold = fold
+        self._coalesce = coalesce
         self._gathered = 0  # folded up to here as it came …
         self._final = 0  # … and up to here for sending: that stays as it is, and is not dropped
         self.acked = 0  # the peer has taken everything up to here
@@ -75,32 +77,32 @@ class Outgoing:
     def appended(self) -> None:
         """A message was added to the store."""
         start = max(self._final, self._gathered) + 1
-        if self._fold is not None and self.store.last - start >= FOLD:
+        if self._coalesce is not None and self.store.last - start >= COALESCE:
             entry = self.store.find(start)
             gap = entry.last if entry is not None and entry.is_gap else 0
-            self._gathered = max(start, gap, self._fold_from(start))
+            self._gathered = max(start, gap, self._coalesce_from(start))
 
-    def make_room(self, drop: Drop, size: int) -> int:
-        """Has *drop* free bytes of what no peer can have a byte of; how many it freed."""
-        return drop(self.store, self._final + 1, size)
+    def make_room(self, evict: Evict, size: int) -> int:
+        """Has *evict* free bytes of what no peer can have a byte of; how many it freed."""
+        return evict(self.store, self._final + 1, size)
 
-    def _next_entry(self) -> Optional[Entry]:
+    def _next_entry(self) -> Optional[StoredEntry]:
         if self.cursor > self.store.last:
             return None
         entry = self.store.find(self.cursor)
         if entry is not None and entry.last > self._final:
-            self._final = max(entry.last, self._fold_from(entry.first))
+            self._final = max(entry.last, self._coalesce_from(entry.first))
             return self.store.find(self.cursor)
         return entry
 
-    def _fold_from(self, number: int) -> int:
+    def _coalesce_from(self, number: int) -> int:
         """Folds what begins with *number*; the last number that it looked at, or 0."""
-        if self._fold is None:
+        if self._coalesce is None:
             return 0
-        before = self.store.stretch(number, FOLD, FOLD_BYTES)
+        before = self.store.messages_from(number, COALESCE, COALESCE_BYTES)
         if not before:
             return 0
-        after = self._fold(before)
+        after = self._coalesce(before)
         if after != before:
             self.store.replace(before, after)
         return before[-1].last
@@ -130,7 +132,7 @@ class Outgoing:
         return frame
 
 
-class Incoming:
+class IncomingLane:
     """What this end receives in one lane."""
 
     def __init__(self, max_message: int) -> None:

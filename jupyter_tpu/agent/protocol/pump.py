@@ -9,8 +9,8 @@ import asyncio
 import time
 from typing import Any, Callable, Optional
 
-from .frames import PIECE, Word, encode
-from .journal import Event, Failed, Journal, Refused
+from .frames import PIECE, Notice, encode
+from .journal import Failed, Journal, JournalEvent, Rejected
 
 #: Seconds of silence after which the peer is asked for a word …
 PING = 2.0
@@ -21,7 +21,7 @@ SILENCE = 6.0
 ACK = 0.02
 
 
-class Broken(ConnectionError):
+class JournalDisconnected(ConnectionError):
     """The connection is over; the message says how it ended."""
 
 
@@ -39,7 +39,7 @@ class Pump:
         journal: Journal,
         reader: Any,
         writer: Any,
-        on_event: Callable[[Event], None],
+        on_event: Callable[[JournalEvent], None],
         *,
         ping: float = PING,
         silence: float = SILENCE,
@@ -65,9 +65,10 @@ class Pump:
         self._writer.write(self._journal.data_to_send())
 
     async def run(self) -> None:
-        """Until the connection ends: raises :class:`Broken`, or whatever *on_event* raises.
+        """Runs until the connection ends; never returns.
 
-        The streams are closed then, and the journal is told nothing: that is its owner's part.
+        Raises :class:`JournalDisconnected`, or what *on_event* raises. The streams are closed then.
+        The caller calls :meth:`Journal.disconnected`.
         """
         work = (self._read(), self._write(), self._watch())
         tasks = [asyncio.ensure_future(part) for part in work]
@@ -76,7 +77,7 @@ class Pump:
             for task in done:
                 task.result()
         except OSError as error:
-            raise Broken(str(error) or type(error).__name__) from error
+            raise JournalDisconnected(str(error) or type(error).__name__) from error
         finally:
             if self._ack_timer is not None:
                 self._ack_timer.cancel()
@@ -89,16 +90,16 @@ class Pump:
         while True:
             data = await self._reader.read(4 * PIECE)
             if not data:
-                raise Broken("the peer closed the connection")
+                raise JournalDisconnected("the peer closed the connection")
             self._heard = time.monotonic()
             for event in self._journal.receive_data(data):
                 self._on_event(event)
                 if isinstance(event, Failed):
                     # So that who goes on trying in vain knows it.
-                    self._writer.write(encode(Word({"failed": event.problem})))
-                    raise Broken(event.problem)
-                if isinstance(event, Refused):
-                    raise Broken("refused")
+                    self._writer.write(encode(Notice({"failed": event.problem})))
+                    raise JournalDisconnected(event.problem)
+                if isinstance(event, Rejected):
+                    raise JournalDisconnected("refused")
             self._wake.set()
 
     async def _write(self) -> None:
@@ -124,7 +125,7 @@ class Pump:
             await asyncio.sleep(self._ping)
             silent = time.monotonic() - self._heard
             if silent >= self._silence:
-                raise Broken("no word from the peer for %.0f s" % silent)
+                raise JournalDisconnected("no word from the peer for %.0f s" % silent)
             if silent >= self._ping:
                 self._journal.ping(0)
                 self._wake.set()

@@ -1,9 +1,9 @@
-"""What one side of a journal has sent and the other has not acknowledged: memory, then disk.
+"""The messages that one end of a journal has not yet been told were received: memory, then disk.
 
-The first ``memory`` bytes stay in memory; what comes on top is written to files of the folder
-given (mode 0600), which are deleted as soon as everything in them is released, and all of them by
-:meth:`Store.close`. Nothing is ever refused: if the disk cannot take it the bytes stay in memory,
-:attr:`Store.problem` says so, and the owner (which knows how to make the kernel wait) acts on it.
+The first ``memory`` bytes stay in memory. More is written to segments, files of mode 0600 in the
+given folder. A segment is deleted when everything in it is released; :meth:`SegmentStore.close`
+deletes them all. Nothing is ever refused: if the disk is full the bytes stay in memory and
+:attr:`SegmentStore.problem` says so. The owner, which can pause the kernel, acts on it.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from .frames import join_parts, split_parts
 SEGMENT = 8 << 20
 
 
-class Entry:
+class StoredEntry:
     """One message, or one gap, under the numbers *first* to *last*."""
 
     __slots__ = ("channel", "count", "dropped", "first", "flags", "last", "note", "offset",
-                 "payload", "rank", "segment", "size")  # fmt: skip
+                 "payload", "priority", "segment", "size")  # fmt: skip
 
     def __init__(
-        self, first: int, last: int, channel: int, flags: int, size: int, rank: int = 0
+        self, first: int, last: int, channel: int, flags: int, size: int, priority: int = 0
     ) -> None:
         self.first = first
         self.last = last
         self.channel = channel
         self.flags = flags
         self.size = size  # bytes of the encoded message; 0: a gap
-        self.rank = rank  # what may be dropped first has 1, what comes next 2; 0: never
+        self.priority = priority  # what may be dropped first has 1, what comes next 2; 0: never
         self.payload: Optional[bytes] = None  # None: in *segment* at *offset*, or a gap
         self.segment: Optional[_Segment] = None
         self.offset = 0
@@ -56,7 +56,7 @@ class NumberedMessage(NamedTuple):
     parts: List[bytes]
 
 
-class Run(NamedTuple):
+class GapRange(NamedTuple):
     """Entries that follow each other, to be dropped; the numbers are borders."""
 
     first: int
@@ -89,7 +89,7 @@ class _Segment:
             os.unlink(self.path)
 
 
-class Store:
+class SegmentStore:
     """NumberedMessage messages, from the oldest that is not released to the newest.
 
     Parameters
@@ -101,7 +101,7 @@ class Store:
     def __init__(self, folder: Optional[str] = None, memory: int = 16 << 20) -> None:
         self._folder = folder
         self._memory_limit = memory
-        self._entries: List[Entry] = []
+        self._entries: List[StoredEntry] = []
         self._firsts: List[int] = []  # the entries' first numbers, for bisect
         self._start = 0  # index of the oldest live entry; what is before it is released
         self._segment: Optional[_Segment] = None
@@ -119,35 +119,35 @@ class Store:
         """The first number held; one past the newest if nothing is."""
         return self._firsts[self._start] if len(self) else self.last + 1
 
-    def append(self, channel: int, flags: int, payload: bytes, rank: int = 0) -> int:
-        """Keeps an encoded message and returns its number; *rank*: see `Entry`."""
-        entry = Entry(self.last + 1, self.last + 1, channel, flags, len(payload), rank)
+    def append(self, channel: int, flags: int, payload: bytes, priority: int = 0) -> int:
+        """Keeps an encoded message and returns its number; *priority*: see `StoredEntry`."""
+        entry = StoredEntry(self.last + 1, self.last + 1, channel, flags, len(payload), priority)
         self._keep(entry, payload)
         return self._add(entry)
 
     def append_gap(self, count: int, dropped: int) -> int:
         """Notes that *count* messages of *dropped* bytes were not kept."""
-        entry = Entry(self.last + 1, self.last + 1, 0, 0, 0)
+        entry = StoredEntry(self.last + 1, self.last + 1, 0, 0, 0)
         entry.count, entry.dropped = count, dropped
         return self._add(entry)
 
-    def _keep(self, entry: Entry, payload: bytes) -> None:
+    def _keep(self, entry: StoredEntry, payload: bytes) -> None:
         if not self._spill(entry, payload):
             entry.payload = payload
             self.memory += len(payload)
         self.bytes += len(payload)
 
-    def _add(self, entry: Entry) -> int:
+    def _add(self, entry: StoredEntry) -> int:
         self._entries.append(entry)
         self._firsts.append(entry.first)
         self.last = entry.last
         return entry.last
 
-    def find(self, number: int) -> Optional[Entry]:
+    def find(self, number: int) -> Optional[StoredEntry]:
         """The entry that covers *number*, or else the first one after it."""
         return next(self.since(number), None)
 
-    def since(self, number: int) -> Iterator[Entry]:
+    def since(self, number: int) -> Iterator[StoredEntry]:
         """The entries from `find(number)` on; while it runs, none may be added or go."""
         index = bisect.bisect_right(self._firsts, number, self._start) - 1
         if index < self._start or self._entries[index].last < number:
@@ -155,7 +155,7 @@ class Store:
         for each in range(max(index, self._start), len(self._entries)):
             yield self._entries[each]
 
-    def read(self, entry: Entry, offset: int, size: int) -> bytes:
+    def read(self, entry: StoredEntry, offset: int, size: int) -> bytes:
         """Up to *size* bytes of an entry's message from *offset*."""
         if entry.payload is not None:
             return entry.payload[offset : offset + size]
@@ -166,29 +166,29 @@ class Store:
     def release(self, number: int) -> None:
         """Forgets all entries that end at or before *number*."""
         while self._start < len(self._entries) and self._entries[self._start].last <= number:
-            self._forget(self._entries[self._start])
+            self._free(self._entries[self._start])
             self._start += 1
         if self._start > 512 and self._start * 2 > len(self._entries):
             del self._entries[: self._start], self._firsts[: self._start]
             self._start = 0
 
-    def drop(self, first: int, last: int) -> None:
+    def replace_with_gap(self, first: int, last: int) -> None:
         """Replaces the entries that cover *first* to *last* by one gap.
 
         For what has not been put on the wire yet; the two numbers must be borders of entries.
         """
-        self.drop_runs([Run(first, last)])
+        self.replace_with_gaps([GapRange(first, last)])
 
-    def drop_runs(self, runs: Sequence[Run]) -> None:
-        """Replaces each of *runs*, which are in order, by one gap: `drop`, many at a time."""
+    def replace_with_gaps(self, runs: Sequence[GapRange]) -> None:
+        """Replaces each of *runs*, which are in order, by one gap."""
         if not runs:
             return
         start = at = self._between(runs[0].first, runs[0].last)[0]
-        entries: List[Entry] = []
-        gone: List[Entry] = []
+        entries: List[StoredEntry] = []
+        gone: List[StoredEntry] = []
         for first, last, note in runs:
             begin, end = self._between(first, last)
-            gap = Entry(first, last, 0, 0, 0)
+            gap = StoredEntry(first, last, 0, 0, 0)
             gap.note = note
             for entry in self._entries[begin:end]:
                 gap.count += entry.count if entry.is_gap else 1
@@ -200,7 +200,7 @@ class Store:
         self._firsts[start:at] = [entry.first for entry in entries]
         touched = {entry.segment for entry in gone}
         for entry in gone:
-            self._forget(entry)
+            self._free(entry)
         sparse = {each for each in touched if each is not None and each.entries
                   and each is not self._segment and each.live * 2 < each.end}  # fmt: skip
         if sparse:  # a few messages that stay would keep large files
@@ -208,21 +208,21 @@ class Store:
                 if entry.segment in sparse:
                     self._put(entry, self.read(entry, 0, entry.size))
 
-    def rewrite(self, entry: Entry, payload: bytes) -> None:
+    def rewrite(self, entry: StoredEntry, payload: bytes) -> None:
         """Gives an entry another encoded message, which is never dropped.
 
-        For what has not been put on the wire yet, like `drop`.
+        For what has not been put on the wire yet, like `replace_with_gap`.
         """
-        entry.rank = 0
+        entry.priority = 0
         self._put(entry, payload)
 
-    def _put(self, entry: Entry, payload: bytes) -> None:
+    def _put(self, entry: StoredEntry, payload: bytes) -> None:
         """Keeps *payload* instead of what *entry* has."""
-        self._forget(entry)
+        self._free(entry)
         entry.size = len(payload)
         self._keep(entry, payload)
 
-    def stretch(self, number: int, messages: int, size: int) -> List[NumberedMessage]:
+    def messages_from(self, number: int, messages: int, size: int) -> List[NumberedMessage]:
         """Messages that follow each other from *number* on, a border: as many, and of as many
         bytes, at most; it ends before a gap.
         """
@@ -241,8 +241,8 @@ class Store:
     def replace(self, before: Sequence[NumberedMessage], after: Sequence[NumberedMessage]) -> None:
         """Puts *after* in the place of *before*, the messages of the same numbers.
 
-        For what has not been put on the wire yet, like `drop`. Parts that are the same object
-        are not written anew.
+        For what has not been put on the wire yet, like `replace_with_gap`. Parts that are the
+        same object are not written again.
         """
         start, end = self._between(after[0].first, after[-1].last)
         parts = {each.last: each.parts for each in before}
@@ -254,12 +254,14 @@ class Store:
                 entry.first = each.first
             else:
                 payload = join_parts(each.parts)
-                rank = held[each.last].rank
-                entry = Entry(each.first, each.last, each.channel, each.flags, len(payload), rank)
+                priority = held[each.last].priority
+                entry = StoredEntry(
+                    each.first, each.last, each.channel, each.flags, len(payload), priority
+                )
                 self._keep(entry, payload)
             entries.append(entry)
         for entry in held.values():
-            self._forget(entry)
+            self._free(entry)
         firsts = [entry.first for entry in entries]
         if start - self._start > len(self._entries) - end:
             self._entries[start:end], self._firsts[start:end] = entries, firsts
@@ -283,7 +285,7 @@ class Store:
             self._segment.remove()
             self._segment = None
 
-    def _spill(self, entry: Entry, payload: bytes) -> bool:
+    def _spill(self, entry: StoredEntry, payload: bytes) -> bool:
         """Writes to disk if it is time to; False: keep it in memory."""
         if self._folder is None or self.memory + len(payload) <= self._memory_limit:
             return False
@@ -304,7 +306,7 @@ class Store:
         self._segment.live += entry.size
         return True
 
-    def _forget(self, entry: Entry) -> None:
+    def _free(self, entry: StoredEntry) -> None:
         self.bytes -= entry.size
         if entry.segment is not None:
             entry.segment.entries -= 1

@@ -248,7 +248,7 @@ class ClientFeed:
         possibly_received = [
             message for message in numbered if message.last <= self._possibly_received
         ]
-        return possibly_received + Coalescer(self._kernel.signer).fold(
+        return possibly_received + Coalescer(self._kernel.signer).coalesce(
             numbered[len(possibly_received) :]
         )
 
