@@ -1,26 +1,26 @@
-"""Web applications of a host in the browser, each on an origin of its own: HTTP over SSH channels.
+"""Web applications of a host in the browser, each on its own origin: HTTP over SSH channels.
 
-A page from a host is a stranger's program. On Jupyter's origin it could start a terminal and read
-the notebooks; at ``http://LABEL.localhost:PORT`` it has only itself.
+A page from a host is untrusted code. On Jupyter's origin it could start a terminal and read the
+notebooks. At ``http://LABEL.localhost:PORT`` it can reach only itself.
 """
 
-from .admission import Admission
-from .beneath import Beneath
-from .exchange import Answer, Asked, View
+from .auth import AppAuth
 from .listener import AppServer
-from .origin import COOKIE, Origin
+from .mounts import COOKIE, Mount, Origin, PathMount
+from .reverse_proxy import Request, Response, ReverseProxy
 from .site import Site
 from .upstream import Upstream
 
 __all__ = [
     "COOKIE",
-    "Admission",
-    "Answer",
+    "AppAuth",
     "AppServer",
-    "Asked",
-    "Beneath",
+    "Mount",
     "Origin",
+    "PathMount",
+    "Request",
+    "Response",
+    "ReverseProxy",
     "Site",
     "Upstream",
-    "View",
 ]

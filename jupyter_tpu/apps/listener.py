@@ -1,4 +1,4 @@
-"""The one port at which all apps of a process are; which one a request means, its Host says."""
+"""The one local port that serves all apps of a process. The Host header tells them apart."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import secrets
 from aiohttp import web
 
 from ..ssh.forwarding import listening_sockets
-from .origin import Origin
+from .mounts import Origin
 from .site import Site, Untyped
-from .upstream import HEAD, Upstream
+from .upstream import MAX_HEAD, Upstream
 
 log = logging.getLogger(__name__)
 
-#: Seconds for which a browser's unused connection is kept.
-KEEP = 75.0
-#: How long closing waits for answers that are under way; seconds.
-CLOSING = 1.0
+#: Seconds for which a browser's idle connection stays open.
+KEEP_ALIVE = 75.0
+#: Seconds for which closing waits for responses in progress.
+SHUTDOWN_TIMEOUT = 1.0
 
 
 class AppServer:
-    """Listens on a random port of both loopbacks from the first app on."""
+    """Listens on a random port of both loopback addresses, from the first app on."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -33,19 +33,19 @@ class AppServer:
         self._starting = asyncio.Lock()
 
     async def add(
-        self, upstream: Upstream, name: str, label: str, *, anywhere: bool = False
+        self, upstream: Upstream, name: str, label: str, *, allow_external: bool = False
     ) -> Site:
-        """A new app at an origin that was never used and can't be guessed.
+        """A new app, at an origin that was never used and can't be guessed.
 
-        name: for people; label: what the origin's name begins with, as far as it can; anywhere: as
-        of a `Site`.
+        name: shown to people. label: the origin's name begins with it, as far as possible.
+        allow_external: see `Site`.
         """
         async with self._starting:
             if self._runner is None:
                 await self._start()
         word = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")[:30] or "app"
         origin = Origin(f"{word}-{secrets.token_hex(8)}", self.port)
-        site = Site(origin, upstream, name, anywhere=anywhere)
+        site = Site(origin, upstream, name, allow_external=allow_external)
         self._sites[origin.host] = site
         return site
 
@@ -62,18 +62,18 @@ class AppServer:
 
     async def _start(self) -> None:
         app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._answer)
-        app.on_response_prepare.append(_tidy)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        app.on_response_prepare.append(_remove_default_headers)
         runner = web.AppRunner(
             app,
-            access_log=None,  # tickets stand in URLs
+            access_log=None,  # URLs contain tickets
             handle_signals=False,
             handler_cancellation=True,
             auto_decompress=False,
-            keepalive_timeout=KEEP,
-            shutdown_timeout=CLOSING,
-            max_line_size=HEAD,
-            max_field_size=HEAD,
+            keepalive_timeout=KEEP_ALIVE,
+            shutdown_timeout=SHUTDOWN_TIMEOUT,
+            max_line_size=MAX_HEAD,
+            max_field_size=MAX_HEAD,
         )
         await runner.setup()
         assert runner.server is not None
@@ -84,19 +84,19 @@ class AppServer:
         self.port = sockets[0].getsockname()[1]
         self._runner = runner
 
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
         site = self._sites.get(request.headers.get("Host", "").lower())
         if site is None:
             return web.Response(
                 status=421,
-                text="This app is not open any more. Open it again from JupyterLab.\n",
+                text="This app is closed. Open it again from JupyterLab.\n",
                 headers={"Cache-Control": "no-store"},
             )
-        return await site.answer(request)
+        return await site.handle(request)
 
 
-async def _tidy(request: web.BaseRequest, answer: web.StreamResponse) -> None:
-    """Takes out what aiohttp adds to an answer that is not its own."""
+async def _remove_default_headers(request: web.BaseRequest, answer: web.StreamResponse) -> None:
+    """Removes what aiohttp adds to a host's response."""
     answer.headers.pop("Server", None)
     if isinstance(answer, Untyped):
         answer.headers.pop("Content-Type", None)

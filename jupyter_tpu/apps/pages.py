@@ -1,16 +1,16 @@
-"""Our own pages, in place of a host's that can't be shown."""
+"""Our own pages, shown when the host's page can't be."""
 
 from __future__ import annotations
 
 import html
 
 
-def page(name: str, message: str, hint: str, *, again: bool = False) -> str:
-    """HTML; *name*: its title, *again*: it looks again by itself."""
-    if again:
-        hint = f"{hint} This page looks again by itself.".strip()
+def page(name: str, message: str, hint: str, *, refresh: bool = False) -> str:
+    """HTML. *name*: its title; *refresh*: it reloads every 3 seconds."""
+    if refresh:
+        hint = f"{hint} This page reloads automatically.".strip()
     return _PAGE.format(
-        refresh='<meta http-equiv="refresh" content="3">' if again else "",
+        refresh='<meta http-equiv="refresh" content="3">' if refresh else "",
         name=html.escape(name),
         message=html.escape(message),
         hint=html.escape(hint),

@@ -1,4 +1,4 @@
-"""One app: lets browsers in, checks every request, and answers it with what the host says."""
+"""One app at its origin: lets browsers in, checks every request, and forwards it to the host."""
 
 from __future__ import annotations
 
@@ -10,24 +10,28 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from ..errors import Reason, TPUError
-from . import origin as rules
-from .admission import Admission
-from .exchange import PIECE, SMALL, Asked, View, pairs, status_of
-from .origin import ENTER, HERE, Headers, Origin
+from .auth import AppAuth
+from .headers import Headers, refusal, session_cookie, session_secret
+from .mounts import Origin
 from .pages import page
-from .splice import splice
+from .reverse_proxy import CHUNK, MAX_BUFFERED, Request, ReverseProxy, pairs, status_of
 from .upstream import Upstream
+from .websocket_tunnel import tunnel
 
-_NO_PASS = (
-    "This page of a TPU's host is not open any more",
-    "Open it again from JupyterLab, or with `jupyter tpu app`. If it was just opened from there, "
-    "the browser does not keep cookies of http://….localhost (Safari): use another one, or a "
+#: Where tickets are redeemed, and what a page requests to learn whether it can reach us at all.
+ENTER = "/.jupyter-tpu/enter/"
+PROBE = "/.jupyter-tpu/here"
+
+_NO_SESSION = (
+    "Your session for this app has ended",
+    "Open the app again from JupyterLab or with `jupyter tpu app`. If you have just opened it, "
+    "your browser does not keep cookies of http://….localhost (Safari): use another browser or a "
     "tunnel.",
 )
 
 
 class Untyped(web.StreamResponse):
-    """An answer without a type, which stays without one: browsers then look at the content."""
+    """A response without a Content-Type, which stays without: browsers then detect the type."""
 
 
 class Site:
@@ -35,88 +39,92 @@ class Site:
 
     Parameters
     ----------
-    name: what the pages of ours call it, such as "port 6006 of my-tpu".
-    anywhere: whether its pages may connect and send forms to anywhere.
+    name: what our own pages call it, such as "port 6006 of my-tpu".
+    allow_external: whether its pages may connect and send forms to other servers.
     """
 
     def __init__(
-        self, origin: Origin, upstream: Upstream, name: str, *, anywhere: bool = False
+        self, origin: Origin, upstream: Upstream, name: str, *, allow_external: bool = False
     ) -> None:
         self.origin = origin
         self.upstream = upstream
         self.name = name
-        self.anywhere = anywhere
-        self.admission = Admission()
+        self.allow_external = allow_external
+        self.auth = AppAuth()
 
     def visit(self, path: str, framed_by: str) -> str:
-        """A URL that opens the app once, within half a minute."""
-        ticket = self.admission.ticket(framed_by)
+        """A URL that opens the app once, within 30 seconds."""
+        ticket = self.auth.issue_ticket(framed_by)
         return f"{self.origin.url}{ENTER}{ticket}?to={quote(path, safe='/')}"
 
     def probe(self) -> str:
-        """What answers whoever can reach this machine's port, and says nothing else."""
-        return self.origin.url + HERE
+        """A URL that answers any client that can reach this port, and reveals nothing."""
+        return self.origin.url + PROBE
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers one request to this origin."""
         upgrade = (
             "upgrade" in request.headers.get("Connection", "").lower()
             and request.headers.get("Upgrade", "").lower() == "websocket"
         )
         path = request.raw_path
-        if path.startswith(HERE) and request.method == "GET":
+        if path.startswith(PROBE) and request.method == "GET":
             return web.Response(status=204, headers={"Cache-Control": "no-store"})
-        refused = rules.refusal(self.origin, request.method, request.headers, upgrade=upgrade)
+        refused = refusal(self.origin, request.method, request.headers, upgrade=upgrade)
         if refused is not None:
             return self._page(request, refused.status, refused.message, "")
         if not path.startswith("/"):
-            return self._page(request, 400, "A request names a path.", "")
+            return self._page(request, 400, "The request target must be a path.", "")
         if path.startswith(ENTER):
             return self._enter(request)
-        admitted = self.admission.find(rules.cookie(request.headers))
-        if admitted is None:
-            return self._page(request, 401, *_NO_PASS)
-        view = View(self.upstream, self.name, self.origin, admitted.framed_by, self.anywhere)
+        session = self.auth.find_session(session_secret(request.headers))
+        if session is None:
+            return self._page(request, 401, *_NO_SESSION)
+        proxy = ReverseProxy(
+            self.upstream, self.name, self.origin, session.framed_by, self.allow_external
+        )
         try:
-            return await (self._upgrade if upgrade else self._pass_on)(request, view)
+            return await (self._upgrade if upgrade else self._forward)(request, proxy)
         except TPUError as error:
-            again = error.reason is Reason.NOT_FOUND
+            refresh = error.reason is Reason.NOT_FOUND
             return self._page(
-                request, status_of(error), error.message, error.hint, view, again=again
+                request, status_of(error), error.message, error.hint, proxy, refresh=refresh
             )
 
     def _enter(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Exchanges a ticket for a session cookie."""
         parts = urlsplit(request.raw_path)
-        made = self.admission.redeem(parts.path[len(ENTER) :])
-        if made is None:
-            return self._page(request, 401, *_NO_PASS)
+        session = self.auth.redeem(parts.path[len(ENTER) :])
+        if session is None:
+            return self._page(request, 401, *_NO_SESSION)
         [to] = parse_qs(parts.query).get("to", ["/"])[:1]
         answer = web.Response(status=303)
         # One slash: two would lead to another machine.
         answer.headers["Location"] = quote("/" + to.lstrip("/\\"), safe="/?#&=%:;,+!$'()*@~[]")
-        answer.headers["Set-Cookie"] = rules.set_cookie(made.secret)
+        answer.headers["Set-Cookie"] = session_cookie(session.secret)
         answer.headers["Cache-Control"] = "no-store"
         answer.headers["Referrer-Policy"] = "no-referrer"
         return answer
 
-    async def _pass_on(self, request: web.BaseRequest, view: View) -> web.StreamResponse:
+    async def _forward(self, request: web.BaseRequest, proxy: ReverseProxy) -> web.StreamResponse:
         length = request.content_length
         body: Any = None
-        if length is not None and length <= SMALL:
-            await _continue(request)
+        if length is not None and length <= MAX_BUFFERED:
+            await _send_continue(request)
             body = await request.read()
         elif request.body_exists:
-            body = _pieces(request)
-        asked = _asked(request, body, length)
-        async with view.exchange(asked) as came:
-            typed = any(name.lower() == "content-type" for name, _ in came.headers)
+            body = _body_chunks(request)
+        async with proxy.forward(_request(request, body, length)) as response:
+            typed = any(name.lower() == "content-type" for name, _ in response.headers)
             answer = (web.StreamResponse if typed else Untyped)(
-                status=came.status, reason=came.reason, headers=CIMultiDict(came.headers)
+                status=response.status,
+                reason=response.reason,
+                headers=CIMultiDict(response.headers),
             )
             await answer.prepare(request)
             try:
-                async for piece in came.pieces():
-                    await answer.write(piece)
+                async for chunk in response.chunks():
+                    await answer.write(chunk)
             except ConnectionResetError:
                 if request.transport is not None:
                     request.transport.abort()
@@ -124,13 +132,13 @@ class Site:
             await answer.write_eof()
             return answer
 
-    async def _upgrade(self, request: web.BaseRequest, view: View) -> web.StreamResponse:
-        handshake = await view.shake(_asked(request))
-        near = request.transport
-        if handshake.status != 101 or near is None:
-            status, headers = handshake.refused()
+    async def _upgrade(self, request: web.BaseRequest, proxy: ReverseProxy) -> web.StreamResponse:
+        handshake = await proxy.open_websocket(_request(request))
+        transport = request.transport
+        if handshake.status != 101 or transport is None:
+            status, headers = handshake.refuse()
             return web.Response(status=status, headers=CIMultiDict(headers))
-        await splice(near, handshake, handshake.head())
+        await tunnel(transport, handshake)
         raise ConnectionResetError("the WebSocket has ended")
 
     def _page(
@@ -139,36 +147,36 @@ class Site:
         status: int,
         message: str,
         hint: str,
-        view: View | None = None,
+        proxy: ReverseProxy | None = None,
         *,
-        again: bool = False,
+        refresh: bool = False,
     ) -> web.Response:
-        """A page of ours, instead of the host's; *again*: it looks again by itself."""
+        """Our own page instead of the host's; *refresh*: it reloads by itself."""
         headers: Headers = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
-        if view is not None:
-            headers += view.policy()
+        if proxy is not None:
+            headers += proxy.policy()
         if request.headers.get("Sec-Fetch-Mode") != "navigate":
             text = f"{message} {hint}".strip() + "\n"
             return web.Response(status=status, text=text, headers=CIMultiDict(headers))
-        again = again and request.method == "GET"
-        text = page(self.name, message, hint, again=again)
+        refresh = refresh and request.method == "GET"
+        text = page(self.name, message, hint, refresh=refresh)
         return web.Response(
             status=status, text=text, content_type="text/html", headers=CIMultiDict(headers)
         )
 
 
-async def _pieces(request: web.BaseRequest) -> AsyncIterator[bytes]:
-    await _continue(request)
-    async for piece in request.content.iter_chunked(PIECE):
-        yield piece
+async def _body_chunks(request: web.BaseRequest) -> AsyncIterator[bytes]:
+    await _send_continue(request)
+    async for chunk in request.content.iter_chunked(CHUNK):
+        yield chunk
 
 
-async def _continue(request: web.BaseRequest) -> None:
-    """Lets a client begin that waits to be told so."""
+async def _send_continue(request: web.BaseRequest) -> None:
+    """Tells a client to send its body, if it waits for that."""
     if request.headers.get("Expect", "").lower() == "100-continue" and request.transport:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
-def _asked(request: web.BaseRequest, body: Any = None, length: int | None = None) -> Asked:
+def _request(request: web.BaseRequest, body: Any = None, length: int | None = None) -> Request:
     headers = pairs(request.raw_headers)
-    return Asked(request.method, request.raw_path, headers, body, length)
+    return Request(request.method, request.raw_path, headers, body, length)

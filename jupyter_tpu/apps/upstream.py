@@ -1,7 +1,7 @@
-"""HTTP to one port of a host: aiohttp's client, whose connections are SSH channels.
+"""HTTP to one port of a host: aiohttp's client over SSH channels.
 
-A channel costs a round trip to open, so they are kept for the next request. A server that closes
-after each answer (TensorBoard's does) gets the next ones opened ahead.
+Opening a channel costs a round trip, so channels are kept for the next request. For a server that
+closes after each response (TensorBoard's does) spare channels are opened ahead.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from yarl import URL
 from ..errors import TPUError
 from ..ssh.forwarding import LEAST_WINDOW, WINDOW, WINDOWS, OpenPort
 from ..ssh.transport import ChannelTransport
-from .origin import Headers
+from .headers import Headers
 
 log = logging.getLogger(__name__)
 
-#: How long an unused channel is kept; many servers close theirs after as little as five seconds.
-KEEP = 15.0
-#: Channels opened ahead to a server that closes after each answer, and how long they are kept: a
-#: server that answers one connection at a time waits for what comes over them.
-AHEAD = 2
-KEEP_AHEAD = 10.0
-#: Bytes of an answer's head; a cookie or a policy of an application can be long.
-HEAD = 64 << 10
-_OURS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+#: Seconds for which an idle channel is kept. Many servers close theirs after only five seconds.
+KEEP_ALIVE = 15.0
+#: Spare channels to a server that closes after each response, and the seconds for which they are
+#: kept: a server that handles one connection at a time waits for a request on them.
+SPARES = 2
+SPARE_LIFETIME = 10.0
+#: Bytes of a message's head. An application's cookies or policy can be long.
+MAX_HEAD = 64 << 10
+_SKIPPED_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
 class Upstream:
@@ -53,52 +53,53 @@ class Upstream:
         self.received = 0
         self._open_port = open_port
         self._transports: set[ChannelTransport] = set()
-        self._channels = _Channels(self)
+        self._pool = _ChannelPool(self)
         self._session = aiohttp.ClientSession(
-            connector=self._channels,
+            connector=self._pool,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
             auto_decompress=False,
-            skip_auto_headers=_OURS,
-            max_line_size=HEAD,
-            max_field_size=HEAD,
+            skip_auto_headers=_SKIPPED_HEADERS,
+            max_line_size=MAX_HEAD,
+            max_field_size=MAX_HEAD,
         )
 
     @contextlib.asynccontextmanager
     async def request(
         self, method: str, path: str, headers: Headers, body: Any
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer's head; its body is still to be read.
+        """The response's head; its body is still to be read.
 
-        path: as it stood in the request, query included. body: bytes, something that gives them
-        piece by piece, or None. Bytes are sent once more if a channel that was kept turns out to
-        be closed, as browsers do.
+        path: as it stood in the request, with the query. body: bytes, an async iterator of bytes,
+        or None. Bytes are sent a second time if a kept channel turns out to be closed, as browsers
+        do.
 
         Raises TPUError (NOT_FOUND: nothing listens there; UNREACHABLE) and aiohttp.ClientError.
         """
         url = URL(f"http://localhost:{self.port}{path}", encoded=True)
-        again = body is None or isinstance(body, bytes)
+        may_retry = body is None or isinstance(body, bytes)
         while True:
-            made = self._channels.made
+            opened = self._pool.opened
             try:
-                answer = await self._session.request(
+                response = await self._session.request(
                     method, url, headers=headers, data=body, allow_redirects=False
                 )
                 break
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
-                if isinstance(error.__cause__, TPUError):  # an OSError, too, which aiohttp wraps
+                # TPUError is an OSError, too, so aiohttp wraps it.
+                if isinstance(error.__cause__, TPUError):
                     raise error.__cause__ from None
-                if not again or self._channels.made != made:
+                if not may_retry or self._pool.opened != opened:
                     raise
-                again = False
+                may_retry = False
         try:
-            self._channels.closes = _closes(answer)
-            yield answer
+            self._pool.server_closes = _server_closes(response)
+            yield response
         finally:
-            answer.release()
+            response.release()
 
     async def open(self, protocol: asyncio.Protocol) -> ChannelTransport:
-        """A channel of its own, for what is no HTTP; raises TPUError."""
+        """A channel of its own, for protocols other than HTTP. Raises TPUError."""
         transport = ChannelTransport(protocol, self._count)
         window = max(LEAST_WINDOW, min(WINDOW, WINDOWS // max(1, len(self._transports))))
         self._transports = {each for each in self._transports if not each.is_closing()}
@@ -106,51 +107,51 @@ class Upstream:
         self._transports.add(transport)
         return transport
 
-    def cut(self) -> None:
-        """Ends all channels: the host is gone, with all it had to say."""
+    def abort(self) -> None:
+        """Closes all channels at once: the host is gone."""
         for transport in list(self._transports):
             transport.abort()
 
     async def close(self) -> None:
-        self._channels.end_ahead()
+        self._pool.close_spares()
         await self._session.close()
-        self.cut()
+        self.abort()
 
     def _count(self, sent: int, received: int) -> None:
         self.sent += sent
         self.received += received
 
 
-class _Channels(aiohttp.BaseConnector):
-    """The pool: aiohttp keeps and gives back, this opens.
+class _ChannelPool(aiohttp.BaseConnector):
+    """aiohttp's connection pool; this opens its connections.
 
     Attributes
     ----------
-    made: channels opened for a request so far; the same after one went over a kept channel.
-    closes: whether the server closes after each answer.
+    opened: how many channels were opened for a request. It does not change for a kept channel.
+    server_closes: whether the server closes after each response.
     """
 
     def __init__(self, upstream: Upstream) -> None:
-        super().__init__(limit=0, keepalive_timeout=KEEP)
-        self.made = 0
-        self.closes = False
+        super().__init__(limit=0, keepalive_timeout=KEEP_ALIVE)
+        self.opened = 0
+        self.server_closes = False
         self._upstream = upstream
-        self._ahead: list[ResponseHandler] = []
+        self._spares: list[ResponseHandler] = []
         self._opening: asyncio.Task[None] | None = None
         self._expiry: asyncio.TimerHandle | None = None
 
     async def _create_connection(self, req: Any, traces: Any, timeout: Any) -> ResponseHandler:
-        """Called by aiohttp where the pool has none."""
+        """Called by aiohttp if the pool is empty."""
         found = None
-        while self._ahead and found is None:
-            first = self._ahead.pop(0)  # in the order in which a server accepts them
+        while self._spares and found is None:
+            first = self._spares.pop(0)  # in the order in which a server accepts them
             if first.is_connected():
                 found = first
-        if self.closes:
-            self._open_ahead()
+        if self.server_closes:
+            self._open_spares()
         if found is not None:
             return found
-        self.made += 1
+        self.opened += 1
         return await self._open()
 
     async def _open(self) -> ResponseHandler:
@@ -158,29 +159,31 @@ class _Channels(aiohttp.BaseConnector):
         await self._upstream.open(protocol)
         return protocol
 
-    def _open_ahead(self) -> None:
+    def _open_spares(self) -> None:
         if self._opening is None or self._opening.done():
-            self._opening = self._loop.create_task(self._fill(), name="channels ahead")
+            self._opening = self._loop.create_task(self._refill_spares(), name="spare channels")
         if self._expiry is not None:
             self._expiry.cancel()
-        self._expiry = self._loop.call_later(KEEP_AHEAD, self.end_ahead)
+        self._expiry = self._loop.call_later(SPARE_LIFETIME, self.close_spares)
 
-    async def _fill(self) -> None:
-        with contextlib.suppress(TPUError):  # the next request says it
-            while len(self._ahead) < AHEAD:
-                self._ahead.append(await self._open())
+    async def _refill_spares(self) -> None:
+        with contextlib.suppress(TPUError):  # the next request reports it
+            while len(self._spares) < SPARES:
+                self._spares.append(await self._open())
 
-    def end_ahead(self) -> None:
+    def close_spares(self) -> None:
         if self._expiry is not None:
             self._expiry.cancel()
         if self._opening is not None:
             self._opening.cancel()
-        ahead, self._ahead = self._ahead, []
-        for protocol in ahead:
+        spares, self._spares = self._spares, []
+        for protocol in spares:
             protocol.close()
 
 
-def _closes(answer: aiohttp.ClientResponse) -> bool:
-    said = answer.headers.get("Connection", "").lower()
-    version = answer.version or aiohttp.HttpVersion11
-    return "close" in said or (version < aiohttp.HttpVersion11 and "keep-alive" not in said)
+def _server_closes(response: aiohttp.ClientResponse) -> bool:
+    connection = response.headers.get("Connection", "").lower()
+    version = response.version or aiohttp.HttpVersion11
+    return "close" in connection or (
+        version < aiohttp.HttpVersion11 and "keep-alive" not in connection
+    )

@@ -13,9 +13,9 @@ from traitlets import Bool, List, TraitError, Unicode, Union, validate
 from ..errors import Reason, TPUError
 from .compiling import Compilations, CompileHandler
 from .events import CHANGE, SCHEMA
-from .gate import Gate
+from .fleet_handle import FleetHandle
 from .handlers import handlers
-from .jax import JaxGate, jax_handlers
+from .jax import JaxService, jax_handlers
 from .proxy import PATTERN, ProxyHandler
 from .proxy_ports import ProxyPorts
 from .routes import COMPILE, ROOT
@@ -98,18 +98,18 @@ class JupyterTPU(ExtensionApp):
             # Kernels are started by processes of their own, which must find the same key.
             os.environ["JUPYTER_TPU_SSH_KEY"] = self.ssh_key
         ports = ProxyPorts(self.proxy_ports)
-        self.gate = Gate(
+        self.fleet = FleetHandle(
             self._target,
             self._changed,
             self._take_over_kernel if self.keep_kernels else None,
             warm_kernels=self.warm_kernels,
             beneath=ports.path,
         )
-        self.handlers.extend(handlers(self.gate))
-        self.handlers.append((PATTERN, ProxyHandler, {"ports": ports, "gate": self.gate}))
-        self.jax = JaxGate()
+        self.handlers.extend(handlers(self.fleet))
+        self.handlers.append((PATTERN, ProxyHandler, {"ports": ports, "fleet": self.fleet}))
+        self.jax = JaxService()
         self.handlers.extend(jax_handlers(self.jax))
-        compilations = {"compilations": Compilations(self.gate)}
+        compilations = {"compilations": Compilations(self.fleet)}
         self.handlers.append((f"/{ROOT}/{COMPILE.path}", CompileHandler, compilations))
         logger = self.serverapp.event_logger
         assert logger is not None
@@ -126,7 +126,7 @@ class JupyterTPU(ExtensionApp):
         if self._adoption is not None:
             await self._adoption.stop()
         try:
-            await self.gate.close()
+            await self.fleet.close()
         finally:
             await self.jax.close()
 
@@ -139,7 +139,7 @@ class JupyterTPU(ExtensionApp):
 
     async def _open(self) -> None:
         try:
-            await self.gate.open()
+            await self.fleet.open()
         except TPUError as error:
             # The panel shows it too, when it asks: the next question tries again.
             self.log.warning("TPUs: %s", error)
@@ -195,12 +195,12 @@ class JupyterTPU(ExtensionApp):
 
     async def _tell_fleet(self, method: str, *arguments: Any) -> None:
         try:
-            await self.gate.call(method, *arguments)
+            await self.fleet.call(method, *arguments)
         except (TPUError, asyncio.CancelledError) as error:
             self.log.info("The TPU panel was not told: %s", error)
 
     async def _kernel_action(self, logger: Any, schema_id: str, data: dict[str, Any]) -> None:
-        self.gate.refresh_kernels()
+        self.fleet.refresh_kernels()
 
 
 TPUExtension = JupyterTPU

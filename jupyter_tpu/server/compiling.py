@@ -17,7 +17,7 @@ from .handlers import Handler
 if TYPE_CHECKING:
     from ..fleet.operations.progress import Progress
     from ..jaxkit.compile.models import CompileRequest, CompileTrial
-    from .gate import Gate
+    from .fleet_handle import FleetHandle
 
 #: Bytes of a request: a program's code, and shapes.
 MOST = 2 << 20
@@ -33,8 +33,8 @@ _WAITS = "Waiting for its turn"
 class Compilations:
     """One compiler at a time, whatever is asked: a single one may take gigabytes."""
 
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
+    def __init__(self, fleet: FleetHandle) -> None:
+        self._fleet = fleet
         self._turn: asyncio.Lock | None = None
 
     async def start(self, body: bytes) -> bytes:
@@ -61,7 +61,7 @@ class Compilations:
         flat_arrays({f"Argument {n}": row for n, row in enumerate(request.arguments)})
         if request.mesh is not None and -1 not in request.mesh.values():
             axis_sizes(request.mesh, None)  # each size by itself; the rest depends on the type
-        local = self._gate.local()
+        local = self._fleet.local()
         if sum(o.kind == "compile" and o.state == "running" for o in local.all()) >= WAITING:
             raise TPUError(
                 f"{WAITING} programs wait to be compiled.",

@@ -14,7 +14,7 @@ from tornado import web
 from ..errors import Reason, TPUError
 from ..fleet.models import Problem
 from ..fleet.models.requests import parse_request, validated
-from .gate import Gate
+from .fleet_handle import FleetHandle
 from .openapi import document
 from .routes import ROOT, Route, paths
 
@@ -84,9 +84,9 @@ class Handler(APIHandler):
 class RouteHandler(Handler):
     """All methods of one path of the route table."""
 
-    def initialize(self, routes: dict[str, Route], gate: Gate) -> None:
+    def initialize(self, routes: dict[str, Route], fleet: FleetHandle) -> None:
         self._routes = routes
-        self._gate = gate
+        self._fleet = fleet
 
     @web.authenticated
     @authorized
@@ -111,7 +111,7 @@ class RouteHandler(Handler):
         arguments: list[Any] = [unquote(part) for part in parts]
         try:
             arguments += self._request(route)
-            answer = await self._gate.call(route.call, *arguments)
+            answer = await self._fleet.call(route.call, *arguments)
         except TPUError as error:
             self.write_problem(error)
             return
@@ -151,12 +151,12 @@ def _boolean(value: str) -> Any:
     return {"true": True, "1": True, "false": False, "0": False}.get(value.lower(), value)
 
 
-def handlers(gate: Gate) -> list[tuple[str, type[APIHandler], dict[str, Any]]]:
+def handlers(fleet: FleetHandle) -> list[tuple[str, type[APIHandler], dict[str, Any]]]:
     """For the web application; the base URL is put in front by Jupyter."""
     found: list[tuple[str, type[APIHandler], dict[str, Any]]] = [
         (f"/{ROOT}/openapi.json", DocumentHandler, {})
     ]
     for path, routes in paths().items():
         pattern = "/".join("([^/]+)" if part.startswith("{") else part for part in path.split("/"))
-        found.append((f"/{ROOT}/{pattern}", RouteHandler, {"routes": routes, "gate": gate}))
+        found.append((f"/{ROOT}/{pattern}", RouteHandler, {"routes": routes, "fleet": fleet}))
     return found

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 UNREAD = 256 << 20
 
 
-class JaxGate:
+class JaxService:
     """The way from the server's loop to the worker processes; none runs before the first request.
 
     The core thread's loop can start processes everywhere; Jupyter's own on Windows can not.
@@ -87,20 +87,20 @@ class JaxGate:
 class JaxHandler(Handler):
     """One request of jaxkit; given up when the caller goes away."""
 
-    def initialize(self, name: str, gate: JaxGate) -> None:
+    def initialize(self, name: str, service: JaxService) -> None:
         self._name = name
-        self._gate = gate
+        self._service = service
         self._work: asyncio.Task[Answer] | None = None
         self._gone = False
 
     @web.authenticated
     @authorized
     async def post(self) -> None:
-        request = self._gate.request(self._name, self.request.body, self._client())
+        request = self._service.request(self._name, self.request.body, self._client())
         self._work = asyncio.ensure_future(request)
         try:
             answer = await self._work
-            with self._gate.delivering(len(answer.body)):
+            with self._service.delivering(len(answer.body)):
                 await self._deliver(answer)
         except TPUError as error:
             self.write_problem(error)
@@ -133,9 +133,9 @@ class JaxHandler(Handler):
         return f"token {hash(token)}" if token else str(self.current_user.username)
 
 
-def jax_handlers(gate: JaxGate) -> list[tuple[str, type[APIHandler], dict[str, Any]]]:
+def jax_handlers(service: JaxService) -> list[tuple[str, type[APIHandler], dict[str, Any]]]:
     """For the web application; the base URL is put in front by Jupyter."""
     return [
-        (f"/{ROOT}/{route.path}", JaxHandler, {"name": route.call, "gate": gate})
+        (f"/{ROOT}/{route.path}", JaxHandler, {"name": route.call, "service": service})
         for route in JAX_ROUTES
     ]

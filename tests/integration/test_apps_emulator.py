@@ -191,7 +191,7 @@ async def test_only_its_own_pages_and_who_opens_it_reach_an_app(
         # Who can't be let in is told how to get in, and nothing of the host.
         refused = await visitor.get("/", headers={"Host": visitor.host, **navigation,
                                                   "Sec-Fetch-Dest": "iframe"})  # fmt: skip
-        assert "Open it again from JupyterLab" in await refused.text()
+        assert "Open the app again from JupyterLab" in await refused.text()
         # Whether the port can be reached at all, anybody may ask.
         probe = await visitor.get("/.jupyter-tpu/here", headers={"Host": visitor.host})
         assert (probe.status, await probe.read()) == (204, b"")
@@ -475,7 +475,7 @@ async def test_what_is_no_web_server_is_told_apart(fleet: Fleet, tpu: str, addre
         for now in said:
             answer = await asyncio.wait_for(visitor.get("/"), LIMIT)
             assert answer.status == 502, now
-            assert "gave no answer in HTTP" in await answer.text(), now
+            assert "did not answer with HTTP" in await answer.text(), now
             with pytest.raises(aiohttp.WSServerHandshakeError) as error:
                 await asyncio.wait_for(visitor.websocket("/"), LIMIT)
             assert error.value.status == (200 if b"200 OK" in now else 502), now

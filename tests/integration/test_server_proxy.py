@@ -480,19 +480,19 @@ async def test_a_visit_says_where_an_app_is_beneath_jupyter(
     sockets: list[socket.socket],
     jp_serverapp: Any,
 ) -> None:
-    gate = jp_serverapp.extension_manager.extension_points["jupyter_tpu"].app.gate
+    fleet = jp_serverapp.extension_manager.extension_points["jupyter_tpu"].app.fleet
     allowed, other = (each.getsockname()[1] for each in sockets)
     found = []
     for port in (allowed, other):
-        app = await gate.call("open_app", tpu, OpenApp(port=port, path="/echo"))
-        found.append(await gate.call("visit_app", app.id))
+        app = await fleet.call("open_app", tpu, OpenApp(port=port, path="/echo"))
+        found.append(await fleet.call("visit_app", app.id))
     path = f"jupyter-tpu/proxy/{ZONE}~{tpu}/0/{allowed}/echo"
     assert [visit.beneath for visit in found] == [path, ""]
     browser.prefix = f"{browser.base}{path}"
     assert (await browser.get("")).status == 200
     # Closed: a page that was left open gets no answer, and does not open it again.
-    for app in await gate.call("apps"):
-        await gate.call("close_app", app.id)
+    for app in await fleet.call("apps"):
+        await fleet.call("close_app", app.id)
     stale = await browser.get("")
     assert stale.status == 502
     assert "not open any more" in (await stale.json())["message"]

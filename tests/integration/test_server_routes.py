@@ -41,13 +41,13 @@ def jp_server_config(emulator: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def gate(jp_serverapp: Any) -> Any:
+def fleet(jp_serverapp: Any) -> Any:
     """The extension's way to the fleet; closed when the server is stopped, after the test."""
-    return jp_serverapp.extension_manager.extension_points["jupyter_tpu"].app.gate
+    return jp_serverapp.extension_manager.extension_points["jupyter_tpu"].app.fleet
 
 
 @pytest.fixture
-def call(jp_fetch: Callable[..., Any], gate: Any) -> Callable[..., Any]:
+def call(jp_fetch: Callable[..., Any], fleet: Any) -> Callable[..., Any]:
     """``await call(method, path, body)`` gives status and decoded answer."""
 
     async def fetch(method: str, path: str, body: Any = None, **options: Any) -> tuple[int, Any]:
@@ -100,7 +100,7 @@ async def test_every_route_asks_the_authorizer_for_our_resource(
 
 
 async def test_without_the_token_a_browsers_request_needs_the_xsrf_cookie(
-    http_server_client: Any, jp_base_url: str, gate: Any
+    http_server_client: Any, jp_base_url: str, fleet: Any
 ) -> None:
     with pytest.raises(HTTPClientError) as error:
         await http_server_client.fetch(f"{jp_base_url}{ROOT}/tpus", method="POST", body="{}")
@@ -181,26 +181,26 @@ async def test_a_method_that_a_path_lacks_is_said_to_be_so(call: Callable[..., A
 
 
 async def test_each_reason_has_its_status(
-    call: Callable[..., Any], gate: Any, monkeypatch: pytest.MonkeyPatch
+    call: Callable[..., Any], fleet: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for reason in Reason:
 
         async def fail(*_: Any, reason: Reason = reason) -> None:
             raise TPUError("It failed.", reason, "Do this.")
 
-        monkeypatch.setattr(gate, "call", fail)
+        monkeypatch.setattr(fleet, "call", fail)
         status, answer = await call("GET", "tpus")
         assert status == STATUS.get(reason, 500)
         assert answer == {"message": "It failed.", "reason": reason.value, "hint": "Do this."}
 
 
 async def test_an_error_of_ours_shows_no_inner_workings(
-    call: Callable[..., Any], gate: Any, monkeypatch: pytest.MonkeyPatch
+    call: Callable[..., Any], fleet: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: Any) -> None:
         raise KeyError("secret")
 
-    monkeypatch.setattr(gate, "call", fail)
+    monkeypatch.setattr(fleet, "call", fail)
     status, answer = await call("GET", "tpus")
     assert (status, answer["reason"]) == (500, "INTERNAL")
     assert "secret" not in json.dumps(answer)

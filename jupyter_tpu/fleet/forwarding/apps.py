@@ -56,7 +56,7 @@ class Apps:
 
     def visit(self, id: str, wanted: VisitApp) -> AppVisit:
         """A URL for one browser; NOT_FOUND."""
-        from ...apps.origin import ORIGIN
+        from ...apps.headers import ORIGIN
 
         if wanted.framed_by and not ORIGIN.fullmatch(wanted.framed_by):
             raise TPUError(
@@ -124,7 +124,7 @@ class Apps:
         try:
             where = f"port {wanted.port} of {link.host}"
             label = wanted.name or node.name.node
-            site = await self._server.add(upstream, where, label, anywhere=wanted.anywhere)
+            site = await self._server.add(upstream, where, label, allow_external=wanted.anywhere)
         except BaseException:
             await upstream.close()
             raise
@@ -269,6 +269,6 @@ class _ActiveApp:
 
     def _link_changed(self, link: Link) -> None:
         if self._was in _REACHED and link.state not in _REACHED:
-            self._upstream.cut()
+            self._upstream.abort()
         self._was = link.state
         self._changed()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _OF_ONE = ("operation", "cancel")
 
 
-class Gate:
+class FleetHandle:
     """target: says (on the core thread) which cloud; changed: told of changes, over there too;
     take_over_kernel: see `Fleet.take_over_kernel`; beneath: see `Fleet.set_path_under_server`.
     """
