@@ -160,9 +160,9 @@ async def make_ours(emulator: Emulator) -> tuple[str, Line]:
     fault = {"kind": "line", "node": TPU, "port": line.port}
     emulator.call("POST", "/emulator/v1/faults", fault)
     host = default_links(target).get(HostName(node, 0))
-    host.hold()  # "on a connected TPU"
-    await host.up()
-    assert host.place.port == line.port, "the bad line is not in between"
+    host.acquire()  # "on a connected TPU"
+    await host.wait_up()
+    assert host.host_address.port == line.port, "the bad line is not in between"
     name, _ = KernelSpecs().register(
         project=node.project,
         zone=ZONE,

@@ -18,7 +18,7 @@ from ..errors import Reason, TPUError
 
 if TYPE_CHECKING:
     from ..ssh import HostAddress
-    from ..ssh.proxies import Way
+    from ..ssh.proxies import ProxyRoute
 
 #: Seconds: for the question where the host is and our key to get there, and for the connection.
 ASK_LIMIT = 60.0
@@ -36,15 +36,15 @@ def proxy(chosen: argparse.Namespace) -> None:
     os.environ.update({name: value for name, value in given.items() if value})
 
     address = _quickly(chosen) or _thoroughly(chosen)
-    way = _way(address)
+    route = _route(address)
     if chosen.known_hosts:
-        openssh_config.remember_keys(Path(chosen.known_hosts), address.host_keys)
-    if way.jumps:
-        *before, last = way.jumps
+        openssh_config.write_host_keys(Path(chosen.known_hosts), address.host_keys)
+    if route.jumps:
+        *before, last = route.jumps
         command = ["ssh", "-W", _place(address), *(["-J", ",".join(before)] if before else [])]
         _become([*command, *_destination(last)])
-    if way.command:
-        _become(list(way.command))
+    if route.command:
+        _become(list(route.command))
     _carry(address)
 
 
@@ -71,10 +71,10 @@ def _thoroughly(chosen: argparse.Namespace) -> HostAddress:
         ) from None
 
 
-def _way(address: HostAddress) -> Way:
-    """The user's own way out of their network, if they need one."""
+def _route(address: HostAddress) -> ProxyRoute:
+    """The user's own route out of their network, if they need one."""
     from ..ssh.openssh_config import config_path, without_include
-    from ..ssh.proxies import Way, user_config, way_to
+    from ..ssh.proxies import ProxyRoute, resolve_route, user_config
 
     config = user_config()
     try:
@@ -82,8 +82,8 @@ def _way(address: HostAddress) -> Way:
     except OSError:
         said = b""
     if not any(word in said for word in (b"proxy", b"include", b"exec")):
-        return Way(command=address.proxy_command)  # without loading what reads it properly
-    return asyncio.run(way_to(address))
+        return ProxyRoute(command=address.proxy_command)  # without loading what reads it properly
+    return asyncio.run(resolve_route(address))
 
 
 async def _find(chosen: argparse.Namespace) -> HostAddress:

@@ -116,7 +116,7 @@ def open_remotely(name: str, worker: int, folder: str) -> None:
 
 def _between_hosts(name: str) -> None:
     from ..links import HostName, core_thread, default_links
-    from ..links.mutual import introduce
+    from ..links.pod_ssh import authorize_hosts
 
     async def all_of_them() -> int:
         node, cloud = await _node(name)
@@ -126,7 +126,7 @@ def _between_hosts(name: str) -> None:
             for worker, endpoint in enumerate(node.endpoints)
         ]
         try:
-            await introduce(links, hosts)
+            await authorize_hosts(links, hosts)
         finally:
             await links.close()
         return len(hosts)

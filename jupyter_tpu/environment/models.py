@@ -9,7 +9,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from ..links import HostName
-    from ..ssh import Completed
+    from ..ssh import CompletedCommand
 
 
 class EnvironmentSpec(Struct, frozen=True, kw_only=True):
@@ -53,4 +53,4 @@ class RemoteHost(Protocol):
         timeout: float | None = ...,
         on_line: Callable[[str], None] | None = ...,
         check: bool = ...,
-    ) -> Completed: ...
+    ) -> CompletedCommand: ...

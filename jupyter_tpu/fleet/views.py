@@ -108,7 +108,7 @@ def _problem(
         if environment.problem is not None:
             return environment.problem
     for link in links:
-        if link.state is LinkState.NEEDS_YOU and link.problem is not None:
+        if link.state is LinkState.NEEDS_ATTENTION and link.problem is not None:
             return Problem.of(link.problem)
     if node.state == "READY" and node.health not in ("", "HEALTHY"):
         return Problem(
@@ -139,11 +139,11 @@ def connection(
     if connecting:
         return Connection.CONNECTING
     if failed and not ready:
-        return Connection.NEEDS_YOU
+        return Connection.NEEDS_ATTENTION
     if not connected or state not in RUNNING:
         return Connection.DISCONNECTED
-    if LinkState.NEEDS_YOU in links:
-        return Connection.NEEDS_YOU
+    if LinkState.NEEDS_ATTENTION in links:
+        return Connection.NEEDS_ATTENTION
     if (links or not supervised) and all(link is LinkState.UP for link in links):
-        return Connection.CONNECTED if ready else Connection.NEEDS_YOU
+        return Connection.CONNECTED if ready else Connection.NEEDS_ATTENTION
     return Connection.RECONNECTING

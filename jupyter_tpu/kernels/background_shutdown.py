@@ -22,7 +22,7 @@ def shutdown_in_background(host: Host, kernel_id: str, secret: str) -> asyncio.T
 
     secret: of its lease: what another client has taken over is not ended.
     """
-    host.hold()
+    host.acquire()
     task = asyncio.get_running_loop().create_task(
         _shutdown(host, kernel_id, secret), name=kernel_id
     )

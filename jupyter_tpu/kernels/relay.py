@@ -96,7 +96,7 @@ class Relay:
         """
         if not self._held:
             self._held = True
-            self._host.hold()
+            self._host.acquire()
         if self._persistence is None:
             exit_cleanup.register(self)
         self.code, self.problem, self.final = None, None, False
@@ -123,7 +123,7 @@ class Relay:
         assert self._persistence is not None
         if not self._held:
             self._held = True
-            self._host.hold()
+            self._host.acquire()
         self._key = _text(connection.get("key", ""))
         self._responder.reset(self._key, self._persistence.info, self._persistence.running)
         await self._bind(connection)

@@ -30,10 +30,10 @@ class LinkState(StrEnum):
     UP = "up"
     SILENT = "silent"  # no answer for longer than the keepalive interval
     WAITING = "waiting"  # to retry
-    NEEDS_YOU = "needs-you"  # will not heal by itself: the problem says why
+    NEEDS_ATTENTION = "needs-you"  # will not heal by itself: the problem says why
 
 
-class Event(Enum):
+class LinkEvent(Enum):
     """What happens to a link."""
 
     WANTED = "wanted"  # somebody wants it up, or asks for it again
@@ -72,7 +72,7 @@ LONGEST_DELAY = 30.0
 #: What is left of the failures in a row once it was connected: the next delay is up to 1 s.
 FEW = 2
 
-_S, _E = LinkState, Event
+_S, _E = LinkState, LinkEvent
 
 
 class _Step(Enum):
@@ -86,7 +86,7 @@ class _Step(Enum):
 
 # Rows: (state, event) -> (next state, actions, failures). SCHEDULE's delay follows from the state
 # entered: SETTLED for UP, the back-off for WAITING.
-_TABLE: dict[tuple[LinkState, Event], tuple[LinkState, tuple[Do, ...], _Step]] = {
+_TABLE: dict[tuple[LinkState, LinkEvent], tuple[LinkState, tuple[Do, ...], _Step]] = {
     (_S.DOWN, _E.WANTED): (_S.CONNECTING, (Do.CONNECT,), _Step.NONE),
     # An attempt that succeeded in the moment it was given up.
     (_S.DOWN, _E.CONNECTED): (_S.DOWN, (Do.DISCONNECT,), _Step.KEEP),
@@ -94,7 +94,7 @@ _TABLE: dict[tuple[LinkState, Event], tuple[LinkState, tuple[Do, ...], _Step]] =
     (_S.CONNECTING, _E.CONNECTED): (_S.UP, (Do.SCHEDULE,), _Step.FEW),
     (_S.CONNECTING, _E.FAILED): (_S.WAITING, (Do.SCHEDULE,), _Step.MORE),
     (_S.CONNECTING, _E.LOST): (_S.WAITING, (Do.SCHEDULE,), _Step.MORE),
-    (_S.CONNECTING, _E.REFUSED): (_S.NEEDS_YOU, (), _Step.KEEP),
+    (_S.CONNECTING, _E.REFUSED): (_S.NEEDS_ATTENTION, (), _Step.KEEP),
     (_S.CONNECTING, _E.UNWANTED): (_S.DOWN, (Do.DISCONNECT,), _Step.NONE),
     (_S.CONNECTING, _E.MOVED): (_S.CONNECTING, (Do.DISCONNECT, Do.CONNECT), _Step.NONE),
     (_S.CONNECTING, _E.WOKE): (_S.CONNECTING, (Do.DISCONNECT, Do.CONNECT), _Step.NONE),
@@ -118,14 +118,14 @@ _TABLE: dict[tuple[LinkState, Event], tuple[LinkState, tuple[Do, ...], _Step]] =
     (_S.WAITING, _E.UNWANTED): (_S.DOWN, (Do.UNSCHEDULE,), _Step.NONE),
     (_S.WAITING, _E.CONNECTED): (_S.WAITING, (Do.DISCONNECT,), _Step.KEEP),
     #
-    (_S.NEEDS_YOU, _E.WANTED): (_S.CONNECTING, (Do.CONNECT,), _Step.NONE),
-    (_S.NEEDS_YOU, _E.MOVED): (_S.CONNECTING, (Do.CONNECT,), _Step.NONE),
-    (_S.NEEDS_YOU, _E.UNWANTED): (_S.DOWN, (), _Step.NONE),
-    (_S.NEEDS_YOU, _E.CONNECTED): (_S.NEEDS_YOU, (Do.DISCONNECT,), _Step.KEEP),
+    (_S.NEEDS_ATTENTION, _E.WANTED): (_S.CONNECTING, (Do.CONNECT,), _Step.NONE),
+    (_S.NEEDS_ATTENTION, _E.MOVED): (_S.CONNECTING, (Do.CONNECT,), _Step.NONE),
+    (_S.NEEDS_ATTENTION, _E.UNWANTED): (_S.DOWN, (), _Step.NONE),
+    (_S.NEEDS_ATTENTION, _E.CONNECTED): (_S.NEEDS_ATTENTION, (Do.DISCONNECT,), _Step.KEEP),
 }
 
 # Rows that hold instead while there are failures: lost again before it had settled.
-_AGAIN: dict[tuple[LinkState, Event], tuple[LinkState, tuple[Do, ...], _Step]] = {
+_AGAIN: dict[tuple[LinkState, LinkEvent], tuple[LinkState, tuple[Do, ...], _Step]] = {
     (_S.UP, _E.LOST): (_S.WAITING, (Do.DISCONNECT, Do.SCHEDULE), _Step.MORE),
     (_S.SILENT, _E.LOST): (_S.WAITING, (Do.DISCONNECT, Do.SCHEDULE), _Step.MORE),
 }
@@ -144,7 +144,7 @@ class LinkLife:
         self.failures = 0  # in a row
         self._jitter = jitter
 
-    def on(self, event: Event) -> list[Action]:
+    def on(self, event: LinkEvent) -> list[Action]:
         """What to do about *event*, in order."""
         key = (self.state, event)
         row = (_AGAIN.get(key) if self.failures else None) or _TABLE.get(key)

@@ -11,15 +11,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Reason, TPUError
-from ..ssh import Completed, Connection, HostAddress, Keepalive, connect
+from ..ssh import CompletedCommand, Connection, HostAddress, Keepalive, connect
 from ..ssh.forwarding import WINDOW
-from .life import Action, Do, Event, LinkLife, LinkState
-from .lookup import Found, HostName, Lookup
+from .life import Action, Do, LinkEvent, LinkLife, LinkState
+from .lookup import HostName, Lookup, ResolvedHost
 
 if TYPE_CHECKING:
     from asyncssh import SSHReader, SSHTCPChannel, SSHWriter
 
-    from ..ssh.agent import AgentClient
+    from ..ssh.agent_client import AgentClient
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Link:
         self._holds = 0
         self._wished = False  # somebody held it: when nobody does any more it goes, at once
         self._ended = False
-        self._found: Found | None = None
+        self._found: ResolvedHost | None = None
         self._connection: Connection | None = None
         self._agent: AgentClient | None = None
         self._agent_lock = asyncio.Lock()  # one deployment at a time
@@ -86,7 +86,7 @@ class Link:
         return self._found.address.address if self._found else ""
 
     @property
-    def place(self) -> HostAddress:
+    def host_address(self) -> HostAddress:
         """How it was last connected to; UNREACHABLE if it never was."""
         if self._found is None:
             raise TPUError(f"{self.host} was not reached yet.", Reason.UNREACHABLE)
@@ -107,7 +107,7 @@ class Link:
 
     # ---- who wants it ------------------------------------------------------------------------
 
-    def hold(self) -> None:
+    def acquire(self) -> None:
         """Wishes it to be up, until :meth:`release`; returns at once."""
         self._wished = True
         self._hold()
@@ -118,7 +118,7 @@ class Link:
             self._linger.cancel()
             self._linger = None
         if self.state is LinkState.DOWN and not self._ended:
-            self._on(Event.WANTED)
+            self._on(LinkEvent.WANTED)
 
     def release(self) -> None:
         """Takes one :meth:`hold` back; the last one closes the connection."""
@@ -133,9 +133,9 @@ class Link:
         wished, self._wished = self._wished, False
         if linger and not wished:
             loop = asyncio.get_running_loop()
-            self._linger = loop.call_later(linger, self._on, Event.UNWANTED)
+            self._linger = loop.call_later(linger, self._on, LinkEvent.UNWANTED)
         else:
-            self._on(Event.UNWANTED)
+            self._on(LinkEvent.UNWANTED)
 
     @contextlib.asynccontextmanager
     async def _borrowed(self, timeout: float = WAIT) -> AsyncIterator[Connection]:
@@ -146,11 +146,11 @@ class Link:
         finally:
             self._release(LINGER)
 
-    async def up(self, timeout: float = WAIT) -> None:
+    async def wait_up(self, timeout: float = WAIT) -> None:
         """Returns when it is up.
 
-        Raises what keeps it from being up: at once where the user is needed (NEEDS_YOU is tried
-        once more first), otherwise after *timeout* seconds.
+        Raises the problem that keeps it down: at once where the user has to act (after one more
+        attempt), otherwise after *timeout* seconds.
         """
         async with self._borrowed(timeout):
             pass
@@ -158,14 +158,14 @@ class Link:
     async def _up(self, timeout: float) -> Connection:
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout
-        if self.state is LinkState.NEEDS_YOU:
+        if self.state is LinkState.NEEDS_ATTENTION:
             self.retry()
         while True:
             # A connection can be closed a moment before the machine hears of it.
             connection = self._connection
             if self.state is LinkState.UP and connection and not connection.closed:
                 return connection
-            if self.state is LinkState.NEEDS_YOU and self.problem is not None:
+            if self.state is LinkState.NEEDS_ATTENTION and self.problem is not None:
                 raise self.problem
             if self.state is LinkState.DOWN:
                 raise TPUError(f"The link to {self.host} was closed.", Reason.CANCELLED)
@@ -182,11 +182,11 @@ class Link:
     def retry(self) -> None:
         """Tries again now: this machine woke up, or the user asks for it."""
         self._lookup.forget(self.host.node)
-        self._on(Event.WANTED if self.state is LinkState.NEEDS_YOU else Event.WOKE)
+        self._on(LinkEvent.WANTED if self.state is LinkState.NEEDS_ATTENTION else LinkEvent.WOKE)
 
     def moved(self) -> None:
         """Told when the host has another address, or can be reached again."""
-        self._on(Event.MOVED)
+        self._on(LinkEvent.MOVED)
 
     # ---- what can be done over it ------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class Link:
         timeout: float | None = None,
         on_line: Callable[[str], None] | None = None,
         check: bool = True,
-    ) -> Completed:
+    ) -> CompletedCommand:
         """Runs a command; see :meth:`jupyter_tpu.ssh.Connection.run`. Waits for the link first."""
         async with self._borrowed() as connection:
             return await connection.run(
@@ -269,7 +269,7 @@ class Link:
 
     async def agent(self) -> AgentClient:
         """Our agent on the host; deployed if it is not there yet, kept for the connection."""
-        from ..ssh.agent import ensure_agent
+        from ..ssh.agent_client import ensure_agent
 
         async with self._borrowed() as connection, self._agent_lock:
             if self._connection is not connection:
@@ -288,13 +288,13 @@ class Link:
         if self._linger is not None:
             self._linger.cancel()
             self._linger = None
-        self._on(Event.UNWANTED)
+        self._on(LinkEvent.UNWANTED)
         while self._closing:
             await asyncio.gather(*self._closing, return_exceptions=True)
 
     # ---- driving its life --------------------------------------------------------------------
 
-    def _on(self, event: Event) -> None:
+    def _on(self, event: LinkEvent) -> None:
         for action in self._life.on(event):
             self._do(action)
 
@@ -307,7 +307,7 @@ class Link:
             self._disconnect()
         elif action.do is Do.SCHEDULE:
             self._unschedule()
-            self._timer = loop.call_later(action.delay, self._on, Event.TIMER)
+            self._timer = loop.call_later(action.delay, self._on, LinkEvent.TIMER)
         elif action.do is Do.UNSCHEDULE:
             self._unschedule()
         elif action.do is Do.PROBE:
@@ -337,7 +337,7 @@ class Link:
         except TPUError as error:
             self.problem = error
             self._attempt = None
-            self._on(Event.FAILED if error.reason in _PASSING else Event.REFUSED)
+            self._on(LinkEvent.FAILED if error.reason in _PASSING else LinkEvent.REFUSED)
             return
         self._attempt = None
         self._lookup.reached(found)
@@ -345,9 +345,9 @@ class Link:
         self._watch = asyncio.get_running_loop().create_task(
             self._watched(connection), name=f"watch {self.host}"
         )
-        self._on(Event.CONNECTED)
+        self._on(LinkEvent.CONNECTED)
 
-    async def _dial(self, found: Found) -> Connection:
+    async def _dial(self, found: ResolvedHost) -> Connection:
         """Connects; a host that does not know our key yet is asked again for a while."""
         loop = asyncio.get_running_loop()
         end = loop.time() + found.patience
@@ -373,7 +373,7 @@ class Link:
             f"Connecting to {self.host} failed: {error!r}.", Reason.INTERNAL, "See the log."
         )
         self._attempt = None
-        self._on(Event.REFUSED)
+        self._on(LinkEvent.REFUSED)
 
     async def _watched(self, connection: Connection) -> None:
         """Tells of silence, answers and the loss of *connection*."""
@@ -383,9 +383,9 @@ class Link:
                 await asyncio.wait_for(connection.wait_lost(), look)
             if connection.closed:
                 break
-            self._on(Event.SILENCE if connection.silent else Event.HEARD)
+            self._on(LinkEvent.SILENCE if connection.silent else LinkEvent.HEARD)
         self.problem = _lost(self.host)
-        self._on(Event.LOST)
+        self._on(LinkEvent.LOST)
 
     async def _probe(self) -> None:
         connection = self._connection
@@ -395,7 +395,7 @@ class Link:
         if self._connection is connection:
             if not alive:
                 self.problem = _lost(self.host)
-            self._on(Event.HEARD if alive else Event.LOST)
+            self._on(LinkEvent.HEARD if alive else LinkEvent.LOST)
 
     def _disconnect(self) -> None:
         if self._attempt is not None:

@@ -16,7 +16,7 @@ from ..cloud import Cloud, GuestAttributes, Node, NodeName, has_ssh_key
 from ..errors import Reason, TPUError
 from ..ssh import HostAddress, KnownHosts, ensure_key, public_key, user_name
 from ..ssh.known_hosts import KINDS
-from .shared import Shared
+from .single_flight import SingleFlight
 
 #: Answers about a node serve all its hosts, as long as nobody would notice their age.
 _FRESH = 1.0  # seconds
@@ -51,7 +51,7 @@ class HostGone(TPUError):
     """
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class ResolvedHost(Struct, frozen=True, kw_only=True):
     """A host, ready to be connected to."""
 
     address: HostAddress
@@ -67,16 +67,16 @@ class Lookup:
     def __init__(self, cloud: Cloud, known_hosts: KnownHosts | None = None) -> None:
         self.cloud = cloud
         self._known_hosts = known_hosts or KnownHosts()
-        self._nodes: Shared[NodeName, Node] = Shared(cloud.get_node, _FRESH)
-        self._attributes: Shared[NodeName, list[GuestAttributes]] = Shared(
+        self._nodes: SingleFlight[NodeName, Node] = SingleFlight(cloud.get_node, _FRESH)
+        self._attributes: SingleFlight[NodeName, list[GuestAttributes]] = SingleFlight(
             cloud.guest_attributes, _FRESH
         )
-        self._keys: Shared[tuple[NodeName, str, str], bool] = Shared(self._add_key)
+        self._keys: SingleFlight[tuple[NodeName, str, str], bool] = SingleFlight(self._add_key)
         self._last: dict[NodeName, Node] = {}
         self._attributes_last: dict[str, list[GuestAttributes]] = {}  # by node id
         self._reached: set[str] = set()  # node ids that let us in
 
-    async def find(self, host: HostName) -> Found:
+    async def find(self, host: HostName) -> ResolvedHost:
         """Where *host* is now, with what is needed to connect to it."""
         node = await self._node(host.node)
         _check_state(node, host)
@@ -91,7 +91,7 @@ class Lookup:
         proxy: tuple[str, ...] = ()
         if not endpoint.external and not self.cloud.emulated:
             proxy = iap_command(node.name, mine)
-        return Found(
+        return ResolvedHost(
             address=HostAddress(
                 address=endpoint.external or endpoint.internal,
                 port=int(mine.get(("ssh", "port"), "22")),
@@ -107,7 +107,7 @@ class Lookup:
             key_problem=key_problem,
         )
 
-    def reached(self, found: Found) -> None:
+    def reached(self, found: ResolvedHost) -> None:
         """Told when *found* was connected to: its key is there to stay."""
         self._reached.add(found.address.alias.partition(".")[2].rpartition("-")[0])
 

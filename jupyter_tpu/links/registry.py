@@ -84,11 +84,11 @@ class Links:
             self._pool.seen[host] = now
             if node.state != "READY":
                 continue
-            if link.problem and link.state is LinkState.NEEDS_YOU and _is_over(link.problem):
+            if link.problem and link.state is LinkState.NEEDS_ATTENTION and _is_over(link.problem):
                 link.moved()
             elif now != before:
                 elsewhere = link.address not in ("", now[2]) or (before or now)[0] != now[0]
-                if elsewhere or link.state in (LinkState.NEEDS_YOU, LinkState.WAITING):
+                if elsewhere or link.state in (LinkState.NEEDS_ATTENTION, LinkState.WAITING):
                     link.moved()
 
     def key_metadata(self) -> dict[str, str]:
@@ -115,7 +115,7 @@ class Links:
             await asyncio.sleep(_LOOK)
             if _clock() - before > _LOOK + _SLEPT:
                 for link in list(self._pool.links.values()):
-                    if link.state is not LinkState.NEEDS_YOU:
+                    if link.state is not LinkState.NEEDS_ATTENTION:
                         link.retry()
 
 

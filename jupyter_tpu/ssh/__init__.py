@@ -1,16 +1,16 @@
 """How one machine is reached: connection, host keys, keys, files, and the agent over it."""
 
 from .address import HostAddress, HostResolver
-from .command import CommandFailed, Completed, NotListening
+from .command import CommandFailed, CompletedCommand, NotListening
 from .connection import Connection, Keepalive
-from .forwarding import Forwarder, PortTaken
+from .forwarding import Forwarder, PortInUse
 from .keys import ensure_key, fingerprint, public_key, user_name
 from .known_hosts import KnownHosts
 from .opening import connect
 
 __all__ = [
     "CommandFailed",
-    "Completed",
+    "CompletedCommand",
     "Connection",
     "Forwarder",
     "HostAddress",
@@ -18,7 +18,7 @@ __all__ = [
     "Keepalive",
     "KnownHosts",
     "NotListening",
-    "PortTaken",
+    "PortInUse",
     "connect",
     "ensure_key",
     "fingerprint",

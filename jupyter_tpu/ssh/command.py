@@ -16,7 +16,7 @@ from msgspec import Struct
 from ..errors import Reason, TPUError
 
 
-class Completed(Struct, frozen=True, kw_only=True):
+class CompletedCommand(Struct, frozen=True, kw_only=True):
     """A command that has ended."""
 
     returncode: int  # negative: the number of the signal that ended it, as in subprocess
@@ -32,10 +32,10 @@ class CommandFailed(TPUError):
         message: str,
         reason: Reason = Reason.INTERNAL,
         hint: str = "",
-        completed: Completed | None = None,
+        completed: CompletedCommand | None = None,
     ) -> None:
         super().__init__(message, reason, hint)
-        self.completed = completed or Completed(returncode=-1, stdout="", stderr="")
+        self.completed = completed or CompletedCommand(returncode=-1, stdout="", stderr="")
 
     def __reduce__(self):
         return (type(self), (self.message, self.reason, self.hint, self.completed))
@@ -63,18 +63,18 @@ def command_line(
         words = ["env", *(f"{name}={value}" for name, value in env.items()), *words]
     line = "exec " + shlex.join(words)
     if cwd is not None:
-        line = f"cd {shlex.quote(from_home(cwd))} && {line}"
+        line = f"cd {shlex.quote(relative_to_home(cwd))} && {line}"
     return line
 
 
-def from_home(path: str) -> str:
+def relative_to_home(path: str) -> str:
     """*path* without a leading ``~``: a session starts in the home folder."""
     if path == "~":
         return "."
     return "./" + path[2:].lstrip("/") if path.startswith("~/") else path
 
 
-def failure(argv: Sequence[str], completed: Completed, where: str) -> CommandFailed:
+def command_error(argv: Sequence[str], completed: CompletedCommand, where: str) -> CommandFailed:
     """The error for a command that did not return 0."""
     lines = [line for line in completed.stderr.splitlines() if line.strip()]
     last = lines[-1].strip()[:300] if lines else ""

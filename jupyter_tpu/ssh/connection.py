@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ..errors import Reason, TPUError
 from .address import HostAddress
-from .command import Completed, NotListening, command_line, failure, from_home
+from .command import CompletedCommand, NotListening, command_error, command_line, relative_to_home
 from .forwarding import WINDOW, port_refused
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Connection:
         timeout: float | None = None,
         on_line: Callable[[str], None] | None = None,
         check: bool = True,
-    ) -> Completed:
+    ) -> CompletedCommand:
         """Runs a command on the host and waits for its end.
 
         Parameters
@@ -151,7 +151,7 @@ class Connection:
                 Reason.TIMEOUT,
             ) from None
         if check and completed.returncode != 0:
-            raise failure(argv, completed, self.host.label)
+            raise command_error(argv, completed, self.host.label)
         return completed
 
     async def open_unix(self, path: str) -> tuple[SSHReader[bytes], SSHWriter[bytes]]:
@@ -186,7 +186,7 @@ class Connection:
     ) -> SSHTCPChannel[bytes]:
         """A channel to a TCP port on the host; *factory* makes its asyncssh session.
 
-        window: bytes that may be under way to us.
+        window: bytes that may be in flight to us.
 
         Raises `NotListening` (NOT_FOUND), PERMISSION where the host's sshd forbids forwarding,
         UNREACHABLE when the connection is lost.
@@ -249,7 +249,7 @@ class Connection:
             '|| { rm -f "$t"; exit 1; }\n'
         )
         await self.run(
-            ["sh", "-c", script, "put", from_home(path), f"{mode:o}", str(len(data))],
+            ["sh", "-c", script, "put", relative_to_home(path), f"{mode:o}", str(len(data))],
             input=data,
             timeout=60.0 + len(data) / 50_000,
         )
@@ -258,7 +258,7 @@ class Connection:
 
     async def _session(
         self, line: str, input: bytes, on_line: Callable[[str], None] | None
-    ) -> Completed:
+    ) -> CompletedCommand:
         import asyncssh
 
         async with self._sessions:
@@ -282,7 +282,7 @@ class Connection:
                 raise
         if process.returncode is None:
             raise self._lost_error()
-        return Completed(returncode=process.returncode, stdout=_text(out), stderr=_text(err))
+        return CompletedCommand(returncode=process.returncode, stdout=_text(out), stderr=_text(err))
 
     async def _end(self, process: SSHClientProcess[bytes]) -> None:
         """Ends the command on the host too: closing its session alone would let it run on."""

@@ -6,7 +6,7 @@ without a task in between. Whoever reads slowly slows the writer down: each side
 so that memory stays flat. An end of file is passed on without ending the other direction.
 
 SSH compresses a whole connection or nothing of it, and decides when it is made. So what is worth
-compressing (`thrift`) is asked to go over another connection than the rest.
+compressing (`compression`) is asked to go over another connection than the rest.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import Reason, TPUError
 from .command import NotListening
-from .thrift import Thrift
+from .compression import CompressionPolicy
 
 if TYPE_CHECKING:
     from asyncssh import ChannelOpenError, SSHTCPChannel
 
-#: What the channels of one forwarder may have under way together, and one alone at most and at
+#: What the channels of one forwarder may have in flight together, and one alone at most and at
 #: least; bytes. One download at 40 ms needs 8 MiB; sshd's own CPU time triples at 16.
 WINDOWS = 64 << 20
 WINDOW = 8 << 20
@@ -39,7 +39,7 @@ _HIGH_WATER = 1 << 20
 LOOPBACK = ("127.0.0.1", "::1")
 
 
-class PortTaken(TPUError):
+class PortInUse(TPUError):
     """Another program of this machine listens on the port."""
 
 
@@ -83,7 +83,7 @@ class Forwarder:
         self.sent = 0
         self.received = 0
         self.problem: TPUError | None = None
-        self._thrifts = Thrift(), Thrift()  # to and from the host
+        self._policies = CompressionPolicy(), CompressionPolicy()  # to and from the host
         self._clock = asyncio.get_running_loop().time
         self._open_port = open_port
         self._open_compressed = open_compressed
@@ -99,13 +99,13 @@ class Forwarder:
 
     @property
     def compressed(self) -> bool:
-        return any(thrift.worth(self._clock()) for thrift in self._thrifts)
+        return any(policy.should_compress(self._clock()) for policy in self._policies)
 
     async def listen(self, local_port: int, address: str = "127.0.0.1") -> int:
         """Starts listening; returns the port. *local_port* 0: any free one.
 
         With the default address IPv6's loopback is listened on too, where there is one: otherwise
-        another program could have `localhost`. Raises :class:`PortTaken` (CONFLICT), PERMISSION
+        another program could have `localhost`. Raises :class:`PortInUse` (CONFLICT), PERMISSION
         for a port that only the system may use, INVALID for an address that is not this machine's.
         """
         sockets = listening_sockets(local_port, address)
@@ -182,7 +182,7 @@ class Forwarder:
             self.received += len(data)
         else:
             self.sent += len(data)
-        self._thrifts[received].passed(data, self._clock(), compressed=pair.compressed)
+        self._policies[received].record(data, self._clock(), compressed=pair.compressed)
 
     def _ended(self, pair: _Pair) -> None:
         if pair in self._pairs:
@@ -410,7 +410,7 @@ def _has_ipv6_loopback() -> bool:
 def _bind_error(error: Exception, port: int, address: str) -> TPUError:
     number = getattr(error, "errno", None)
     if number == errno.EADDRINUSE:
-        return PortTaken(
+        return PortInUse(
             f"Port {port} of this machine is taken by another program.",
             Reason.CONFLICT,
             "Choose another local port, or end that program.",

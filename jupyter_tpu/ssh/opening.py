@@ -18,7 +18,7 @@ from ..errors import Reason, TPUError
 from .address import HostAddress
 from .connection import CHANNEL_LIMIT, Connection, Keepalive
 from .keys import fingerprint, load_key
-from .proxies import Way, open_jumps, way_to
+from .proxies import ProxyRoute, open_jumps, resolve_route
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
@@ -50,9 +50,9 @@ async def connect(
     stack = AsyncExitStack()
     shown: list[str] = []
     try:
-        way = await way_to(host)
+        route = await resolve_route(host)
         ssh, lost = await asyncio.wait_for(
-            _open(host, way, keepalive or Keepalive(), stack, shown, compressed), limit
+            _open(host, route, keepalive or Keepalive(), stack, shown, compressed), limit
         )
     except BaseException as error:
         await stack.aclose()
@@ -68,14 +68,14 @@ async def connect(
         if isinstance(error, (asyncssh.Error, OSError, asyncio.TimeoutError)):
             raise _unreachable(host, error, limit) from error
         raise
-    hastening = asyncio.get_running_loop().create_task(_hasten(ssh))
-    stack.callback(hastening.cancel)
+    nodelay = asyncio.get_running_loop().create_task(_enable_nodelay(ssh))
+    stack.callback(nodelay.cancel)
     return Connection(ssh, host, stack, lost)
 
 
 async def _open(
     host: HostAddress,
-    way: Way,
+    route: ProxyRoute,
     keepalive: Keepalive,
     stack: AsyncExitStack,
     shown: list[str],
@@ -96,14 +96,14 @@ async def _open(
                 lost.set_result(None)
 
     pinned = [asyncssh.import_public_key(key) for key in host.host_keys]
-    tunnel = await open_jumps(way.jumps, stack)
+    tunnel = await open_jumps(route.jumps, stack)
     ssh = await asyncssh.connect(
         host.address,
         host.port,
         config=None,
         client_factory=Client,
         tunnel=tunnel or (),
-        proxy_command=list(way.command) or None,
+        proxy_command=list(route.command) or None,
         known_hosts=(pinned, [], []),
         server_host_key_algs=_host_key_algorithms(host.host_keys),
         x509_trusted_certs=None,
@@ -124,7 +124,7 @@ async def _open(
     return ssh, lost
 
 
-async def _hasten(ssh: SSHClientConnection) -> None:
+async def _enable_nodelay(ssh: SSHClientConnection) -> None:
     """Has the host's sshd send what it has to say at once.
 
     OpenSSH's sshd does so (TCP_NODELAY) only from the first command on; channels alone don't count.

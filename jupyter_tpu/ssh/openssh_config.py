@@ -107,7 +107,7 @@ def _is_stale(section: Path) -> bool:
     return bool(mark) and not Path(state_file).exists()
 
 
-def remember_keys(path: Path, keys: Iterable[str]) -> None:
+def write_host_keys(path: Path, keys: Iterable[str]) -> None:
     """Writes which *keys* ("TYPE BASE64") a host may show; its alias is the file's name."""
     lines = (f"{path.name} {' '.join(key.split()[:2])}\n" for key in keys)
     _write(path, "".join(lines))

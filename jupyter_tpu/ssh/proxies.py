@@ -1,4 +1,4 @@
-"""What ~/.ssh/config says about the way to a host, and nothing else of it.
+"""What ~/.ssh/config says about the route to a host, and nothing else of it.
 
 ProxyJump and ProxyCommand are honoured, because some networks can't be left without them. Host
 key checking, keys, user and port are ours alone: no line of that file can weaken them for a TPU.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Way(Struct, frozen=True):
+class ProxyRoute(Struct, frozen=True):
     """How to get to the SSH port; both empty: directly."""
 
     jumps: tuple[str, ...] = ()  # "[user@]host[:port]", the nearest first
@@ -38,8 +38,8 @@ def user_config() -> Path:
     return Path.home() / ".ssh" / "config"
 
 
-async def way_to(host: HostAddress, config: Path | None = None) -> Way:
-    """The way to *host*: the user's own wish, else the host's proxy command, else direct.
+async def resolve_route(host: HostAddress, config: Path | None = None) -> ProxyRoute:
+    """The route to *host*: the user's own wish, else the host's proxy command, else direct.
 
     Entries are matched by address only, never by a TPU's name: `ssh NAME` leads through us.
     """
@@ -48,10 +48,10 @@ async def way_to(host: HostAddress, config: Path | None = None) -> Way:
         wish = await asyncio.to_thread(_configured, host, path)  # "Match exec" runs commands
         if wish is not None:
             return wish
-    return Way(command=host.proxy_command)
+    return ProxyRoute(command=host.proxy_command)
 
 
-def _configured(host: HostAddress, path: Path) -> Way | None:
+def _configured(host: HostAddress, path: Path) -> ProxyRoute | None:
     import asyncssh
 
     try:
@@ -68,10 +68,12 @@ def _configured(host: HostAddress, path: Path) -> Way | None:
         log.warning("%s is left aside, it can't be read: %s", path, error)
         return None
     if isinstance(options.tunnel, str) and options.tunnel:
-        return Way(jumps=tuple(options.tunnel.split(",")))
+        return ProxyRoute(jumps=tuple(options.tunnel.split(",")))
     if options.proxy_command:
         command = options.proxy_command
-        return Way(command=("sh", "-c", command) if isinstance(command, str) else tuple(command))
+        return ProxyRoute(
+            command=("sh", "-c", command) if isinstance(command, str) else tuple(command)
+        )
     return None
 
 

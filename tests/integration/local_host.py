@@ -15,8 +15,8 @@ from typing import Any
 
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
-from jupyter_tpu.ssh import Completed
-from jupyter_tpu.ssh.agent import AgentClient, ensure_agent
+from jupyter_tpu.ssh import CompletedCommand
+from jupyter_tpu.ssh.agent_client import AgentClient, ensure_agent
 
 #: Where provisioners made by jupyter_client find their host.
 hosts: dict[str, LocalHost] = {}
@@ -52,7 +52,7 @@ class LocalHost:
         self._pipes: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def hold(self) -> None:
+    def acquire(self) -> None:
         self.holds += 1
 
     def release(self) -> None:
@@ -72,7 +72,9 @@ class LocalHost:
             *argv, stdin=-1, stdout=-1, stderr=-1, env=self.environment, cwd=self.home
         )
         out, err = await asyncio.wait_for(process.communicate(input), timeout)
-        return Completed(returncode=process.returncode, stdout=out.decode(), stderr=err.decode())
+        return CompletedCommand(
+            returncode=process.returncode, stdout=out.decode(), stderr=err.decode()
+        )
 
     async def put(self, data: bytes, path: str, mode: int = 0o600) -> None:
         raise AssertionError("the agent needs no file transfer")

@@ -60,7 +60,7 @@ class Storm:
         self._links = Links(self._cloud, keepalive=keepalive)
         node = NodeName(self._emulator.state.project, ZONE, self._tpu)
         link = self._links.get(HostName(node, 0))
-        link.hold()
+        link.acquire()
         return link
 
     def kernel(self) -> KernelManager:

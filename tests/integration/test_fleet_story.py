@@ -140,7 +140,7 @@ async def test_a_package_that_does_not_exist_loses_nothing_and_can_be_left_out(
     assert "name the packages you want, or only jax" in failed.problem.hint
     assert [s.title for s in failed.steps if s.state == "failed"] == ["Install JAX and packages"]
     tpu = await fleet.tpu(name)
-    assert tpu.connection is Connection.NEEDS_YOU
+    assert tpu.connection is Connection.NEEDS_ATTENTION
     assert tpu.problem == failed.problem
 
     good = await setting.done(

@@ -199,7 +199,7 @@ async def take(host: LocalHost, kernel_id: str, code: str) -> str:
         "execute_request", {**content, "user_expressions": {}}, idents=[b"taker"]
     )
     request = messages.decode_part(message, messages.HEADER)["msg_id"]
-    host.hold()
+    host.acquire()
     attachment = Attachment(host, kernel_id, "another secret", heard, gone.set_result, steal=True)
     attachment.send(SHELL, message)
     await asyncio.wait_for(idle.wait(), 60)

@@ -129,7 +129,7 @@ def test_a_command_over_a_silent_line_fails_with_the_reason_within_the_keepalive
 ):
     async def run() -> tuple[TPUError, float, list[LinkState]]:
         link, seen = stormy.link, []
-        await link.up()
+        await link.wait_up()
         unsubscribe = link.subscribe(lambda changed: seen.append(changed.state))
         command = asyncio.ensure_future(link.run(["sleep", "555"]))
         await link.run(["true"])
@@ -204,7 +204,7 @@ def test_no_line_is_lost_when_processes_that_carry_it_are_killed(stormy, noteboo
         for pid in stormy.processes(what):
             os.kill(pid, signal.SIGKILL)
             killed += 1
-        core_thread().wait(stormy.link.up())
+        core_thread().wait(stormy.link.wait_up())
         time.sleep(chance.random())
     seen += notebook.until_idle(request)
     assert killed >= 3

@@ -111,7 +111,7 @@ async def test_the_hosts_of_a_slice_connect_at_once_with_one_call_for_all(links,
 
 async def test_a_key_that_is_there_from_the_start_is_not_added_again(links, tpu):
     node = tpu(metadata=links.key_metadata())
-    await links.get(HostName(node, 0)).up()
+    await links.get(HostName(node, 0)).wait_up()
     assert "update_node" not in links.cloud.calls
 
 
@@ -123,30 +123,30 @@ async def test_a_host_with_another_key_than_the_pinned_one_is_refused(links, sha
     KnownHosts().pin({alias: [other]}, {})
     link = links.get(HostName(node, 0))
     with pytest.raises(TPUError) as caught:
-        await link.up()
+        await link.wait_up()
     assert caught.value.reason is Reason.HOST_KEY
     (published,) = await links.cloud.guest_attributes(node)
     assert fingerprint(other) in caught.value.message
     assert fingerprint("x " + published["hostkeys", "ssh-ed25519"]) in caught.value.message
-    link.hold()
-    await states(link, LinkState.NEEDS_YOU)
+    link.acquire()
+    await states(link, LinkState.NEEDS_ATTENTION)
     assert KnownHosts().keys(alias) == (other,), "the pinned key was replaced"
     KnownHosts().forget(alias)  # what the hint says
-    await link.up()
+    await link.wait_up()
     link.release()
 
 
 async def test_a_key_file_with_wrong_permissions_stops_the_link_until_it_is_mended(links, shared):
     ensure_key().chmod(0o644)
     link = links.get(HostName(shared, 0))
-    link.hold()
+    link.acquire()
     with pytest.raises(TPUError) as caught:
-        await link.up()
+        await link.wait_up()
     assert caught.value.reason is Reason.KEY_FILE
     assert "chmod 600" in caught.value.hint
-    await states(link, LinkState.NEEDS_YOU)
+    await states(link, LinkState.NEEDS_ATTENTION)
     await asyncio.to_thread(subprocess.run, caught.value.hint.split("`")[1].split(), check=True)
-    await link.up()
+    await link.wait_up()
     link.release()
 
 
@@ -155,8 +155,8 @@ async def test_a_cut_link_heals_at_the_first_attempt_and_says_what_happened(
 ):
     node = shared
     link = links.get(HostName(node, 0))
-    link.hold()
-    await link.up()
+    link.acquire()
+    await link.wait_up()
     seen: list[LinkState] = []
     link.subscribe(lambda changed: seen.append(changed.state))
     running = asyncio.ensure_future(link.run(["sleep", "100"]))
@@ -176,8 +176,8 @@ async def test_a_cut_link_heals_at_the_first_attempt_and_says_what_happened(
 async def test_a_host_is_found_again_when_maintenance_gave_it_another_address(links, tpu, emulator):
     node = tpu()
     link = links.get(HostName(node, 0))
-    link.hold()
-    await link.up()
+    link.acquire()
+    await link.wait_up()
     before = link.address
     lost = asyncio.ensure_future(states(link, LinkState.CONNECTING, LinkState.WAITING))
     await asyncio.sleep(0)  # it is listening
@@ -192,15 +192,15 @@ async def test_a_host_is_found_again_when_maintenance_gave_it_another_address(li
 async def test_a_stopped_tpu_needs_the_user_and_comes_back_when_it_was_started(links, tpu):
     node = tpu()
     link = links.get(HostName(node, 0))
-    link.hold()
-    await link.up()
+    link.acquire()
+    await link.wait_up()
     await links.cloud.stop_node(node)
-    await states(link, LinkState.NEEDS_YOU)
+    await states(link, LinkState.NEEDS_ATTENTION)
     assert link.problem is not None
     assert link.problem.reason is Reason.CONFLICT
     assert "stopped" in link.problem.message
     links.observe(await links.cloud.get_node(node))
-    assert link.state is LinkState.NEEDS_YOU
+    assert link.state is LinkState.NEEDS_ATTENTION
     links.observe(await links.cloud.start_node(node))
     await states(link, LinkState.UP)
     link.release()
@@ -216,8 +216,8 @@ async def test_a_link_that_had_no_credentials_goes_on_when_the_node_is_seen_agai
     link = links.get(HostName(shared, 0))
     with monkeypatch.context() as away:
         away.setattr(links.cloud, "_call", refused)
-        link.hold()
-        await states(link, LinkState.NEEDS_YOU)
+        link.acquire()
+        await states(link, LinkState.NEEDS_ATTENTION)
         assert link.problem is not None
         assert link.problem.reason is Reason.NO_CREDENTIALS
     links.observe(node)
@@ -229,12 +229,12 @@ async def test_a_preempted_tpu_says_so_and_a_deleted_one_too(links, tpu, emulato
     preempted, deleted = tpu(schedulingConfig={"spot": True}), tpu()
     one, two = links.get(HostName(preempted, 0)), links.get(HostName(deleted, 0))
     for link in (one, two):
-        link.hold()
-        await link.up()
+        link.acquire()
+        await link.wait_up()
     await strike(emulator, "preempt", preempted)
     await links.cloud.delete_node(deleted)
-    await states(one, LinkState.NEEDS_YOU)
-    await states(two, LinkState.NEEDS_YOU)
+    await states(one, LinkState.NEEDS_ATTENTION)
+    await states(two, LinkState.NEEDS_ATTENTION)
     assert one.problem is not None
     assert "preempted" in one.problem.message
     assert two.problem is not None
@@ -246,12 +246,12 @@ async def test_a_node_that_took_the_name_of_another_is_another_host(links, tpu):
     name = f"tpu-{uuid.uuid4().hex[:8]}"
     node = tpu(name=name)
     link = links.get(HostName(node, 0))
-    await link.up()
+    await link.wait_up()
     first = KnownHosts().path.read_text()
     await links.cloud.delete_node(node)
     tpu(name=name)
-    await states(link, LinkState.WAITING, LinkState.CONNECTING, LinkState.NEEDS_YOU)
-    await link.up()
+    await states(link, LinkState.WAITING, LinkState.CONNECTING, LinkState.NEEDS_ATTENTION)
+    await link.wait_up()
     second = KnownHosts().path.read_text()
     assert first != second
     assert len(second.splitlines()) == len(first.splitlines()), "the old key stayed"
@@ -260,7 +260,7 @@ async def test_a_node_that_took_the_name_of_another_is_another_host(links, tpu):
 async def test_a_host_that_does_not_exist_is_said(links, shared):
     node = shared
     with pytest.raises(TPUError) as caught:
-        await links.get(HostName(node, 3)).up()
+        await links.get(HostName(node, 3)).wait_up()
     assert caught.value.reason is Reason.INVALID
     assert "1 host" in caught.value.message
     gone = NodeName(node.project, node.zone, "no-such-tpu")
@@ -285,8 +285,8 @@ async def test_a_link_that_was_only_borrowed_stays_a_while_and_a_released_one_en
     link = links.get(HostName(shared, 0))
     await link.run(["true"])
     assert link.state is LinkState.UP
-    link.hold()
-    link.hold()
+    link.acquire()
+    link.acquire()
     link.release()
     assert link.state is LinkState.UP
     link.release()
@@ -316,7 +316,7 @@ async def test_a_link_goes_on_with_the_last_address_while_google_can_not_be_aske
 ):
     node = shared
     link = links.get(HostName(node, 0))
-    link.hold()
+    link.acquire()
     await link.run(["true"])
 
     async def refused(*_):
@@ -333,7 +333,7 @@ async def test_a_link_goes_on_with_the_last_address_while_google_can_not_be_aske
 
 async def test_the_agent_is_put_there_once_per_connection_and_answers(links, shared, emulator):
     link = links.get(HostName(shared, 0))
-    link.hold()
+    link.acquire()
     agents = await asyncio.gather(*(link.agent() for _ in range(5)))
     assert len({id(agent) for agent in agents}) == 1
     told = await agents[0].request("probe")
@@ -381,7 +381,7 @@ async def test_a_machine_that_slept_asks_its_links_for_an_answer(links, shared, 
     monkeypatch.setattr(registry, "_LOOK", 0.02)
     monkeypatch.setattr(registry, "_clock", lambda: time.time() + ahead)
     link = links.get(HostName(shared, 0))
-    link.hold()
+    link.acquire()
     await link.run(["true"])
     asleep = asyncio.ensure_future(states(link, LinkState.SILENT))
     await asyncio.sleep(0)  # it is listening

@@ -29,7 +29,7 @@ from jupyter_tpu.ssh import (
     fingerprint,
     public_key,
 )
-from jupyter_tpu.ssh.proxies import Way, open_jumps, way_to
+from jupyter_tpu.ssh.proxies import ProxyRoute, open_jumps, resolve_route
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:" + os.environ["PATH"])
 pytestmark = [
@@ -459,16 +459,16 @@ async def test_the_ssh_configs_way_is_taken_by_address_and_never_to_this_machine
         "Host 127.*\n  ProxyCommand false\n"
     )
 
-    async def way(address: str) -> Way:
+    async def route(address: str) -> ProxyRoute:
         proxied = msgspec.structs.replace(host, address=address, port=22, proxy_command=("iap",))
-        return await way_to(proxied, config)
+        return await resolve_route(proxied, config)
 
-    assert await way("192.0.2.9") == Way(jumps=("ann@bastion:2222", "inner"))
-    assert (await way("198.51.100.7")).command == ("nc", "-x", "proxy", "198.51.100.7", "22")
-    assert await way("203.0.113.1") == Way(command=("iap",))
-    assert await way("127.0.0.1") == Way(command=("iap",))
+    assert await route("192.0.2.9") == ProxyRoute(jumps=("ann@bastion:2222", "inner"))
+    assert (await route("198.51.100.7")).command == ("nc", "-x", "proxy", "198.51.100.7", "22")
+    assert await route("203.0.113.1") == ProxyRoute(command=("iap",))
+    assert await route("127.0.0.1") == ProxyRoute(command=("iap",))
     config.write_text("Host *\n  ProxyCommand 'unclosed\n")
-    assert await way("192.0.2.9") == Way(command=("iap",))
+    assert await route("192.0.2.9") == ProxyRoute(command=("iap",))
 
 
 async def test_a_jump_host_is_gone_through_and_checked_by_the_users_own_known_hosts(

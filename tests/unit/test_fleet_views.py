@@ -32,11 +32,11 @@ def test_without_supervision_it_is_said_what_should_be() -> None:
 
 
 def test_a_link_that_needs_the_user_says_so_for_the_tpu() -> None:
-    assert shown(links=[LinkState.UP, LinkState.NEEDS_YOU]) is Connection.NEEDS_YOU
+    assert shown(links=[LinkState.UP, LinkState.NEEDS_ATTENTION]) is Connection.NEEDS_ATTENTION
 
 
 def test_a_failed_first_connect_needs_the_user_and_an_older_environment_does_not() -> None:
-    assert shown(connected=False, failed=True, ready=False) is Connection.NEEDS_YOU
+    assert shown(connected=False, failed=True, ready=False) is Connection.NEEDS_ATTENTION
     assert shown(failed=True, ready=True) is Connection.CONNECTED
 
 

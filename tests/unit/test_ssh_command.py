@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu.errors import Reason
-from jupyter_tpu.ssh.command import Completed, command_line, failure, from_home
+from jupyter_tpu.ssh.command import CompletedCommand, command_error, command_line, relative_to_home
 
 WORDS = st.lists(st.text(st.characters(exclude_characters="\0")), min_size=1)
 
@@ -23,7 +23,7 @@ def test_a_shell_sees_the_very_words(words):
 @given(WORDS, st.text(st.characters(exclude_characters="\0")))
 def test_variables_and_folder_are_quoted_too(words, value):
     line = command_line(words, {"NAME": value}, value)
-    start = ["cd", from_home(value), "&&", "exec", "env", f"NAME={value}"]
+    start = ["cd", relative_to_home(value), "&&", "exec", "env", f"NAME={value}"]
     assert shlex.split(line) == [*start, *words]
 
 
@@ -34,16 +34,18 @@ def test_a_variables_name_must_be_one(name):
 
 
 def test_the_home_folder_is_where_a_session_starts():
-    assert from_home("~") == "."
-    assert from_home("~/a b") == "./a b"
-    assert from_home("~//etc") == "./etc"
-    assert from_home("~other/x") == "~other/x"
-    assert from_home("/tmp/~") == "/tmp/~"
+    assert relative_to_home("~") == "."
+    assert relative_to_home("~/a b") == "./a b"
+    assert relative_to_home("~//etc") == "./etc"
+    assert relative_to_home("~other/x") == "~other/x"
+    assert relative_to_home("/tmp/~") == "/tmp/~"
 
 
 def failed(returncode: int, stderr: str):
-    return failure(
-        ["/usr/bin/uv", "x"], Completed(returncode=returncode, stdout="", stderr=stderr), "my-tpu"
+    return command_error(
+        ["/usr/bin/uv", "x"],
+        CompletedCommand(returncode=returncode, stdout="", stderr=stderr),
+        "my-tpu",
     )
 
 

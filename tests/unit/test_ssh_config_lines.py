@@ -19,10 +19,10 @@ from jupyter_tpu.ssh.openssh_config import (
     config_path,
     entries_named,
     includes,
-    remember_keys,
     render,
     with_include,
     without_include,
+    write_host_keys,
     write_section,
 )
 
@@ -172,11 +172,11 @@ def test_entries_of_several_clouds_stand_together_and_go_with_their_emulator(
 
 def test_the_keys_of_a_host_are_replaced_whole(tmp_path: Path) -> None:
     path = tmp_path / "hosts" / "my-tpu-0.zone.project"
-    remember_keys(path, ["ssh-ed25519 AAAA", "ssh-rsa BBBB comment"])
+    write_host_keys(path, ["ssh-ed25519 AAAA", "ssh-rsa BBBB comment"])
     assert path.read_text() == (
         "my-tpu-0.zone.project ssh-ed25519 AAAA\nmy-tpu-0.zone.project ssh-rsa BBBB\n"
     )
-    remember_keys(path, ["ssh-ed25519 CCCC"])
+    write_host_keys(path, ["ssh-ed25519 CCCC"])
     assert path.read_text().count("\n") == 1
 
 

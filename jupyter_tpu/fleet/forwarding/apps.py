@@ -237,7 +237,7 @@ class _ActiveApp:
         self._counts = (0, 0)
         self._was = link.state
         self._unsubscribe = link.subscribe(self._link_changed)
-        link.hold()
+        link.acquire()
 
     def describe(self) -> App:
         """The app with what is going on."""
@@ -246,7 +246,7 @@ class _ActiveApp:
             "open"
             if state in _REACHED
             else "needs-you"
-            if state is LinkState.NEEDS_YOU
+            if state is LinkState.NEEDS_ATTENTION
             else "waiting"
         )
         problem = self._link.problem if app.state != "open" else None

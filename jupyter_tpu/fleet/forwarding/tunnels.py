@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from ...cloud import Node, NodeName
 from ...errors import Reason, TPUError
 from ...links import HostName, Link, Links, LinkState
-from ...ssh import Forwarder, PortTaken
+from ...ssh import Forwarder, PortInUse
 from ...ssh.forwarding import LOOPBACK
 from ..models import OpenTunnel, Problem, Tunnel
 from ..models.times import timestamp
@@ -93,7 +93,7 @@ class Tunnels:
             if wanted.local_port == record.local_port and record.address == wanted.address:
                 if same:
                     return self._tunnel(record)
-                raise PortTaken(
+                raise PortInUse(
                     f"Port {record.local_port} of this machine is taken by the tunnel to port "
                     f"{record.port} of {HostName(record.name, record.host)}.",
                     Reason.CONFLICT,
@@ -247,7 +247,7 @@ class _ActiveTunnel:
         self._was: LinkState | None = None
         self.forwarder = Forwarder(link.open_port, port, changed, link.open_compressed)
         self._unsubscribe = link.subscribe(self._link_changed)
-        link.hold()
+        link.acquire()
 
     async def listen(self, local_port: int | None, *, emulated: bool = False) -> None:
         """*local_port* None: the host's number if it is free, any free one if not."""
@@ -260,7 +260,7 @@ class _ActiveTunnel:
         else:
             try:
                 await forwarder.listen(forwarder.port, self._address)
-            except PortTaken:
+            except PortInUse:
                 await forwarder.listen(0, self._address)
         self._problem = None
         self._since = timestamp("seconds")
@@ -285,7 +285,7 @@ class _ActiveTunnel:
             shown.state, problem = "taken", self._problem
         elif state in (LinkState.UP, LinkState.SILENT):
             shown.state, problem = "open", self.forwarder.problem
-        elif state is LinkState.NEEDS_YOU:
+        elif state is LinkState.NEEDS_ATTENTION:
             shown.state = "needs-you"
         else:
             shown.state = "waiting"

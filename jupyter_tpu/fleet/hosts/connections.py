@@ -37,7 +37,7 @@ class HostConnections:
         for worker in range(len(links), hosts):
             link = self._links.get(HostName(name, worker))
             unsubscribe.append(link.subscribe(lambda *_: self._changed(name)))
-            link.hold()
+            link.acquire()
             links.append(link)
         self._changed(name)
         return links

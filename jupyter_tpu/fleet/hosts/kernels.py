@@ -90,9 +90,9 @@ class KernelMonitor:
 
     async def _request(self, name: NodeName, op: str, patience: float, **params: Any) -> Any:
         link = self._links.get(HostName(name, 0))
-        link.hold()
+        link.acquire()
         try:
-            await link.up(timeout=patience)
+            await link.wait_up(timeout=patience)
             agent = await link.agent()
             return await asyncio.wait_for(agent.request(op, **params), patience)
         finally:

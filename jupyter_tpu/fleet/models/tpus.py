@@ -74,7 +74,7 @@ class Connection(StrEnum):
     CONNECTING = "connecting"
     CONNECTED = "connected"
     RECONNECTING = "reconnecting"
-    NEEDS_YOU = "needs-you"
+    NEEDS_ATTENTION = "needs-you"
 
 
 class TPU(Struct, kw_only=True):

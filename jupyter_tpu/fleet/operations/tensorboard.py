@@ -56,9 +56,9 @@ class TensorBoardService:
         """Installs what is missing, starts TensorBoard or finds it running, and opens it."""
         progress.plan([*tensorboard.INSTALL_STEPS, *_OPEN], measured=True)
         link = self._link(node, wanted.host)
-        link.hold()
+        link.acquire()
         try:
-            await link.up(timeout=LINK_UP)
+            await link.wait_up(timeout=LINK_UP)
             await tensorboard.install(link, progress)
             await self._open(node, link, wanted.logdir, progress)
         finally:
@@ -71,9 +71,9 @@ class TensorBoardService:
         tracing = StepPlan("trace", f"Trace the kernel for {wanted.seconds:g} s", 10)
         progress.plan([*tensorboard.INSTALL_STEPS, tracing, *_OPEN], measured=True)
         link = self._link(node, 0)
-        link.hold()
+        link.acquire()
         try:
-            await link.up(timeout=LINK_UP)
+            await link.wait_up(timeout=LINK_UP)
             # First, so that the trace is of now and not of a minute later the first time.
             await tensorboard.install(link, progress)
             progress.begin("trace")

@@ -284,7 +284,7 @@ class Work:
         )
 
     async def _up(self, link: Link, progress: Progress) -> None:
-        await link.up(timeout=LINKS_UP)
+        await link.wait_up(timeout=LINKS_UP)
         progress.log(f"Host {link.host.worker} is reached")
         progress.host_done("links")
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from jupyter_tpu.ssh.thrift import ENOUGH, HOLDS, Thrift
+from jupyter_tpu.ssh.compression import ENOUGH, HOLDS, CompressionPolicy
 
 TEXT = b"step 1200 loss 0.3141 accuracy 0.92 learning rate 0.001\n" * 600
 NOISE = os.urandom(len(TEXT))
@@ -16,15 +16,15 @@ class Tunnel:
     """What passes through one, on a clock of its own."""
 
     def __init__(self) -> None:
-        self.thrift = Thrift()
+        self.policy = CompressionPolicy()
         self.now = 1000.0  # seconds
 
     def transfer(self, data: bytes, rate: float, *, compressed: bool = False) -> bool:
         """Passes *data* again and again at *rate* bytes per second; returns the verdict."""
         for _ in range(2 * ENOUGH // len(data) + 1):
             self.now += len(data) / rate
-            self.thrift.passed(data, self.now, compressed=compressed)
-        return self.thrift.worth(self.now)
+            self.policy.record(data, self.now, compressed=compressed)
+        return self.policy.should_compress(self.now)
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_little_says_nothing_about_the_line():
     tunnel = Tunnel()
     for _ in range(100):  # a second apart
         tunnel.now += 1
-        tunnel.thrift.passed(TEXT, tunnel.now, compressed=False)
-    assert not tunnel.thrift.worth(tunnel.now)
+        tunnel.policy.record(TEXT, tunnel.now, compressed=False)
+    assert not tunnel.policy.should_compress(tunnel.now)
 
 
 def test_it_is_given_up_when_the_line_is_seen_to_be_fast():
@@ -61,4 +61,4 @@ def test_the_line_is_looked_at_again_from_time_to_time():
     tunnel = Tunnel()
     assert tunnel.transfer(TEXT, 1e6)
     tunnel.now += HOLDS
-    assert not tunnel.thrift.worth(tunnel.now)
+    assert not tunnel.policy.should_compress(tunnel.now)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from jupyter_tpu.links.shared import Shared
+from jupyter_tpu.links.single_flight import SingleFlight
 
 pytestmark = pytest.mark.asyncio
 
@@ -29,7 +29,7 @@ class Question:
 
 async def test_many_who_ask_at_once_are_one_call():
     question = Question()
-    shared: Shared[str, str] = Shared(question)
+    shared: SingleFlight[str, str] = SingleFlight(question)
     waiting = [asyncio.ensure_future(shared.get("node")) for _ in range(32)]
     other = asyncio.ensure_future(shared.get("other"))
     question.allowed.set()
@@ -41,13 +41,13 @@ async def test_many_who_ask_at_once_are_one_call():
 async def test_an_answer_is_kept_only_as_long_as_it_was_said():
     question = Question()
     question.allowed.set()
-    kept: Shared[str, str] = Shared(question, keep=60)
+    kept: SingleFlight[str, str] = SingleFlight(question, keep=60)
     assert await kept.get("node") == await kept.get("node") == "node 1"
     kept.forget("node")
     assert await kept.get("node") == "node 2"
     kept.note("node", "seen elsewhere")
     assert await kept.get("node") == "seen elsewhere"
-    fresh: Shared[str, str] = Shared(question)
+    fresh: SingleFlight[str, str] = SingleFlight(question)
     await fresh.get("node")
     await fresh.get("node")
     assert len(question.asked) == 4
@@ -56,7 +56,7 @@ async def test_an_answer_is_kept_only_as_long_as_it_was_said():
 async def test_an_error_reaches_all_who_asked_and_is_not_kept():
     question = Question(OSError("no"))
     question.allowed.set()
-    shared: Shared[str, str] = Shared(question, keep=60)
+    shared: SingleFlight[str, str] = SingleFlight(question, keep=60)
     results = await asyncio.gather(*(shared.get("a") for _ in range(3)), return_exceptions=True)
     assert [str(result) for result in results] == ["no"] * 3
     question.error = None
@@ -65,7 +65,7 @@ async def test_an_error_reaches_all_who_asked_and_is_not_kept():
 
 async def test_one_who_gives_up_does_not_disturb_the_others():
     question = Question()
-    shared: Shared[str, str] = Shared(question)
+    shared: SingleFlight[str, str] = SingleFlight(question)
     impatient = asyncio.ensure_future(shared.get("node"))
     patient = asyncio.ensure_future(shared.get("node"))
     await asyncio.sleep(0)
@@ -78,7 +78,7 @@ async def test_one_who_gives_up_does_not_disturb_the_others():
 
 async def test_closing_ends_the_questions_under_way():
     question = Question()
-    shared: Shared[str, str] = Shared(question)
+    shared: SingleFlight[str, str] = SingleFlight(question)
     waiting = asyncio.ensure_future(shared.get("node"))
     await asyncio.sleep(0)
     await shared.close()

@@ -23,7 +23,7 @@ SHRINKS = 0.7
 HOLDS = 60.0
 
 
-class Thrift:
+class CompressionPolicy:
     """Watches one direction of a tunnel. Times are seconds, of any clock that does not jump."""
 
     def __init__(self) -> None:
@@ -36,11 +36,11 @@ class Thrift:
         self._bytes = 0
         self._sample = bytearray()
 
-    def worth(self, now: float) -> bool:
+    def should_compress(self, now: float) -> bool:
         """Whether a connection that begins now should be compressed."""
         return now < self._until
 
-    def passed(self, data: bytes, now: float, *, compressed: bool) -> None:
+    def record(self, data: bytes, now: float, *, compressed: bool) -> None:
         """*data* came through, over a connection that is *compressed* or not."""
         if now - self._last > GAP:
             self._begin(now)

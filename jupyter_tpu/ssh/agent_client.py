@@ -70,7 +70,7 @@ finally:
 """
 
 
-class Completed(Protocol):
+class CompletedCommand(Protocol):
     """What a command on a host came to."""
 
     @property

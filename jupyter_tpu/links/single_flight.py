@@ -10,7 +10,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Shared(Generic[K, V]):
+class SingleFlight(Generic[K, V]):
     """Coalesces calls: all who ask for a key while it is being asked for get one answer.
 
     Parameters

@@ -35,20 +35,22 @@ cat {KEY}.pub
 """
 
 
-async def introduce(links: Links, hosts: Sequence[tuple[HostName, str]]) -> None:
+async def authorize_hosts(links: Links, hosts: Sequence[tuple[HostName, str]]) -> None:
     """Lets *hosts* (with their internal addresses) log in on each other, as ``host-0`` and so on.
 
     May be repeated: after an address has changed it has to be. Raises what links and commands do.
     """
     held = [links.get(host) for host, _ in hosts]
     for link in held:
-        link.hold()
+        link.acquire()
     try:
         made = await _all([link.run(["sh", "-c", _MAKE_KEY], timeout=_LIMIT) for link in held])
-        places = [link.place for link in held]
+        host_addresses = [link.host_address for link in held]
         addresses = [internal for _, internal in hosts]
         keys = [each.stdout.strip() for each in made]
-        work = [_tell(link, number, addresses, places, keys) for number, link in enumerate(held)]
+        work = [
+            _tell(link, number, addresses, host_addresses, keys) for number, link in enumerate(held)
+        ]
         await _all(work)
     finally:
         for link in held:
@@ -59,16 +61,16 @@ async def _tell(
     link: Link,
     number: int,
     addresses: Sequence[str],
-    places: Sequence[HostAddress],
+    host_addresses: Sequence[HostAddress],
     keys: Sequence[str],
 ) -> None:
     known = "".join(
-        f"host-{other},{address},[{address}]:{place.port} {key}\n"
-        for other, (address, place) in enumerate(zip(addresses, places, strict=True))
-        for key in place.host_keys
+        f"host-{other},{address},[{address}]:{host_address.port} {key}\n"
+        for other, (address, host_address) in enumerate(zip(addresses, host_addresses, strict=True))
+        for key in host_address.host_keys
     )
     await link.put(known.encode(), f"~/{_KNOWN_HOSTS}")
-    await link.put(_config(addresses, places, addresses[number]).encode(), f"~/{_CONFIG}")
+    await link.put(_config(addresses, host_addresses, addresses[number]).encode(), f"~/{_CONFIG}")
     lines = [
         f'from="{address}",no-agent-forwarding,no-X11-forwarding {_bare(key)} {_MARK}'
         for address, key in zip(addresses, keys, strict=True)
@@ -103,14 +105,16 @@ async def _text(link: Link, path: str) -> str:
     return done.stdout
 
 
-def _config(addresses: Sequence[str], places: Sequence[HostAddress], own: str) -> str:
+def _config(addresses: Sequence[str], host_addresses: Sequence[HostAddress], own: str) -> str:
     parts = [
         f"Host host-{number} {address}\n"
         f"    HostName {address}\n"
-        f"    Port {place.port}\n"
-        f"    User {place.user}\n"
+        f"    Port {host_address.port}\n"
+        f"    User {host_address.user}\n"
         f"    HostKeyAlias host-{number}\n"
-        for number, (address, place) in enumerate(zip(addresses, places, strict=True))
+        for number, (address, host_address) in enumerate(
+            zip(addresses, host_addresses, strict=True)
+        )
     ]
     names = " ".join(f"host-{number} {address}" for number, address in enumerate(addresses))
     parts.append(
