@@ -1,7 +1,7 @@
 // Wires the model to the server and to JupyterLab; what it shows is in components/.
 
 /* eslint-disable jupyter/prefer-lazy-imports --
-   The list, its events and the status bar item are wanted from the start on. */
+   The list, its events and the status bar item are request from the start on. */
 
 import {
   ILayoutRestorer,
@@ -16,20 +16,20 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { Actions } from './actions/actions';
-import { addApps } from './apps';
+import { addAppTabs } from './apps';
 import { addCommands, CommandIDs } from './actions/commands';
 import { TPUPanel } from './panel/panel';
 import { StatusItem, statusOf } from './statusBar';
 import { ConnectForm } from './forms/connectForm';
-import { ServerChanges } from './model/changeFeed';
+import { ServerChangeFeed } from './model/changeFeed';
 import { CreateForm } from './forms/createForm';
 import { keepKernels } from './kernels';
-import { KernelsHere } from './kernels/serverKernels';
+import { ServerKernels } from './kernels/serverKernels';
 import { TPUModel } from './model/model';
-import { notifyOfEnds } from './notifications';
-import { TPUServer } from './model/client';
+import { addNotifications } from './notifications';
+import { TPUClient } from './model/client';
 import { addRunning } from './running';
-import { PanelView } from './actions/panelState';
+import { PanelState } from './actions/panelState';
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:plugin',
@@ -61,16 +61,16 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const language = translator?.languageCode.replace('_', '-') ?? 'en';
 
     const model = new TPUModel(
-      new TPUServer(serverSettings),
-      new ServerChanges(serverSettings)
+      new TPUClient(serverSettings),
+      new ServerChangeFeed(serverSettings)
     );
     const actions = new Actions(
       model,
       new CreateForm(model),
       new ConnectForm(model),
-      new PanelView(),
+      new PanelState(),
       commands,
-      new KernelsHere(serviceManager, commands),
+      new ServerKernels(serviceManager, commands),
       trans,
       language === 'default' ? 'en' : language
     );
@@ -80,7 +80,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     shell.add(panel, 'left', { rank: 550, type: 'TPU' });
     restorer?.add(panel, panel.id);
     addCommands(commands, palette, actions, open);
-    addApps(app, restorer, model, trans);
+    addAppTabs(app, restorer, model, trans);
     launcher?.add({
       command: CommandIDs.open,
       category: trans.__('Other'),
@@ -96,7 +96,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     if (running) {
       addRunning(running, actions, open);
     }
-    notifyOfEnds(actions, panel, open);
+    addNotifications(actions, panel, open);
     // Launcher and pickers show a TPU's kernel as soon as it is there.
     model.kernelspecsChanged.connect(() => void kernelspecs.refreshSpecs());
 

@@ -15,7 +15,7 @@ import {
 import { Failure } from './model/client';
 
 /** Google's word for a node's state, in ours. */
-export function stateWord(state: string, trans: TranslationBundle): string {
+export function stateLabel(state: string, trans: TranslationBundle): string {
   switch (state) {
     case 'CREATING':
       return trans.__('Creating');
@@ -48,7 +48,7 @@ export function stateWord(state: string, trans: TranslationBundle): string {
   }
 }
 
-export function connectionWord(tpu: ITPU, trans: TranslationBundle): string {
+export function connectionLabel(tpu: ITPU, trans: TranslationBundle): string {
   switch (tpu.connection) {
     case 'connected':
       return trans.__('Connected');
@@ -63,7 +63,7 @@ export function connectionWord(tpu: ITPU, trans: TranslationBundle): string {
   }
 }
 
-export function linkWord(host: IHost, trans: TranslationBundle): string {
+export function linkLabel(host: IHost, trans: TranslationBundle): string {
   switch (host.link.state) {
     case 'connecting':
       return trans.__('connecting');
@@ -80,7 +80,10 @@ export function linkWord(host: IHost, trans: TranslationBundle): string {
   }
 }
 
-export function tierWord(tier: ITPU['tier'], trans: TranslationBundle): string {
+export function tierLabel(
+  tier: ITPU['tier'],
+  trans: TranslationBundle
+): string {
   switch (tier) {
     case 'spot':
       return trans.__('Spot');
@@ -91,7 +94,7 @@ export function tierWord(tier: ITPU['tier'], trans: TranslationBundle): string {
   }
 }
 
-export function actionWord(action: Action, trans: TranslationBundle): string {
+export function actionLabel(action: Action, trans: TranslationBundle): string {
   switch (action) {
     case 'connect':
       return trans.__('Connect');
@@ -118,10 +121,7 @@ export function actionWord(action: Action, trans: TranslationBundle): string {
   }
 }
 
-export function tunnelStateWord(
-  tunnel: ITunnel,
-  trans: TranslationBundle
-): string {
+export function tunnelLabel(tunnel: ITunnel, trans: TranslationBundle): string {
   switch (tunnel.state) {
     case 'elsewhere':
       return trans.__('another server’s');
@@ -136,7 +136,7 @@ export function tunnelStateWord(
   }
 }
 
-export function appStateWord(app: IApp, trans: TranslationBundle): string {
+export function appLabel(app: IApp, trans: TranslationBundle): string {
   switch (app.state) {
     case 'needs-you':
       return trans.__('needs you');
@@ -148,7 +148,7 @@ export function appStateWord(app: IApp, trans: TranslationBundle): string {
 }
 
 /** "1.2 MB sent, 30 MB received"; "" while nothing went through. */
-export function sizeWord(
+export function trafficLabel(
   sent: number,
   received: number,
   trans: TranslationBundle
@@ -169,7 +169,10 @@ function bytes(count: number): string {
   return `${count.toFixed(unit === 0 || count >= 100 ? 0 : 1)} ${units[unit]}`;
 }
 
-export function kernelsWord(count: number, trans: TranslationBundle): string {
+export function kernelCountLabel(
+  count: number,
+  trans: TranslationBundle
+): string {
   return trans._n('%1 kernel', '%1 kernels', count);
 }
 
@@ -279,7 +282,7 @@ export function operationTitle(
 }
 
 /** "Installing JAX · 2 of 4 hosts" */
-export function stepWords(step: IStep, trans: TranslationBundle): string {
+export function stepLabel(step: IStep, trans: TranslationBundle): string {
   if (step.hosts > 1 && step.state === 'running') {
     const hosts = trans.__('%1 of %2 hosts', step.hosts_done, step.hosts);
     return `${step.title} · ${hosts}`;
@@ -287,7 +290,7 @@ export function stepWords(step: IStep, trans: TranslationBundle): string {
   return step.title;
 }
 
-export function stepState(
+export function stepStateLabel(
   state: IStep['state'],
   trans: TranslationBundle
 ): string {
@@ -311,11 +314,11 @@ export function currentStep(
   trans: TranslationBundle
 ): string {
   const step = operation.steps.find(one => one.state === 'running');
-  return step ? stepWords(step, trans) : operation.message;
+  return step ? stepLabel(step, trans) : operation.message;
 }
 
 /** What a type means, in a sentence below its name. */
-export function typeSentence(
+export function typeDescription(
   type: IAcceleratorType,
   trans: TranslationBundle
 ): string {
@@ -352,7 +355,7 @@ export function ago(time: string, now: number, language: string): string {
 }
 
 /** A failure of the way to the server, in the user's language. */
-export function failureWords(
+export function failureText(
   failure: Pick<Failure, 'message' | 'hint'> & { reason: string },
   trans: TranslationBundle
 ): { message: string; hint: string } {

@@ -4,7 +4,7 @@
 import { Notification } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 
-import { startable } from './model/availableActions';
+import { startableEnvironments } from './model/availableActions';
 import { Actions } from './actions/actions';
 import { IOperation } from './api';
 import { kernelName } from './actions/dialogs';
@@ -13,10 +13,10 @@ import { TPUModel } from './model/model';
 import { operationTitle } from './labels';
 
 /** Milliseconds for which good news stay on the screen. */
-const GOOD_NEWS = 8000;
+const SUCCESS_TIMEOUT = 8000;
 
 /** *open* brings the panel to the front. */
-export function notifyOfEnds(
+export function addNotifications(
   actions: Actions,
   panel: Widget,
   open: () => void
@@ -46,13 +46,14 @@ export function notifyOfEnds(
         }
       };
       Notification.success(title, {
-        autoClose: GOOD_NEWS,
-        actions: tpu && startable(tpu).length > 0 ? [notebook] : [show]
+        autoClose: SUCCESS_TIMEOUT,
+        actions:
+          tpu && startableEnvironments(tpu).length > 0 ? [notebook] : [show]
       });
     }
   };
   model.operationEnded.connect(onEnd);
-  model.kernelTrouble.connect((_, kernel) => {
+  model.kernelProblem.connect((_, kernel) => {
     const { message, hint, reason } = kernel.problem!;
     const name = kernelName(kernel, trans);
     const show = { label: trans.__('Show TPU'), callback: open };
@@ -63,7 +64,7 @@ export function notifyOfEnds(
         callback: () => {
           const tpu = model.tpu(keyOf({ name: kernel.tpu, zone: kernel.zone }));
           if (tpu) {
-            void actions.endKernel(tpu, { ...kernel, problem: null });
+            void actions.shutDownKernel(tpu, { ...kernel, problem: null });
           }
         }
       };

@@ -9,7 +9,7 @@ import { ITPU } from './api';
 import { tpuIcon } from './icons';
 import { keyOf } from './model/resources';
 import { TPUModel } from './model/model';
-import { connectionWord, kernelsWord } from './labels';
+import { connectionLabel, kernelCountLabel } from './labels';
 
 /** *open* brings the panel to the front. */
 export function addRunning(
@@ -37,8 +37,8 @@ export function addRunning(
     labelTitle: () => `${tpu.type} · ${tpu.zone}`,
     detail: () =>
       [
-        connectionWord(tpu, trans),
-        tpu.kernels > 0 && kernelsWord(tpu.kernels, trans)
+        connectionLabel(tpu, trans),
+        tpu.kernels > 0 && kernelCountLabel(tpu.kernels, trans)
       ]
         .filter(Boolean)
         .join(' · '),

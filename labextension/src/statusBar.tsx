@@ -9,7 +9,7 @@ import { tpuIcon } from './icons';
 import { TPUModel } from './model/model';
 import { useStore } from './store';
 import { currentStep, operationTitle } from './labels';
-import { State } from './panel/elements';
+import { StateLabel } from './panel/elements';
 
 export interface IStatus {
   text: string;
@@ -93,9 +93,9 @@ function Status(props: {
     status && (
       <button type="button" title={status.caption} onClick={props.onClick}>
         <tpuIcon.react tag="span" elementSize="normal" />
-        <State tone={status.tone}>
+        <StateLabel tone={status.tone}>
           {props.trans.__('TPU: %1', status.text)}
-        </State>
+        </StateLabel>
       </button>
     )
   );

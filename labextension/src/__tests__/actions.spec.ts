@@ -5,8 +5,8 @@ import { Actions } from '../actions/actions';
 import { IKernel } from '../api';
 import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
-import { confirmLoss, confirmTake } from '../actions/dialogs';
-import { PanelView } from '../actions/panelState';
+import { confirmDestructive, confirmTakeOver } from '../actions/dialogs';
+import { PanelState } from '../actions/panelState';
 import {
   aKernel,
   anOperation,
@@ -14,19 +14,19 @@ import {
   aTPU,
   connectedTPU,
   openModel,
-  TestChanges,
-  TestKernels,
+  TestChangeFeed,
+  TestServerKernels,
   TestServer,
   trans
 } from './server';
 
 vi.mock('../actions/dialogs', () => ({
-  confirmLoss: vi.fn(),
-  confirmTake: vi.fn()
+  confirmDestructive: vi.fn(),
+  confirmTakeOver: vi.fn()
 }));
 
-const ask = vi.mocked(confirmLoss);
-const askToTake = vi.mocked(confirmTake);
+const ask = vi.mocked(confirmDestructive);
+const askToTake = vi.mocked(confirmTakeOver);
 const TPU = 'tpus/us-central1-a~my-tpu';
 const kernel = aKernel();
 
@@ -39,17 +39,17 @@ beforeEach(() => {
 
 async function openActions(answers: { [call: string]: Answer }): Promise<{
   actions: Actions;
-  changes: TestChanges;
+  changes: TestChangeFeed;
   server: TestServer;
-  here: TestKernels;
+  here: TestServerKernels;
 }> {
   const { changes, model, server } = await openModel(answers);
-  const here = new TestKernels();
+  const here = new TestServerKernels();
   const actions = new Actions(
     model,
     new CreateForm(model),
     new ConnectForm(model),
-    new PanelView(),
+    new PanelState(),
     new CommandRegistry(),
     here,
     trans
@@ -137,11 +137,11 @@ it('only stops showing a kernel that is dead', async () => {
   const problem = { message: 'Gone.', reason: 'NOT_FOUND' as const, hint: '' };
   const lost: IKernel = { ...kernel, state: 'dead', problem };
   const told: IKernel[] = [];
-  actions.model.kernelTrouble.connect((_, each) => void told.push(each));
+  actions.model.kernelProblem.connect((_, each) => void told.push(each));
   changes.kernel(lost);
   changes.kernel(kernel);
   expect(told).toEqual([lost]);
-  await actions.endKernel(connectedTPU(), lost);
+  await actions.shutDownKernel(connectedTPU(), lost);
   expect(ask).not.toHaveBeenCalled();
   expect(server.count(`DELETE ${TPU}/kernels/k1`)).toBe(1);
 });
@@ -154,11 +154,11 @@ it('takes a kernel over once that is confirmed, and shows its notebook', async (
   });
   const tpu = connectedTPU();
   askToTake.mockResolvedValueOnce(false);
-  await actions.takeKernel(tpu, aKernel({ attached: false }));
+  await actions.takeOverKernel(tpu, aKernel({ attached: false }));
   // What is asked is who has it now, not who had it when the list was shown.
   expect(askToTake).toHaveBeenCalledWith(held, tpu, trans);
   expect(server.count(`POST ${TPU}/kernels/k1/take`)).toBe(0);
-  await actions.takeKernel(tpu, held);
+  await actions.takeOverKernel(tpu, held);
   expect(server.count(`POST ${TPU}/kernels/k1/take`)).toBe(1);
   expect(here.shown).toEqual(['k1']);
 });
@@ -170,7 +170,7 @@ it('shows why a kernel was not taken, and no notebook', async () => {
     [`POST ${TPU}/kernels/k1/take`]: [404, refusal]
   });
   const tpu = connectedTPU();
-  await actions.takeKernel(tpu, kernel);
+  await actions.takeOverKernel(tpu, kernel);
   expect(actions.model.failure(tpu)?.message).toBe('It is gone.');
   expect(here.shown).toEqual([]);
 });

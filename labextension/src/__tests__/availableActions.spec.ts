@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 
-import { abilities, mainAction } from '../model/availableActions';
+import { availableActions, primaryAction } from '../model/availableActions';
 import { IHost, IOperation, ITPU } from '../api';
 import { anOperation, aTPU, connectedTPU } from './server';
 
@@ -77,7 +77,7 @@ it.each<[string, ITPU, IOperation[], string, string | undefined]>([
     'connect'
   ]
 ])('can do with %s what its state allows', (_, tpu, running, all, main) => {
-  const able = abilities(tpu, running);
+  const able = availableActions(tpu, running);
   expect(able.join(' ')).toBe(all);
-  expect(mainAction(able)).toBe(main);
+  expect(primaryAction(able)).toBe(main);
 });

@@ -2,7 +2,7 @@ import { ServerConnection } from '@jupyterlab/services';
 import { afterEach, expect, it, vi } from 'vitest';
 
 import { IChange } from '../api';
-import { CHANGE_SCHEMA, ServerChanges } from '../model/changeFeed';
+import { CHANGE_SCHEMA, ServerChangeFeed } from '../model/changeFeed';
 
 /** Sockets that open, close and bring messages when the test says so. */
 class TestSocket extends EventTarget {
@@ -40,8 +40,8 @@ async function aSocket(count = 1): Promise<TestSocket> {
   return TestSocket.made[count - 1];
 }
 
-function changes(): ServerChanges {
-  return new ServerChanges(
+function changes(): ServerChangeFeed {
+  return new ServerChangeFeed(
     ServerConnection.makeSettings({
       wsUrl: 'ws://localhost/hub/',
       WebSocket: TestSocket as never
@@ -65,14 +65,14 @@ it('passes on the changes of its schema only', async () => {
 
 it('says when changes flow, no longer flow, and flow again', async () => {
   const source = changes();
-  const flowing: boolean[] = [];
-  source.flowingChanged.connect((_, now) => {
-    flowing.push(now);
+  const connected: boolean[] = [];
+  source.connectedChanged.connect((_, now) => {
+    connected.push(now);
   });
   (await aSocket()).open();
   TestSocket.made[0].close();
   (await aSocket(2)).open();
-  expect(flowing).toEqual([true, false, true]);
+  expect(connected).toEqual([true, false, true]);
   source.dispose();
   expect(source.isDisposed).toBe(true);
 }, 15000);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { TPUServer } from '../model/client';
+import { TPUClient } from '../model/client';
 import { anOperation, aTPU, TestServer } from './server';
 
 describe('TPUServer', () => {
@@ -12,13 +12,13 @@ describe('TPUServer', () => {
       ]
     };
     const server = new TestServer(answers);
-    const wanted = { packages: ['flax'] };
-    const operation = await new TPUServer(server.settings).connect(
+    const request = { packages: ['flax'] };
+    const operation = await new TPUClient(server.settings).connect(
       aTPU(),
-      wanted
+      request
     );
     expect(operation.id).toBe('o1');
-    expect(server.calls[0].body).toEqual(wanted);
+    expect(server.calls[0].body).toEqual(request);
   });
 
   it('sends with a delete whether kernels may end', async () => {
@@ -26,7 +26,7 @@ describe('TPUServer', () => {
       'DELETE tpus/us-central1-a~my-tpu': [202, anOperation()]
     });
     const how = { end_kernels: true };
-    await new TPUServer(server.settings).delete(aTPU(), how);
+    await new TPUClient(server.settings).delete(aTPU(), how);
     expect(server.calls[0].body).toEqual(how);
   });
 
@@ -35,7 +35,7 @@ describe('TPUServer', () => {
       'DELETE tpus/us-central1-a~my-tpu/kernels/k': [200, '']
     });
     await expect(
-      new TPUServer(server.settings).endKernel(aTPU(), 'k')
+      new TPUClient(server.settings).shutDownKernel(aTPU(), 'k')
     ).resolves.toBeUndefined();
   });
 
@@ -56,7 +56,7 @@ describe('TPUServer', () => {
   ])('throws %s as a failure', async (_, answer, expected) => {
     const server = new TestServer({ 'GET catalog': answer as never });
     await expect(
-      new TPUServer(server.settings).catalog()
+      new TPUClient(server.settings).catalog()
     ).rejects.toMatchObject(expected as object);
   });
 });

@@ -125,7 +125,7 @@ describe('CreateForm', () => {
 
   it('is filled from an earlier wish for another try', async () => {
     const { form } = await openForm();
-    const wanted = {
+    const request = {
       name: 'again',
       type: 'v4-32',
       zone: 'us-central2-b',
@@ -135,7 +135,7 @@ describe('CreateForm', () => {
       subnetwork: null,
       connect: null
     };
-    form.fill(wanted);
-    expect(form.wanted).toEqual(wanted);
+    form.fill(request);
+    expect(form.request).toEqual(request);
   });
 });

@@ -1,8 +1,8 @@
 import { KernelMessage, ServerConnection } from '@jupyterlab/services';
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { Places } from '../kernels/positions';
-import { keepingSocket, Presence } from '../kernels/socket';
+import { Positions } from '../kernels/positions';
+import { replayingSocket, Presence } from '../kernels/socket';
 
 const URL = 'ws://localhost/api/kernels/k/channels?session_id=me';
 const { serializer } = ServerConnection.makeSettings();
@@ -36,8 +36,8 @@ class TestSocket {
     this.onclose?.(new CloseEvent('close', { code }));
   }
 
-  say(words: object): void {
-    const data = JSON.stringify({ jupyter_tpu: words });
+  say(control: object): void {
+    const data = JSON.stringify({ jupyter_tpu: control });
     this.onmessage?.(new MessageEvent('message', { data }));
   }
 
@@ -58,12 +58,12 @@ class TestSocket {
 }
 
 function page(presence: Presence = 'there') {
-  const places = new Places();
+  const places = new Positions();
   const shown: string[] = [];
   const closes: number[] = [];
-  const Kept = keepingSocket(TestSocket as never, {
+  const Kept = replayingSocket(TestSocket as never, {
     places,
-    isOurs: kernelId => kernelId === 'k',
+    isTPUKernel: kernelId => kernelId === 'k',
     presence: async () => presence
   });
   const connect = (url = URL) => {

@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { TPUModel } from '../model/model';
-import { TPUServer } from '../model/client';
+import { TPUClient } from '../model/client';
 import {
   anOperation,
   aTPU,
   connectedTPU,
   openModel,
-  TestChanges,
+  TestChangeFeed,
   TestServer
 } from './server';
 
@@ -191,15 +191,15 @@ describe('events and the poll', () => {
     vi.useRealTimers();
   });
 
-  function unopened(flowing: boolean): {
+  function unopened(connected: boolean): {
     server: TestServer;
-    changes: TestChanges;
+    changes: TestChangeFeed;
     model: TPUModel;
   } {
     const server = new TestServer();
-    const changes = new TestChanges();
-    changes.flowing = flowing;
-    const model = new TPUModel(new TPUServer(server.settings), changes);
+    const changes = new TestChangeFeed();
+    changes.connected = connected;
+    const model = new TPUModel(new TPUClient(server.settings), changes);
     return { server, changes, model };
   }
 

@@ -10,7 +10,7 @@ import { StatusItem } from '../statusBar';
 import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
 import { TPUModel } from '../model/model';
-import { PanelView } from '../actions/panelState';
+import { PanelState } from '../actions/panelState';
 import {
   aKernel,
   anOperation,
@@ -18,8 +18,8 @@ import {
   aTPU,
   connectedTPU,
   openModel,
-  TestChanges,
-  TestKernels,
+  TestChangeFeed,
+  TestServerKernels,
   TestServer,
   trans
 } from './server';
@@ -33,7 +33,7 @@ afterEach(() => {
 
 interface IOpened {
   actions: Actions;
-  changes: TestChanges;
+  changes: TestChangeFeed;
   commands: CommandRegistry;
   model: TPUModel;
   node: HTMLElement;
@@ -50,9 +50,9 @@ async function openPanel(
     opened.model,
     new CreateForm(opened.model),
     new ConnectForm(opened.model),
-    new PanelView(),
+    new PanelState(),
     commands,
-    new TestKernels(),
+    new TestServerKernels(),
     trans
   );
   addCommands(commands, null, actions, () => undefined);

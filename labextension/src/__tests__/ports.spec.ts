@@ -7,17 +7,17 @@ import { addCommands } from '../actions/commands';
 import { TPUPanel } from '../panel/panel';
 import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
-import { isLoopback, keyOfPlace, placeOf, portsOf } from '../apps/target';
-import { addressOf } from '../apps/address';
-import { TPUServer } from '../model/client';
-import { PanelView } from '../actions/panelState';
+import { isLoopback, targetKey, targetOf, parsePorts } from '../apps/target';
+import { reachableAddress } from '../apps/address';
+import { TPUClient } from '../model/client';
+import { PanelState } from '../actions/panelState';
 import {
   anApp,
   Answer,
   aTPU,
   aTunnel,
   openModel,
-  TestKernels,
+  TestServerKernels,
   TestServer,
   trans
 } from './server';
@@ -46,9 +46,9 @@ async function openDetails(answers: { [call: string]: Answer } = {}) {
     opened.model,
     new CreateForm(opened.model),
     new ConnectForm(opened.model),
-    new PanelView(),
+    new PanelState(),
     commands,
-    new TestKernels(),
+    new TestServerKernels(),
     trans
   );
   addCommands(commands, null, actions, () => undefined);
@@ -125,15 +125,15 @@ describe('the details of a TPU', () => {
 
 describe('a place', () => {
   it('is the same for the same page, and holds no address', () => {
-    const board = placeOf(anApp());
+    const board = targetOf(anApp());
     expect(JSON.stringify(board)).not.toContain('6006');
-    expect(keyOfPlace(board)).toBe(keyOfPlace(placeOf(anApp({ port: 1 }))));
-    const port = placeOf(anApp({ kind: 'port', logdir: '' }));
-    expect(keyOfPlace(port)).not.toBe(keyOfPlace(board));
-    expect(keyOfPlace(port)).not.toBe(keyOfPlace({ ...port, host: 1 }));
+    expect(targetKey(board)).toBe(targetKey(targetOf(anApp({ port: 1 }))));
+    const port = targetOf(anApp({ kind: 'port', logdir: '' }));
+    expect(targetKey(port)).not.toBe(targetKey(board));
+    expect(targetKey(port)).not.toBe(targetKey({ ...port, host: 1 }));
   });
 
-  it.each<[string, ReturnType<typeof portsOf>]>([
+  it.each<[string, ReturnType<typeof parsePorts>]>([
     ['6006', { port: 6006, local: undefined }],
     [' 6006 : 7007 ', { port: 6006, local: 7007 }],
     ['0', null],
@@ -142,7 +142,7 @@ describe('a place', () => {
     ['web', null],
     ['', null]
   ])('is read from %j', (text, ports) => {
-    expect(portsOf(text)).toEqual(ports);
+    expect(parsePorts(text)).toEqual(ports);
   });
 
   it.each<[string, boolean]>([
@@ -169,7 +169,7 @@ describe('the address of an app', () => {
     const server = new TestServer({
       'POST apps/a1/visits': [201, { url, probe, beneath }]
     });
-    return new TPUServer(server.settings).visitApp('a1', {});
+    return new TPUClient(server.settings).visitApp('a1', {});
   }
 
   afterEach(() => vi.unstubAllGlobals());
@@ -177,7 +177,9 @@ describe('the address of an app', () => {
   it('is its own where the browser reaches it', async () => {
     vi.stubGlobal('fetch', () => Promise.resolve(new Response()));
     for (const beneath of ['', 'jupyter-tpu/proxy/z~a/0/80/']) {
-      expect(await addressOf(await visit(beneath), HERE, trans)).toBe(url);
+      expect(await reachableAddress(await visit(beneath), HERE, trans)).toBe(
+        url
+      );
     }
   });
 
@@ -185,7 +187,7 @@ describe('the address of an app', () => {
     vi.stubGlobal('fetch', () => Promise.reject(new TypeError('no network')));
     const allowed = await visit('jupyter-tpu/proxy/z~a/0/80/deep?a=1');
     for (const place of [HERE, HUB]) {
-      expect(await addressOf(allowed, place, trans)).toBe(
+      expect(await reachableAddress(allowed, place, trans)).toBe(
         'http://localhost/hub/jupyter-tpu/proxy/z~a/0/80/deep?a=1'
       );
     }
@@ -198,7 +200,9 @@ describe('the address of an app', () => {
       [HERE, '4321'],
       [HUB, 'hub.example.org']
     ] as const) {
-      await expect(addressOf(refused, place, trans)).rejects.toThrow(word);
+      await expect(reachableAddress(refused, place, trans)).rejects.toThrow(
+        word
+      );
     }
   });
 });

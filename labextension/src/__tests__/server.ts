@@ -13,10 +13,10 @@ import {
   ITPU,
   ITunnel
 } from '../api';
-import { IChanges } from '../model/changeFeed';
-import { IKernelsHere } from '../kernels/serverKernels';
+import { IChangeFeed } from '../model/changeFeed';
+import { IServerKernels } from '../kernels/serverKernels';
 import { TPUModel } from '../model/model';
-import { TPUServer } from '../model/client';
+import { TPUClient } from '../model/client';
 import { Store } from '../store';
 
 export const trans = nullTranslator.load('jupyter_tpu');
@@ -79,19 +79,19 @@ export class TestServer {
 }
 
 /** Changes that the test makes. */
-export class TestChanges implements IChanges {
+export class TestChangeFeed implements IChangeFeed {
   readonly changed = new Signal<this, IChange>(this);
-  readonly flowingChanged = new Signal<this, boolean>(this);
-  flowing = true;
+  readonly connectedChanged = new Signal<this, boolean>(this);
+  connected = true;
   isDisposed = false;
 
   dispose(): void {
     this.isDisposed = true;
   }
 
-  flow(flowing: boolean): void {
-    this.flowing = flowing;
-    this.flowingChanged.emit(flowing);
+  flow(connected: boolean): void {
+    this.connected = connected;
+    this.connectedChanged.emit(connected);
   }
 
   tpu(tpu: ITPU): void {
@@ -136,7 +136,7 @@ export class TestChanges implements IChanges {
 }
 
 /** The kernels of a Jupyter server that has none, until the test says so. */
-export class TestKernels extends Store implements IKernelsHere {
+export class TestServerKernels extends Store implements IServerKernels {
   readonly ids = new Set<string>();
   readonly shown: string[] = [];
   readonly ended: string[][] = [];
@@ -160,10 +160,10 @@ export class TestKernels extends Store implements IKernelsHere {
 /** A model that has asked its server for everything. */
 export async function openModel(
   answers: { [call: string]: Answer | 'no network' } = {}
-): Promise<{ model: TPUModel; server: TestServer; changes: TestChanges }> {
+): Promise<{ model: TPUModel; server: TestServer; changes: TestChangeFeed }> {
   const server = new TestServer(answers);
-  const changes = new TestChanges();
-  const model = new TPUModel(new TPUServer(server.settings), changes);
+  const changes = new TestChangeFeed();
+  const model = new TPUModel(new TPUClient(server.settings), changes);
   await model.refresh();
   return { model, server, changes };
 }

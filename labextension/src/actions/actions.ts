@@ -3,33 +3,38 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 
-import { Action, startable } from '../model/availableActions';
+import { Action, startableEnvironments } from '../model/availableActions';
 import { IEnvironment, IKernel, IOperation, ITPU } from '../api';
 import { ConnectForm } from '../forms/connectForm';
 import {
   askLogdir,
   askPort,
   askSeconds,
-  confirmLoss,
-  confirmTake,
-  Loss
+  confirmDestructive,
+  confirmTakeOver,
+  DestructiveAction
 } from './dialogs';
 import { CreateForm } from '../forms/createForm';
-import { IKernelsHere } from '../kernels/serverKernels';
+import { IServerKernels } from '../kernels/serverKernels';
 import { keyOf } from '../model/resources';
 import { TPUModel } from '../model/model';
-import { boardPlace, IPlace, placeOf, portPlace } from '../apps/target';
-import { PanelView } from './panelState';
+import {
+  tensorBoardTarget,
+  IAppTarget,
+  targetOf,
+  portTarget
+} from '../apps/target';
+import { PanelState } from './panelState';
 
 export class Actions {
   constructor(
     readonly model: TPUModel,
     readonly createForm: CreateForm,
     readonly connectForm: ConnectForm,
-    readonly view: PanelView,
+    readonly view: PanelState,
     private _commands: CommandRegistry,
     /** The kernels of this Jupyter server. */
-    readonly here: IKernelsHere,
+    readonly here: IServerKernels,
     readonly trans: TranslationBundle,
     /** A BCP 47 tag, for dates. */
     readonly language = 'en'
@@ -67,19 +72,20 @@ export class Actions {
         await this._openTunnel(tpu);
         break;
       default:
-        await this._lose(action, tpu);
+        await this._destroy(action, tpu);
     }
   }
 
   async openNotebook(tpu: ITPU, environment?: IEnvironment): Promise<void> {
-    const kernelName = (environment ?? startable(tpu)[0])?.kernelspec;
+    const kernelName = (environment ?? startableEnvironments(tpu)[0])
+      ?.kernelspec;
     if (kernelName) {
       await this._commands.execute('notebook:create-new', { kernelName });
     }
   }
 
   async openConsole(tpu: ITPU, environment?: IEnvironment): Promise<void> {
-    const name = (environment ?? startable(tpu)[0])?.kernelspec;
+    const name = (environment ?? startableEnvironments(tpu)[0])?.kernelspec;
     if (name) {
       const kernelPreference = { name };
       await this._commands.execute('console:create', { kernelPreference });
@@ -87,7 +93,7 @@ export class Actions {
   }
 
   /** Shows a page of a host in a tab. */
-  async show(place: IPlace): Promise<void> {
+  async show(place: IAppTarget): Promise<void> {
     await this._commands.execute('tpu:show-app', place);
   }
 
@@ -97,7 +103,7 @@ export class Actions {
     if (seconds !== null) {
       const app = await this.model.profile(tpu, kernel.id, seconds);
       if (app) {
-        await this.show(placeOf(app));
+        await this.show(targetOf(app));
       }
     }
   }
@@ -120,7 +126,7 @@ export class Actions {
     const { tpu: name, zone } = operation;
     const tpu = model.tpu(keyOf({ name, zone }));
     if (operation.kind === 'create' && !tpu) {
-      this.createForm.fill(model.wanted(operation) ?? { name, zone });
+      this.createForm.fill(model.request(operation) ?? { name, zone });
       this.openCreateForm();
     } else if (tpu) {
       switch (operation.kind) {
@@ -148,28 +154,28 @@ export class Actions {
     }
   }
 
-  async endKernel(tpu: ITPU, kernel: IKernel): Promise<void> {
+  async shutDownKernel(tpu: ITPU, kernel: IKernel): Promise<void> {
     if (kernel.problem) {
       // It is dead: there is nothing to lose, and it is only shown no more.
-      await this.model.endKernel(tpu, kernel.id);
+      await this.model.shutDownKernel(tpu, kernel.id);
       return;
     }
-    if (await confirmLoss('kernel', tpu, [kernel], this.trans)) {
+    if (await confirmDestructive('kernel', tpu, [kernel], this.trans)) {
       const ended = await this.here.shutDown([kernel.id]);
       if (ended.length === 0) {
-        await this.model.endKernel(tpu, kernel.id);
+        await this.model.shutDownKernel(tpu, kernel.id);
       }
       await this._kernels(tpu);
     }
   }
 
   /** Has this Jupyter server take a kernel over, whoever has it, with its notebook. */
-  async takeKernel(tpu: ITPU, kernel: IKernel): Promise<void> {
+  async takeOverKernel(tpu: ITPU, kernel: IKernel): Promise<void> {
     // As it is now: who has it may have changed since the list was shown.
     const now = (await this._kernels(tpu))?.find(one => one.id === kernel.id);
     if (
-      (await confirmTake(now ?? kernel, tpu, this.trans)) &&
-      (await this.model.takeKernel(tpu, kernel.id))
+      (await confirmTakeOver(now ?? kernel, tpu, this.trans)) &&
+      (await this.model.takeOverKernel(tpu, kernel.id))
     ) {
       await this.here.show(kernel.id);
       await this._kernels(tpu);
@@ -185,7 +191,7 @@ export class Actions {
     }
   }
 
-  toggleLog(operation: IOperation): void {
+  toggleOperation(operation: IOperation): void {
     this.view.toggle(operation.id);
     if (this.view.isOpen(operation.id)) {
       void this.model.loadLog(operation.id);
@@ -193,24 +199,24 @@ export class Actions {
   }
 
   private async _openPort(tpu: ITPU): Promise<void> {
-    const wanted = await askPort('app', tpu, this.trans);
-    if (wanted) {
-      const name = this.trans.__('Port %1', wanted.port);
-      await this.show(portPlace(tpu, wanted.port, wanted.host, '/', name));
+    const request = await askPort('app', tpu, this.trans);
+    if (request) {
+      const name = this.trans.__('Port %1', request.port);
+      await this.show(portTarget(tpu, request.port, request.host, '/', name));
     }
   }
 
   private async _openTensorBoard(tpu: ITPU): Promise<void> {
     const logdir = await askLogdir(tpu, this.trans);
     if (logdir) {
-      await this.show(boardPlace(tpu, logdir));
+      await this.show(tensorBoardTarget(tpu, logdir));
     }
   }
 
   private async _openTunnel(tpu: ITPU): Promise<void> {
-    const wanted = await askPort('tunnel', tpu, this.trans);
-    if (wanted) {
-      await this.model.newTunnel(tpu, wanted);
+    const request = await askPort('tunnel', tpu, this.trans);
+    if (request) {
+      await this.model.openTunnel(tpu, request);
       this.view.open(keyOf(tpu));
     }
   }
@@ -224,8 +230,8 @@ export class Actions {
     );
   }
 
-  private async _lose(
-    action: Exclude<Loss, 'kernel'>,
+  private async _destroy(
+    action: Exclude<DestructiveAction, 'kernel'>,
     tpu: ITPU
   ): Promise<void> {
     // Asked for even where none is known of: one may have been started a moment ago. A TPU that
@@ -239,7 +245,7 @@ export class Actions {
     do {
       const running = kernels === null ? tpu.kernels : kernels.length;
       if (action === 'delete' || running > 0) {
-        if (!(await confirmLoss(action, tpu, kernels, this.trans))) {
+        if (!(await confirmDestructive(action, tpu, kernels, this.trans))) {
           return;
         }
       }
@@ -247,12 +253,12 @@ export class Actions {
       await this.here.shutDown((kernels ?? []).map(kernel => kernel.id));
       this.model.dismissFailure(tpu);
       await this.model[action](tpu, running > 0);
-      kernels = await this._startedMeanwhile(tpu);
+      kernels = await this._newlyStarted(tpu);
     } while (kernels.length > 0);
   }
 
   /** The kernels for whose sake the server refused what the user had confirmed without them. */
-  private async _startedMeanwhile(tpu: ITPU): Promise<IKernel[]> {
+  private async _newlyStarted(tpu: ITPU): Promise<IKernel[]> {
     const refused = this.model.failure(tpu)?.reason === 'KERNELS_RUNNING';
     return refused ? ((await this._kernels(tpu)) ?? []) : [];
   }

@@ -5,12 +5,12 @@ import { addIcon, LabIcon, refreshIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import { abilities, Action } from '../model/availableActions';
+import { availableActions, Action } from '../model/availableActions';
 import { Actions } from './actions';
 import { ITPU } from '../api';
 import { actionIcon, tpuIcon } from '../icons';
 import { keyOf } from '../model/resources';
-import { actionWord } from '../labels';
+import { actionLabel } from '../labels';
 
 export namespace CommandIDs {
   export const open = 'tpu:open-panel';
@@ -115,14 +115,14 @@ function addAction(
   const { model, trans } = actions;
   const able = () =>
     model.tpus.filter(tpu =>
-      abilities(tpu, model.operationsOf(tpu)).includes(action)
+      availableActions(tpu, model.operationsOf(tpu)).includes(action)
     );
   const named = (args: ReadonlyPartialJSONObject) =>
     able().filter(tpu => !args.tpu || args.tpu === keyOf(tpu));
 
   commands.addCommand(COMMANDS[action], {
     label: args => {
-      const word = actionWord(action, trans);
+      const word = actionLabel(action, trans);
       return args.isPalette ? trans.__('%1 (TPU)', word) : word;
     },
     icon: actionIcon(action) as LabIcon | undefined,

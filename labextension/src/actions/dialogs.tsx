@@ -6,18 +6,18 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { IKernel, IOpenTunnel, ITPU } from '../api';
-import { portsOf } from '../apps/target';
+import { parsePorts } from '../apps/target';
 
 /** What would be lost. */
-export type Loss = 'delete' | 'disconnect' | 'kernel' | 'stop';
+export type DestructiveAction = 'delete' | 'disconnect' | 'kernel' | 'stop';
 
 /**
  * Asks whether to go on, naming the kernels that would end.
  *
  * @param kernels those that run there; empty if none do, null if they could not be asked for
  */
-export async function confirmLoss(
-  loss: Loss,
+export async function confirmDestructive(
+  loss: DestructiveAction,
   tpu: ITPU,
   kernels: IKernel[] | null,
   trans: TranslationBundle
@@ -74,7 +74,7 @@ function Kernels(props: {
 }
 
 /** Asks whether to take a kernel over, saying what who has it loses. */
-export async function confirmTake(
+export async function confirmTakeOver(
   kernel: IKernel,
   tpu: ITPU,
   trans: TranslationBundle
@@ -87,7 +87,7 @@ export async function confirmTake(
         <p title={kernel.notebook || kernel.id}>
           {kernelName(kernel, trans)} <em>{kernel.state}</em>
         </p>
-        <p>{holderWord(kernel, trans)}</p>
+        <p>{holderLabel(kernel, trans)}</p>
         <p>
           {attached
             ? trans.__(
@@ -119,7 +119,7 @@ export async function confirmTake(
 }
 
 /** Who has a kernel that this Jupyter server does not have. */
-export function holderWord(kernel: IKernel, trans: TranslationBundle): string {
+export function holderLabel(kernel: IKernel, trans: TranslationBundle): string {
   const { attached, holder } = kernel;
   if (attached) {
     return trans.__('Held by %1.', holder || trans.__('another client'));
@@ -138,7 +138,7 @@ export function kernelName(kernel: IKernel, trans: TranslationBundle): string {
 }
 
 function words(
-  loss: Loss,
+  loss: DestructiveAction,
   tpu: ITPU,
   trans: TranslationBundle
 ): { title: string; accept: string; consequence: string } {
@@ -203,7 +203,8 @@ export async function askPort(
       : '\\s*\\d{1,5}\\s*',
     required: true
   });
-  const found = result.button.accept && result.value && portsOf(result.value);
+  const found =
+    result.button.accept && result.value && parsePorts(result.value);
   if (!found) {
     return null;
   }

@@ -4,7 +4,7 @@ import { Store } from '../store';
 
 export type Page = 'connect' | 'create' | 'list';
 
-export class PanelView extends Store {
+export class PanelState extends Store {
   get page(): Page {
     return this._page;
   }

@@ -7,13 +7,13 @@ import { isLoopback } from './target';
 import { Failure } from '../model/client';
 
 /** Milliseconds in which the app's port must answer the page at all. */
-const PROBE = 8000;
+const PROBE_TIMEOUT = 8000;
 
 /**
  * The app's own address or, for a browser that can't reach it because it runs on another machine, the
  * one beneath Jupyter's where that is allowed. Throws `Failure` if there is none.
  */
-export async function addressOf(
+export async function reachableAddress(
   visit: IAppVisit,
   { hostname, port: jupyterPort }: Pick<Location, 'hostname' | 'port'>,
   trans: TranslationBundle
@@ -38,7 +38,7 @@ export async function addressOf(
     );
   }
   const patience = new AbortController();
-  const timer = setTimeout(() => patience.abort(), PROBE);
+  const timer = setTimeout(() => patience.abort(), PROBE_TIMEOUT);
   try {
     await fetch(visit.probe, {
       mode: 'no-cors',

@@ -14,13 +14,13 @@ import { Panel } from '@lumino/widgets';
 import React from 'react';
 
 import { IApp, IAppVisit, IOperation } from '../api';
-import { Empty } from '../panel/elements';
+import { EmptyState } from '../panel/elements';
 import { tpuIcon } from '../icons';
 import { TPUModel } from '../model/model';
-import { IPlace, keyOfPlace, placeOf, refOf } from './target';
-import { addressOf } from './address';
+import { IAppTarget, targetKey, targetOf, tpuOf } from './target';
+import { reachableAddress } from './address';
 import { Failure } from '../model/client';
-import { currentStep, failureWords } from '../labels';
+import { currentStep, failureText } from '../labels';
 
 /**
  * Nothing that leads out of the frame. Its own origin is allowed: it is another one than ours, and
@@ -48,7 +48,7 @@ interface IMessage {
 /** The page, or why it is not there. */
 class AppView extends Panel {
   constructor(
-    readonly place: IPlace,
+    readonly place: IAppTarget,
     private _model: TPUModel,
     private _trans: TranslationBundle
   ) {
@@ -76,7 +76,7 @@ class AppView extends Panel {
     this._say({ title: trans.__('Opening %1…', this.place.name), busy: true });
     try {
       const { app, visit } = await this._open(window.location.origin, anew);
-      const url = await addressOf(visit, window.location, trans);
+      const url = await reachableAddress(visit, window.location, trans);
       if (attempt === this._attempt && !this.isDisposed) {
         this._app = app.id;
         this._frame.url = url;
@@ -84,7 +84,7 @@ class AppView extends Panel {
       }
     } catch (error) {
       if (attempt === this._attempt) {
-        const { message, hint } = failureWords(Failure.from(error), trans);
+        const { message, hint } = failureText(Failure.from(error), trans);
         this._say({
           title: trans.__('%1 is not open', this.place.name),
           text: message,
@@ -101,7 +101,7 @@ class AppView extends Panel {
     const opened = window.open('about:blank', '_blank');
     try {
       const { visit } = await this._open('');
-      const url = await addressOf(visit, window.location, this._trans);
+      const url = await reachableAddress(visit, window.location, this._trans);
       if (opened) {
         opened.opener = null;
         opened.location.replace(url);
@@ -117,10 +117,10 @@ class AppView extends Panel {
     anew = false
   ): Promise<{ app: IApp; visit: IAppVisit }> {
     const { host, logdir, name, path, port } = this.place;
-    const tpu = refOf(this.place);
+    const tpu = tpuOf(this.place);
     const known = this._model
       .apps(tpu)
-      .find(one => keyOfPlace(placeOf(one)) === keyOfPlace(this.place));
+      .find(one => targetKey(targetOf(one)) === targetKey(this.place));
     if (known && !anew) {
       return {
         app: known,
@@ -129,13 +129,13 @@ class AppView extends Panel {
     }
     const app = logdir
       ? await this._model.openTensorBoard(tpu, logdir, host, operation =>
-          this._tell(operation)
+          this._showProgress(operation)
         )
       : await this._model.openApp(tpu, { port, host, path, name });
     return { app, visit: await this._model.visitApp(app.id, framedBy) };
   }
 
-  private _tell(operation: IOperation): void {
+  private _showProgress(operation: IOperation): void {
     this._say({
       title: this._trans.__('Opening %1…', this.place.name),
       text: currentStep(operation, this._trans),
@@ -161,7 +161,7 @@ class AppView extends Panel {
   private _say(message: IMessage): void {
     const { again, ...said } = message;
     const next = ReactWidget.create(
-      <Empty {...said}>
+      <EmptyState {...said}>
         {again && (
           <Button
             className="jp-tpu-Button"
@@ -170,7 +170,7 @@ class AppView extends Panel {
             {again}
           </Button>
         )}
-      </Empty>
+      </EmptyState>
     );
     next.addClass('jp-tpu-Panel');
     this._said.dispose();
@@ -192,14 +192,14 @@ class AppView extends Panel {
 
 /** The tab. */
 export class AppTab extends MainAreaWidget<AppView> {
-  constructor(place: IPlace, model: TPUModel, trans: TranslationBundle) {
+  constructor(place: IAppTarget, model: TPUModel, trans: TranslationBundle) {
     const content = new AppView(place, model, trans);
     super({ content });
     const where = place.host
       ? trans.__('%1 host %2', place.tpu, place.host)
       : place.tpu;
     const what = place.logdir || trans.__('port %1', place.port);
-    this.id = `jp-tpu-app ${keyOfPlace(place)}`;
+    this.id = `jp-tpu-app ${targetKey(place)}`;
     this.title.label = place.name;
     this.title.caption = `${what} · ${where}`;
     this.title.icon = tpuIcon;
@@ -222,7 +222,7 @@ export class AppTab extends MainAreaWidget<AppView> {
     );
   }
 
-  get place(): IPlace {
+  get place(): IAppTarget {
     return this.content.place;
   }
 }

@@ -7,9 +7,9 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { AppTab } from './appTab';
 import { CommandIDs } from '../actions/commands';
 import { TPUModel } from '../model/model';
-import { IPlace, keyOfPlace } from './target';
+import { IAppTarget, targetKey } from './target';
 
-export function addApps(
+export function addAppTabs(
   app: JupyterFrontEnd,
   restorer: ILayoutRestorer | null,
   model: TPUModel,
@@ -18,7 +18,7 @@ export function addApps(
   const { commands, shell } = app;
   const tracker = new WidgetTracker<AppTab>({ namespace: 'jupyter-tpu-apps' });
 
-  const add = (place: IPlace): AppTab => {
+  const add = (place: IAppTarget): AppTab => {
     const tab = new AppTab(place, model, trans);
     void tracker.add(tab);
     shell.add(tab, 'main', { type: 'TPU App' });
@@ -45,16 +45,16 @@ export function addApps(
       }
     },
     execute: args => {
-      const place: IPlace = {
+      const place: IAppTarget = {
         host: 0,
         port: 0,
         path: '/',
         logdir: '',
         name: args.logdir ? 'TensorBoard' : trans.__('Port %1', args.port),
-        ...(args as Pick<IPlace, 'tpu'>)
+        ...(args as Pick<IAppTarget, 'tpu'>)
       };
-      const key = keyOfPlace(place);
-      const there = tracker.find(one => keyOfPlace(one.place) === key);
+      const key = targetKey(place);
+      const there = tracker.find(one => targetKey(one.place) === key);
       shell.activateById((there ?? add(place)).id);
     }
   });
@@ -62,6 +62,6 @@ export function addApps(
   void restorer?.restore(tracker, {
     command: CommandIDs.show,
     args: tab => tab.place,
-    name: tab => keyOfPlace(tab.place)
+    name: tab => targetKey(tab.place)
   });
 }

@@ -6,7 +6,7 @@ import { IApp } from '../api';
 import { TPURef } from '../model/client';
 
 /** A port of a host, or a folder of logs, for TensorBoard. */
-export interface IPlace extends ReadonlyJSONObject {
+export interface IAppTarget extends ReadonlyJSONObject {
   /** `zone/name` */
   readonly tpu: string;
   readonly host: number;
@@ -18,38 +18,42 @@ export interface IPlace extends ReadonlyJSONObject {
   readonly logdir: string;
 }
 
-export function portPlace(
+export function portTarget(
   tpu: TPURef,
   port: number,
   host = 0,
   path = '/',
   name = ''
-): IPlace {
+): IAppTarget {
   const key = `${tpu.zone}/${tpu.name}`;
   return { tpu: key, host, port, path, name, logdir: '' };
 }
 
-export function boardPlace(tpu: TPURef, logdir: string, host = 0): IPlace {
+export function tensorBoardTarget(
+  tpu: TPURef,
+  logdir: string,
+  host = 0
+): IAppTarget {
   const key = `${tpu.zone}/${tpu.name}`;
   const name = 'TensorBoard';
   return { tpu: key, host, port: 0, path: '/', name, logdir };
 }
 
 /** Where an app that is open was found. */
-export function placeOf(app: IApp): IPlace {
+export function targetOf(app: IApp): IAppTarget {
   const tpu = { name: app.tpu, zone: app.zone };
   return app.kind === 'tensorboard'
-    ? boardPlace(tpu, app.logdir, app.host)
-    : portPlace(tpu, app.port, app.host, app.path, app.name);
+    ? tensorBoardTarget(tpu, app.logdir, app.host)
+    : portTarget(tpu, app.port, app.host, app.path, app.name);
 }
 
 /** Two tabs with the same key would show the same. */
-export function keyOfPlace(place: IPlace): string {
+export function targetKey(place: IAppTarget): string {
   const what = place.logdir || `${place.port}${place.path}`;
   return `${place.tpu} ${place.host} ${what}`;
 }
 
-export function refOf(place: IPlace): TPURef {
+export function tpuOf(place: IAppTarget): TPURef {
   const [zone, name] = place.tpu.split('/');
   return { zone, name };
 }
@@ -65,7 +69,9 @@ export function isLoopback(hostname: string): boolean {
 }
 
 /** "6006" or "6006:7007": a port of the host, and one of this machine; null for anything else. */
-export function portsOf(text: string): { port: number; local?: number } | null {
+export function parsePorts(
+  text: string
+): { port: number; local?: number } | null {
   const found = /^\s*(\d{1,5})(?:\s*:\s*(\d{1,5}))?\s*$/.exec(text);
   if (!found) {
     return null;

@@ -54,7 +54,7 @@ export class ConnectForm extends Form<IConnectFields, true> {
   }
 
   /** What the server is asked for. */
-  get wanted(): IConnectTPU {
+  get request(): IConnectTPU {
     const { environment, packages, python } = this.filled;
     return {
       environment,
@@ -65,7 +65,7 @@ export class ConnectForm extends Form<IConnectFields, true> {
 
   protected async ask(): Promise<true> {
     if (this._tpu) {
-      await this._model.connectWith(this._tpu, this.wanted);
+      await this._model.connectWith(this._tpu, this.request);
     }
     return true;
   }

@@ -117,24 +117,24 @@ export class CreateForm extends Form<IFields, IOperation> {
     return '';
   }
 
-  /** Starts from *wanted*, for another try. */
-  fill(wanted: Partial<ICreateTPU>): void {
+  /** Starts from *request*, for another try. */
+  fill(request: Partial<ICreateTPU>): void {
     this.reset();
     for (const field of ['name', 'type', 'zone', 'version'] as const) {
-      if (wanted[field]) {
-        this.set(field, wanted[field]);
+      if (request[field]) {
+        this.set(field, request[field]);
       }
     }
-    this.filled.network = wanted.network ?? '';
-    this.filled.subnetwork = wanted.subnetwork ?? '';
-    this.filled.tier = wanted.tier === 'spot' ? 'spot' : 'on-demand';
-    this.filled.packages = wanted.connect?.packages?.join('\n') ?? '';
-    this.filled.connect = wanted.connect !== null;
+    this.filled.network = request.network ?? '';
+    this.filled.subnetwork = request.subnetwork ?? '';
+    this.filled.tier = request.tier === 'spot' ? 'spot' : 'on-demand';
+    this.filled.packages = request.connect?.packages?.join('\n') ?? '';
+    this.filled.connect = request.connect !== null;
     this.changed();
   }
 
   /** What the server is asked for. */
-  get wanted(): ICreateTPU {
+  get request(): ICreateTPU {
     const fields = this.fields;
     return {
       name: fields.name,
@@ -149,7 +149,7 @@ export class CreateForm extends Form<IFields, IOperation> {
   }
 
   protected ask(): Promise<IOperation> {
-    return this._model.create(this.wanted);
+    return this._model.create(this.request);
   }
 
   protected edited(field: keyof IFields): void {

@@ -4,7 +4,7 @@
 const decoder = new TextDecoder();
 
 /** The number that our server gave a message in its metadata. */
-export interface IMark {
+export interface ISequence {
   /** Counts what the kernel said and was asked, from 1. */
   number: number;
   /** It was asked for again, by the id of its request. */
@@ -18,12 +18,12 @@ enum Part {
 }
 
 /** What the server marked a message with; null if it did not. */
-export function markOf(frame: ArrayBuffer): IMark | null {
+export function sequenceOf(frame: ArrayBuffer): ISequence | null {
   const text = textOf(frame, Part.metadata);
   if (!text.includes('"jupyter_tpu"')) {
     return null;
   }
-  const mark = (JSON.parse(text) as { jupyter_tpu?: Partial<IMark> })
+  const mark = (JSON.parse(text) as { jupyter_tpu?: Partial<ISequence> })
     .jupyter_tpu;
   return typeof mark?.number === 'number'
     ? { number: mark.number, replayed: !!mark.replayed }

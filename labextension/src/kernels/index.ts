@@ -4,18 +4,18 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection, ServiceManager } from '@jupyterlab/services';
 
-import { fillCells } from './runningCells';
-import { Places } from './positions';
-import { keepingSocket, Presence } from './socket';
+import { restoreRunningCells } from './runningCells';
+import { Positions } from './positions';
+import { replayingSocket, Presence } from './socket';
 
 /** Has the websockets of our kernels bring each message once, and running cells go on. */
 export function keepKernels(app: JupyterFrontEnd): void {
   const { serviceManager, shell } = app;
-  const places = new Places();
+  const places = new Positions();
   const settings = serviceManager.serverSettings;
-  const kept = keepingSocket(settings.WebSocket, {
+  const kept = replayingSocket(settings.WebSocket, {
     places,
-    isOurs: kernelId => mayBeOurs(serviceManager, kernelId),
+    isTPUKernel: kernelId => mayRunOnTPU(serviceManager, kernelId),
     presence: kernelId => presence(settings, kernelId)
   });
   // Kernel connections take their socket's class from their manager's settings, which is the
@@ -25,11 +25,11 @@ export function keepKernels(app: JupyterFrontEnd): void {
     const found = 'serverSettings' in each ? each.serverSettings : each;
     (found as { WebSocket: typeof WebSocket }).WebSocket = kept;
   }
-  fillCells(shell, places);
+  restoreRunningCells(shell, places);
 }
 
 /** False where it is known that another provisioner, or none, has the kernel. */
-function mayBeOurs(services: ServiceManager.IManager, id: string): boolean {
+function mayRunOnTPU(services: ServiceManager.IManager, id: string): boolean {
   const { kernels, sessions, kernelspecs } = services;
   const model =
     [...kernels.running()].find(kernel => kernel.id === id) ??

@@ -3,7 +3,7 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
 /** A request that runs, or ran so lately that its output may not be in the file. */
-export interface IRequest {
+export interface IReplayableRequest {
   id: string;
   /** The notebook's cell. */
   cell: string;
@@ -12,9 +12,9 @@ export interface IRequest {
 }
 
 /** Requests that the server offers to a page that has nothing yet. */
-export interface IOffer {
+export interface IReplayOffer {
   clientId: string;
-  requests: IRequest[];
+  requests: IReplayableRequest[];
 }
 
 /** A request whose output this page has asked for again. */
@@ -26,36 +26,40 @@ interface IReplay {
 }
 
 /** Where one kernel connection of this page is in the kernel's journal. */
-export class Place {
+export class Position {
   /** Everything up to this number has come; null: the server has not said where it begins. */
   seen: number | null = null;
   /** What the server has offered, by id. */
-  readonly offered = new Map<string, IRequest>();
+  readonly offered = new Map<string, IReplayableRequest>();
   readonly replays = new Map<string, IReplay>();
 }
 
 /** All places of this page. */
-export class Places {
+export class Positions {
   /** Requests of other pages, whose cells this page may fill. */
-  get offered(): ISignal<this, IOffer> {
+  get offered(): ISignal<this, IReplayOffer> {
     return this._offered;
   }
 
-  of(kernelId: string, clientId: string): Place {
+  of(kernelId: string, clientId: string): Position {
     const key = `${kernelId} ${clientId}`;
     let place = this._places.get(key);
     if (!place) {
-      place = new Place();
+      place = new Position();
       this._places.set(key, place);
     }
     return place;
   }
 
-  offer(clientId: string, place: Place, requests: IRequest[]): void {
+  offer(
+    clientId: string,
+    place: Position,
+    requests: IReplayableRequest[]
+  ): void {
     requests.forEach(request => place.offered.set(request.id, request));
     this._offered.emit({ clientId, requests });
   }
 
-  private _places = new Map<string, Place>();
-  private _offered = new Signal<this, IOffer>(this);
+  private _places = new Map<string, Position>();
+  private _offered = new Signal<this, IReplayOffer>(this);
 }

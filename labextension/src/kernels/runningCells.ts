@@ -5,7 +5,7 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Kernel, KernelMessage } from '@jupyterlab/services';
 import { Widget } from '@lumino/widgets';
 
-import { IOffer, IRequest, Places } from './positions';
+import { IReplayOffer, IReplayableRequest, Positions } from './positions';
 
 /** Milliseconds in which a notebook is expected to be there, and between looks. */
 const LIMIT = 30000;
@@ -33,11 +33,14 @@ interface ICell {
 }
 
 /** Fills cells of what *shell* shows as the server offers their requests. */
-export function fillCells(shell: JupyterFrontEnd.IShell, places: Places): void {
-  places.offered.connect((_, offer) => void fill(shell, offer));
+export function restoreRunningCells(
+  shell: JupyterFrontEnd.IShell,
+  places: Positions
+): void {
+  places.offered.connect((_, offer) => void restore(shell, offer));
 }
 
-async function fill(shell: JupyterFrontEnd.IShell, offer: IOffer) {
+async function restore(shell: JupyterFrontEnd.IShell, offer: IReplayOffer) {
   const panel = await panelOf(shell, offer.clientId);
   const kernel = panel?.sessionContext.session?.kernel;
   if (panel && kernel) {
@@ -51,7 +54,7 @@ async function fill(shell: JupyterFrontEnd.IShell, offer: IOffer) {
         cell &&
         !(request.count && cell.model.executionCount === request.count)
       ) {
-        fillCell(cell, kernel, request);
+        restoreCell(cell, kernel, request);
       }
     }
   }
@@ -78,10 +81,10 @@ async function panelOf(
   return null;
 }
 
-function fillCell(
+function restoreCell(
   cell: ICell,
   kernel: Kernel.IKernelConnection,
-  request: IRequest
+  request: IReplayableRequest
 ): void {
   const { model } = cell;
   const message = KernelMessage.createMessage<KernelMessage.IExecuteRequestMsg>(

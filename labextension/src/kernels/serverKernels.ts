@@ -6,7 +6,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { Store } from '../store';
 
 /** As much of them as the panel needs. */
-export interface IKernelsHere extends Store {
+export interface IServerKernels extends Store {
   has(id: string): boolean;
   /** Shuts down those of the kernels, the way that tells their notebooks; gives their ids. */
   shutDown(ids: string[]): Promise<string[]>;
@@ -14,7 +14,7 @@ export interface IKernelsHere extends Store {
   show(id: string): Promise<void>;
 }
 
-export class KernelsHere extends Store implements IKernelsHere {
+export class ServerKernels extends Store implements IServerKernels {
   constructor(
     private _services: ServiceManager.IManager,
     private _commands: CommandRegistry

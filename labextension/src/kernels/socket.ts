@@ -4,8 +4,8 @@
 //
 // The server numbers what it sends (jupyter_tpu/server/adoption/websocket.py tells how they talk).
 
-import { idOf, IMark, markOf, parentOf } from './frames';
-import { IRequest, Place, Places } from './positions';
+import { idOf, ISequence, sequenceOf, parentOf } from './frames';
+import { IReplayableRequest, Position, Positions } from './positions';
 
 /** Milliseconds between attempts to reach the server: the first, and the longest. */
 const RETRY = [200, 2000];
@@ -18,24 +18,24 @@ const KERNEL = /\/api\/kernels\/([^/?]+)\/channels\?session_id=([^&]+)/;
 export type Presence = 'there' | 'gone' | 'away';
 
 export interface IOptions {
-  places: Places;
+  places: Positions;
   /** Whether a kernel may be one of ours. */
-  isOurs: (kernelId: string) => boolean;
+  isTPUKernel: (kernelId: string) => boolean;
   presence: (kernelId: string) => Promise<Presence>;
 }
 
 /** A class in place of *base*: other sockets than those of our kernels are *base* itself. */
-export function keepingSocket(
+export function replayingSocket(
   base: typeof WebSocket,
   options: IOptions
 ): typeof WebSocket {
   class MaybeKeepingSocket {
     constructor(url: string | URL, protocols?: string | string[]) {
       const found = KERNEL.exec(String(url))?.slice(1).map(decodeURIComponent);
-      const ours = found && options.isOurs(found[0]);
+      const ours = found && options.isTPUKernel(found[0]);
       return (
         ours
-          ? new KeepingSocket(base, options, found, String(url), protocols)
+          ? new ReplayingSocket(base, options, found, String(url), protocols)
           : new base(url, protocols)
       ) as MaybeKeepingSocket;
     }
@@ -49,7 +49,7 @@ export function keepingSocket(
 }
 
 /** As much of a WebSocket as JupyterLab uses. */
-class KeepingSocket {
+class ReplayingSocket {
   onopen: ((event: Event) => void) | null = null;
   onclose: ((event: CloseEvent) => void) | null = null;
   onerror: ((event: Event) => void) | null = null;
@@ -105,7 +105,7 @@ class KeepingSocket {
 
   private _onClose(event: CloseEvent): void {
     if (this.readyState === 0) {
-      this._timer = setTimeout(() => void this._lookAgain(event), this._pause);
+      this._timer = setTimeout(() => void this._reconnect(event), this._pause);
       this._pause = Math.min(2 * this._pause, RETRY[1]);
     } else if (this.readyState === 1) {
       this._end();
@@ -116,7 +116,7 @@ class KeepingSocket {
   }
 
   /** There was no websocket to be had: is there a server, and has it the kernel? */
-  private async _lookAgain(event: CloseEvent): Promise<void> {
+  private async _reconnect(event: CloseEvent): Promise<void> {
     const presence = await this._options.presence(this._kernelId);
     if (this.readyState !== 0) {
       return;
@@ -142,25 +142,26 @@ class KeepingSocket {
       return;
     }
     if (typeof event.data === 'string') {
-      const words = (JSON.parse(event.data) as { jupyter_tpu?: IWords })
-        .jupyter_tpu;
-      if (words) {
-        this._onWords(words);
+      const control = (
+        JSON.parse(event.data) as { jupyter_tpu?: IControlMessage }
+      ).jupyter_tpu;
+      if (control) {
+        this._onControl(control);
         return;
       }
     } else {
-      const mark = markOf(event.data as ArrayBuffer);
-      if (mark && !this._isNew(mark, event.data as ArrayBuffer)) {
+      const mark = sequenceOf(event.data as ArrayBuffer);
+      if (mark && !this._isUnseen(mark, event.data as ArrayBuffer)) {
         return;
       }
     }
     this.onmessage?.(event);
   }
 
-  private _onWords(words: IWords): void {
+  private _onControl(control: IControlMessage): void {
     const { places } = this._options;
-    if (words.at !== undefined) {
-      this._place.seen = this._acknowledged = words.at;
+    if (control.at !== undefined) {
+      this._place.seen = this._acknowledged = control.at;
       // What was asked for again and had not come whole: the rest of it.
       this._place.replays.forEach(({ frame, last }, id) => {
         this._socket.send(
@@ -168,17 +169,17 @@ class KeepingSocket {
         );
         this._socket.send(frame);
       });
-      if (words.requests?.length) {
-        places.offer(this._clientId, this._place, words.requests);
+      if (control.requests?.length) {
+        places.offer(this._clientId, this._place, control.requests);
       }
     }
-    if (words.replayed !== undefined) {
-      this._place.replays.delete(words.replayed);
+    if (control.replayed !== undefined) {
+      this._place.replays.delete(control.replayed);
     }
   }
 
   /** Whether a message is to be handed on. */
-  private _isNew(mark: IMark, frame: ArrayBuffer): boolean {
+  private _isUnseen(mark: ISequence, frame: ArrayBuffer): boolean {
     const place = this._place;
     const replay =
       place.replays.size > 0 ? place.replays.get(parentOf(frame)) : undefined;
@@ -222,7 +223,7 @@ class KeepingSocket {
 
   private _kernelId: string;
   private _clientId: string;
-  private _place: Place;
+  private _place: Position;
   private _socket: WebSocket;
   private _pause = RETRY[0];
   private _timer?: ReturnType<typeof setTimeout>;
@@ -232,8 +233,8 @@ class KeepingSocket {
 }
 
 /** What the server says beside the kernel's messages. */
-interface IWords {
+interface IControlMessage {
   at?: number;
-  requests?: IRequest[];
+  requests?: IReplayableRequest[];
   replayed?: string;
 }

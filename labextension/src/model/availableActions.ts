@@ -16,7 +16,7 @@ export type Action =
   | 'tunnel';
 
 /** Google's states in which a node is on its way to another one. */
-const MOVING = [
+const TRANSITIONAL_STATES = [
   'CREATING',
   'DELETING',
   'REIMAGING',
@@ -27,7 +27,7 @@ const MOVING = [
 ];
 
 /** Google's states from which a node never comes back. */
-const OVER = ['PREEMPTED', 'TERMINATED'];
+const FINAL_STATES = ['PREEMPTED', 'TERMINATED'];
 
 /** How a state looks: what the dot beside it says. */
 export type Tone = 'good' | 'moving' | 'quiet' | 'bad';
@@ -36,10 +36,10 @@ export function toneOfState(state: string): Tone {
   if (state === 'READY') {
     return 'good';
   }
-  if (MOVING.includes(state)) {
+  if (TRANSITIONAL_STATES.includes(state)) {
     return 'moving';
   }
-  return OVER.includes(state) || state === 'UNKNOWN' ? 'bad' : 'quiet';
+  return FINAL_STATES.includes(state) || state === 'UNKNOWN' ? 'bad' : 'quiet';
 }
 
 export function toneOfConnection(tpu: ITPU): Tone {
@@ -57,7 +57,7 @@ export function toneOfConnection(tpu: ITPU): Tone {
 }
 
 /** The environments from which a kernel can be started now. */
-export function startable(tpu: ITPU): IEnvironment[] {
+export function startableEnvironments(tpu: ITPU): IEnvironment[] {
   if (tpu.connection === 'disconnected') {
     return [];
   }
@@ -67,7 +67,7 @@ export function startable(tpu: ITPU): IEnvironment[] {
 }
 
 /** Operations beside which anything else may be done. */
-const BESIDE: IOperation['kind'][] = ['profile', 'tensorboard'];
+const NON_EXCLUSIVE_KINDS: IOperation['kind'][] = ['profile', 'tensorboard'];
 
 /** Whether an operation of this kind (of any that others have to wait for, if none is named) runs on the TPU. */
 export function isBusy(
@@ -78,7 +78,7 @@ export function isBusy(
     operation =>
       operation.state === 'running' &&
       (kinds.length === 0
-        ? !BESIDE.includes(operation.kind)
+        ? !NON_EXCLUSIVE_KINDS.includes(operation.kind)
         : kinds.includes(operation.kind))
   );
 }
@@ -88,7 +88,10 @@ export function isBusy(
  *
  * @param operations those of this TPU
  */
-export function abilities(tpu: ITPU, operations: IOperation[]): Action[] {
+export function availableActions(
+  tpu: ITPU,
+  operations: IOperation[]
+): Action[] {
   const actions: Action[] = [];
   if (tpu.state === 'DELETING' || isBusy(operations, 'delete')) {
     return actions;
@@ -98,7 +101,7 @@ export function abilities(tpu: ITPU, operations: IOperation[]): Action[] {
     if (tpu.connection === 'needs-you' && !busy) {
       actions.push('connect');
     }
-    if (startable(tpu).length > 0) {
+    if (startableEnvironments(tpu).length > 0) {
       actions.push('notebook', 'console');
     } else if (!busy && !actions.includes('connect')) {
       actions.push('connect');
@@ -133,7 +136,7 @@ export function abilities(tpu: ITPU, operations: IOperation[]): Action[] {
 }
 
 /** The action that has a button of its own; the others are in the menu. */
-export function mainAction(actions: Action[]): Action | undefined {
+export function primaryAction(actions: Action[]): Action | undefined {
   const main: Action[] = ['connect', 'notebook', 'start'];
   const first = actions.find(action => main.includes(action));
   const over = actions.length === 1 && actions[0] === 'delete';

@@ -9,12 +9,12 @@ import { IChange } from '../api';
 export const CHANGE_SCHEMA = 'https://events.jupyter-tpu.org/change/v1';
 
 /** Where changes come from. */
-export interface IChanges extends IDisposable {
+export interface IChangeFeed extends IDisposable {
   /** A change that the server told about. */
-  readonly changed: ISignal<IChanges, IChange>;
+  readonly changed: ISignal<IChangeFeed, IChange>;
   /** Whether changes arrive now; while they don't, some may be missed. */
-  readonly flowing: boolean;
-  readonly flowingChanged: ISignal<IChanges, boolean>;
+  readonly connected: boolean;
+  readonly connectedChanged: ISignal<IChangeFeed, boolean>;
 }
 
 /**
@@ -24,10 +24,10 @@ export interface IChanges extends IDisposable {
  * events were missed. This one is an event manager too, on a socket that says when it opens and
  * closes.
  */
-export class ServerChanges implements IChanges {
+export class ServerChangeFeed implements IChangeFeed {
   constructor(settings: ServerConnection.ISettings) {
-    const watch = (flowing: boolean) => this._setFlowing(flowing);
-    class WatchedSocket extends settings.WebSocket {
+    const watch = (connected: boolean) => this._setConnected(connected);
+    class ObservedSocket extends settings.WebSocket {
       constructor(url: string | URL, protocols?: string | string[]) {
         super(url, protocols);
         this.addEventListener('open', () => watch(true));
@@ -35,7 +35,7 @@ export class ServerChanges implements IChanges {
       }
     }
     this._events = new EventManager({
-      serverSettings: { ...settings, WebSocket: WatchedSocket }
+      serverSettings: { ...settings, WebSocket: ObservedSocket }
     });
     this._events.stream.connect(this._onEvent, this);
   }
@@ -44,12 +44,12 @@ export class ServerChanges implements IChanges {
     return this._changed;
   }
 
-  get flowing(): boolean {
-    return this._flowing;
+  get connected(): boolean {
+    return this._connected;
   }
 
-  get flowingChanged(): ISignal<this, boolean> {
-    return this._flowingChanged;
+  get connectedChanged(): ISignal<this, boolean> {
+    return this._connectedChanged;
   }
 
   get isDisposed(): boolean {
@@ -69,15 +69,15 @@ export class ServerChanges implements IChanges {
     }
   }
 
-  private _setFlowing(flowing: boolean): void {
-    if (flowing !== this._flowing && !this.isDisposed) {
-      this._flowing = flowing;
-      this._flowingChanged.emit(flowing);
+  private _setConnected(connected: boolean): void {
+    if (connected !== this._connected && !this.isDisposed) {
+      this._connected = connected;
+      this._connectedChanged.emit(connected);
     }
   }
 
   private _changed = new Signal<this, IChange>(this);
   private _events: EventManager;
-  private _flowing = false;
-  private _flowingChanged = new Signal<this, boolean>(this);
+  private _connected = false;
+  private _connectedChanged = new Signal<this, boolean>(this);
 }

@@ -56,7 +56,7 @@ export class Failure extends Error {
 export type TPURef = Pick<ITPU, 'name' | 'zone'>;
 
 /** The server extension. Every method throws `Failure`. */
-export class TPUServer {
+export class TPUClient {
   constructor(private _settings: ServerConnection.ISettings) {}
 
   catalog(): Promise<ICatalog> {
@@ -67,8 +67,8 @@ export class TPUServer {
     return this._call('GET', ['tpus']);
   }
 
-  create(wanted: ICreateTPU): Promise<IOperation> {
-    return this._call('POST', ['tpus'], wanted);
+  create(request: ICreateTPU): Promise<IOperation> {
+    return this._call('POST', ['tpus'], request);
   }
 
   start(tpu: TPURef): Promise<IOperation> {
@@ -79,8 +79,8 @@ export class TPUServer {
     return this._call('POST', [...this._path(tpu), 'stop'], how);
   }
 
-  connect(tpu: TPURef, wanted: IConnectTPU = {}): Promise<IOperation> {
-    return this._call('POST', [...this._path(tpu), 'connect'], wanted);
+  connect(tpu: TPURef, request: IConnectTPU = {}): Promise<IOperation> {
+    return this._call('POST', [...this._path(tpu), 'connect'], request);
   }
 
   disconnect(tpu: TPURef, how: IDisconnectTPU = {}): Promise<IOperation> {
@@ -95,29 +95,29 @@ export class TPUServer {
     return this._call('GET', [...this._path(tpu), 'kernels']);
   }
 
-  endKernel(tpu: TPURef, id: string): Promise<void> {
+  shutDownKernel(tpu: TPURef, id: string): Promise<void> {
     return this._call('DELETE', [...this._path(tpu), 'kernels', id]);
   }
 
-  takeKernel(tpu: TPURef, id: string): Promise<void> {
+  takeOverKernel(tpu: TPURef, id: string): Promise<void> {
     return this._call('POST', [...this._path(tpu), 'kernels', id, 'take']);
   }
 
   profile(
     tpu: TPURef,
     id: string,
-    wanted: IProfileKernel = {}
+    request: IProfileKernel = {}
   ): Promise<IOperation> {
     const path = [...this._path(tpu), 'kernels', id, 'profile'];
-    return this._call('POST', path, wanted);
+    return this._call('POST', path, request);
   }
 
   tunnels(): Promise<ITunnel[]> {
     return this._call('GET', ['tunnels']);
   }
 
-  openTunnel(tpu: TPURef, wanted: IOpenTunnel): Promise<ITunnel> {
-    return this._call('POST', [...this._path(tpu), 'tunnels'], wanted);
+  openTunnel(tpu: TPURef, request: IOpenTunnel): Promise<ITunnel> {
+    return this._call('POST', [...this._path(tpu), 'tunnels'], request);
   }
 
   closeTunnel(tpu: TPURef, id: string): Promise<void> {
@@ -128,16 +128,16 @@ export class TPUServer {
     return this._call('GET', ['apps']);
   }
 
-  openApp(tpu: TPURef, wanted: IOpenApp): Promise<IApp> {
-    return this._call('POST', [...this._path(tpu), 'apps'], wanted);
+  openApp(tpu: TPURef, request: IOpenApp): Promise<IApp> {
+    return this._call('POST', [...this._path(tpu), 'apps'], request);
   }
 
   /** Its `beneath` is made a whole address. */
-  async visitApp(id: string, wanted: IVisitApp): Promise<IAppVisit> {
+  async visitApp(id: string, request: IVisitApp): Promise<IAppVisit> {
     const visit = await this._call<IAppVisit>(
       'POST',
       ['apps', id, 'visits'],
-      wanted
+      request
     );
     const { baseUrl } = this._settings;
     const beneath = visit.beneath && new URL(visit.beneath, baseUrl).href;
@@ -148,8 +148,8 @@ export class TPUServer {
     return this._call('DELETE', ['apps', id]);
   }
 
-  openTensorBoard(tpu: TPURef, wanted: IOpenTensorBoard): Promise<IOperation> {
-    return this._call('POST', [...this._path(tpu), 'tensorboard'], wanted);
+  openTensorBoard(tpu: TPURef, request: IOpenTensorBoard): Promise<IOperation> {
+    return this._call('POST', [...this._path(tpu), 'tensorboard'], request);
   }
 
   operations(): Promise<IOperation[]> {

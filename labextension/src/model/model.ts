@@ -14,18 +14,18 @@ import {
 } from '../api';
 import { keyOf } from './resources';
 import { Failure, TPURef } from './client';
-import { Watched } from './synchronizer';
+import { Synchronizer } from './synchronizer';
 
 /** TPUs, operations and kernels, and every call that changes them. */
-export class TPUModel extends Watched {
+export class TPUModel extends Synchronizer {
   /** What one may create and where; null until it was loaded. */
   get catalog(): ICatalog | null {
     return this._catalog;
   }
 
   /** Why there is no catalog. */
-  get catalogFailure(): Failure | null {
-    return this._catalogFailure;
+  get catalogError(): Failure | null {
+    return this._catalogError;
   }
 
   /** The last thing that was asked of a TPU and refused. */
@@ -38,63 +38,63 @@ export class TPUModel extends Watched {
     if (this._catalog && !this._catalog.problem) {
       return;
     }
-    this._catalogFailure = null;
+    this._catalogError = null;
     try {
       this._catalog = await this.server.catalog();
     } catch (error) {
-      this._catalogFailure = Failure.from(error);
+      this._catalogError = Failure.from(error);
     }
     this.changed();
   }
 
   /** Throws `Failure`, for the form to show. */
-  async create(wanted: ICreateTPU): Promise<IOperation> {
-    const operation = await this.server.create(wanted);
-    this._wanted.set(operation.id, wanted);
+  async create(request: ICreateTPU): Promise<IOperation> {
+    const operation = await this.server.create(request);
+    this._createRequests.set(operation.id, request);
     this.putOperation(operation);
     this.changed();
     return operation;
   }
 
   /** Throws `Failure`, for the form to show. */
-  async connectWith(tpu: TPURef, wanted: IConnectTPU): Promise<void> {
-    this.putOperation(await this.server.connect(tpu, wanted));
+  async connectWith(tpu: TPURef, request: IConnectTPU): Promise<void> {
+    this.putOperation(await this.server.connect(tpu, request));
     this.changed();
   }
 
   /** What an operation that was started here was asked to create. */
-  wanted(operation: IOperation): ICreateTPU | undefined {
-    return this._wanted.get(operation.id);
+  request(operation: IOperation): ICreateTPU | undefined {
+    return this._createRequests.get(operation.id);
   }
 
   // Of these, what goes wrong is kept as the TPU's failure. They tell whether all went well.
 
   start(tpu: TPURef): Promise<boolean> {
-    return this._act(tpu, () => this.server.start(tpu));
+    return this._attempt(tpu, () => this.server.start(tpu));
   }
 
   stop(tpu: TPURef, endKernels: boolean): Promise<boolean> {
     const how = { end_kernels: endKernels };
-    return this._act(tpu, () => this.server.stop(tpu, how));
+    return this._attempt(tpu, () => this.server.stop(tpu, how));
   }
 
-  connect(tpu: TPURef, wanted: IConnectTPU = {}): Promise<boolean> {
-    return this._act(tpu, () => this.server.connect(tpu, wanted));
+  connect(tpu: TPURef, request: IConnectTPU = {}): Promise<boolean> {
+    return this._attempt(tpu, () => this.server.connect(tpu, request));
   }
 
   disconnect(tpu: TPURef, endKernels: boolean): Promise<boolean> {
     const how = { end_kernels: endKernels };
-    return this._act(tpu, () => this.server.disconnect(tpu, how));
+    return this._attempt(tpu, () => this.server.disconnect(tpu, how));
   }
 
   delete(tpu: TPURef, endKernels: boolean): Promise<boolean> {
     const how = { end_kernels: endKernels };
-    return this._act(tpu, () => this.server.delete(tpu, how));
+    return this._attempt(tpu, () => this.server.delete(tpu, how));
   }
 
-  endKernel(tpu: TPURef, id: string): Promise<boolean> {
-    return this._act(tpu, async () => {
-      await this.server.endKernel(tpu, id);
+  shutDownKernel(tpu: TPURef, id: string): Promise<boolean> {
+    return this._attempt(tpu, async () => {
+      await this.server.shutDownKernel(tpu, id);
       this.known.setKernels(
         tpu,
         this.kernels(tpu).filter(kernel => kernel.id !== id)
@@ -102,8 +102,8 @@ export class TPUModel extends Watched {
     });
   }
 
-  takeKernel(tpu: TPURef, id: string): Promise<boolean> {
-    return this._act(tpu, () => this.server.takeKernel(tpu, id));
+  takeOverKernel(tpu: TPURef, id: string): Promise<boolean> {
+    return this._attempt(tpu, () => this.server.takeOverKernel(tpu, id));
   }
 
   /** Asks which kernels run on a TPU. Throws `Failure`. */
@@ -114,22 +114,22 @@ export class TPUModel extends Watched {
     return kernels;
   }
 
-  newTunnel(tpu: TPURef, wanted: IOpenTunnel): Promise<boolean> {
-    return this._act(tpu, async () => {
-      this.known.putTunnel(await this.server.openTunnel(tpu, wanted));
+  openTunnel(tpu: TPURef, request: IOpenTunnel): Promise<boolean> {
+    return this._attempt(tpu, async () => {
+      this.known.putTunnel(await this.server.openTunnel(tpu, request));
     });
   }
 
   closeTunnel(tpu: TPURef, id: string): Promise<boolean> {
-    return this._act(tpu, async () => {
+    return this._attempt(tpu, async () => {
       await this.server.closeTunnel(tpu, id);
       this.known.dropPort(id);
     });
   }
 
   /** Throws `Failure`, for the tab to show. */
-  async openApp(tpu: TPURef, wanted: IOpenApp): Promise<IApp> {
-    const app = await this.server.openApp(tpu, wanted);
+  async openApp(tpu: TPURef, request: IOpenApp): Promise<IApp> {
+    const app = await this.server.openApp(tpu, request);
     this.known.putApp(app);
     this.changed();
     return app;
@@ -141,7 +141,7 @@ export class TPUModel extends Watched {
   }
 
   closeApp(tpu: TPURef, id: string): Promise<boolean> {
-    return this._act(tpu, async () => {
+    return this._attempt(tpu, async () => {
       await this.server.closeApp(id);
       this.known.dropPort(id);
     });
@@ -155,7 +155,7 @@ export class TPUModel extends Watched {
     tell: (operation: IOperation) => void
   ): Promise<IApp> {
     const operation = await this.server.openTensorBoard(tpu, { logdir, host });
-    return this._appOf(operation, tell);
+    return this._waitForApp(operation, tell);
   }
 
   /** Traces a kernel and gives the TensorBoard that shows the trace; null if that failed. */
@@ -165,12 +165,12 @@ export class TPUModel extends Watched {
     seconds: number
   ): Promise<IApp | null> {
     let operation: IOperation | undefined;
-    const done = await this._act(tpu, async () => {
+    const done = await this._attempt(tpu, async () => {
       operation = await this.server.profile(tpu, kernel, { seconds });
       return operation;
     });
     try {
-      return done && operation ? await this._appOf(operation) : null;
+      return done && operation ? await this._waitForApp(operation) : null;
     } catch {
       return null; // the operation says it
     }
@@ -178,7 +178,7 @@ export class TPUModel extends Watched {
 
   async cancel(operation: IOperation): Promise<void> {
     this._cancelling.add(operation.id);
-    await this._act({ name: operation.tpu, zone: operation.zone }, () =>
+    await this._attempt({ name: operation.tpu, zone: operation.zone }, () =>
       this.server.cancel(operation.id)
     );
     this._cancelling.delete(operation.id);
@@ -213,7 +213,7 @@ export class TPUModel extends Watched {
   }
 
   /** Waits for the end of an operation, and gives the app that it has opened. */
-  private async _appOf(
+  private async _waitForApp(
     begun: IOperation,
     tell: (operation: IOperation) => void = () => undefined
   ): Promise<IApp> {
@@ -253,7 +253,7 @@ export class TPUModel extends Watched {
     super.apply(change);
   }
 
-  private async _act(
+  private async _attempt(
     tpu: TPURef,
     call: () => Promise<IOperation | void>
   ): Promise<boolean> {
@@ -276,7 +276,7 @@ export class TPUModel extends Watched {
 
   private _cancelling = new Set<string>();
   private _catalog: ICatalog | null = null;
-  private _catalogFailure: Failure | null = null;
+  private _catalogError: Failure | null = null;
   private _failures = new Map<string, Failure>();
-  private _wanted = new Map<string, ICreateTPU>();
+  private _createRequests = new Map<string, ICreateTPU>();
 }

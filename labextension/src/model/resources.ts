@@ -8,7 +8,7 @@ export function keyOf(tpu: TPURef): string {
   return `${tpu.zone}/${tpu.name}`;
 }
 
-export class Known {
+export class Resources {
   /** By name, then zone. */
   get tpus(): ITPU[] {
     return [...this._tpus.values()].sort(
@@ -103,13 +103,13 @@ export class Known {
       const known = before.get(operation.id);
       if (known) {
         this._operations.set(operation.id, known);
-      } else if (this._fresh && operation.state === 'done') {
+      } else if (this._isFirst && operation.state === 'done') {
         // Successes from before the page was opened are no news.
         this._dismissed.add(operation.id);
       }
       ended.push(...this.put(operation));
     }
-    this._fresh = false;
+    this._isFirst = false;
     return ended;
   }
 
@@ -178,7 +178,7 @@ export class Known {
   private _apps = new Map<string, IApp>();
   private _dismissed = new Set<string>();
   /** Nothing was taken in yet. */
-  private _fresh = true;
+  private _isFirst = true;
   /** Only of TPUs whose kernels somebody has asked for. */
   private _kernels = new Map<string, IKernel[]>();
   private _operations = new Map<string, IOperation>();

@@ -12,9 +12,9 @@ import {
   ITPU,
   ITunnel
 } from '../api';
-import { IChanges } from './changeFeed';
-import { Known } from './resources';
-import { Failure, TPURef, TPUServer } from './client';
+import { IChangeFeed } from './changeFeed';
+import { Resources } from './resources';
+import { Failure, TPURef, TPUClient } from './client';
 import { Store } from '../store';
 
 /**
@@ -27,18 +27,18 @@ export type Phase = 'loading' | 'ready' | 'missing' | 'failed';
 const POLL = { calm: 20, busy: 4, most: 120 };
 
 /** Milliseconds that events may take to flow (again) before the model polls. */
-const PATIENCE = 2000;
+const EVENT_TIMEOUT = 2000;
 
 /** TPUs, operations and kernels as last told; what changes them is a subclass's. */
-export class Watched extends Store {
+export class Synchronizer extends Store {
   /** The model disposes of *changes*. */
   constructor(
-    protected server: TPUServer,
-    private _changes: IChanges
+    protected server: TPUClient,
+    private _changes: IChangeFeed
   ) {
     super();
     _changes.changed.connect(this._onChange, this);
-    _changes.flowingChanged.connect(this._onFlowing, this);
+    _changes.connectedChanged.connect(this._onConnectedChanged, this);
     // Only while events don't flow, and not while nobody looks.
     this._poll = new Poll({
       auto: false,
@@ -52,7 +52,7 @@ export class Watched extends Store {
 
   dispose(): void {
     if (!this.isDisposed) {
-      clearTimeout(this._patience);
+      clearTimeout(this._eventTimer);
       this._poll.dispose();
       this._changes.dispose();
       super.dispose();
@@ -61,7 +61,7 @@ export class Watched extends Store {
 
   /** Asks for everything once; events (or a slow poll) do the rest. */
   open(): void {
-    this._onFlowing(this._changes, this._changes.flowing);
+    this._onConnectedChanged(this._changes, this._changes.connected);
   }
 
   get phase(): Phase {
@@ -136,8 +136,8 @@ export class Watched extends Store {
    * A kernel is dead, and nobody wished it, or it holds the chips that another one needs: its
    * problem says which.
    */
-  get kernelTrouble(): ISignal<this, IKernel> {
-    return this._kernelTrouble;
+  get kernelProblem(): ISignal<this, IKernel> {
+    return this._kernelProblem;
   }
 
   /** Asks for everything again. */
@@ -158,7 +158,7 @@ export class Watched extends Store {
     const fetch = (this._fetches += 1);
     // An event may overtake the answer, which is then the older of the two: what arrives from now
     // on is applied once more after it.
-    this._arrived = [];
+    this._pendingChanges = [];
     try {
       const [list, operations, tunnels, apps] = await Promise.all([
         this.server.tpus(),
@@ -168,11 +168,11 @@ export class Watched extends Store {
       ]);
       if (fetch === this._fetches && !this.isDisposed) {
         this.known.setPorts(tunnels, apps);
-        this._tellEnds(this.known.replace(list.tpus, operations));
+        this._emitEnded(this.known.replace(list.tpus, operations));
         this._problem = list.problem;
         this._failure = null;
         this._phase = 'ready';
-        this._arrived.forEach(change => this.apply(change));
+        this._pendingChanges.forEach(change => this.apply(change));
       }
     } catch (error) {
       if (fetch === this._fetches) {
@@ -187,50 +187,53 @@ export class Watched extends Store {
       throw error;
     } finally {
       if (fetch === this._fetches) {
-        this._arrived = null;
+        this._pendingChanges = null;
         this._setPollInterval();
-        this._noteKernelspecs();
+        this._checkKernelspecs();
         this.changed();
       }
     }
   }
 
-  private _onFlowing(_: IChanges, flowing: boolean): void {
-    clearTimeout(this._patience);
-    if (flowing) {
+  private _onConnectedChanged(_: IChangeFeed, connected: boolean): void {
+    clearTimeout(this._eventTimer);
+    if (connected) {
       void this._poll.stop();
       // What happened before the socket opened was told to nobody.
       void this.refresh();
     } else {
-      this._patience = setTimeout(() => void this._poll.start(), PATIENCE);
+      this._eventTimer = setTimeout(
+        () => void this._poll.start(),
+        EVENT_TIMEOUT
+      );
     }
   }
 
-  private _onChange(_: IChanges, change: IChange): void {
+  private _onChange(_: IChangeFeed, change: IChange): void {
     const { kernel } = change;
     if (kernel?.problem && !change.gone) {
-      this._kernelTrouble.emit(kernel);
+      this._kernelProblem.emit(kernel);
       if (kernel.problem.reason === 'CHIPS_HELD') {
         return; // it is as it was: this is only said
       }
     }
-    this._arrived?.push(change);
+    this._pendingChanges?.push(change);
     this.apply(change);
-    this._noteKernelspecs();
+    this._checkKernelspecs();
     this.changed();
   }
 
   protected apply(change: IChange): void {
-    this._tellEnds(this.known.apply(change));
+    this._emitEnded(this.known.apply(change));
     this._setPollInterval();
   }
 
   protected putOperation(operation: IOperation): void {
-    this._tellEnds(this.known.put(operation));
+    this._emitEnded(this.known.put(operation));
     this._setPollInterval();
   }
 
-  private _tellEnds(ended: IOperation[]): void {
+  private _emitEnded(ended: IOperation[]): void {
     for (const operation of ended) {
       // A TPU may vanish a moment before its kernelspecs do.
       this._kernelspecsChanged.emit();
@@ -239,7 +242,7 @@ export class Watched extends Store {
   }
 
   /** Says once when the set of ready environments is another one. */
-  private _noteKernelspecs(): void {
+  private _checkKernelspecs(): void {
     const now = this.known.kernelspecs;
     if (now !== this._kernelspecs) {
       this._kernelspecs = now;
@@ -254,17 +257,17 @@ export class Watched extends Store {
     }
   }
 
-  protected known = new Known();
+  protected known = new Resources();
 
   /** Changes since the fetch that is under way began. */
-  private _arrived: IChange[] | null = null;
+  private _pendingChanges: IChange[] | null = null;
   private _failure: Failure | null = null;
   private _fetches = 0;
-  private _kernelTrouble = new Signal<this, IKernel>(this);
+  private _kernelProblem = new Signal<this, IKernel>(this);
   private _kernelspecs = '';
   private _kernelspecsChanged = new Signal<this, void>(this);
   private _operationEnded = new Signal<this, IOperation>(this);
-  private _patience?: ReturnType<typeof setTimeout>;
+  private _eventTimer?: ReturnType<typeof setTimeout>;
   private _phase: Phase = 'loading';
   private _poll: Poll;
   private _problem: IProblem | null = null;

@@ -6,10 +6,10 @@ import React, { useEffect, useId, useRef } from 'react';
 import { Actions } from '../actions/actions';
 import { IFields } from '../forms/createForm';
 import { useStore } from '../store';
-import { failureWords, typeSentence } from '../labels';
+import { failureText, typeDescription } from '../labels';
 import { Field } from './field';
 import { FormPage, PackagesField, TextField } from './formPage';
-import { Disclosure, Empty, Trouble } from './elements';
+import { Disclosure, EmptyState, Alert } from './elements';
 
 /** The network that every project has; a name, so not translated. */
 const USUAL_NETWORK = 'default';
@@ -24,10 +24,10 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
   useEffect(() => first.current?.select(), [loaded]);
 
   if (!form.catalog) {
-    return model.catalogFailure ? (
-      <Empty
+    return model.catalogError ? (
+      <EmptyState
         title={trans.__('The types of TPUs could not be loaded')}
-        {...failureAsText(model.catalogFailure, actions)}
+        {...failureAsText(model.catalogError, actions)}
       >
         <Button
           className="jp-tpu-Button"
@@ -35,9 +35,9 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
         >
           {trans.__('Try Again')}
         </Button>
-      </Empty>
+      </EmptyState>
     ) : (
-      <Empty busy title={trans.__('Loading the types of TPUs…')} />
+      <EmptyState busy title={trans.__('Loading the types of TPUs…')} />
     );
   }
 
@@ -62,10 +62,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
       send={form.submitting ? trans.__('Creating…') : trans.__('Create')}
     >
       {form.catalog.problem && (
-        <Trouble
-          kind="warning"
-          {...failureWords(form.catalog.problem, trans)}
-        />
+        <Alert kind="warning" {...failureText(form.catalog.problem, trans)} />
       )}
       <TextField
         label={trans.__('Name')}
@@ -78,7 +75,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
       />
       <Field
         label={trans.__('Type')}
-        help={type ? typeSentence(type, trans) : undefined}
+        help={type ? typeDescription(type, trans) : undefined}
       >
         {attributes => (
           <HTMLSelect
@@ -226,9 +223,9 @@ function Tier(props: {
 }
 
 function failureAsText(
-  failure: Parameters<typeof failureWords>[0],
+  failure: Parameters<typeof failureText>[0],
   { trans }: Actions
 ): { text: string; hint: string } {
-  const { message, hint } = failureWords(failure, trans);
+  const { message, hint } = failureText(failure, trans);
   return { text: message, hint };
 }

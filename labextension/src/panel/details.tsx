@@ -9,18 +9,18 @@ import {
 } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { startable, Tone } from '../model/availableActions';
+import { startableEnvironments, Tone } from '../model/availableActions';
 import { Actions } from '../actions/actions';
 import { IEnvironment, IHost, IKernel, ITPU } from '../api';
-import { holderWord, kernelName } from '../actions/dialogs';
+import { holderLabel, kernelName } from '../actions/dialogs';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
-import { ago, linkWord, tierWord } from '../labels';
-import { IconButton, State } from './elements';
+import { ago, linkLabel, tierLabel } from '../labels';
+import { IconButton, StateLabel } from './elements';
 import { Ports } from './ports';
 
 /** Hosts that are listed before the reader asks for all. */
-const FEW = 8;
+const HOSTS_SHOWN = 8;
 
 export function Details(props: {
   id: string;
@@ -37,7 +37,7 @@ export function Details(props: {
         <dt>{trans.__('Image')}</dt>
         <dd>{tpu.version}</dd>
         <dt>{trans.__('Tier')}</dt>
-        <dd>{tierWord(tpu.tier, trans)}</dd>
+        <dd>{tierLabel(tpu.tier, trans)}</dd>
         {created && (
           <>
             <dt>{trans.__('Created')}</dt>
@@ -87,7 +87,7 @@ function Hosts(props: { tpu: ITPU; actions: Actions }): JSX.Element | null {
   const { tpu, actions } = props;
   const { trans, view } = actions;
   const all = `${keyOf(tpu)}#hosts`;
-  const hosts = view.isOpen(all) ? tpu.hosts : tpu.hosts.slice(0, FEW);
+  const hosts = view.isOpen(all) ? tpu.hosts : tpu.hosts.slice(0, HOSTS_SHOWN);
   if (tpu.hosts.length === 0) {
     return null;
   }
@@ -107,7 +107,7 @@ function Hosts(props: { tpu: ITPU; actions: Actions }): JSX.Element | null {
           <Host key={host.index} host={host} actions={actions} />
         ))}
       </ul>
-      {tpu.hosts.length > FEW && (
+      {tpu.hosts.length > HOSTS_SHOWN && (
         <button
           type="button"
           className="jp-tpu-Link"
@@ -139,9 +139,9 @@ function Host(props: { host: IHost; actions: Actions }): JSX.Element {
       <span className="jp-tpu-Row-main" title={host.internal_address}>
         {host.index} · {host.external_address || host.internal_address}
       </span>
-      <State tone={tones[state]} title={host.link.since}>
-        {linkWord(host, trans)}
-      </State>
+      <StateLabel tone={tones[state]} title={host.link.since}>
+        {linkLabel(host, trans)}
+      </StateLabel>
       {problem && (
         <span className="jp-tpu-Row-more">
           {problem.message} {problem.hint}
@@ -179,16 +179,16 @@ function Environment(props: {
     making: trans.__('being made'),
     ready: ''
   };
-  const can = startable(tpu).includes(environment);
+  const can = startableEnvironments(tpu).includes(environment);
   return (
     <li className="jp-tpu-Row">
       <span className="jp-tpu-Row-main" title={environment.path}>
         {environment.name}
       </span>
       {states[environment.state] && (
-        <State tone={environment.state === 'failed' ? 'bad' : 'moving'}>
+        <StateLabel tone={environment.state === 'failed' ? 'bad' : 'moving'}>
           {states[environment.state]}
-        </State>
+        </StateLabel>
       )}
       {can && (
         <span className="jp-tpu-Row-buttons">
@@ -231,9 +231,9 @@ function Kernel(props: {
       <span className="jp-tpu-Row-main" title={kernel.notebook || kernel.id}>
         {name}
       </span>
-      <State tone={kernel.state === 'dead' ? 'bad' : 'good'}>
+      <StateLabel tone={kernel.state === 'dead' ? 'bad' : 'good'}>
         {kernel.state}
-      </State>
+      </StateLabel>
       <span className="jp-tpu-Row-buttons">
         <IconButton
           icon={searchIcon}
@@ -248,7 +248,7 @@ function Kernel(props: {
               ? trans.__('Dismiss %1', name)
               : trans.__('Shut down %1', name)
           }
-          onClick={() => void actions.endKernel(tpu, kernel)}
+          onClick={() => void actions.shutDownKernel(tpu, kernel)}
         />
       </span>
       {kernel.problem && (
@@ -258,12 +258,12 @@ function Kernel(props: {
       )}
       {kernel.state !== 'dead' && !here.has(kernel.id) && (
         <span className="jp-tpu-Row-more">
-          {holderWord(kernel, trans)}{' '}
+          {holderLabel(kernel, trans)}{' '}
           <button
             type="button"
             className="jp-tpu-Link"
             aria-label={trans.__('Take over %1…', name)}
-            onClick={() => void actions.takeKernel(tpu, kernel)}
+            onClick={() => void actions.takeOverKernel(tpu, kernel)}
           >
             {trans.__('Take…')}
           </button>

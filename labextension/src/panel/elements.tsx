@@ -11,7 +11,7 @@ import React from 'react';
 import { Tone } from '../model/availableActions';
 
 /** A state: a coloured dot for the eye, and the word. */
-export function State(props: {
+export function StateLabel(props: {
   tone: Tone;
   children: React.ReactNode;
   title?: string;
@@ -71,7 +71,7 @@ export function Disclosure(props: {
 }
 
 /** A sentence with `code` in it, which can be selected with a click. */
-export function Prose(props: { text: string }): JSX.Element {
+export function TextWithCode(props: { text: string }): JSX.Element {
   return (
     <>
       {props.text
@@ -84,7 +84,7 @@ export function Prose(props: { text: string }): JSX.Element {
 }
 
 /** What went wrong, what to do about it, and buttons for that. */
-export function Trouble(props: {
+export function Alert(props: {
   message: string;
   hint?: string;
   kind?: 'error' | 'warning';
@@ -93,15 +93,15 @@ export function Trouble(props: {
   const { message, hint, kind = 'error', children } = props;
   return (
     <div
-      className={`jp-tpu-Trouble jp-mod-${kind}`}
+      className={`jp-tpu-Alert jp-mod-${kind}`}
       role={kind === 'error' ? 'alert' : 'note'}
     >
-      <p className="jp-tpu-Trouble-message">
-        <Prose text={message} />
+      <p className="jp-tpu-Alert-message">
+        <TextWithCode text={message} />
       </p>
       {hint && (
-        <p className="jp-tpu-Trouble-hint">
-          <Prose text={hint} />
+        <p className="jp-tpu-Alert-hint">
+          <TextWithCode text={hint} />
         </p>
       )}
       {children && <div className="jp-tpu-Buttons">{children}</div>}
@@ -110,7 +110,7 @@ export function Trouble(props: {
 }
 
 /** A page with nothing on it but what to do next. */
-export function Empty(props: {
+export function EmptyState(props: {
   title: string;
   text?: string;
   hint?: string;
@@ -118,17 +118,17 @@ export function Empty(props: {
   children?: React.ReactNode;
 }): JSX.Element {
   return (
-    <div className="jp-tpu-Empty" role={props.busy ? 'status' : undefined}>
+    <div className="jp-tpu-EmptyState" role={props.busy ? 'status' : undefined}>
       {props.busy && <span className="jp-tpu-Spinner" aria-hidden="true" />}
       <h3>{props.title}</h3>
       {props.text && (
         <p>
-          <Prose text={props.text} />
+          <TextWithCode text={props.text} />
         </p>
       )}
       {props.hint && (
-        <p className="jp-tpu-Empty-hint">
-          <Prose text={props.hint} />
+        <p className="jp-tpu-EmptyState-hint">
+          <TextWithCode text={props.hint} />
         </p>
       )}
       {props.children && <div className="jp-tpu-Buttons">{props.children}</div>}

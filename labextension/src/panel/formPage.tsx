@@ -6,9 +6,9 @@ import React, { InputHTMLAttributes, RefObject } from 'react';
 import { Actions } from '../actions/actions';
 import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
-import { failureWords } from '../labels';
+import { failureText } from '../labels';
 import { Field } from './field';
-import { Trouble } from './elements';
+import { Alert } from './elements';
 
 /** A form: its fields, why the last try was refused, and the buttons. */
 export function FormPage(props: {
@@ -39,7 +39,7 @@ export function FormPage(props: {
       }}
     >
       {children}
-      {form.failure && <Trouble {...failureWords(form.failure, trans)} />}
+      {form.failure && <Alert {...failureText(form.failure, trans)} />}
       <div className="jp-tpu-Buttons">
         <Button
           className="jp-tpu-Button jp-mod-main"

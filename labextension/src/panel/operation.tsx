@@ -12,8 +12,13 @@ import React, { useId, useLayoutEffect, useRef } from 'react';
 
 import { Actions } from '../actions/actions';
 import { IOperation, IStep } from '../api';
-import { currentStep, operationTitle, stepState, stepWords } from '../labels';
-import { Disclosure, IconButton, Trouble } from './elements';
+import {
+  currentStep,
+  operationTitle,
+  stepStateLabel,
+  stepLabel
+} from '../labels';
+import { Disclosure, IconButton, Alert } from './elements';
 
 export function Operation(props: {
   operation: IOperation;
@@ -27,7 +32,7 @@ export function Operation(props: {
   const running = operation.state === 'running';
   const cancelling = model.isCancelling(operation);
   const over = operation.state === 'done' || operation.state === 'cancelled';
-  const toggle = () => actions.toggleLog(operation);
+  const toggle = () => actions.toggleOperation(operation);
   return (
     <section
       className={`jp-tpu-Operation jp-mod-${operation.state}`}
@@ -77,7 +82,7 @@ export function Operation(props: {
         </>
       )}
       {operation.state === 'failed' && (
-        <Trouble
+        <Alert
           message={operation.problem?.message ?? operation.message}
           hint={operation.problem?.hint}
         >
@@ -95,7 +100,7 @@ export function Operation(props: {
               {trans.__('Change…')}
             </Button>
           )}
-        </Trouble>
+        </Alert>
       )}
       {!over && (
         <Disclosure
@@ -169,9 +174,9 @@ function Steps(props: {
           aria-current={step.state === 'running' ? 'step' : undefined}
         >
           <span className="jp-tpu-Step-mark" aria-hidden="true" />
-          <span>{stepWords(step, trans)}</span>
+          <span>{stepLabel(step, trans)}</span>
           <span className="jp-tpu-Step-state">
-            {stepState(step.state, trans)}
+            {stepStateLabel(step.state, trans)}
           </span>
         </li>
       ))}

@@ -15,12 +15,12 @@ import { Actions } from '../actions/actions';
 import { IOperation } from '../api';
 import { tpuIcon } from '../icons';
 import { useStore } from '../store';
-import { failureWords, operationTitle } from '../labels';
+import { failureText, operationTitle } from '../labels';
 import { ConnectPage } from './connectPage';
 import { CreatePage } from './createPage';
 import { TPUMenu } from './menu';
 import { Operation } from './operation';
-import { Disclosure, Empty, IconButton, Trouble } from './elements';
+import { Disclosure, EmptyState, IconButton, Alert } from './elements';
 import { TPU } from './tpu';
 
 export class TPUPanel extends ReactWidget {
@@ -119,7 +119,7 @@ function Panel(props: IPanelProps): JSX.Element {
           <List {...props} />
         )}
       </div>
-      <div className="jp-tpu-Spoken" role="status">
+      <div className="jp-tpu-ScreenReader" role="status">
         {model.operations
           .slice(0, 1)
           .map(operation => operationTitle(operation, trans))}
@@ -139,13 +139,13 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
       {trans.__('Try Again')}
     </Button>
   );
-  const problem = model.problem && failureWords(model.problem, trans);
+  const problem = model.problem && failureText(model.problem, trans);
   if (model.phase === 'loading') {
-    return <Empty busy title={trans.__('Looking for TPUs…')} />;
+    return <EmptyState busy title={trans.__('Looking for TPUs…')} />;
   }
   if (model.phase === 'missing' || model.phase === 'failed') {
     return (
-      <Empty
+      <EmptyState
         title={
           model.phase === 'missing'
             ? trans.__('No TPUs here')
@@ -155,7 +155,7 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
         hint={problem?.hint}
       >
         {again}
-      </Empty>
+      </EmptyState>
     );
   }
 
@@ -174,12 +174,12 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
   return (
     <>
       {problem && tpus.length > 0 && (
-        <Trouble kind="warning" {...problem}>
+        <Alert kind="warning" {...problem}>
           {again}
-        </Trouble>
+        </Alert>
       )}
       {tpus.length === 0 && unlisted.length === 0 && (
-        <Empty
+        <EmptyState
           title={
             problem ? trans.__('No TPUs can be shown') : trans.__('No TPUs yet')
           }
@@ -203,7 +203,7 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
               {trans.__('New TPU')}
             </Button>
           )}
-        </Empty>
+        </EmptyState>
       )}
       {unlisted.map(operation => (
         <Operation key={operation.id} operation={operation} actions={actions} />

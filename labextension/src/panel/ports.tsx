@@ -12,9 +12,9 @@ import React from 'react';
 import { Tone } from '../model/availableActions';
 import { Actions } from '../actions/actions';
 import { IApp, ITPU, ITunnel } from '../api';
-import { placeOf, portPlace } from '../apps/target';
-import { appStateWord, sizeWord, tunnelStateWord } from '../labels';
-import { IconButton, State } from './elements';
+import { targetOf, portTarget } from '../apps/target';
+import { appLabel, trafficLabel, tunnelLabel } from '../labels';
+import { IconButton, StateLabel } from './elements';
 
 const TONES: { [state in ITunnel['state']]: Tone } = {
   elsewhere: 'quiet',
@@ -87,7 +87,7 @@ function App(props: { app: IApp; tpu: ITPU; actions: Actions }): JSX.Element {
     app.logdir || (app.path !== '/' && app.path),
     app.name !== trans.__('Port %1', app.port) && trans.__('port %1', app.port),
     app.host > 0 && trans.__('host %1', app.host),
-    sizeWord(app.sent, app.received, trans),
+    trafficLabel(app.sent, app.received, trans),
     app.problem && `${app.problem.message} ${app.problem.hint}`
   ].filter(Boolean);
   return (
@@ -99,7 +99,7 @@ function App(props: { app: IApp; tpu: ITPU; actions: Actions }): JSX.Element {
         <IconButton
           icon={launchIcon}
           label={trans.__('Show %1', app.name)}
-          onClick={() => void actions.show(placeOf(app))}
+          onClick={() => void actions.show(targetOf(app))}
         />
         <IconButton
           icon={closeIcon}
@@ -108,7 +108,7 @@ function App(props: { app: IApp; tpu: ITPU; actions: Actions }): JSX.Element {
         />
       </span>
       <span className="jp-tpu-Row-more">
-        <State tone={TONES[app.state]}>{appStateWord(app, trans)}</State>
+        <StateLabel tone={TONES[app.state]}>{appLabel(app, trans)}</StateLabel>
         {about.map(one => ` · ${one}`)}
       </span>
     </li>
@@ -130,7 +130,7 @@ function Tunnel(props: {
       : trans.__('leads to port %1', port),
     tunnel.connections > 0 &&
       trans._n('%1 connection', '%1 connections', tunnel.connections),
-    sizeWord(tunnel.sent, tunnel.received, trans),
+    trafficLabel(tunnel.sent, tunnel.received, trans),
     problem && `${problem.message} ${problem.hint}`
   ].filter(Boolean);
   return (
@@ -147,7 +147,7 @@ function Tunnel(props: {
           label={trans.__('Show port %1 in a tab', port)}
           onClick={() =>
             void actions.show(
-              portPlace(tpu, port, host, '/', trans.__('Port %1', port))
+              portTarget(tpu, port, host, '/', trans.__('Port %1', port))
             )
           }
         />
@@ -158,9 +158,9 @@ function Tunnel(props: {
         />
       </span>
       <span className="jp-tpu-Row-more">
-        <State tone={TONES[tunnel.state]} title={tunnel.since}>
-          {tunnelStateWord(tunnel, trans)}
-        </State>
+        <StateLabel tone={TONES[tunnel.state]} title={tunnel.since}>
+          {tunnelLabel(tunnel, trans)}
+        </StateLabel>
         {about.map(one => ` · ${one}`)}
       </span>
     </li>

@@ -5,9 +5,9 @@ import { addIcon, Button, ellipsesIcon } from '@jupyterlab/ui-components';
 import React, { useId } from 'react';
 
 import {
-  abilities,
+  availableActions,
   Action,
-  mainAction,
+  primaryAction,
   toneOfConnection,
   toneOfState
 } from '../model/availableActions';
@@ -16,16 +16,16 @@ import { IOperation, ITPU } from '../api';
 import { actionIcon } from '../icons';
 import { keyOf } from '../model/resources';
 import {
-  actionWord,
-  connectionWord,
-  failureWords,
-  kernelsWord,
-  stateWord
+  actionLabel,
+  connectionLabel,
+  failureText,
+  kernelCountLabel,
+  stateLabel
 } from '../labels';
 import { Details } from './details';
 import { TPUMenu } from './menu';
 import { Operation } from './operation';
-import { Disclosure, IconButton, State, Trouble } from './elements';
+import { Disclosure, IconButton, StateLabel, Alert } from './elements';
 
 export function TPU(props: {
   tpu: ITPU;
@@ -38,8 +38,8 @@ export function TPU(props: {
   const key = keyOf(tpu);
   const details = useId();
   const open = view.isOpen(key);
-  const able = abilities(tpu, model.operationsOf(tpu));
-  const main = mainAction(able);
+  const able = availableActions(tpu, model.operationsOf(tpu));
+  const main = primaryAction(able);
   const failure = model.failure(tpu);
   return (
     <li className="jp-tpu-TPU" aria-label={tpu.name}>
@@ -70,32 +70,32 @@ export function TPU(props: {
           {tpu.meaning}
         </div>
         <div className="jp-tpu-TPU-states">
-          <State tone={toneOfState(tpu.state)} title={tpu.state}>
-            {stateWord(tpu.state, trans)}
-          </State>
+          <StateLabel tone={toneOfState(tpu.state)} title={tpu.state}>
+            {stateLabel(tpu.state, trans)}
+          </StateLabel>
           {(tpu.state === 'READY' || tpu.connection !== 'disconnected') && (
-            <State tone={toneOfConnection(tpu)}>
-              {connectionWord(tpu, trans)}
-            </State>
+            <StateLabel tone={toneOfConnection(tpu)}>
+              {connectionLabel(tpu, trans)}
+            </StateLabel>
           )}
           {tpu.kernels > 0 && (
             <span className="jp-tpu-State">
-              {kernelsWord(tpu.kernels, trans)}
+              {kernelCountLabel(tpu.kernels, trans)}
             </span>
           )}
         </div>
         {tpu.problem && (
-          <Trouble kind="warning" {...failureWords(tpu.problem, trans)} />
+          <Alert kind="warning" {...failureText(tpu.problem, trans)} />
         )}
         {failure && (
-          <Trouble {...failureWords(failure, trans)}>
+          <Alert {...failureText(failure, trans)}>
             <Button
               className="jp-tpu-Button"
               onClick={() => model.dismissFailure(tpu)}
             >
               {trans.__('Dismiss')}
             </Button>
-          </Trouble>
+          </Alert>
         )}
         {operations.map(operation => (
           <Operation
@@ -140,7 +140,7 @@ function Main(props: {
       onClick={() => void actions.act(action, tpu)}
     >
       {Icon && <Icon.react tag="span" elementSize="normal" />}
-      {actionWord(action, actions.trans)}
+      {actionLabel(action, actions.trans)}
     </Button>
   );
 }
