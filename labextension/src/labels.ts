@@ -1,6 +1,10 @@
-// The model's facts in the user's words.
+// What the panel calls states, actions and operations, in the user's language.
 
-import { TranslationBundle } from '@jupyterlab/translation';
+import {
+  ITranslator,
+  nullTranslator,
+  TranslationBundle
+} from '@jupyterlab/translation';
 
 import { Action } from './model/availableActions';
 import {
@@ -14,7 +18,14 @@ import {
 } from './api';
 import { Failure } from './model/client';
 
-/** Google's word for a node's state, in ours. */
+/** The extension's strings in the user's language. */
+export function loadTranslation(
+  translator: ITranslator | null
+): TranslationBundle {
+  return (translator ?? nullTranslator).load('jupyter_tpu');
+}
+
+/** A node's state, by Google's name for it. */
 export function stateLabel(state: string, trans: TranslationBundle): string {
   switch (state) {
     case 'CREATING':

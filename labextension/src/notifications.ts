@@ -1,33 +1,40 @@
-// Tells of the end of long work when the panel, which shows it, is not in sight; and of the end of
-// a kernel, which takes what it computed with it, always.
+// The plugin that notifies of ended operations while the panel is closed, and of kernels that died.
 
+/* eslint-disable jupyter/prefer-lazy-imports -- An operation may end at any time. */
+
+import {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
-import { Widget } from '@lumino/widgets';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
 import { startableEnvironments } from './model/availableActions';
 import { Actions } from './actions/actions';
 import { IOperation } from './api';
 import { kernelName } from './actions/dialogs';
 import { keyOf } from './model/resources';
-import { TPUModel } from './model/model';
+import { ITPUActions } from './tokens';
 import { operationTitle } from './labels';
 
-/** Milliseconds for which good news stay on the screen. */
+/** Milliseconds for which a success is shown. */
 const SUCCESS_TIMEOUT = 8000;
 
-/** *open* brings the panel to the front. */
+/** *wanted* says whether to notify of operations. */
 export function addNotifications(
   actions: Actions,
-  panel: Widget,
-  open: () => void
+  wanted: () => boolean
 ): void {
   const { model, trans } = actions;
-  const onEnd = (_: TPUModel, operation: IOperation) => {
-    if (!actions.notify || panel.isVisible) {
+  const onEnd = (_: unknown, operation: IOperation) => {
+    if (!wanted() || actions.view.visible) {
       return;
     }
     const title = operationTitle(operation, trans);
-    const show = { label: trans.__('Show'), callback: open };
+    const show = {
+      label: trans.__('Show'),
+      callback: () => actions.openPanel()
+    };
     if (operation.state === 'failed') {
       const why = operation.problem?.message ?? operation.message;
       Notification.error(trans.__('%1: %2', title, why), {
@@ -56,9 +63,12 @@ export function addNotifications(
   model.kernelProblem.connect((_, kernel) => {
     const { message, hint, reason } = kernel.problem!;
     const name = kernelName(kernel, trans);
-    const show = { label: trans.__('Show TPU'), callback: open };
+    const show = {
+      label: trans.__('Show TPU'),
+      callback: () => actions.openPanel()
+    };
     if (reason === 'CHIPS_HELD') {
-      // It lives, and another kernel was not started for its sake.
+      // This kernel is running; another one was not started because of it.
       const end = {
         label: trans.__('Shut Down %1', name),
         callback: () => {
@@ -77,3 +87,35 @@ export function addNotifications(
     });
   });
 }
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:notifications',
+  description: 'Notifies when an operation ends or a kernel dies.',
+  autoStart: true,
+  requires: [ITPUActions],
+  optional: [ISettingRegistry],
+  activate: (
+    _: JupyterFrontEnd,
+    actions: Actions,
+    registry: ISettingRegistry | null
+  ) => {
+    const { trans } = actions;
+    let settings: ISettingRegistry.ISettings | null = null;
+    addNotifications(
+      actions,
+      () => (settings?.get('notify').composite ?? true) as boolean
+    );
+    registry
+      ?.load(plugin.id)
+      .then(loaded => {
+        settings = loaded;
+      })
+      .catch(reason => {
+        Notification.error(
+          trans.__('The settings for TPUs could not be loaded: %1', reason)
+        );
+      });
+  }
+};
+
+export default plugin;

@@ -1,5 +1,11 @@
-// Connected TPUs among JupyterLab's running things.
+// The plugin that lists connected TPUs among the running terminals and kernels.
 
+/* eslint-disable jupyter/prefer-lazy-imports -- The list is small. */
+
+import {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
 import { IRunningSessionManagers, IRunningSessions } from '@jupyterlab/running';
 import { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
@@ -9,19 +15,19 @@ import { ITPU } from './api';
 import { tpuIcon } from './icons';
 import { keyOf } from './model/resources';
 import { TPUModel } from './model/model';
+import { ITPUActions } from './tokens';
 import { connectionLabel, kernelCountLabel } from './labels';
 
-/** *open* brings the panel to the front. */
+/** Adds the section. */
 export function addRunning(
   managers: IRunningSessionManagers,
-  actions: Actions,
-  open: () => void
+  actions: Actions
 ): IDisposable {
   const { model, trans } = actions;
   const changed = new Signal<TPUModel, void>(model);
   const connected = () =>
     model.tpus.filter(tpu => tpu.connection !== 'disconnected');
-  // The section is made anew at each signal: only when it would look different.
+  // The section is rendered again at each signal: only when it would look different.
   let last = '';
   model.stateChanged.connect(() => {
     const now = connected()
@@ -43,7 +49,7 @@ export function addRunning(
         .filter(Boolean)
         .join(' · '),
     icon: () => tpuIcon,
-    open,
+    open: () => actions.openPanel(),
     shutdown: () => void actions.act('disconnect', tpu)
   });
   return managers.add({
@@ -51,7 +57,7 @@ export function addRunning(
     running: () => connected().map(item),
     runningChanged: changed,
     refreshRunning: () => void model.refresh(),
-    // One question for each TPU whose kernels would end, one after the other.
+    // One TPU after the other, since each may ask a question.
     shutdownAll: () =>
       void connected().reduce(
         (before, tpu) => before.then(() => actions.act('disconnect', tpu)),
@@ -64,3 +70,22 @@ export function addRunning(
     )
   });
 }
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:running',
+  description: 'Lists connected TPUs among the running terminals and kernels.',
+  autoStart: true,
+  requires: [ITPUActions],
+  optional: [IRunningSessionManagers],
+  activate: (
+    _: JupyterFrontEnd,
+    actions: Actions,
+    managers: IRunningSessionManagers | null
+  ) => {
+    if (managers) {
+      addRunning(managers, actions);
+    }
+  }
+};
+
+export default plugin;

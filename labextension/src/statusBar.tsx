@@ -1,6 +1,13 @@
-// The status bar item: what TPUs are doing, in a few words, or nothing.
+// The plugin for the status bar: the state of TPUs in a few words, or nothing.
 
-import { TranslationBundle } from '@jupyterlab/translation';
+/* eslint-disable jupyter/prefer-lazy-imports -- The item is shown from the start. */
+
+import {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { IStatusBar } from '@jupyterlab/statusbar';
+import { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import React from 'react';
 
@@ -8,7 +15,9 @@ import { Tone } from './model/availableActions';
 import { tpuIcon } from './icons';
 import { TPUModel } from './model/model';
 import { useStore } from './store';
-import { currentStep, operationTitle } from './labels';
+import { currentStep, loadTranslation, operationTitle } from './labels';
+import { ITPUModel } from './tokens';
+import { CommandIDs } from './actions/commandIDs';
 import { StateLabel } from './panel/elements';
 
 export interface IStatus {
@@ -100,3 +109,34 @@ function Status(props: {
     )
   );
 }
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:status-bar',
+  description: 'Shows the state of TPUs in the status bar.',
+  autoStart: true,
+  requires: [ITPUModel],
+  optional: [IStatusBar, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    model: TPUModel,
+    statusBar: IStatusBar | null,
+    translator: ITranslator | null
+  ) => {
+    const trans = loadTranslation(translator);
+    const { commands } = app;
+    const open = () => {
+      if (commands.hasCommand(CommandIDs.open)) {
+        void commands.execute(CommandIDs.open);
+      }
+    };
+    statusBar?.registerStatusItem(plugin.id, {
+      align: 'left',
+      rank: 90,
+      item: new StatusItem(model, trans, open),
+      isActive: () => statusOf(model, trans) !== null,
+      activeStateChanged: model.stateChanged
+    });
+  }
+};
+
+export default plugin;

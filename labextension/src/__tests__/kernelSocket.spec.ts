@@ -1,8 +1,12 @@
 import { KernelMessage, ServerConnection } from '@jupyterlab/services';
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { Positions } from '../kernels/positions';
-import { replayingSocket, Presence } from '../kernels/socket';
+import {
+  ConnectionProblem,
+  IReplayOffer,
+  KernelReplay
+} from '../kernels/replay';
+import { KernelStatus, replayingSocket } from '../kernels/socket';
 
 const URL = 'ws://localhost/api/kernels/k/channels?session_id=me';
 const { serializer } = ServerConnection.makeSettings();
@@ -57,17 +61,21 @@ class TestSocket {
   }
 }
 
-function page(presence: Presence = 'there') {
-  const places = new Positions();
+function page(status: KernelStatus | (() => KernelStatus) = 'found') {
+  const replay = new KernelReplay();
+  replay.mayRunOnTPU = kernelId => kernelId === 'k';
   const shown: string[] = [];
   const closes: number[] = [];
-  const Kept = replayingSocket(TestSocket as never, {
-    places,
-    isTPUKernel: kernelId => kernelId === 'k',
-    presence: async () => presence
+  const problems: (ConnectionProblem | null)[] = [];
+  replay.connectionChanged.connect((_, { problem }) => {
+    problems.push(problem);
+  });
+  const SocketClass = replayingSocket(TestSocket as never, {
+    replay,
+    lookUp: async () => (typeof status === 'function' ? status() : status)
   });
   const connect = (url = URL) => {
-    const socket = new Kept(url, [V1]);
+    const socket = new SocketClass(url, [V1]);
     socket.onmessage = ({ data }) => {
       const message = serializer.deserialize(data as ArrayBuffer, V1);
       shown.push((message.content as { text: string }).text.trim());
@@ -75,7 +83,7 @@ function page(presence: Presence = 'there') {
     socket.onclose = ({ code }) => closes.push(code);
     return socket;
   };
-  return { places, shown, closes, connect };
+  return { replay, shown, closes, problems, connect };
 }
 
 const last = () => TestSocket.made[TestSocket.made.length - 1];
@@ -127,7 +135,7 @@ it('acknowledges what came, in time', () => {
 
 it('stays connecting while there is no server, and is there soon after it', async () => {
   vi.useFakeTimers();
-  const { connect, closes } = page('there');
+  const { connect, closes } = page('found');
   const socket = connect();
   last().refuse();
   expect(closes).toEqual([]);
@@ -140,12 +148,61 @@ it('stays connecting while there is no server, and is there soon after it', asyn
 
 it('tells JupyterLab when the server has no such kernel', async () => {
   vi.useFakeTimers();
-  const { connect, closes } = page('gone');
+  const { connect, closes } = page('missing');
   connect();
   last().refuse();
   await vi.advanceTimersByTimeAsync(200);
   expect(closes).toEqual([1006]);
   expect(TestSocket.made.length).toBe(1);
+});
+
+it('says that websockets are blocked, and disconnects, when only they fail', async () => {
+  vi.useFakeTimers();
+  const { connect, closes, problems } = page('found');
+  const socket = connect();
+  for (let second = 0; second < 30 && closes.length === 0; second++) {
+    last().refuse();
+    await vi.advanceTimersByTimeAsync(2000);
+  }
+  expect(TestSocket.made.length).toBe(6);
+  // JupyterLab does not retry after 1000, and shows "disconnected".
+  expect(closes).toEqual([1000]);
+  expect(socket.readyState).toBe(3);
+  expect(problems).toEqual(['blocked']);
+  // The user reconnects.
+  connect();
+  last().open(0);
+  expect(problems).toEqual(['blocked', null]);
+});
+
+it('says that the page is not logged in, and connects once it is', async () => {
+  vi.useFakeTimers();
+  let status: KernelStatus = 'denied';
+  const { connect, closes, problems } = page(() => status);
+  connect();
+  last().refuse();
+  await vi.advanceTimersByTimeAsync(60_000);
+  // A close would make JupyterLab take the kernel for dead.
+  expect(closes).toEqual([]);
+  expect(TestSocket.made.length).toBe(1);
+  expect(problems).toEqual(['denied']);
+  status = 'found';
+  await vi.advanceTimersByTimeAsync(2000);
+  last().open(0);
+  expect(problems).toEqual(['denied', null]);
+});
+
+it('does not call a server that is away a problem, however long', async () => {
+  vi.useFakeTimers();
+  let status: KernelStatus = 'unavailable';
+  const { connect, problems } = page(() => status);
+  connect();
+  last().refuse();
+  await vi.advanceTimersByTimeAsync(600_000);
+  expect(problems).toEqual([]);
+  status = 'found';
+  await vi.advanceTimersByTimeAsync(2000);
+  expect(TestSocket.made.length).toBe(2);
 });
 
 it('does not take a server that goes away for an end', () => {
@@ -157,9 +214,9 @@ it('does not take a server that goes away for an end', () => {
 });
 
 it('shows a request that it asked for again whole and in order, over breaks too', () => {
-  const { connect, shown, places } = page();
+  const { connect, shown, replay } = page();
   const offers: string[] = [];
-  places.offered.connect((_, { clientId, requests }) => {
+  replay.offered.connect((_, { clientId, requests }: IReplayOffer) => {
     offers.push(clientId, ...requests.map(({ id }) => id));
   });
   const first = connect();

@@ -55,7 +55,7 @@ async function openPanel(
     new TestServerKernels(),
     trans
   );
-  addCommands(commands, null, actions, () => undefined);
+  addCommands(commands, null, actions);
   const panel = new TPUPanel(actions, commands);
   widgets.push(panel);
   Widget.attach(panel, document.body);
@@ -180,7 +180,7 @@ describe('a TPU in the list', () => {
       [`GET ${path}`]: () => [200, kernels],
       [`POST ${path}/k1/take`]: [204, null]
     });
-    await actions.here.show('mine');
+    await actions.serverKernels.show('mine');
     button(node, 'my-tpu').click();
     await shows(node, 'theirs.ipynb', 'Held by me@laptop.');
     const take = button(node, 'Take over theirs.ipynb…');

@@ -7,8 +7,9 @@ import { addCommands } from '../actions/commands';
 import { TPUPanel } from '../panel/panel';
 import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
-import { isLoopback, targetKey, targetOf, parsePorts } from '../apps/target';
-import { reachableAddress } from '../apps/address';
+import { parsePorts } from '../actions/dialogs';
+import { isLoopback, reachableAddress } from '../apps/address';
+import { targetKey, targetOf } from '../apps/target';
 import { TPUClient } from '../model/client';
 import { PanelState } from '../actions/panelState';
 import {
@@ -51,7 +52,7 @@ async function openDetails(answers: { [call: string]: Answer } = {}) {
     new TestServerKernels(),
     trans
   );
-  addCommands(commands, null, actions, () => undefined);
+  addCommands(commands, null, actions);
   commands.addCommand('tpu:show-app', {
     describedBy: { args: { type: 'object' } },
     execute: args => void shown.push(args)
@@ -123,7 +124,7 @@ describe('the details of a TPU', () => {
   });
 });
 
-describe('a place', () => {
+describe('an app target', () => {
   it('is the same for the same page, and holds no address', () => {
     const board = targetOf(anApp());
     expect(JSON.stringify(board)).not.toContain('6006');

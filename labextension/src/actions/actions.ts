@@ -24,6 +24,7 @@ import {
   targetOf,
   portTarget
 } from '../apps/target';
+import { CommandIDs } from './commandIDs';
 import { PanelState } from './panelState';
 
 export class Actions {
@@ -34,14 +35,18 @@ export class Actions {
     readonly view: PanelState,
     private _commands: CommandRegistry,
     /** The kernels of this Jupyter server. */
-    readonly here: IServerKernels,
+    readonly serverKernels: IServerKernels,
     readonly trans: TranslationBundle,
     /** A BCP 47 tag, for dates. */
     readonly language = 'en'
   ) {}
 
-  /** Whether to tell of the end of operations outside the panel (a setting). */
-  notify = true;
+  /** Brings the panel to the front, if there is one. */
+  openPanel(): void {
+    if (this._commands.hasCommand(CommandIDs.open)) {
+      void this._commands.execute(CommandIDs.open);
+    }
+  }
 
   /** Does *action* to a TPU; what goes wrong becomes the TPU's failure. */
   async act(action: Action, tpu: ITPU): Promise<void> {
@@ -92,9 +97,9 @@ export class Actions {
     }
   }
 
-  /** Shows a page of a host in a tab. */
-  async show(place: IAppTarget): Promise<void> {
-    await this._commands.execute('tpu:show-app', place);
+  /** Shows a web app of a host: in a tab, or a window where there are no tabs. */
+  async showApp(target: IAppTarget): Promise<void> {
+    await this._commands.execute(CommandIDs.showApp, target);
   }
 
   /** Traces a kernel for a while that the user chooses, and shows the trace. */
@@ -103,7 +108,7 @@ export class Actions {
     if (seconds !== null) {
       const app = await this.model.profile(tpu, kernel.id, seconds);
       if (app) {
-        await this.show(targetOf(app));
+        await this.showApp(targetOf(app));
       }
     }
   }
@@ -126,7 +131,7 @@ export class Actions {
     const { tpu: name, zone } = operation;
     const tpu = model.tpu(keyOf({ name, zone }));
     if (operation.kind === 'create' && !tpu) {
-      this.createForm.fill(model.request(operation) ?? { name, zone });
+      this.createForm.fill(model.createRequest(operation) ?? { name, zone });
       this.openCreateForm();
     } else if (tpu) {
       switch (operation.kind) {
@@ -161,7 +166,7 @@ export class Actions {
       return;
     }
     if (await confirmDestructive('kernel', tpu, [kernel], this.trans)) {
-      const ended = await this.here.shutDown([kernel.id]);
+      const ended = await this.serverKernels.shutDown([kernel.id]);
       if (ended.length === 0) {
         await this.model.shutDownKernel(tpu, kernel.id);
       }
@@ -177,7 +182,7 @@ export class Actions {
       (await confirmTakeOver(now ?? kernel, tpu, this.trans)) &&
       (await this.model.takeOverKernel(tpu, kernel.id))
     ) {
-      await this.here.show(kernel.id);
+      await this.serverKernels.show(kernel.id);
       await this._kernels(tpu);
     }
   }
@@ -202,14 +207,16 @@ export class Actions {
     const request = await askPort('app', tpu, this.trans);
     if (request) {
       const name = this.trans.__('Port %1', request.port);
-      await this.show(portTarget(tpu, request.port, request.host, '/', name));
+      await this.showApp(
+        portTarget(tpu, request.port, request.host, '/', name)
+      );
     }
   }
 
   private async _openTensorBoard(tpu: ITPU): Promise<void> {
     const logdir = await askLogdir(tpu, this.trans);
     if (logdir) {
-      await this.show(tensorBoardTarget(tpu, logdir));
+      await this.showApp(tensorBoardTarget(tpu, logdir));
     }
   }
 
@@ -250,7 +257,9 @@ export class Actions {
         }
       }
       // A notebook whose kernel only vanished would try to start it again.
-      await this.here.shutDown((kernels ?? []).map(kernel => kernel.id));
+      await this.serverKernels.shutDown(
+        (kernels ?? []).map(kernel => kernel.id)
+      );
       this.model.dismissFailure(tpu);
       await this.model[action](tpu, running > 0);
       kernels = await this._newlyStarted(tpu);

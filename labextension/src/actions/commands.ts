@@ -1,4 +1,4 @@
-// The commands of the palette, the launcher, the menus and the status bar.
+// The commands of the palette and the menus.
 
 import { ICommandPalette, InputDialog } from '@jupyterlab/apputils';
 import { addIcon, LabIcon, refreshIcon } from '@jupyterlab/ui-components';
@@ -7,63 +7,21 @@ import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { availableActions, Action } from '../model/availableActions';
 import { Actions } from './actions';
+import { CommandIDs, COMMANDS, NO_ARGUMENTS } from './commandIDs';
 import { ITPU } from '../api';
-import { actionIcon, tpuIcon } from '../icons';
+import { actionIcon } from '../icons';
 import { keyOf } from '../model/resources';
 import { actionLabel } from '../labels';
 
-export namespace CommandIDs {
-  export const open = 'tpu:open-panel';
-  export const create = 'tpu:create';
-  export const refresh = 'tpu:refresh';
-  export const connect = 'tpu:connect';
-  export const disconnect = 'tpu:disconnect';
-  export const environment = 'tpu:new-environment';
-  export const start = 'tpu:start';
-  export const stop = 'tpu:stop';
-  export const remove = 'tpu:delete';
-  export const notebook = 'tpu:new-notebook';
-  export const console = 'tpu:new-console';
-  export const app = 'tpu:open-port';
-  export const tensorboard = 'tpu:open-tensorboard';
-  export const tunnel = 'tpu:new-tunnel';
-  export const show = 'tpu:show-app';
-}
-
-/** The commands that do something to one TPU. */
-export const COMMANDS: { [action in Action]: string } = {
-  app: CommandIDs.app,
-  connect: CommandIDs.connect,
-  console: CommandIDs.console,
-  delete: CommandIDs.remove,
-  disconnect: CommandIDs.disconnect,
-  environment: CommandIDs.environment,
-  notebook: CommandIDs.notebook,
-  start: CommandIDs.start,
-  stop: CommandIDs.stop,
-  tensorboard: CommandIDs.tensorboard,
-  tunnel: CommandIDs.tunnel
-};
-
-const NO_ARGUMENTS = { args: { type: 'object', properties: {} } };
-
-/** Registers all commands. *open* brings the panel to the front. */
+/** Registers the commands of the palette and the menus. */
 export function addCommands(
   commands: CommandRegistry,
   palette: ICommandPalette | null,
-  actions: Actions,
-  open: () => void
+  actions: Actions
 ): void {
   const { model, trans } = actions;
   const category = trans.__('TPU');
 
-  commands.addCommand(CommandIDs.open, {
-    label: args => (args.isPalette ? trans.__('Open TPU Panel') : category),
-    caption: trans.__('List, create and connect Cloud TPUs'),
-    icon: tpuIcon,
-    describedBy: NO_ARGUMENTS,
-    execute: open
-  });
   commands.addCommand(CommandIDs.create, {
     label: trans.__('New TPU…'),
     caption: trans.__('Create a TPU'),
@@ -82,7 +40,7 @@ export function addCommands(
       if (args.name || args.type || args.zone) {
         actions.createForm.fill(args as { name?: string });
       }
-      open();
+      actions.openPanel();
       actions.openCreateForm();
     }
   });
@@ -93,11 +51,10 @@ export function addCommands(
     execute: () => model.refresh()
   });
   for (const action of Object.keys(COMMANDS) as Action[]) {
-    addAction(commands, actions, action, open);
+    addAction(commands, actions, action);
   }
 
   for (const command of [
-    CommandIDs.open,
     CommandIDs.create,
     CommandIDs.refresh,
     ...Object.values(COMMANDS)
@@ -109,8 +66,7 @@ export function addCommands(
 function addAction(
   commands: CommandRegistry,
   actions: Actions,
-  action: Action,
-  open: () => void
+  action: Action
 ): void {
   const { model, trans } = actions;
   const able = () =>
@@ -143,7 +99,7 @@ function addAction(
       if (tpu) {
         if (args.isPalette || action === 'environment') {
           // There the user sees how it goes on.
-          open();
+          actions.openPanel();
         }
         await actions.act(action, tpu);
       }

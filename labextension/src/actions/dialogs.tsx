@@ -6,7 +6,6 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { IKernel, IOpenTunnel, ITPU } from '../api';
-import { parsePorts } from '../apps/target';
 
 /** What would be lost. */
 export type DestructiveAction = 'delete' | 'disconnect' | 'kernel' | 'stop';
@@ -250,4 +249,18 @@ export async function askSeconds(
     okLabel: trans.__('Trace')
   });
   return result.button.accept ? result.value : null;
+}
+
+/** Reads "6006" or "6006:7007", a remote and a local port; null for anything else. */
+export function parsePorts(
+  text: string
+): { port: number; local?: number } | null {
+  const found = /^\s*(\d{1,5})(?:\s*:\s*(\d{1,5}))?\s*$/.exec(text);
+  if (!found) {
+    return null;
+  }
+  const port = Number(found[1]);
+  const local = found[2] === undefined ? undefined : Number(found[2]);
+  const all = local === undefined ? [port] : [port, local];
+  return all.every(one => one >= 1 && one <= 65535) ? { port, local } : null;
 }

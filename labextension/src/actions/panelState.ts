@@ -1,10 +1,13 @@
-// What of the panel is open: nothing that the server needs to know.
+// Which page of the panel is shown, and what is expanded.
 
 import { Store } from '../store';
 
 export type Page = 'connect' | 'create' | 'list';
 
 export class PanelState extends Store {
+  /** Whether the panel itself is visible. */
+  visible = false;
+
   get page(): Page {
     return this._page;
   }

@@ -1,17 +1,16 @@
-// At which address this browser gets to an app.
+// The address at which this browser reaches an app.
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { IAppVisit } from '../api';
-import { isLoopback } from './target';
 import { Failure } from '../model/client';
 
-/** Milliseconds in which the app's port must answer the page at all. */
+/** Milliseconds to wait for the port that serves apps. */
 const PROBE_TIMEOUT = 8000;
 
 /**
  * The app's own address or, for a browser that can't reach it because it runs on another machine, the
- * one beneath Jupyter's where that is allowed. Throws `Failure` if there is none.
+ * one under Jupyter's own where that is allowed. Throws `Failure` if there is none.
  */
 export async function reachableAddress(
   visit: IAppVisit,
@@ -25,26 +24,26 @@ export async function reachableAddress(
     }
     throw new Failure(
       trans.__(
-        'JupyterLab is open at %1, but pages of hosts can only be opened by a browser on the machine that Jupyter runs on.',
+        'Web apps on a host can only be opened by a browser on the machine that runs Jupyter, but Jupyter is open at %1.',
         hostname
       ),
       'UNREACHABLE',
       trans.__(
-        'Forward both ports to your machine and open JupyterLab at localhost: `ssh -L %1:localhost:%1 -L %2:localhost:%2 %3`. Behind a Hub, and if you trust the page, it can be allowed beneath Jupyter’s own address: `c.JupyterTPU.proxy_ports`.',
+        'Forward both ports to your computer and open Jupyter at localhost: `ssh -L %1:localhost:%1 -L %2:localhost:%2 %3`. On JupyterHub, you can allow trusted apps under Jupyter’s own address with `c.JupyterTPU.proxy_ports`.',
         jupyterPort || '8888',
         port,
         hostname
       )
     );
   }
-  const patience = new AbortController();
-  const timer = setTimeout(() => patience.abort(), PROBE_TIMEOUT);
+  const abort = new AbortController();
+  const timer = setTimeout(() => abort.abort(), PROBE_TIMEOUT);
   try {
     await fetch(visit.probe, {
       mode: 'no-cors',
       cache: 'no-store',
       credentials: 'omit',
-      signal: patience.signal
+      signal: abort.signal
     });
     return visit.url;
   } catch {
@@ -52,14 +51,24 @@ export async function reachableAddress(
       return visit.beneath;
     }
     throw new Failure(
-      trans.__('The browser does not reach port %1, at which apps are.', port),
+      trans.__('Your browser can’t reach port %1, which serves apps.', port),
       'UNREACHABLE',
       trans.__(
-        'If Jupyter runs on another machine and you forward its port, forward this one, too: `ssh -L %1:localhost:%1 …`.',
+        'If Jupyter runs on another machine and you forward its port, forward this port too: `ssh -L %1:localhost:%1 …`.',
         port
       )
     );
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** Whether the browser, which opened Jupyter at *hostname*, seems to run on the server's machine. */
+export function isLoopback(hostname: string): boolean {
+  return (
+    hostname === 'localhost' ||
+    hostname.endsWith('.localhost') ||
+    hostname === '[::1]' ||
+    /^127(\.\d{1,3}){3}$/.test(hostname)
+  );
 }

@@ -1,4 +1,4 @@
-// A tab with a page of a host, framed from the page's own origin.
+// A tab with a web app of a host, framed from the app's own origin.
 
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
@@ -13,18 +13,17 @@ import {
 import { Panel } from '@lumino/widgets';
 import React from 'react';
 
-import { IApp, IAppVisit, IOperation } from '../api';
 import { EmptyState } from '../panel/elements';
 import { tpuIcon } from '../icons';
 import { TPUModel } from '../model/model';
-import { IAppTarget, targetKey, targetOf, tpuOf } from './target';
-import { reachableAddress } from './address';
+import { AppOpener } from './opener';
+import { IAppTarget, targetKey } from './target';
 import { Failure } from '../model/client';
 import { currentStep, failureText } from '../labels';
 
 /**
- * Nothing that leads out of the frame. Its own origin is allowed: it is another one than ours, and
- * without it neither cookies nor storage work.
+ * Nothing that leads out of the frame. Its own origin is allowed: it is not Jupyter's, and cookies and
+ * storage don't work without it.
  */
 const SANDBOX: IFrame.SandboxExceptions[] = [
   'allow-scripts',
@@ -35,27 +34,28 @@ const SANDBOX: IFrame.SandboxExceptions[] = [
   'allow-popups'
 ];
 
-/** What is shown instead of the page. */
+/** What is shown instead of the app. */
 interface IMessage {
   title: string;
   text?: string;
   hint?: string;
   busy?: boolean;
-  /** The word on the button that opens the page again. */
-  again?: string;
+  /** The label of the button that opens the app again. */
+  retry?: string;
 }
 
-/** The page, or why it is not there. */
+/** The app, or why it is not there. */
 class AppView extends Panel {
   constructor(
-    readonly place: IAppTarget,
+    readonly target: IAppTarget,
     private _model: TPUModel,
+    private _opener: AppOpener,
     private _trans: TranslationBundle
   ) {
     super();
     this.addClass('jp-tpu-App');
-    this._said = ReactWidget.create(<></>);
-    this.addWidget(this._said);
+    this._message = ReactWidget.create(<></>);
+    this.addWidget(this._message);
     this.addWidget(this._frame);
     _model.stateChanged.connect(this._onModel, this);
     void this.load();
@@ -68,139 +68,107 @@ class AppView extends Panel {
     }
   }
 
-  /** Opens the page; *anew*: even a TensorBoard that is known to run is looked for on its host. */
-  async load(anew = false): Promise<void> {
+  /** Opens the app; *restart*: even TensorBoard that is known to run is checked on its host. */
+  async load(restart = false): Promise<void> {
     const trans = this._trans;
+    const { name } = this.target;
     const attempt = (this._attempt += 1);
+    const title = trans.__('Opening %1…', name);
     this._app = null;
-    this._say({ title: trans.__('Opening %1…', this.place.name), busy: true });
+    this._showMessage({ title, busy: true });
     try {
-      const { app, visit } = await this._open(window.location.origin, anew);
-      const url = await reachableAddress(visit, window.location, trans);
+      const { id, url } = await this._opener.open(
+        this.target,
+        window.location.origin,
+        restart,
+        operation =>
+          this._showMessage({
+            title,
+            text: currentStep(operation, trans),
+            busy: true
+          })
+      );
       if (attempt === this._attempt && !this.isDisposed) {
-        this._app = app.id;
+        this._app = id;
         this._frame.url = url;
         this._show(this._frame);
       }
     } catch (error) {
-      if (attempt === this._attempt) {
+      if (attempt === this._attempt && !this.isDisposed) {
         const { message, hint } = failureText(Failure.from(error), trans);
-        this._say({
-          title: trans.__('%1 is not open', this.place.name),
+        this._showMessage({
+          title: trans.__('%1 could not be opened', name),
           text: message,
           hint,
-          again: trans.__('Try Again')
+          retry: trans.__('Try Again')
         });
       }
     }
   }
 
-  /** Opens it in a window of its own, which needs an address of its own. */
-  async openWindow(): Promise<void> {
-    // Opened at once, or the browser takes it for an advertisement.
-    const opened = window.open('about:blank', '_blank');
-    try {
-      const { visit } = await this._open('');
-      const url = await reachableAddress(visit, window.location, this._trans);
-      if (opened) {
-        opened.opener = null;
-        opened.location.replace(url);
-      }
-    } catch (error) {
-      opened?.close();
-      throw error;
-    }
-  }
-
-  private async _open(
-    framedBy: string,
-    anew = false
-  ): Promise<{ app: IApp; visit: IAppVisit }> {
-    const { host, logdir, name, path, port } = this.place;
-    const tpu = tpuOf(this.place);
-    const known = this._model
-      .apps(tpu)
-      .find(one => targetKey(targetOf(one)) === targetKey(this.place));
-    if (known && !anew) {
-      return {
-        app: known,
-        visit: await this._model.visitApp(known.id, framedBy)
-      };
-    }
-    const app = logdir
-      ? await this._model.openTensorBoard(tpu, logdir, host, operation =>
-          this._showProgress(operation)
-        )
-      : await this._model.openApp(tpu, { port, host, path, name });
-    return { app, visit: await this._model.visitApp(app.id, framedBy) };
-  }
-
-  private _showProgress(operation: IOperation): void {
-    this._say({
-      title: this._trans.__('Opening %1…', this.place.name),
-      text: currentStep(operation, this._trans),
-      busy: true
-    });
-  }
-
-  /** It was closed in the panel, or its server has ended. */
+  /** It may have been closed in the panel, or its server has ended. */
   private _onModel(): void {
-    if (this._app && this._model.isGone(this._app)) {
+    if (this._app && this._model.isClosed(this._app)) {
       this._app = null;
       this._frame.url = 'about:blank';
-      this._say({
-        title: this._trans.__('%1 is closed', this.place.name),
+      this._showMessage({
+        title: this._trans.__('%1 is closed', this.target.name),
         text: this._trans.__(
-          'It was closed, or the Jupyter server started anew.'
+          'It was closed, or the Jupyter server was restarted.'
         ),
-        again: this._trans.__('Open Again')
+        retry: this._trans.__('Open Again')
       });
     }
   }
 
-  private _say(message: IMessage): void {
-    const { again, ...said } = message;
+  private _showMessage(message: IMessage): void {
+    const { retry, ...texts } = message;
     const next = ReactWidget.create(
-      <EmptyState {...said}>
-        {again && (
+      <EmptyState {...texts}>
+        {retry && (
           <Button
             className="jp-tpu-Button"
             onClick={() => void this.load(true)}
           >
-            {again}
+            {retry}
           </Button>
         )}
       </EmptyState>
     );
     next.addClass('jp-tpu-Panel');
-    this._said.dispose();
-    this._said = next;
+    this._message.dispose();
+    this._message = next;
     this.insertWidget(0, next);
     this._show(next);
   }
 
   private _show(shown: ReactWidget | IFrame): void {
-    this._said.setHidden(shown !== this._said);
+    this._message.setHidden(shown !== this._message);
     this._frame.setHidden(shown !== this._frame);
   }
 
   private _app: string | null = null;
   private _attempt = 0;
   private _frame = new IFrame({ sandbox: SANDBOX });
-  private _said: ReactWidget;
+  private _message: ReactWidget;
 }
 
 /** The tab. */
 export class AppTab extends MainAreaWidget<AppView> {
-  constructor(place: IAppTarget, model: TPUModel, trans: TranslationBundle) {
-    const content = new AppView(place, model, trans);
+  constructor(
+    target: IAppTarget,
+    model: TPUModel,
+    opener: AppOpener,
+    trans: TranslationBundle
+  ) {
+    const content = new AppView(target, model, opener, trans);
     super({ content });
-    const where = place.host
-      ? trans.__('%1 host %2', place.tpu, place.host)
-      : place.tpu;
-    const what = place.logdir || trans.__('port %1', place.port);
-    this.id = `jp-tpu-app ${targetKey(place)}`;
-    this.title.label = place.name;
+    const where = target.host
+      ? trans.__('%1 host %2', target.tpu, target.host)
+      : target.tpu;
+    const what = target.logdir || trans.__('port %1', target.port);
+    this.id = `jp-tpu-app ${targetKey(target)}`;
+    this.title.label = target.name;
     this.title.caption = `${what} · ${where}`;
     this.title.icon = tpuIcon;
     this.title.closable = true;
@@ -208,7 +176,7 @@ export class AppTab extends MainAreaWidget<AppView> {
       'reload',
       new ToolbarButton({
         icon: refreshIcon,
-        tooltip: trans.__('Open it from the start'),
+        tooltip: trans.__('Reload'),
         onClick: () => void content.load(true)
       })
     );
@@ -216,13 +184,13 @@ export class AppTab extends MainAreaWidget<AppView> {
       'window',
       new ToolbarButton({
         icon: launchIcon,
-        tooltip: trans.__('Open in a window of its own'),
-        onClick: () => void content.openWindow()
+        tooltip: trans.__('Open in a new window'),
+        onClick: () => void opener.openWindow(target)
       })
     );
   }
 
-  get place(): IAppTarget {
-    return this.content.place;
+  get target(): IAppTarget {
+    return this.content.target;
   }
 }

@@ -1,67 +1,118 @@
-// The tabs with pages of hosts: one for each place, opened anew when the layout is restored.
+// The plugin that shows web apps of hosts: one tab for each, opened again when the layout is
+// restored. Jupyter Notebook has no tabs: there, apps open in browser windows.
 
-import { ILayoutRestorer, JupyterFrontEnd } from '@jupyterlab/application';
+/* eslint-disable jupyter/prefer-lazy-imports -- Tabs are restored at the start. */
+
+import {
+  ILabShell,
+  ILayoutRestorer,
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
 import { WidgetTracker } from '@jupyterlab/apputils';
-import { TranslationBundle } from '@jupyterlab/translation';
+import { ITranslator } from '@jupyterlab/translation';
 
-import { AppTab } from './appTab';
-import { CommandIDs } from '../actions/commands';
+import { CommandIDs } from '../actions/commandIDs';
+import { loadTranslation } from '../labels';
 import { TPUModel } from '../model/model';
+import { ITPUModel } from '../tokens';
+import { AppTab } from './appTab';
+import { AppOpener } from './opener';
 import { IAppTarget, targetKey } from './target';
 
-export function addAppTabs(
-  app: JupyterFrontEnd,
-  restorer: ILayoutRestorer | null,
-  model: TPUModel,
-  trans: TranslationBundle
-): void {
-  const { commands, shell } = app;
-  const tracker = new WidgetTracker<AppTab>({ namespace: 'jupyter-tpu-apps' });
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:apps',
+  description: 'Shows web apps of hosts, such as TensorBoard.',
+  autoStart: true,
+  requires: [ITPUModel],
+  optional: [ITranslator, ILabShell, ILayoutRestorer],
+  activate: (
+    app: JupyterFrontEnd,
+    model: TPUModel,
+    translator: ITranslator | null,
+    labShell: ILabShell | null,
+    restorer: ILayoutRestorer | null
+  ) => {
+    const { commands } = app;
+    const trans = loadTranslation(translator);
+    const opener = new AppOpener(model, trans);
+    const tracker = new WidgetTracker<AppTab>({
+      namespace: 'jupyter-tpu-apps'
+    });
 
-  const add = (place: IAppTarget): AppTab => {
-    const tab = new AppTab(place, model, trans);
-    void tracker.add(tab);
-    shell.add(tab, 'main', { type: 'TPU App' });
-    return tab;
-  };
+    const addTab = (target: IAppTarget, shell: ILabShell): AppTab => {
+      const tab = new AppTab(target, model, opener, trans);
+      void tracker.add(tab);
+      shell.add(tab, 'main', { type: 'TPU App' });
+      return tab;
+    };
+    const openTab = (target: IAppTarget, shell: ILabShell) => {
+      const key = targetKey(target);
+      const open = tracker.find(one => targetKey(one.target) === key);
+      shell.activateById((open ?? addTab(target, shell)).id);
+    };
 
-  commands.addCommand(CommandIDs.show, {
-    label: trans.__('Show a Page of a TPU’s Host'),
-    describedBy: {
-      args: {
-        type: 'object',
-        required: ['tpu'],
-        properties: {
-          tpu: { type: 'string', description: trans.__('As zone/name') },
-          host: { type: 'integer', description: trans.__('Which host') },
-          port: { type: 'integer', description: trans.__('Its port') },
-          path: { type: 'string', description: trans.__('Where to begin') },
-          name: { type: 'string', description: trans.__('The tab’s title') },
-          logdir: {
-            type: 'string',
-            description: trans.__('A folder of logs, for TensorBoard')
+    commands.addCommand(CommandIDs.showApp, {
+      label: trans.__('Show a Web App of a TPU’s Host'),
+      describedBy: {
+        args: {
+          type: 'object',
+          required: ['tpu'],
+          properties: {
+            tpu: {
+              type: 'string',
+              description: trans.__('The TPU, as zone/name')
+            },
+            host: {
+              type: 'integer',
+              description: trans.__('The number of the host')
+            },
+            port: {
+              type: 'integer',
+              description: trans.__('The port on the host')
+            },
+            path: {
+              type: 'string',
+              description: trans.__('The path of the first page')
+            },
+            name: {
+              type: 'string',
+              description: trans.__('The title of the tab')
+            },
+            logdir: {
+              type: 'string',
+              description: trans.__(
+                'A log folder to show in TensorBoard, instead of a port'
+              )
+            }
           }
         }
+      },
+      execute: async args => {
+        const target: IAppTarget = {
+          host: 0,
+          port: 0,
+          path: '/',
+          logdir: '',
+          name: args.logdir
+            ? trans.__('TensorBoard')
+            : trans.__('Port %1', args.port),
+          ...(args as Pick<IAppTarget, 'tpu'>)
+        };
+        if (labShell) {
+          openTab(target, labShell);
+        } else {
+          await opener.openWindow(target);
+        }
       }
-    },
-    execute: args => {
-      const place: IAppTarget = {
-        host: 0,
-        port: 0,
-        path: '/',
-        logdir: '',
-        name: args.logdir ? 'TensorBoard' : trans.__('Port %1', args.port),
-        ...(args as Pick<IAppTarget, 'tpu'>)
-      };
-      const key = targetKey(place);
-      const there = tracker.find(one => targetKey(one.place) === key);
-      shell.activateById((there ?? add(place)).id);
-    }
-  });
-  // What is stored is the place alone: addresses are good once.
-  void restorer?.restore(tracker, {
-    command: CommandIDs.show,
-    args: tab => tab.place,
-    name: tab => targetKey(tab.place)
-  });
-}
+    });
+    // Only the target is stored: an address can be used once.
+    void restorer?.restore(tracker, {
+      command: CommandIDs.showApp,
+      args: tab => tab.target,
+      name: tab => targetKey(tab.target)
+    });
+  }
+};
+
+export default [plugin];

@@ -3,11 +3,11 @@
 
 const decoder = new TextDecoder();
 
-/** The number that our server gave a message in its metadata. */
+/** The number that the server gave a message, in its metadata. */
 export interface ISequence {
-  /** Counts what the kernel said and was asked, from 1. */
+  /** Counts the kernel's messages in both directions, from 1. */
   number: number;
-  /** It was asked for again, by the id of its request. */
+  /** Sent again, because the page sent its request again. */
   replayed: boolean;
 }
 
@@ -17,16 +17,16 @@ enum Part {
   metadata = 3
 }
 
-/** What the server marked a message with; null if it did not. */
+/** A message's number; null if the server gave it none. */
 export function sequenceOf(frame: ArrayBuffer): ISequence | null {
   const text = textOf(frame, Part.metadata);
   if (!text.includes('"jupyter_tpu"')) {
     return null;
   }
-  const mark = (JSON.parse(text) as { jupyter_tpu?: Partial<ISequence> })
+  const sequence = (JSON.parse(text) as { jupyter_tpu?: Partial<ISequence> })
     .jupyter_tpu;
-  return typeof mark?.number === 'number'
-    ? { number: mark.number, replayed: !!mark.replayed }
+  return typeof sequence?.number === 'number'
+    ? { number: sequence.number, replayed: !!sequence.replayed }
     : null;
 }
 

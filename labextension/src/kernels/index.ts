@@ -1,32 +1,105 @@
-// Kernels that outlive the server: their websockets, and cells that were running before this page.
+// Plugins for kernels on TPUs: websockets that lose nothing, running cells in a notebook that is
+// opened again, why a kernel can't be reached, and kernelspecs that appear with their TPU.
 
-import { JupyterFrontEnd } from '@jupyterlab/application';
+/* eslint-disable jupyter/prefer-lazy-imports -- Kernels connect as soon as the page is there. */
+
+import {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
 import { URLExt } from '@jupyterlab/coreutils';
-import { ServerConnection, ServiceManager } from '@jupyterlab/services';
+import {
+  IServerSettings,
+  ServerConnection,
+  ServiceManager,
+  ServiceManagerPlugin
+} from '@jupyterlab/services';
+import { ITranslator } from '@jupyterlab/translation';
 
+import { loadTranslation } from '../labels';
+import { TPUModel } from '../model/model';
+import { ITPUModel } from '../tokens';
+import { notifyOfConnectionProblems } from './connectionProblems';
+import { IKernelReplay, KernelReplay } from './replay';
 import { restoreRunningCells } from './runningCells';
-import { Positions } from './positions';
-import { replayingSocket, Presence } from './socket';
+import { KernelStatus, replayingSocket } from './socket';
 
-/** Has the websockets of our kernels bring each message once, and running cells go on. */
-export function keepKernels(app: JupyterFrontEnd): void {
-  const { serviceManager, shell } = app;
-  const places = new Positions();
-  const settings = serviceManager.serverSettings;
-  const kept = replayingSocket(settings.WebSocket, {
-    places,
-    isTPUKernel: kernelId => mayRunOnTPU(serviceManager, kernelId),
-    presence: kernelId => presence(settings, kernelId)
-  });
-  // Kernel connections take their socket's class from their manager's settings, which is the
-  // documented way to give them another one; there is none to do it for a manager that exists.
-  const { sessions, kernels } = serviceManager;
-  for (const each of [settings, sessions, kernels]) {
-    const found = 'serverSettings' in each ? each.serverSettings : each;
-    (found as { WebSocket: typeof WebSocket }).WebSocket = kept;
+const replay: ServiceManagerPlugin<KernelReplay> = {
+  id: 'jupyter-tpu:kernel-replay',
+  description: 'Knows which output of kernels on TPUs this page has.',
+  autoStart: true,
+  provides: IKernelReplay,
+  activate: () => new KernelReplay()
+};
+
+/**
+ * JupyterLab's own server settings with another class of sockets. Registered after JupyterLab's
+ * plugin, it takes its place; when it is disabled, JupyterLab's is used.
+ */
+const socket: ServiceManagerPlugin<ServerConnection.ISettings> = {
+  id: 'jupyter-tpu:kernel-socket',
+  description:
+    'Connects to kernels on TPUs so that each output arrives once, also after an interruption.',
+  autoStart: true,
+  provides: IServerSettings,
+  optional: [IKernelReplay],
+  activate: (_: null, replay: KernelReplay | null) => {
+    const settings = ServerConnection.makeSettings();
+    return replay
+      ? {
+          ...settings,
+          WebSocket: replayingSocket(settings.WebSocket, {
+            replay,
+            lookUp: kernelId => lookUp(settings, kernelId)
+          })
+        }
+      : settings;
   }
-  restoreRunningCells(shell, places);
-}
+};
+
+const connections: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:kernel-connections',
+  description: 'Notifies when a kernel on a TPU cannot be reached, and why.',
+  autoStart: true,
+  requires: [IKernelReplay],
+  optional: [ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    replay: KernelReplay,
+    translator: ITranslator | null
+  ) => {
+    const { serviceManager, shell } = app;
+    replay.mayRunOnTPU = id => mayRunOnTPU(serviceManager, id);
+    notifyOfConnectionProblems(
+      replay,
+      shell,
+      serviceManager.serverSettings,
+      loadTranslation(translator)
+    );
+  }
+};
+
+const runningCells: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:running-cells',
+  description:
+    'Fills cells that are still running when their notebook is opened again.',
+  autoStart: true,
+  requires: [IKernelReplay],
+  activate: (app: JupyterFrontEnd, replay: KernelReplay) =>
+    restoreRunningCells(app.shell, replay)
+};
+
+const kernelspecs: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:kernelspecs',
+  description:
+    'Updates the launcher and the kernel pickers when the kernels of TPUs change.',
+  autoStart: true,
+  requires: [ITPUModel],
+  activate: (app: JupyterFrontEnd, model: TPUModel) => {
+    const { kernelspecs } = app.serviceManager;
+    model.kernelspecsChanged.connect(() => void kernelspecs.refreshSpecs());
+  }
+};
 
 /** False where it is known that another provisioner, or none, has the kernel. */
 function mayRunOnTPU(services: ServiceManager.IManager, id: string): boolean {
@@ -43,16 +116,27 @@ function mayRunOnTPU(services: ServiceManager.IManager, id: string): boolean {
   return provisioner?.provisioner_name === 'jupyter-tpu';
 }
 
-async function presence(
+async function lookUp(
   settings: ServerConnection.ISettings,
   kernelId: string
-): Promise<Presence> {
+): Promise<KernelStatus> {
   const url = URLExt.join(settings.baseUrl, 'api/kernels', kernelId);
   try {
     const { status } = await ServerConnection.makeRequest(url, {}, settings);
-    // What is neither says something about the server, not about the kernel.
-    return status === 200 ? 'there' : status === 404 ? 'gone' : 'away';
+    switch (status) {
+      case 200:
+        return 'found';
+      case 404:
+        return 'missing';
+      case 401:
+      case 403:
+        return 'denied';
+      default:
+        return 'unavailable';
+    }
   } catch {
-    return 'away';
+    return 'unavailable';
   }
 }
+
+export default [replay, socket, connections, runningCells, kernelspecs];

@@ -1,22 +1,19 @@
-// Fills the running cells of a notebook that is opened afresh: asks for the old request again, by
-// its id. The server runs nothing a second time and says again what the request has said.
+// Fills the running cells of a notebook that is opened again: sends the old request once more, under
+// its id. The server does not run it again; it repeats the request's output.
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Kernel, KernelMessage } from '@jupyterlab/services';
-import { Widget } from '@lumino/widgets';
 
-import { IReplayOffer, IReplayableRequest, Positions } from './positions';
+import { findKernelWidget, IKernelWidget } from './kernelWidget';
+import { IReplayableRequest, IReplayOffer, KernelReplay } from './replay';
 
-/** Milliseconds in which a notebook is expected to be there, and between looks. */
-const LIMIT = 30000;
-const LOOK = 100;
+/** Milliseconds to wait for a notebook, and between two checks. */
+const TIMEOUT = 30000;
+const CHECK = 100;
 
 /** As much of a notebook's panel as is needed, without loading the package it comes from. */
-interface INotebookPanel {
+interface INotebookPanel extends IKernelWidget {
   context: { isReady: boolean };
-  sessionContext: {
-    session: { kernel: Kernel.IKernelConnection | null } | null;
-  };
   content: { widgets: readonly ICell[] };
 }
 
@@ -32,12 +29,12 @@ interface ICell {
   setPrompt(value: string): void;
 }
 
-/** Fills cells of what *shell* shows as the server offers their requests. */
+/** Fills cells of the notebooks in *shell* when the server offers their requests. */
 export function restoreRunningCells(
   shell: JupyterFrontEnd.IShell,
-  places: Positions
+  replay: KernelReplay
 ): void {
-  places.offered.connect((_, offer) => void restore(shell, offer));
+  replay.offered.connect((_, offer) => void restore(shell, offer));
 }
 
 async function restore(shell: JupyterFrontEnd.IShell, offer: IReplayOffer) {
@@ -49,7 +46,7 @@ async function restore(shell: JupyterFrontEnd.IShell, offer: IReplayOffer) {
         ({ model }) =>
           model.type === 'code' && model.sharedModel.getId() === request.cell
       );
-      // A cell with this count was saved when it had ended.
+      // A cell with this count was saved after it had ended.
       if (
         cell &&
         !(request.count && cell.model.executionCount === request.count)
@@ -60,23 +57,19 @@ async function restore(shell: JupyterFrontEnd.IShell, offer: IReplayOffer) {
   }
 }
 
-/** The notebook whose kernel connection has the id; null if there is none, a console's say. */
+/** The notebook whose kernel connection has the id; null if there is none (a console's kernel). */
 async function panelOf(
   shell: JupyterFrontEnd.IShell,
   clientId: string
 ): Promise<INotebookPanel | null> {
-  const end = Date.now() + LIMIT;
+  const end = Date.now() + TIMEOUT;
   while (Date.now() < end) {
-    for (const widget of shell.widgets('main')) {
-      const panel = widget as Widget & Partial<INotebookPanel>;
-      const kernel = panel.sessionContext?.session?.kernel;
-      if (kernel?.clientId === clientId && panel.content?.widgets) {
-        if (panel.context?.isReady) {
-          return panel as INotebookPanel;
-        }
-      }
+    const found = findKernelWidget(shell, clientId) as
+      (IKernelWidget & Partial<INotebookPanel>) | undefined;
+    if (found?.context?.isReady && found.content?.widgets) {
+      return found as INotebookPanel;
     }
-    await new Promise(resolve => setTimeout(resolve, LOOK));
+    await new Promise(resolve => setTimeout(resolve, CHECK));
   }
   return null;
 }
@@ -100,7 +93,7 @@ function restoreCell(
   );
   const future = kernel.sendShellMessage(message, true, false);
   cell.outputArea.future = future as Kernel.IShellFuture;
-  model.trusted = true; // it was run here, by this user
+  model.trusted = true; // it was run by this user
   model.executionState = 'running';
   cell.setPrompt('*');
   future.done
@@ -110,7 +103,7 @@ function restoreCell(
         model.executionCount = content.execution_count ?? null;
       }
     })
-    .catch(() => undefined) // the kernel was restarted: its cells show that
+    .catch(() => undefined) // the kernel was restarted, which the cell shows
     .finally(() => {
       model.executionState = 'idle';
     });

@@ -1,16 +1,16 @@
-// The kernels that this Jupyter server has.
+// The kernels of this Jupyter server.
 
 import { ServiceManager } from '@jupyterlab/services';
 import { CommandRegistry } from '@lumino/commands';
 
 import { Store } from '../store';
 
-/** As much of them as the panel needs. */
+/** What the panel needs of them. */
 export interface IServerKernels extends Store {
   has(id: string): boolean;
-  /** Shuts down those of the kernels, the way that tells their notebooks; gives their ids. */
+  /** Shuts down those of the kernels that have a session, so that their notebooks notice; returns their ids. */
   shutDown(ids: string[]): Promise<string[]>;
-  /** A kernel has come: opens the notebook that it has here, if it has one. */
+  /** Opens the notebook of a kernel that was taken over, if it is on this server. */
   show(id: string): Promise<void>;
 }
 
@@ -36,7 +36,7 @@ export class ServerKernels extends Store implements IServerKernels {
           await sessions.shutdown(id);
           ended.push(kernel.id);
         } catch (reason) {
-          // It is ended with the others, at the other end.
+          // It is shut down with the others, on its host.
           console.warn(`Session ${id} was not shut down`, reason);
         }
       }

@@ -1,51 +1,46 @@
-// A websocket to a kernel that brings each message once, whatever breaks, and that stays "connecting"
-// while there is no server. JupyterLab would look again only after 10 to 30 seconds, and would get
-// what was under way twice or not at all.
+// A websocket to a kernel that hands on each message once, whatever breaks, and that stays
+// "connecting" while there is no server. JupyterLab by itself would retry only after 10 to 30 seconds,
+// and would get the messages of the meantime twice or not at all.
 //
-// The server numbers what it sends (jupyter_tpu/server/adoption/websocket.py tells how they talk).
+// The server numbers its messages (jupyter_tpu/server/adoption/websocket.py describes the protocol).
 
-import { idOf, ISequence, sequenceOf, parentOf } from './frames';
-import { IReplayableRequest, Position, Positions } from './positions';
+import { idOf, ISequence, parentOf, sequenceOf } from './frames';
+import { IReplayableRequest, KernelReplay, Position } from './replay';
 
 /** Milliseconds between attempts to reach the server: the first, and the longest. */
 const RETRY = [200, 2000];
-/** Messages, or bytes, after which what came is acknowledged at once; else after some time (ms). */
+/** Attempts that fail in sequence, although the server has the kernel, until websockets count as blocked. */
+const BLOCKED_AFTER = 6;
+/** Messages, or bytes, after which an acknowledgement is sent at once; otherwise after a time (ms). */
 const ACK = { messages: 64, bytes: 1 << 19, time: 200 };
 
 const KERNEL = /\/api\/kernels\/([^/?]+)\/channels\?session_id=([^&]+)/;
 
-/** What the server says of a kernel: it has it, it has not, or it does not answer. */
-export type Presence = 'there' | 'gone' | 'away';
+/** What the server says of a kernel; denied: this page is not logged in; unavailable: no answer. */
+export type KernelStatus = 'found' | 'missing' | 'denied' | 'unavailable';
 
 export interface IOptions {
-  places: Positions;
-  /** Whether a kernel may be one of ours. */
-  isTPUKernel: (kernelId: string) => boolean;
-  presence: (kernelId: string) => Promise<Presence>;
+  replay: KernelReplay;
+  lookUp: (kernelId: string) => Promise<KernelStatus>;
 }
 
-/** A class in place of *base*: other sockets than those of our kernels are *base* itself. */
+/** *base*, but sockets to kernels that may run on TPUs replay what was missed. */
 export function replayingSocket(
   base: typeof WebSocket,
   options: IOptions
 ): typeof WebSocket {
-  class MaybeKeepingSocket {
-    constructor(url: string | URL, protocols?: string | string[]) {
-      const found = KERNEL.exec(String(url))?.slice(1).map(decodeURIComponent);
-      const ours = found && options.isTPUKernel(found[0]);
-      return (
-        ours
-          ? new ReplayingSocket(base, options, found, String(url), protocols)
-          : new base(url, protocols)
-      ) as MaybeKeepingSocket;
+  return new Proxy(base, {
+    construct(
+      target,
+      [url, protocols]: ConstructorParameters<typeof WebSocket>,
+      newTarget
+    ) {
+      const ids = KERNEL.exec(String(url))?.slice(1).map(decodeURIComponent);
+      return ids && options.replay.mayRunOnTPU(ids[0])
+        ? new ReplayingSocket(base, options, ids, String(url), protocols)
+        : Reflect.construct(target, [url, protocols], newTarget);
     }
-
-    static readonly CONNECTING = 0;
-    static readonly OPEN = 1;
-    static readonly CLOSING = 2;
-    static readonly CLOSED = 3;
-  }
-  return MaybeKeepingSocket as unknown as typeof WebSocket;
+  });
 }
 
 /** As much of a WebSocket as JupyterLab uses. */
@@ -66,7 +61,7 @@ class ReplayingSocket {
   ) {
     this._kernelId = kernelId;
     this._clientId = clientId;
-    this._place = _options.places.of(kernelId, clientId);
+    this._position = _options.replay.position(kernelId, clientId);
     this._socket = this._connect();
   }
 
@@ -75,10 +70,10 @@ class ReplayingSocket {
   }
 
   send(data: string | ArrayBuffer): void {
-    if (data instanceof ArrayBuffer && this._place.offered.size > 0) {
+    if (data instanceof ArrayBuffer && this._position.offered.size > 0) {
       const id = idOf(data);
-      if (this._place.offered.delete(id)) {
-        this._place.replays.set(id, { frame: data, last: 0 });
+      if (this._position.offered.delete(id)) {
+        this._position.replays.set(id, { frame: data, last: 0 });
       }
     }
     this._socket.send(data);
@@ -86,16 +81,18 @@ class ReplayingSocket {
 
   close(code?: number, reason?: string): void {
     this._end();
+    this._options.replay.setProblem(this._clientId, null);
     this._socket.close(code, reason);
   }
 
   private _connect(): WebSocket {
-    const seen = this._place.seen ?? '';
+    const seen = this._position.seen ?? '';
     const url = `${this.url}&jupyter_tpu_seen=${seen}`;
     const socket = new this._base(url, this._protocols);
     socket.binaryType = 'arraybuffer';
     socket.onopen = event => {
       this.readyState = 1;
+      this._options.replay.setProblem(this._clientId, null);
       this.onopen?.(event);
     };
     socket.onmessage = event => this._onMessage(event);
@@ -105,29 +102,43 @@ class ReplayingSocket {
 
   private _onClose(event: CloseEvent): void {
     if (this.readyState === 0) {
-      this._timer = setTimeout(() => void this._reconnect(event), this._pause);
-      this._pause = Math.min(2 * this._pause, RETRY[1]);
+      this._retryLater(event);
     } else if (this.readyState === 1) {
       this._end();
-      // 1001, a server that goes away, would be for good to JupyterLab.
+      // JupyterLab does not reconnect after 1001, "the server is going away".
       const code = event.code === 1001 ? 1006 : event.code;
       this.onclose?.(new CloseEvent('close', { code, reason: event.reason }));
     }
   }
 
-  /** There was no websocket to be had: is there a server, and has it the kernel? */
-  private async _reconnect(event: CloseEvent): Promise<void> {
-    const presence = await this._options.presence(this._kernelId);
+  private _retryLater(event: CloseEvent): void {
+    this._timer = setTimeout(() => void this._retry(event), this._pause);
+    this._pause = Math.min(2 * this._pause, RETRY[1]);
+  }
+
+  /** The websocket was not opened: is there a server, and does it have the kernel? */
+  private async _retry(event: CloseEvent): Promise<void> {
+    const status = await this._options.lookUp(this._kernelId);
     if (this.readyState !== 0) {
       return;
     }
-    if (presence === 'there') {
+    this._failures = status === 'found' ? this._failures + 1 : 0;
+    if (this._failures >= BLOCKED_AFTER) {
+      this._end();
+      this._options.replay.setProblem(this._clientId, 'blocked');
+      // 1000: JupyterLab shows the kernel as disconnected, until the user reconnects.
+      this.onclose?.(new CloseEvent('close', { code: 1000 }));
+    } else if (status === 'found') {
       this._socket = this._connect();
-    } else if (presence === 'gone') {
+    } else if (status === 'missing') {
       this._end();
       this.onclose?.(event);
     } else {
-      this._onClose(event);
+      if (status === 'denied') {
+        // JupyterLab would take the kernel for dead: it is not told, but the user is.
+        this._options.replay.setProblem(this._clientId, 'denied');
+      }
+      this._retryLater(event);
     }
   }
 
@@ -150,8 +161,8 @@ class ReplayingSocket {
         return;
       }
     } else {
-      const mark = sequenceOf(event.data as ArrayBuffer);
-      if (mark && !this._isUnseen(mark, event.data as ArrayBuffer)) {
+      const sequence = sequenceOf(event.data as ArrayBuffer);
+      if (sequence && !this._isUnseen(sequence, event.data as ArrayBuffer)) {
         return;
       }
     }
@@ -159,49 +170,54 @@ class ReplayingSocket {
   }
 
   private _onControl(control: IControlMessage): void {
-    const { places } = this._options;
     if (control.at !== undefined) {
-      this._place.seen = this._acknowledged = control.at;
-      // What was asked for again and had not come whole: the rest of it.
-      this._place.replays.forEach(({ frame, last }, id) => {
+      this._position.seen = this._acknowledged = control.at;
+      // The rest of what was requested again and has not come completely.
+      this._position.replays.forEach(({ frame, last }, id) => {
         this._socket.send(
           JSON.stringify({ jupyter_tpu: { shown: { [id]: last } } })
         );
         this._socket.send(frame);
       });
       if (control.requests?.length) {
-        places.offer(this._clientId, this._place, control.requests);
+        this._options.replay.offer(
+          this._clientId,
+          this._position,
+          control.requests
+        );
       }
     }
     if (control.replayed !== undefined) {
-      this._place.replays.delete(control.replayed);
+      this._position.replays.delete(control.replayed);
     }
   }
 
-  /** Whether a message is to be handed on. */
-  private _isUnseen(mark: ISequence, frame: ArrayBuffer): boolean {
-    const place = this._place;
+  /** Whether a message is new to this page. */
+  private _isUnseen(sequence: ISequence, frame: ArrayBuffer): boolean {
+    const position = this._position;
     const replay =
-      place.replays.size > 0 ? place.replays.get(parentOf(frame)) : undefined;
-    if (mark.replayed) {
-      if (!replay || mark.number <= replay.last) {
+      position.replays.size > 0
+        ? position.replays.get(parentOf(frame))
+        : undefined;
+    if (sequence.replayed) {
+      if (!replay || sequence.number <= replay.last) {
         return false;
       }
-      replay.last = mark.number;
+      replay.last = sequence.number;
       return true;
     }
-    if (place.seen !== null && mark.number <= place.seen) {
+    if (position.seen !== null && sequence.number <= position.seen) {
       return false;
     }
-    place.seen = mark.number;
+    position.seen = sequence.number;
     this._bytes += frame.byteLength;
     this._acknowledge();
-    // Until its replay is over, what comes of a request is in the replay, too.
+    // Until a request's replay has ended, its new messages are in the replay, too.
     return !replay;
   }
 
   private _acknowledge(): void {
-    const count = this._place.seen! - this._acknowledged;
+    const count = this._position.seen! - this._acknowledged;
     if (count >= ACK.messages || this._bytes >= ACK.bytes) {
       this._acknowledgeNow();
     } else if (this._ackTimer === undefined) {
@@ -213,7 +229,7 @@ class ReplayingSocket {
     clearTimeout(this._ackTimer);
     this._ackTimer = undefined;
     if (this.readyState === 1) {
-      this._acknowledged = this._place.seen!;
+      this._acknowledged = this._position.seen!;
       this._bytes = 0;
       this._socket.send(
         JSON.stringify({ jupyter_tpu: { seen: this._acknowledged } })
@@ -223,8 +239,9 @@ class ReplayingSocket {
 
   private _kernelId: string;
   private _clientId: string;
-  private _place: Position;
+  private _position: Position;
   private _socket: WebSocket;
+  private _failures = 0;
   private _pause = RETRY[0];
   private _timer?: ReturnType<typeof setTimeout>;
   private _ackTimer?: ReturnType<typeof setTimeout>;
@@ -232,7 +249,7 @@ class ReplayingSocket {
   private _bytes = 0;
 }
 
-/** What the server says beside the kernel's messages. */
+/** What the server says besides the kernel's messages. */
 interface IControlMessage {
   at?: number;
   requests?: IReplayableRequest[];

@@ -1,46 +1,155 @@
-// What the server knows of TPUs and operations, and every call that changes it.
+// What the panel shows: the resources that the server has, and every call that changes them.
+
+import { ISignal } from '@lumino/signaling';
 
 import {
   IApp,
   IAppVisit,
   ICatalog,
-  IChange,
   IConnectTPU,
   ICreateTPU,
   IKernel,
   IOpenApp,
   IOpenTunnel,
-  IOperation
+  IOperation,
+  IProblem,
+  ITPU,
+  ITunnel
 } from '../api';
-import { keyOf } from './resources';
-import { Failure, TPURef } from './client';
-import { Synchronizer } from './synchronizer';
+import { Store } from '../store';
+import { IChangeFeed } from './changeFeed';
+import { Failure, TPUClient, TPURef } from './client';
+import { DismissedOperations } from './dismissed';
+import { keyOf, Resources } from './resources';
+import { Phase, Synchronizer } from './synchronizer';
 
 /** TPUs, operations and kernels, and every call that changes them. */
-export class TPUModel extends Synchronizer {
-  /** What one may create and where; null until it was loaded. */
+export class TPUModel extends Store {
+  /** Disposes of *changes* with itself. */
+  constructor(
+    private _client: TPUClient,
+    changes: IChangeFeed,
+    dismissed = new DismissedOperations()
+  ) {
+    super();
+    this._resources = new Resources(dismissed);
+    this._sync = new Synchronizer(this._resources, _client, changes);
+    this._sync.stateChanged.connect(this._onSync, this);
+  }
+
+  dispose(): void {
+    if (!this.isDisposed) {
+      this._sync.dispose();
+      super.dispose();
+    }
+  }
+
+  /** Loads everything once, and then follows what the server says. */
+  open(): void {
+    this._sync.open();
+  }
+
+  /** Loads everything again. */
+  refresh(): Promise<void> {
+    return this._sync.refresh();
+  }
+
+  /** Whether the list is being loaded on request. */
+  get refreshing(): boolean {
+    return this._sync.refreshing;
+  }
+
+  get phase(): Phase {
+    return this._sync.phase;
+  }
+
+  /** Why there is no list, or why it may be incomplete. */
+  get problem(): IProblem | Failure | null {
+    return this._sync.problem;
+  }
+
+  /** An operation has ended. */
+  get operationEnded(): ISignal<unknown, IOperation> {
+    return this._sync.operationEnded;
+  }
+
+  /** A kernel died unexpectedly, or it holds the chips that another one needs (`CHIPS_HELD`). */
+  get kernelProblem(): ISignal<unknown, IKernel> {
+    return this._sync.kernelProblem;
+  }
+
+  /** The server's kernelspecs may have changed. */
+  get kernelspecsChanged(): ISignal<unknown, void> {
+    return this._sync.kernelspecsChanged;
+  }
+
+  /** By name, then zone. */
+  get tpus(): ITPU[] {
+    return this._resources.tpus;
+  }
+
+  tpu(key: string): ITPU | undefined {
+    return this._resources.tpu(key);
+  }
+
+  /** Newest first, without those that were dismissed. */
+  get operations(): IOperation[] {
+    return this._resources.operations;
+  }
+
+  operation(id: string): IOperation | undefined {
+    return this._resources.operation(id);
+  }
+
+  operationsOf(tpu: TPURef): IOperation[] {
+    return this.operations.filter(
+      operation => operation.tpu === tpu.name && operation.zone === tpu.zone
+    );
+  }
+
+  /** The kernels on a TPU, as of the last `loadKernels`. */
+  kernels(tpu: TPURef): IKernel[] {
+    return this._resources.kernels(tpu);
+  }
+
+  /** The tunnels to a TPU, the oldest first. */
+  tunnels(tpu: TPURef): ITunnel[] {
+    return this._resources.tunnels(tpu);
+  }
+
+  /** The web apps of its hosts that are open, the oldest first. */
+  apps(tpu: TPURef): IApp[] {
+    return this._resources.apps(tpu);
+  }
+
+  /** Whether an app is known to be closed. */
+  isClosed(app: string): boolean {
+    return this.phase === 'ready' && !this._resources.hasApp(app);
+  }
+
+  /** Which types and zones there are; null until it was loaded. */
   get catalog(): ICatalog | null {
     return this._catalog;
   }
 
-  /** Why there is no catalog. */
+  /** Why the catalog could not be loaded. */
   get catalogError(): Failure | null {
     return this._catalogError;
   }
 
-  /** The last thing that was asked of a TPU and refused. */
+  /** Why the last request for a TPU failed. */
   failure(tpu: TPURef): Failure | undefined {
     return this._failures.get(keyOf(tpu));
   }
 
-  /** Loads the catalog, if it is not here yet or was incomplete. */
+  /** Loads the catalog, unless a complete one is there. */
   async loadCatalog(): Promise<void> {
     if (this._catalog && !this._catalog.problem) {
       return;
     }
     this._catalogError = null;
     try {
-      this._catalog = await this.server.catalog();
+      this._catalog = await this._client.catalog();
     } catch (error) {
       this._catalogError = Failure.from(error);
     }
@@ -49,53 +158,51 @@ export class TPUModel extends Synchronizer {
 
   /** Throws `Failure`, for the form to show. */
   async create(request: ICreateTPU): Promise<IOperation> {
-    const operation = await this.server.create(request);
+    const operation = await this._client.create(request);
     this._createRequests.set(operation.id, request);
-    this.putOperation(operation);
-    this.changed();
+    this._sync.putOperation(operation);
     return operation;
   }
 
   /** Throws `Failure`, for the form to show. */
   async connectWith(tpu: TPURef, request: IConnectTPU): Promise<void> {
-    this.putOperation(await this.server.connect(tpu, request));
-    this.changed();
+    this._sync.putOperation(await this._client.connect(tpu, request));
   }
 
-  /** What an operation that was started here was asked to create. */
-  request(operation: IOperation): ICreateTPU | undefined {
+  /** The request of a create operation that was started in this page. */
+  createRequest(operation: IOperation): ICreateTPU | undefined {
     return this._createRequests.get(operation.id);
   }
 
-  // Of these, what goes wrong is kept as the TPU's failure. They tell whether all went well.
+  // These return whether the request was accepted; if not, `failure` says why.
 
   start(tpu: TPURef): Promise<boolean> {
-    return this._attempt(tpu, () => this.server.start(tpu));
+    return this._attempt(tpu, () => this._client.start(tpu));
   }
 
   stop(tpu: TPURef, endKernels: boolean): Promise<boolean> {
     const how = { end_kernels: endKernels };
-    return this._attempt(tpu, () => this.server.stop(tpu, how));
+    return this._attempt(tpu, () => this._client.stop(tpu, how));
   }
 
   connect(tpu: TPURef, request: IConnectTPU = {}): Promise<boolean> {
-    return this._attempt(tpu, () => this.server.connect(tpu, request));
+    return this._attempt(tpu, () => this._client.connect(tpu, request));
   }
 
   disconnect(tpu: TPURef, endKernels: boolean): Promise<boolean> {
     const how = { end_kernels: endKernels };
-    return this._attempt(tpu, () => this.server.disconnect(tpu, how));
+    return this._attempt(tpu, () => this._client.disconnect(tpu, how));
   }
 
   delete(tpu: TPURef, endKernels: boolean): Promise<boolean> {
     const how = { end_kernels: endKernels };
-    return this._attempt(tpu, () => this.server.delete(tpu, how));
+    return this._attempt(tpu, () => this._client.delete(tpu, how));
   }
 
   shutDownKernel(tpu: TPURef, id: string): Promise<boolean> {
     return this._attempt(tpu, async () => {
-      await this.server.shutDownKernel(tpu, id);
-      this.known.setKernels(
+      await this._client.shutDownKernel(tpu, id);
+      this._resources.setKernels(
         tpu,
         this.kernels(tpu).filter(kernel => kernel.id !== id)
       );
@@ -103,62 +210,62 @@ export class TPUModel extends Synchronizer {
   }
 
   takeOverKernel(tpu: TPURef, id: string): Promise<boolean> {
-    return this._attempt(tpu, () => this.server.takeOverKernel(tpu, id));
+    return this._attempt(tpu, () => this._client.takeOverKernel(tpu, id));
   }
 
-  /** Asks which kernels run on a TPU. Throws `Failure`. */
+  /** Loads the kernels that run on a TPU. Throws `Failure`. */
   async loadKernels(tpu: TPURef): Promise<IKernel[]> {
-    const kernels = await this.server.kernels(tpu);
-    this.known.setKernels(tpu, kernels);
+    const kernels = await this._client.kernels(tpu);
+    this._resources.setKernels(tpu, kernels);
     this.changed();
     return kernels;
   }
 
   openTunnel(tpu: TPURef, request: IOpenTunnel): Promise<boolean> {
     return this._attempt(tpu, async () => {
-      this.known.putTunnel(await this.server.openTunnel(tpu, request));
+      this._resources.putTunnel(await this._client.openTunnel(tpu, request));
     });
   }
 
   closeTunnel(tpu: TPURef, id: string): Promise<boolean> {
     return this._attempt(tpu, async () => {
-      await this.server.closeTunnel(tpu, id);
-      this.known.dropPort(id);
+      await this._client.closeTunnel(tpu, id);
+      this._resources.dropPort(id);
     });
   }
 
   /** Throws `Failure`, for the tab to show. */
   async openApp(tpu: TPURef, request: IOpenApp): Promise<IApp> {
-    const app = await this.server.openApp(tpu, request);
-    this.known.putApp(app);
+    const app = await this._client.openApp(tpu, request);
+    this._resources.putApp(app);
     this.changed();
     return app;
   }
 
-  /** What a page of *framedBy* (an origin; "" for a window) opens an app with. Throws `Failure`. */
+  /** The addresses with which a page of *framedBy* (an origin; "": a window) opens an app. Throws `Failure`. */
   visitApp(id: string, framedBy: string): Promise<IAppVisit> {
-    return this.server.visitApp(id, { framed_by: framedBy });
+    return this._client.visitApp(id, { framed_by: framedBy });
   }
 
   closeApp(tpu: TPURef, id: string): Promise<boolean> {
     return this._attempt(tpu, async () => {
-      await this.server.closeApp(id);
-      this.known.dropPort(id);
+      await this._client.closeApp(id);
+      this._resources.dropPort(id);
     });
   }
 
-  /** Opens TensorBoard and waits for it, telling how far it is. Throws `Failure`. */
+  /** Opens TensorBoard and waits until it is open. Throws `Failure`. */
   async openTensorBoard(
     tpu: TPURef,
     logdir: string,
     host: number,
-    tell: (operation: IOperation) => void
+    onProgress: (operation: IOperation) => void
   ): Promise<IApp> {
-    const operation = await this.server.openTensorBoard(tpu, { logdir, host });
-    return this._waitForApp(operation, tell);
+    const operation = await this._client.openTensorBoard(tpu, { logdir, host });
+    return this._waitForApp(operation, onProgress);
   }
 
-  /** Traces a kernel and gives the TensorBoard that shows the trace; null if that failed. */
+  /** Traces a kernel, and returns the TensorBoard that shows the trace; null if that failed. */
   async profile(
     tpu: TPURef,
     kernel: string,
@@ -166,26 +273,26 @@ export class TPUModel extends Synchronizer {
   ): Promise<IApp | null> {
     let operation: IOperation | undefined;
     const done = await this._attempt(tpu, async () => {
-      operation = await this.server.profile(tpu, kernel, { seconds });
+      operation = await this._client.profile(tpu, kernel, { seconds });
       return operation;
     });
     try {
       return done && operation ? await this._waitForApp(operation) : null;
     } catch {
-      return null; // the operation says it
+      return null; // the operation shows why
     }
   }
 
   async cancel(operation: IOperation): Promise<void> {
     this._cancelling.add(operation.id);
     await this._attempt({ name: operation.tpu, zone: operation.zone }, () =>
-      this.server.cancel(operation.id)
+      this._client.cancel(operation.id)
     );
     this._cancelling.delete(operation.id);
     this.changed();
   }
 
-  /** Whether it was asked to stop and has not yet. */
+  /** Whether its cancellation was requested and it is still running. */
   isCancelling(operation: IOperation): boolean {
     return this._cancelling.has(operation.id) && operation.state === 'running';
   }
@@ -193,17 +300,15 @@ export class TPUModel extends Synchronizer {
   /** Loads an operation's whole log. */
   async loadLog(id: string): Promise<void> {
     try {
-      this.putOperation(await this.server.operation(id));
+      this._sync.putOperation(await this._client.operation(id));
     } catch {
-      // The server has forgotten it; what is known of it stays.
-      return;
+      // The server no longer has it: the page shows what it has.
     }
-    this.changed();
   }
 
-  /** Shows no more of an operation that has ended. */
+  /** Hides an operation that has ended. */
   dismiss(id: string): void {
-    this.known.dismiss(id);
+    this._resources.dismiss(id);
     this.changed();
   }
 
@@ -212,45 +317,46 @@ export class TPUModel extends Synchronizer {
     this.changed();
   }
 
-  /** Waits for the end of an operation, and gives the app that it has opened. */
+  /** Waits for the end of an operation, and returns the app that it has opened. */
   private async _waitForApp(
     begun: IOperation,
-    tell: (operation: IOperation) => void = () => undefined
+    onProgress: (operation: IOperation) => void = () => undefined
   ): Promise<IApp> {
-    this.putOperation(begun);
-    this.changed();
+    this._sync.putOperation(begun);
     const ended = await new Promise<IOperation>(resolve => {
-      const look = () => {
+      const check = () => {
         const now = this.operation(begun.id) ?? begun;
         if (now.state === 'running' && !this.isDisposed) {
-          tell(now);
+          onProgress(now);
         } else {
-          this.stateChanged.disconnect(look);
+          this.stateChanged.disconnect(check);
           resolve(now);
         }
       };
-      this.stateChanged.connect(look);
-      look();
+      this.stateChanged.connect(check);
+      check();
     });
     const { problem } = ended;
     if (problem) {
       throw new Failure(problem.message, problem.reason, problem.hint);
     }
-    const apps = await this.server.apps();
+    const apps = await this._client.apps();
     const app = apps.find(one => one.id === ended.app);
     if (!app) {
       throw new Failure('It was closed meanwhile.', 'NOT_FOUND');
     }
-    this.known.putApp(app);
+    this._resources.putApp(app);
     this.changed();
     return app;
   }
 
-  protected apply(change: IChange): void {
-    if (change.what === 'tpu' && change.gone) {
-      this._failures.delete(change.id);
+  private _onSync(): void {
+    for (const key of this._failures.keys()) {
+      if (this.phase === 'ready' && !this.tpu(key)) {
+        this._failures.delete(key); // with its TPU
+      }
     }
-    super.apply(change);
+    this.changed();
   }
 
   private async _attempt(
@@ -263,7 +369,7 @@ export class TPUModel extends Synchronizer {
     try {
       const operation = await call();
       if (operation) {
-        this.putOperation(operation);
+        this._sync.putOperation(operation);
       }
     } catch (error) {
       this._failures.set(key, Failure.from(error));
@@ -278,5 +384,7 @@ export class TPUModel extends Synchronizer {
   private _catalog: ICatalog | null = null;
   private _catalogError: Failure | null = null;
   private _failures = new Map<string, Failure>();
+  private _resources: Resources;
+  private _sync: Synchronizer;
   private _createRequests = new Map<string, ICreateTPU>();
 }

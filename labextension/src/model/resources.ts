@@ -1,7 +1,8 @@
-// What is known of TPUs, operations and kernels: answers and events in, one state out.
+// What the server has said about TPUs, operations and kernels: answers and events in, one state out.
 
 import { IApp, IChange, IKernel, IOperation, ITPU, ITunnel } from '../api';
 import { TPURef } from './client';
+import { DismissedOperations } from './dismissed';
 
 /** The key of a TPU here and in events: `zone/name`. */
 export function keyOf(tpu: TPURef): string {
@@ -9,6 +10,8 @@ export function keyOf(tpu: TPURef): string {
 }
 
 export class Resources {
+  constructor(private _dismissed: DismissedOperations) {}
+
   /** By name, then zone. */
   get tpus(): ITPU[] {
     return [...this._tpus.values()].sort(
@@ -77,7 +80,7 @@ export class Resources {
     this._apps.delete(id);
   }
 
-  /** Another text when the server has other kernelspecs. */
+  /** A text that differs when the server has other kernelspecs. */
   get kernelspecs(): string {
     return this.tpus
       .flatMap(tpu =>
@@ -92,7 +95,7 @@ export class Resources {
   /**
    * Takes in a whole answer.
    *
-   * @returns the operations that have ended since they were last heard of
+   * @returns the operations that have ended since the last answer or event
    */
   replace(tpus: ITPU[], operations: IOperation[]): IOperation[] {
     this._tpus = new Map(tpus.map(tpu => [keyOf(tpu), tpu]));
@@ -100,16 +103,17 @@ export class Resources {
     this._operations = new Map();
     const ended: IOperation[] = [];
     for (const operation of operations) {
-      const known = before.get(operation.id);
-      if (known) {
-        this._operations.set(operation.id, known);
+      const previous = before.get(operation.id);
+      if (previous) {
+        this._operations.set(operation.id, previous);
       } else if (this._isFirst && operation.state === 'done') {
-        // Successes from before the page was opened are no news.
+        // Successes from before the page was opened are not news.
         this._dismissed.add(operation.id);
       }
       ended.push(...this.put(operation));
     }
     this._isFirst = false;
+    this._dismissed.retain(operations.map(operation => operation.id));
     return ended;
   }
 
@@ -144,7 +148,7 @@ export class Resources {
   /** Takes in one operation; as `replace`. */
   put(operation: IOperation): IOperation[] {
     if (!operation.tpu) {
-      return []; // it is about no TPU, and this is about TPUs
+      return []; // not about a TPU, such as a compilation
     }
     const before = this._operations.get(operation.id);
     // Lists and events may leave the log out; it only grows.
@@ -157,7 +161,7 @@ export class Resources {
       : [];
   }
 
-  /** Forgets an operation, unless it runs. */
+  /** Shows an operation no more, unless it is running. */
   dismiss(id: string): void {
     if (this._operations.get(id)?.state !== 'running') {
       this._dismissed.add(id);
@@ -176,10 +180,9 @@ export class Resources {
   }
 
   private _apps = new Map<string, IApp>();
-  private _dismissed = new Set<string>();
-  /** Nothing was taken in yet. */
+  /** No answer was taken in yet. */
   private _isFirst = true;
-  /** Only of TPUs whose kernels somebody has asked for. */
+  /** Only of TPUs whose kernels were requested. */
   private _kernels = new Map<string, IKernel[]>();
   private _operations = new Map<string, IOperation>();
   private _tpus = new Map<string, ITPU>();

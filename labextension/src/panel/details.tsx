@@ -224,7 +224,7 @@ function Kernel(props: {
 }): JSX.Element {
   const { kernel, tpu, actions } = props;
   const { trans } = actions;
-  const here = useStore(actions.here);
+  const here = useStore(actions.serverKernels);
   const name = kernelName(kernel, trans);
   return (
     <li className="jp-tpu-Row">

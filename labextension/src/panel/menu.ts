@@ -4,7 +4,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { Menu } from '@lumino/widgets';
 
 import { Action } from '../model/availableActions';
-import { COMMANDS } from '../actions/commands';
+import { COMMANDS } from '../actions/commandIDs';
 
 /** In the order of a day's work; what loses something for good comes last. */
 const ORDER: Action[] = [

@@ -46,7 +46,13 @@ export class TPUPanel extends ReactWidget {
 
   protected onAfterShow(message: Message): void {
     super.onAfterShow(message);
+    this._actions.view.visible = true;
     void this._actions.model.loadCatalog();
+  }
+
+  protected onAfterHide(message: Message): void {
+    super.onAfterHide(message);
+    this._actions.view.visible = false;
   }
 
   protected render(): JSX.Element {

@@ -99,7 +99,7 @@ function App(props: { app: IApp; tpu: ITPU; actions: Actions }): JSX.Element {
         <IconButton
           icon={launchIcon}
           label={trans.__('Show %1', app.name)}
-          onClick={() => void actions.show(targetOf(app))}
+          onClick={() => void actions.showApp(targetOf(app))}
         />
         <IconButton
           icon={closeIcon}
@@ -146,7 +146,7 @@ function Tunnel(props: {
           icon={launchIcon}
           label={trans.__('Show port %1 in a tab', port)}
           onClick={() =>
-            void actions.show(
+            void actions.showApp(
               portTarget(tpu, port, host, '/', trans.__('Port %1', port))
             )
           }

@@ -1,0 +1,68 @@
+import { expect, it } from 'vitest';
+
+import { DismissedOperations, KeyValueStorage } from '../model/dismissed';
+import { TPUModel } from '../model/model';
+import { TPUClient } from '../model/client';
+import { anOperation, TestChangeFeed, TestServer } from './server';
+
+/** A page that is loaded in the browser with *storage*. */
+async function loadPage(storage: KeyValueStorage | null, server: TestServer) {
+  const model = new TPUModel(
+    new TPUClient(server.settings),
+    new TestChangeFeed(),
+    new DismissedOperations(storage, 'key')
+  );
+  await model.refresh();
+  return model;
+}
+
+const ids = (model: TPUModel) => model.operations.map(({ id }) => id);
+
+function failures(...ids: string[]): TestServer {
+  return new TestServer({
+    'GET operations': [200, ids.map(id => anOperation({ id, state: 'failed' }))]
+  });
+}
+
+it('dismissed failures stay dismissed when the page is loaded again', async () => {
+  const server = failures('o1', 'o2');
+  localStorage.clear();
+  const model = await loadPage(localStorage, server);
+  expect(ids(model)).toEqual(['o1', 'o2']);
+  model.dismiss('o1');
+  expect(ids(model)).toEqual(['o2']);
+  expect(ids(await loadPage(localStorage, server))).toEqual(['o2']);
+});
+
+it('two tabs keep what either has dismissed', async () => {
+  const server = failures('o1', 'o2', 'o3');
+  localStorage.clear();
+  const one = await loadPage(localStorage, server);
+  const two = await loadPage(localStorage, server);
+  one.dismiss('o1');
+  two.dismiss('o2');
+  expect(ids(await loadPage(localStorage, server))).toEqual(['o3']);
+});
+
+it('what the server has forgotten is forgotten', async () => {
+  localStorage.clear();
+  (await loadPage(localStorage, failures('o1', 'o2'))).dismiss('o1');
+  await loadPage(localStorage, failures('o2'));
+  expect(localStorage.getItem('key')).toBe('[]');
+});
+
+it('a browser that keeps nothing does no harm', async () => {
+  const refusing: KeyValueStorage = {
+    getItem: () => {
+      throw new Error('no access');
+    },
+    setItem: () => {
+      throw new Error('no access');
+    }
+  };
+  for (const storage of [refusing, null]) {
+    const model = await loadPage(storage, failures('o1'));
+    model.dismiss('o1');
+    expect(ids(model)).toEqual([]);
+  }
+});

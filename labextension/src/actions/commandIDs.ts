@@ -1,0 +1,39 @@
+// The names of the commands.
+
+import { Action } from '../model/availableActions';
+
+export namespace CommandIDs {
+  export const open = 'tpu:open-panel';
+  export const create = 'tpu:create';
+  export const refresh = 'tpu:refresh';
+  export const connect = 'tpu:connect';
+  export const disconnect = 'tpu:disconnect';
+  export const environment = 'tpu:new-environment';
+  export const start = 'tpu:start';
+  export const stop = 'tpu:stop';
+  export const remove = 'tpu:delete';
+  export const notebook = 'tpu:new-notebook';
+  export const console = 'tpu:new-console';
+  export const app = 'tpu:open-port';
+  export const tensorboard = 'tpu:open-tensorboard';
+  export const tunnel = 'tpu:new-tunnel';
+  export const showApp = 'tpu:show-app';
+}
+
+/** The commands that do something to one TPU. */
+export const COMMANDS: { [action in Action]: string } = {
+  app: CommandIDs.app,
+  connect: CommandIDs.connect,
+  console: CommandIDs.console,
+  delete: CommandIDs.remove,
+  disconnect: CommandIDs.disconnect,
+  environment: CommandIDs.environment,
+  notebook: CommandIDs.notebook,
+  start: CommandIDs.start,
+  stop: CommandIDs.stop,
+  tensorboard: CommandIDs.tensorboard,
+  tunnel: CommandIDs.tunnel
+};
+
+/** How a command that takes no arguments describes them. */
+export const NO_ARGUMENTS = { args: { type: 'object', properties: {} } };

@@ -1,0 +1,52 @@
+// The plugin that provides the actions, and their commands.
+
+/* eslint-disable jupyter/prefer-lazy-imports -- The panel needs the actions from the start. */
+
+import {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { ITranslator } from '@jupyterlab/translation';
+
+import { ConnectForm } from '../forms/connectForm';
+import { CreateForm } from '../forms/createForm';
+import { ServerKernels } from '../kernels/serverKernels';
+import { loadTranslation } from '../labels';
+import { TPUModel } from '../model/model';
+import { ITPUActions, ITPUModel } from '../tokens';
+import { Actions } from './actions';
+import { addCommands } from './commands';
+import { PanelState } from './panelState';
+
+const plugin: JupyterFrontEndPlugin<Actions> = {
+  id: 'jupyter-tpu:commands',
+  description: 'Adds the commands for TPUs.',
+  autoStart: true,
+  provides: ITPUActions,
+  requires: [ITPUModel],
+  optional: [ITranslator, ICommandPalette],
+  activate: (
+    app: JupyterFrontEnd,
+    model: TPUModel,
+    translator: ITranslator | null,
+    palette: ICommandPalette | null
+  ) => {
+    const { commands, serviceManager } = app;
+    const language = translator?.languageCode.replace('_', '-') ?? 'default';
+    const actions = new Actions(
+      model,
+      new CreateForm(model),
+      new ConnectForm(model),
+      new PanelState(),
+      commands,
+      new ServerKernels(serviceManager, commands),
+      loadTranslation(translator),
+      language === 'default' ? 'en' : language
+    );
+    addCommands(commands, palette, actions);
+    return actions;
+  }
+};
+
+export default [plugin];

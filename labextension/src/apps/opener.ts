@@ -1,0 +1,82 @@
+// Opens a web app of a host: for a tab that frames it, or in a browser window.
+
+import { Notification } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { IOperation } from '../api';
+import { failureText } from '../labels';
+import { Failure } from '../model/client';
+import { TPUModel } from '../model/model';
+import { reachableAddress } from './address';
+import { IAppTarget, targetKey, targetOf, tpuOf } from './target';
+
+/** An open app, and an address at which this browser reaches it, once. */
+export interface IOpenedApp {
+  id: string;
+  url: string;
+}
+
+export class AppOpener {
+  constructor(
+    private _model: TPUModel,
+    private _trans: TranslationBundle
+  ) {}
+
+  /**
+   * Opens an app. Throws `Failure`.
+   *
+   * @param framedBy the origin of the page that frames it; "" for a window
+   * @param restart whether to look on the host even for an app that is known to be open
+   */
+  async open(
+    target: IAppTarget,
+    framedBy: string,
+    restart = false,
+    onProgress: (operation: IOperation) => void = () => undefined
+  ): Promise<IOpenedApp> {
+    const { host, logdir, name, path, port } = target;
+    const tpu = tpuOf(target);
+    const model = this._model;
+    let app = model
+      .apps(tpu)
+      .find(one => targetKey(targetOf(one)) === targetKey(target));
+    if (!app || restart) {
+      app = logdir
+        ? await model.openTensorBoard(tpu, logdir, host, onProgress)
+        : await model.openApp(tpu, { port, host, path, name });
+    }
+    const visit = await model.visitApp(app.id, framedBy);
+    const url = await reachableAddress(visit, window.location, this._trans);
+    return { id: app.id, url };
+  }
+
+  /** Opens an app in a browser window; a notification says why, if that fails. */
+  async openWindow(target: IAppTarget): Promise<void> {
+    const trans = this._trans;
+    // Opened at once: browsers block windows that are opened later.
+    const opened = window.open('about:blank', '_blank');
+    if (!opened) {
+      Notification.error(
+        trans.__(
+          'The browser blocked the window of %1. Allow pop-ups for this page.',
+          target.name
+        )
+      );
+      return;
+    }
+    opened.document.title = target.name;
+    opened.document.body.textContent = trans.__('Opening %1…', target.name);
+    try {
+      const { url } = await this.open(target, '');
+      opened.opener = null;
+      opened.location.replace(url);
+    } catch (error) {
+      opened.close();
+      const { message, hint } = failureText(Failure.from(error), trans);
+      Notification.error(
+        `${trans.__('%1 could not be opened', target.name)}: ${message} ${hint}`.trim(),
+        { autoClose: false }
+      );
+    }
+  }
+}

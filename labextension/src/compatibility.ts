@@ -1,0 +1,56 @@
+// Says so where the application is not one that the extension is made for and tested with.
+
+/* eslint-disable jupyter/prefer-lazy-imports -- The version is checked at the start. */
+
+import {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { Notification } from '@jupyterlab/apputils';
+import { ITranslator, TranslationBundle } from '@jupyterlab/translation';
+
+import { loadTranslation } from './labels';
+
+/** The oldest supported version of each application; newer ones of the same major version are, too. */
+export const SUPPORTED: { [application: string]: [number, number] } = {
+  JupyterLab: [4, 6],
+  'Jupyter Notebook': [7, 6]
+};
+
+/** What to tell the user about an unsupported version; null if it is supported, or not known. */
+export function compatibilityProblem(
+  { name, version }: { name: string; version: string },
+  trans: TranslationBundle
+): string | null {
+  const supported = SUPPORTED[name];
+  const found = /^(\d+)\.(\d+)/.exec(version);
+  if (!supported || !found) {
+    return null;
+  }
+  const [major, minor] = supported;
+  if (Number(found[1]) === major && Number(found[2]) >= minor) {
+    return null;
+  }
+  return trans.__(
+    'This version of jupyter-tpu supports %1 %2.%3 and newer %2.x versions, but this is %1 %4. Some features may not work.',
+    name,
+    major,
+    minor,
+    version
+  );
+}
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:compatibility',
+  description: 'Notifies when this version of JupyterLab is not supported.',
+  autoStart: true,
+  optional: [ITranslator],
+  activate: (app: JupyterFrontEnd, translator: ITranslator | null) => {
+    const problem = compatibilityProblem(app, loadTranslation(translator));
+    if (problem) {
+      Notification.warning(problem, { autoClose: false });
+    }
+  }
+};
+
+export default plugin;

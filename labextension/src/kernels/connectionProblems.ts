@@ -1,0 +1,78 @@
+// Notifications of why the page can't connect to kernels although the server answers.
+
+import { JupyterFrontEnd } from '@jupyterlab/application';
+import { Notification } from '@jupyterlab/apputils';
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { findKernelWidget } from './kernelWidget';
+import { ConnectionProblem, KernelReplay } from './replay';
+
+/** One notification for each problem, as long as a connection has it. */
+export function notifyOfConnectionProblems(
+  replay: KernelReplay,
+  shell: JupyterFrontEnd.IShell,
+  settings: ServerConnection.ISettings,
+  trans: TranslationBundle
+): void {
+  const affected: { [problem in ConnectionProblem]: Set<string> } = {
+    blocked: new Set(),
+    denied: new Set()
+  };
+  const shown = new Map<ConnectionProblem, string>();
+
+  const show = (problem: ConnectionProblem): string =>
+    problem === 'denied'
+      ? Notification.error(
+          trans.__(
+            'The Jupyter server refused this page’s connection to a kernel: you are not logged in. Log in again. The page then reconnects automatically.'
+          ),
+          {
+            autoClose: false,
+            actions: [
+              {
+                label: trans.__('Log In'),
+                callback: event => {
+                  event.preventDefault(); // the notification stays until it is connected
+                  window.open(URLExt.join(settings.baseUrl, 'login'));
+                }
+              }
+            ]
+          }
+        )
+      : Notification.error(
+          trans.__(
+            'Can’t connect to a kernel: the Jupyter server answers, but WebSocket connections fail. A proxy or firewall between this browser and the server may block them.'
+          ),
+          {
+            autoClose: false,
+            actions: [
+              {
+                label: trans.__('Reconnect'),
+                callback: () => {
+                  for (const clientId of [...affected.blocked]) {
+                    void findKernelWidget(shell, clientId)
+                      ?.sessionContext.session?.kernel?.reconnect()
+                      .catch(() => undefined); // shown again
+                  }
+                }
+              }
+            ]
+          }
+        );
+
+  replay.connectionChanged.connect((_, { clientId, problem }) => {
+    for (const each of ['blocked', 'denied'] as const) {
+      if (each === problem) {
+        affected[each].add(clientId);
+        if (!shown.has(each)) {
+          shown.set(each, show(each));
+        }
+      } else if (affected[each].delete(clientId) && affected[each].size === 0) {
+        Notification.dismiss(shown.get(each));
+        shown.delete(each);
+      }
+    }
+  });
+}

@@ -1,0 +1,59 @@
+// Which ended operations the user does not want to see any more. Kept by the browser, so that they
+// stay dismissed when the page is loaded again.
+
+/** As much of localStorage as is needed. */
+export type KeyValueStorage = Pick<Storage, 'getItem' | 'setItem'>;
+
+export class DismissedOperations {
+  /** *storage* is null where the browser keeps nothing. */
+  constructor(
+    private _storage: KeyValueStorage | null = null,
+    private _key = 'jupyter-tpu:dismissed-operations'
+  ) {
+    this._ids = this._load();
+  }
+
+  has(id: string): boolean {
+    return this._ids.has(id);
+  }
+
+  add(id: string): void {
+    // Another tab may have dismissed others.
+    this._ids = new Set([...this._load(), ...this._ids, id]);
+    this._save();
+  }
+
+  delete(id: string): void {
+    if (this._ids.delete(id)) {
+      this._save();
+    }
+  }
+
+  /** Forgets all operations but *ids*, those that the server still has. */
+  retain(ids: string[]): void {
+    const before = this._ids.size;
+    this._ids = new Set(ids.filter(id => this._ids.has(id)));
+    if (this._ids.size !== before) {
+      this._save();
+    }
+  }
+
+  private _load(): Set<string> {
+    try {
+      const stored = JSON.parse(this._storage?.getItem(this._key) ?? '[]');
+      return new Set(Array.isArray(stored) ? stored.map(String) : []);
+    } catch {
+      return new Set(); // no access, or not ours
+    }
+  }
+
+  private _save(): void {
+    try {
+      this._storage?.setItem(this._key, JSON.stringify([...this._ids]));
+    } catch {
+      // No access, or no space: they come back with the next page.
+    }
+  }
+
+  private _ids: Set<string>;
+}

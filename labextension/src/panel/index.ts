@@ -1,0 +1,56 @@
+// The plugin that adds the panel to the left sidebar.
+
+/* eslint-disable jupyter/prefer-lazy-imports -- The panel may be open from the start. */
+
+import {
+  ILayoutRestorer,
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { ILauncher } from '@jupyterlab/launcher';
+
+import { Actions } from '../actions/actions';
+import { CommandIDs, NO_ARGUMENTS } from '../actions/commandIDs';
+import { tpuIcon } from '../icons';
+import { ITPUActions } from '../tokens';
+import { TPUPanel } from './panel';
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:panel',
+  description: 'Adds the TPU panel, and opens it from the launcher.',
+  autoStart: true,
+  requires: [ITPUActions],
+  optional: [ILayoutRestorer, ICommandPalette, ILauncher],
+  activate: (
+    app: JupyterFrontEnd,
+    actions: Actions,
+    restorer: ILayoutRestorer | null,
+    palette: ICommandPalette | null,
+    launcher: ILauncher | null
+  ) => {
+    const { commands, shell } = app;
+    const { trans } = actions;
+    const panel = new TPUPanel(actions, commands);
+    shell.add(panel, 'left', { rank: 550, type: 'TPU' });
+    restorer?.add(panel, panel.id);
+
+    const command = CommandIDs.open;
+    commands.addCommand(command, {
+      label: args =>
+        args.isPalette ? trans.__('Open TPU Panel') : trans.__('TPU'),
+      caption: trans.__('List, create and connect Cloud TPUs'),
+      icon: tpuIcon,
+      describedBy: NO_ARGUMENTS,
+      execute: () => shell.activateById(panel.id)
+    });
+    palette?.addItem({
+      command,
+      category: trans.__('TPU'),
+      args: { isPalette: true }
+    });
+    launcher?.add({ command, category: trans.__('Other'), rank: 10 });
+  }
+};
+
+export default [plugin];

@@ -1,0 +1,17 @@
+// What the plugins share. Each part of the extension is a plugin of its own that can be disabled; all
+// need the model, and those with buttons need the actions.
+
+import { Token } from '@lumino/coreutils';
+
+import type { Actions } from './actions/actions';
+import type { TPUModel } from './model/model';
+
+export const ITPUModel = new Token<TPUModel>(
+  'jupyter-tpu:ITPUModel',
+  'The TPUs, operations and kernels that the server has.'
+);
+
+export const ITPUActions = new Token<Actions>(
+  'jupyter-tpu:ITPUActions',
+  'What the user can do with TPUs, with the questions before it.'
+);
