@@ -74,6 +74,28 @@ class InvalidInput(TPUError, ValueError):
         return (type(self), (self.message, self.hint))
 
 
+class ConnectionLost(TPUError):
+    """A connection that was open ended or fell silent (UNREACHABLE). Links reconnect by themselves.
+
+    Parameters
+    ----------
+    peer: what it led to, "my-tpu" or "the kernel".
+    cause: more about it; "" if nothing is known.
+    """
+
+    def __init__(self, peer: str, cause: str = "") -> None:
+        self.peer = peer
+        self.cause = cause
+        super().__init__(
+            f"The connection to {peer} was lost{': ' + cause if cause else ''}.",
+            Reason.UNREACHABLE,
+            "Reconnecting automatically.",
+        )
+
+    def __reduce__(self):
+        return (type(self), (self.peer, self.cause))
+
+
 def error_for(message: str, reason: Reason, hint: str = "") -> TPUError:
     """The error that another process reported: `InvalidInput` where its reason is INVALID."""
     if reason == Reason.INVALID:

@@ -9,7 +9,7 @@ import secrets
 
 from aiohttp import web
 
-from ..ssh.forwarding import listening_sockets
+from ..ssh.listening import listening_sockets
 from .mounts import Origin
 from .site import Site, Untyped
 from .upstream import MAX_HEAD, Upstream

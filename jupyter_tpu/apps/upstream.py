@@ -17,8 +17,7 @@ from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from ..errors import TPUError
-from ..ssh.forwarding import LEAST_WINDOW, WINDOW, WINDOWS, OpenPort
-from ..ssh.transport import ChannelTransport
+from ..ssh.transport import ChannelTransport, OpenPort, share_window
 from .headers import Headers
 
 log = logging.getLogger(__name__)
@@ -101,7 +100,7 @@ class Upstream:
     async def open(self, protocol: asyncio.Protocol) -> ChannelTransport:
         """A channel of its own, for protocols other than HTTP. Raises TPUError."""
         transport = ChannelTransport(protocol, self._count)
-        window = max(LEAST_WINDOW, min(WINDOW, WINDOWS // max(1, len(self._transports))))
+        window = share_window(len(self._transports))
         self._transports = {each for each in self._transports if not each.is_closing()}
         await self._open_port(transport.session, self.port, window=window)
         self._transports.add(transport)

@@ -29,7 +29,7 @@ from ..agent.protocol.journal import (
     Rejected,
 )
 from ..agent.protocol.pump import JournalDisconnected, Pump
-from ..errors import Reason, TPUError
+from ..errors import ConnectionLost, Reason, TPUError
 from ..links import HostGone
 
 log = logging.getLogger(__name__)
@@ -173,7 +173,7 @@ class Attachment:
                 log.debug("Kernel %s: %s", self.kernel_id, error)
                 if self.final:
                     return
-                self.problem = self.problem or _connection_lost_error(str(error))
+                self.problem = self.problem or ConnectionLost("the kernel", str(error))
             except LeaseLost as lost:
                 self._on_gone(lost)
                 return
@@ -288,14 +288,6 @@ def _host_rebooted_error() -> TPUError:
         "The kernel's host was restarted, and the kernel has ended with it.",
         Reason.NOT_FOUND,
         "Restart the kernel; what it computed is lost.",
-    )
-
-
-def _connection_lost_error(why: str) -> TPUError:
-    return TPUError(
-        f"The connection to the kernel was lost: {why}.",
-        Reason.UNREACHABLE,
-        "It is made again by itself; the kernel goes on meanwhile.",
     )
 
 

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ..errors import Reason, TPUError
+from ..errors import ConnectionLost, Reason, TPUError
 from ..ssh import CompletedCommand, Connection, HostAddress, Keepalive, connect
-from ..ssh.forwarding import WINDOW
+from ..ssh.transport import WINDOW
 from .life import Action, Do, LinkEvent, LinkLife, LinkState
 from .lookup import HostName, Lookup, ResolvedHost
 
@@ -248,7 +248,7 @@ class Link:
                 made = await connect(plain.host, keepalive=self._keepalive, compressed=True)
                 if self._connection is not plain:
                     self._own(made.close())
-                    raise _lost(self.host)
+                    raise ConnectionLost(str(self.host))
                 self._compressed = made
             return self._compressed
 
@@ -273,12 +273,12 @@ class Link:
 
         async with self._borrowed() as connection, self._agent_lock:
             if self._connection is not connection:
-                raise _lost(self.host)
+                raise ConnectionLost(str(self.host))
             if self._agent is None or self._agent.closed:
                 agent = await ensure_agent(connection.run, connection.put, connection.open_unix)
                 if self._connection is not connection:
                     self._own(asyncio.wait_for(agent.close(), _CLOSE_LIMIT))
-                    raise _lost(self.host)
+                    raise ConnectionLost(str(self.host))
                 self._agent = agent
             return self._agent
 
@@ -384,7 +384,7 @@ class Link:
             if connection.closed:
                 break
             self._on(LinkEvent.SILENCE if connection.silent else LinkEvent.HEARD)
-        self.problem = _lost(self.host)
+        self.problem = ConnectionLost(str(self.host))
         self._on(LinkEvent.LOST)
 
     async def _probe(self) -> None:
@@ -394,7 +394,7 @@ class Link:
         alive = await connection.alive(_PROBE_LIMIT)
         if self._connection is connection:
             if not alive:
-                self.problem = _lost(self.host)
+                self.problem = ConnectionLost(str(self.host))
             self._on(LinkEvent.HEARD if alive else LinkEvent.LOST)
 
     def _disconnect(self) -> None:
@@ -425,12 +425,6 @@ class Link:
         self._closing.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.debug("Taking leave of %s failed", self.host, exc_info=task.exception())
-
-
-def _lost(host: HostName) -> TPUError:
-    return TPUError(
-        f"The connection to {host} was lost.", Reason.UNREACHABLE, "It is made again by itself."
-    )
 
 
 def _now() -> str:

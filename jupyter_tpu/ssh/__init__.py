@@ -3,9 +3,10 @@
 from .address import HostAddress, HostResolver
 from .command import CommandFailed, CompletedCommand, NotListening
 from .connection import Connection, Keepalive
-from .forwarding import Forwarder, PortInUse
+from .forwarding import Forwarder
 from .keys import ensure_key, fingerprint, public_key, user_name
 from .known_hosts import KnownHosts
+from .listening import PortInUse
 from .opening import connect
 
 __all__ = [

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from ..agent.bundle import bundle
 from ..agent.protocol.paths import keeper_socket
-from ..errors import Reason, TPUError
+from ..errors import ConnectionLost, Reason, TPUError
 
 #: Seconds for the agent to be there, and for an answer that takes no work.
 UP_TIMEOUT = 60.0
@@ -204,7 +204,7 @@ class AgentClient:
             self.hello = await asyncio.wait_for(self._greeting, REQUEST_TIMEOUT)
         except TimeoutError as error:
             await self.close()
-            raise _lost() from error
+            raise ConnectionLost("the host") from error
 
     @property
     def closed(self) -> bool:
@@ -220,7 +220,7 @@ class AgentClient:
         connection ends first, TIMEOUT after *timeout* seconds.
         """
         if self._closed:
-            raise _lost()
+            raise ConnectionLost("the host")
         self._number += 1
         number = self._number
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
@@ -285,14 +285,6 @@ class AgentClient:
         self._closed = True
         for future in self._waiting.values():
             if not future.done():
-                future.set_exception(_lost())
+                future.set_exception(ConnectionLost("the host"))
                 future.exception()  # nobody need be waiting
         self._stream.close()
-
-
-def _lost() -> TPUError:
-    return TPUError(
-        "The connection to the host was lost.",
-        Reason.UNREACHABLE,
-        "It heals by itself; try again in a moment.",
-    )

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from ..errors import Reason, TPUError
+from ..errors import ConnectionLost, Reason, TPUError
 from .address import HostAddress
 from .command import CompletedCommand, NotListening, command_error, command_line, relative_to_home
-from .forwarding import WINDOW, port_refused
+from .transport import WINDOW
 
 if TYPE_CHECKING:
     from asyncssh import (
+        ChannelOpenError,
         SSHClientConnection,
         SSHClientProcess,
         SSHReader,
@@ -234,7 +235,7 @@ class Connection:
         except (TimeoutError, asyncssh.Error, OSError) as error:
             raise self._lost_error() from error
         assert refusal is not None
-        raise port_refused(refusal, port, self.host.label) from refusal
+        raise _port_error(refusal, port, self.host.label) from refusal
 
     async def put(self, data: bytes, path: str, mode: int = 0o600) -> None:
         """Writes a file on the host: whole or not at all, its folder (0700) made if missing.
@@ -297,13 +298,7 @@ class Connection:
         process.close()
 
     def _lost_error(self) -> TPUError:
-        return TPUError(
-            f"The connection to {self.host.label} was lost."
-            if self.closed
-            else f"{self.host.label} did not answer.",
-            Reason.UNREACHABLE,
-            "It is made again as soon as the host can be reached.",
-        )
+        return ConnectionLost(self.host.label, "" if self.closed else "no answer")
 
 
 async def _read(stream: SSHReader[bytes], on_line: Callable[[str], None] | None) -> bytes:
@@ -335,3 +330,20 @@ async def _feed(stream: SSHWriter[bytes], data: bytes) -> None:
 
 def _text(data: Any) -> str:
     return bytes(data).decode("utf-8", "replace")
+
+
+def _port_error(error: ChannelOpenError, port: int, host: str) -> TPUError:
+    """Why the host's sshd could not open a channel to its *port*; *host* for the message."""
+    from asyncssh import OPEN_ADMINISTRATIVELY_PROHIBITED
+
+    if error.code == OPEN_ADMINISTRATIVELY_PROHIBITED:
+        return TPUError(
+            f"{host} does not forward ports.",
+            Reason.PERMISSION,
+            "Set `AllowTcpForwarding yes` in its sshd_config.",
+        )
+    return NotListening(
+        f"Nothing listens on port {port} of {host}.",
+        Reason.NOT_FOUND,
+        "Start the server there, or look at the port it prints.",
+    )

@@ -25,7 +25,7 @@ from jupyter_tpu.apps import COOKIE
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import Change, OpenApp, VisitApp
-from jupyter_tpu.ssh.forwarding import WINDOW
+from jupyter_tpu.ssh.transport import WINDOW
 
 pytestmark = pytest.mark.asyncio
 

@@ -265,7 +265,7 @@ async def test_a_taken_local_port_is_told_from_a_dead_port_on_the_host(
         taken = other.getsockname()[1]
         error = await refusal(fleet, tpu, port=9, local_port=taken)
         assert error.reason is Reason.CONFLICT
-        assert error.message == f"Port {taken} of this machine is taken by another program."
+        assert error.message == f"Port {taken} on this machine is in use by another program."
     assert await fleet.all_tunnels() == []
 
     tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=9))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.errors import Reason
+from jupyter_tpu.errors import ConnectionLost, Reason
 from jupyter_tpu.ssh.command import CompletedCommand, command_error, command_line, relative_to_home
 
 WORDS = st.lists(st.text(st.characters(exclude_characters="\0")), min_size=1)
@@ -61,3 +61,11 @@ def test_a_full_disk_a_signal_and_a_missing_command_are_told_apart():
     assert failed(1, "write error: No space left on device").reason is Reason.DISK_FULL
     assert "signal 9" in failed(-9, "").message
     assert "uv was not found on my-tpu" in failed(127, "").message
+
+
+def test_a_lost_connection_is_the_same_error_in_another_process():
+    error = ConnectionLost("my-tpu", "no answer")
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error)
+    assert again.message == "The connection to my-tpu was lost: no answer."
+    assert (again.reason, again.peer, again.cause) == (Reason.UNREACHABLE, "my-tpu", "no answer")

@@ -19,7 +19,7 @@ from ...cloud import Node, NodeName
 from ...errors import Reason, TPUError
 from ...links import HostName, Link, Links, LinkState
 from ...ssh import Forwarder, PortInUse
-from ...ssh.forwarding import LOOPBACK
+from ...ssh.listening import LOOPBACK
 from ..models import OpenTunnel, Problem, Tunnel
 from ..models.times import timestamp
 from ..store.database import Store
