@@ -1,0 +1,94 @@
+"""What a run says and returns when tests pass only the second time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import second_try
+
+#: What fails once, with its name, passes from then on.
+COMMON = """
+import pathlib, pytest
+
+def fail_once(name):
+    mark = pathlib.Path(name)
+    seen, _ = mark.exists(), mark.touch()
+    assert seen, "first run of " + name
+
+@pytest.fixture
+def shaky():
+    fail_once("shaky")
+
+def test_good():
+    pass
+"""
+FLAKY = """
+def test_flaky_{number}():
+    fail_once("flaky_{number}")
+"""
+SHAKY = """
+def test_shaky(shaky):
+    pass
+"""
+BROKEN = """
+def test_broken():
+    assert False
+"""
+IN_PARALLEL = ["--numprocesses", "2"]
+
+
+def run(folder: Path, *tests: str, options: Sequence[str] = ()) -> tuple[int, list[str]]:
+    """Exit code and last lines of a run of *tests* and a good one."""
+    (folder / "pytest.ini").touch()
+    (folder / "test_it.py").write_text("".join([COMMON, *tests]))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "second_try", "--second-try", "-ra", *options],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(second_try.__file__).parent)},
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stdout.splitlines()[-8:]
+
+
+@pytest.mark.parametrize("options", [[], IN_PARALLEL], ids=["alone", "in parallel"])
+def test_what_passes_only_when_repeated_is_named_at_the_end(
+    tmp_path: Path, options: list[str]
+) -> None:
+    code, last = run(tmp_path, FLAKY.format(number=1), SHAKY, options=options)
+    assert code == 0
+    assert "1 passed, 2 repeated" in last[-1]
+    [title] = [line for line in last if "PASSED ONLY WHEN REPEATED" in line]
+    named = last[last.index(title) + 1 :]
+    assert named[:2] == ["test_it.py::test_flaky_1", "test_it.py::test_shaky"]
+    log = (tmp_path / "second-tries.log").read_text()
+    assert "AssertionError: first run of flaky_1" in log
+    assert "AssertionError: first run of shaky" in log
+    assert "2 passed" in log
+
+
+@pytest.mark.parametrize("options", [[], IN_PARALLEL], ids=["alone", "in parallel"])
+def test_what_fails_twice_fails_the_run(tmp_path: Path, options: list[str]) -> None:
+    code, last = run(tmp_path, FLAKY.format(number=1), BROKEN, options=options)
+    assert code == 1
+    assert "2 failed, 1 passed" in last[-1]
+    assert not any("REPEATED" in line for line in last)
+
+
+def test_more_than_two_failures_are_not_tried_again(tmp_path: Path) -> None:
+    code, last = run(tmp_path, *(FLAKY.format(number=number) for number in range(3)))
+    assert code == 1
+    assert "3 failed, 1 passed" in last[-1]
+    assert not (tmp_path / "second-tries.log").exists()
+
+
+def test_a_run_without_failures_repeats_nothing(tmp_path: Path) -> None:
+    code, last = run(tmp_path)
+    assert code == 0
+    assert "1 passed" in last[-1]
+    assert not (tmp_path / "second-tries.log").exists()
