@@ -99,7 +99,8 @@ def _variants(schema: dict[str, Any], interfaces: set[str]) -> list[str]:
         name = schema["$ref"].removeprefix("#/")
         return [f"I{name}" if name in interfaces else name]
     if "anyOf" in schema:
-        return [v for part in schema["anyOf"] for v in _variants(part, interfaces)]
+        found = [v for part in schema["anyOf"] for v in _variants(part, interfaces)]
+        return sorted(found, key="null".__eq__)  # last, whichever version of msgspec says it
     if "enum" in schema:
         return [f"'{value}'" for value in schema["enum"]]
     if not schema:
