@@ -7,7 +7,8 @@ SOURCES := $(shell find labextension/src labextension/style labextension/schema 
 # Python programs are started over and over: what they import is compiled once, whatever is usual here.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: lab setup test test-python test-frontend test-browser test-long lint format bench types screenshots clean
+.PHONY: lab setup dist test test-python test-frontend test-browser test-long test-oldest \
+	test-newest lint format bench types screenshots clean
 
 lab: setup
 	$(BIN)/python scripts/lab.py
@@ -23,13 +24,8 @@ node_modules/.package-lock.json: package-lock.json package.json
 	npm ci --ignore-scripts --no-fund --no-audit --loglevel=error
 	@touch $@
 
-# The package is installed without building the frontend; that is the next rule's work.
-.venv/installed: .venv/bin/uv pyproject.toml node_modules/.package-lock.json
-	rm -rf jupyter_tpu/labextension
-	mkdir -p jupyter_tpu/labextension/static
-	touch jupyter_tpu/labextension/static/style.js jupyter_tpu/labextension/package.json
+.venv/installed: .venv/bin/uv pyproject.toml hatch_build.py
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[jax,dev,test]'
-	rm -rf jupyter_tpu/labextension
 	@touch $@
 
 jupyter_tpu/labextension/package.json: .venv/installed node_modules/.package-lock.json $(SOURCES)
@@ -37,11 +33,17 @@ jupyter_tpu/labextension/package.json: .venv/installed node_modules/.package-loc
 	$(BIN)/jupyter-builder develop . --overwrite
 	@touch $@
 
+# The sdist, with the frontend built for production, and the wheel that is built from it.
+dist: .venv/bin/uv
+	rm -rf dist
+	$(BIN)/uv build --quiet --out-dir dist
+	@ls -l dist
+
+# Lint and the frontend's tests run beside pytest, and what they say comes in one piece each.
 test: setup
 	scripts/system-packages
-	$(MAKE) --no-print-directory lint
-	$(MAKE) --no-print-directory test-frontend
-	$(MAKE) --no-print-directory test-python
+	$(MAKE) --no-print-directory --jobs 3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) \
+		lint test-frontend test-python
 
 lint: setup
 	$(BIN)/ruff check .
@@ -63,32 +65,61 @@ test-frontend: setup
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -r pyproject.toml --extra compile
 	@touch $@
 
+# By pip, which reads its user's settings: an index of wheels for the CPU alone, say.
+TORCH ?= torch==2.13.0
+
+.venv/torch: .venv/installed
+	@$(BIN)/python -c 'import torch' 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH) || \
+		echo "NOT INSTALLED: $(TORCH). Tests that need it will be SKIPPED." >&2
+	@touch $@
+
 .venv/bench: .venv/installed
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -r pyproject.toml --extra bench
 	@touch $@
 
 # JAX on this machine is JAX on its CPU, also where libtpu is installed.
-test-python test-browser test-long bench: export JAX_PLATFORMS := cpu
+test-python test-browser test-long test-oldest test-newest bench: export JAX_PLATFORMS := cpu
 
-# What fails is run once more, by itself, and what fails twice fails. What passes then depends on the
-# moment and is to be mended: it is told, with all of its first failure above.
-again = || { [ $$? -eq 1 ] && echo "FAILED, AND NOW ONCE MORE, ALONE:" && \
-	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(1); }
+# Most tests wait for hosts, kernels and browsers: three processes keep two cores busy.
+PROCESSES ?= 3
+IN_PARALLEL = --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest --second-try --durations 25
 
-# All tests in Python, a file a process. In the order of the folders: browser and integration tests
-# first, which take long, and the many short ones last, so that no process is left alone with a long
-# file in the end.
-PROCESSES ?= 2
-
-test-python: setup .venv/compile
-	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(call again,)
+# All tests in Python that are not marked long. "+" shows their output as it comes, which make
+# otherwise holds back when it runs other targets beside.
+test-python: setup .venv/compile .venv/torch
+	+$(PYTEST) $(IN_PARALLEL)
 
 test-browser: setup
-	$(BIN)/python -m pytest tests/browser $(call again,tests/browser)
+	$(PYTEST) tests/browser
 
-test-long: setup .venv/compile
+test-long: setup .venv/compile .venv/torch
 	scripts/system-packages
-	$(BIN)/python -m pytest -m long --timeout 1800
+	$(PYTEST) -m long --timeout 1800
+
+# The unit tests with the oldest versions that pyproject.toml allows, and on another Python.
+OLDEST ?= 3.11
+NEWEST ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.13*/bin/python3.13) 3.13)
+
+test-oldest: .venv-oldest/installed
+	.venv-oldest/bin/python -m pytest tests/unit
+
+test-newest: .venv-newest/installed
+	.venv-newest/bin/python -m pytest tests/unit
+
+.venv-oldest/installed: pyproject.toml .venv/bin/uv
+	$(BIN)/uv venv --quiet --clear --python $(OLDEST) .venv-oldest
+	$(BIN)/uv pip compile --quiet --resolution lowest-direct --extra jax \
+		--python .venv-oldest/bin/python pyproject.toml --output-file .venv-oldest/versions.txt
+	$(BIN)/uv pip install --quiet --python .venv-oldest/bin/python \
+		--constraint .venv-oldest/versions.txt --editable '.[jax,test]'
+	@touch $@
+
+.venv-newest/installed: pyproject.toml .venv/bin/uv
+	$(BIN)/uv venv --quiet --clear --python $(NEWEST) .venv-newest
+	$(BIN)/uv pip install --quiet --python .venv-newest/bin/python --editable '.[jax,test]'
+	@touch $@
 
 bench: setup .venv/bench
 	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
@@ -101,4 +132,4 @@ screenshots: setup
 	$(BIN)/python scripts/screenshots.py
 
 clean:
-	rm -rf .venv node_modules jupyter_tpu/labextension labextension/lib .lab dist
+	rm -rf .venv .venv-oldest .venv-newest node_modules jupyter_tpu/labextension labextension/lib .lab dist

@@ -21,8 +21,6 @@ OUT = Path(__file__).parent / "out"
 @pytest.fixture(scope="session")
 def lab_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
     """A JupyterLab whose configuration is one line: `c.JupyterTPU.emulator = True`."""
-    if chromium() is None:
-        pytest.skip("SKIPPED FOR WANT OF chromium: install it, or say where it is: CHROMIUM_PATH")
     if shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin") is None:
         pytest.skip("SKIPPED FOR WANT OF sshd: install openssh-server to run these tests")
     folder = tmp_path_factory.mktemp("lab")
@@ -34,7 +32,9 @@ def lab_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
 
 # Playwright keeps an event loop running in this thread, so other tests must not see it.
 @pytest.fixture(scope="module")
-def browser(lab_server: LabServer) -> Iterator[Browser]:
+def browser() -> Iterator[Browser]:
+    if chromium() is None:
+        pytest.skip("SKIPPED FOR WANT OF chromium: install it, or say where it is: CHROMIUM_PATH")
     with sync_playwright() as playwright:
         # Chromium's sandbox does not work for root, as whom containers run.
         browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])

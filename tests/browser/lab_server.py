@@ -37,13 +37,26 @@ def chromium() -> str | None:
 class LabServer:
     """A running server.
 
+    Parameters
+    ----------
+    options: of JupyterLab.
+    python: that of its environment.
+    path: where it finds programs.
+
     Attributes
     ----------
     root: the folder that its file browser shows.
     log: the file of what it says.
     """
 
-    def __init__(self, folder: Path, *, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        options: Sequence[str] = (),
+        python: Path = Path(sys.executable),
+        path: str = os.environ["PATH"],
+    ) -> None:
         self.root = folder / "root"
         self.log = folder / "lab.log"
         settings = folder / "settings"
@@ -65,7 +78,7 @@ class LabServer:
             (folder / part).mkdir(mode=0o700, exist_ok=True)
             own[name] = str(folder / part)
         command = [
-            *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+            *(python, "-m", "jupyterlab", "--no-browser", "--allow-root"),
             *("--ServerApp.ip=127.0.0.1", f"--ServerApp.port={self.port}"),
             *("--ServerApp.port_retries=0", f"--ServerApp.root_dir={self.root}"),
             *(f"--LabApp.user_settings_dir={settings}", "--LabApp.news_url=None"),
@@ -75,7 +88,7 @@ class LabServer:
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 command,
-                env={**own, "JUPYTER_TOKEN": self.token},
+                env={**own, "JUPYTER_TOKEN": self.token, "PATH": path},
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

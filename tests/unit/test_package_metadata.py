@@ -1,0 +1,72 @@
+"""What pyproject.toml says of the package, beside what the package does."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+#: Imported where somebody has it: by a caller that passes its tensors.
+WHOEVER_HAS_IT = {"torch"}
+
+
+def imported_by(module: str) -> Iterator[tuple[str, str]]:
+    """(imported name, file) of what the package's files import from elsewhere."""
+    for file in sorted((ROOT / module).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield alias.name, str(file)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                yield node.module, str(file)
+
+
+def declared() -> set[str]:
+    groups = [PROJECT["dependencies"], PROJECT["optional-dependencies"]["jax"]]
+    words = [re.match(r"[\w.-]+", line) for group in groups for line in group]
+    return {normal(word[0]) for word in words if word}
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_whatever_is_imported_is_declared() -> None:
+    owners = packages_distributions()
+    missing: dict[str, str] = {}
+    for name, file in imported_by("jupyter_tpu"):
+        top = name.partition(".")[0]
+        if top in sys.stdlib_module_names | WHOEVER_HAS_IT | {"jupyter_tpu", "google"}:
+            continue
+        if not {normal(owner) for owner in owners.get(top, ())} & declared():
+            missing[top] = file
+    assert missing == {}
+
+
+def test_every_part_of_googles_namespace_that_is_imported_is_declared() -> None:
+    parts = {
+        "google.api_core": "google-api-core",
+        "google.auth": "google-auth",
+        "google.cloud": "google-cloud-tpu",
+        "google.longrunning": "googleapis-common-protos",
+        "google.protobuf": "protobuf",
+        "google.rpc": "googleapis-common-protos",
+    }
+    used = {
+        ".".join(name.split(".")[:2])
+        for name, _ in imported_by("jupyter_tpu")
+        if name.startswith("google.")
+    }
+    assert used <= parts.keys()
+    assert {parts[part] for part in used} <= declared()
+
+
+def test_every_dependency_has_a_lower_bound() -> None:
+    lines = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["jax"]]
+    assert [line for line in lines if ">=" not in line] == []
