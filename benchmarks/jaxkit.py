@@ -126,7 +126,7 @@ def over_rest(ask: Callable[[], bytes], count: int) -> dict[str, float]:
 
 
 async def through_the_worker(name: str, body: bytes, count: int) -> dict[str, float]:
-    from jupyter_tpu.jaxkit import JaxWorker
+    from jupyter_tpu.jaxkit.rest.pool import JaxWorker
 
     worker = JaxWorker(processes=1, seconds=120)
     times = []

@@ -1,4 +1,4 @@
-"""Between JAX, numpy and torch, without warnings about read-only memory and without surprises."""
+"""Trees of arrays between JAX and torch, copied, without warnings and without changed numbers."""
 
 from __future__ import annotations
 
@@ -9,90 +9,49 @@ import jax
 import numpy as np
 
 from ..errors import InvalidInput
-from .cpu import cpu_device
 from .trees import path_name
-
-
-def to_numpy(tree: Any) -> Any:
-    """*tree* with every JAX array as a numpy array of its own: writable, whole, on the host.
-
-    Arrays spread over devices are put together; bfloat16 stays (as ml_dtypes' type). Typed random
-    keys become their uint32 data. An array that other processes hold a part of is a `TPUError`.
-    """
-    return jax.tree.map(_to_numpy, tree)
-
-
-def from_numpy(tree: Any, sharding: Any = None) -> Any:
-    """*tree* with every numpy array as a JAX array, copied, where *sharding* says.
-
-    64-bit numbers become 32-bit ones unless ``jax_enable_x64`` is on, as always in JAX; whole
-    numbers that don't fit there are a `TPUError` (INVALID) instead of other numbers.
-    """
-
-    def convert(path: Any, leaf: Any) -> Any:
-        if isinstance(leaf, (np.ndarray, np.generic)):
-            return _own(_name(path), leaf)
-        return jax.numpy.array(leaf, copy=True)
-
-    return _placed(jax.tree_util.tree_map_with_path(convert, tree), sharding)
 
 
 def to_torch(tree: Any) -> Any:
     """*tree* with every JAX or numpy array as a torch tensor on the CPU: a writable copy.
 
-    DLPack carries what torch has a dtype for, bfloat16 too, without the "not writable" warning of
-    going through numpy. A `TPUError` (INVALID) names the array that torch can't hold, such as one
-    of int4. Needs torch.
+    bfloat16 and float8 stay what they are; typed random keys become their uint32 data. Raises
+    `InvalidInput` with the name of an array that torch can't hold, such as one of int4, or that
+    other processes hold a part of. Needs torch.
     """
     torch = _torch()
 
     def convert(path: Any, leaf: Any) -> Any:
         if not isinstance(leaf, (jax.Array, np.ndarray)):
             return leaf
+        array = to_numpy(leaf, _name(path))
         try:
-            return _to_torch(torch, leaf)
-        except (TypeError, BufferError, RuntimeError) as error:
-            if isinstance(leaf, jax.core.Tracer) or (
-                isinstance(leaf, jax.Array) and leaf.is_deleted()
-            ):
-                raise  # jax says it better
+            if not _only_in_jax(array.dtype.name):
+                return torch.from_numpy(array)
+            bits = torch.from_numpy(array.view(f"u{array.dtype.itemsize}"))
+            return bits.view(getattr(torch, array.dtype.name))
+        except (TypeError, AttributeError) as error:
             raise InvalidInput(
                 f"{_name(path)} is of {leaf.dtype}, which torch can't hold.",
-                "Make it another one first: x.astype('float32'), say.",
+                "Convert it first, for example with x.astype('float32').",
             ) from error
 
     return jax.tree_util.tree_map_with_path(convert, tree)
 
 
-def _to_torch(torch: Any, leaf: Any) -> Any:
-    if isinstance(leaf, np.ndarray):
-        leaf, name = np.array(native(leaf), order="C"), leaf.dtype.name
-        if _only_in_jax(name):
-            bits = torch.from_numpy(leaf.view(f"u{leaf.dtype.itemsize}"))
-            return bits.view(getattr(torch, name, None))
-        return torch.from_numpy(leaf)
-    _whole(leaf)
-    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        leaf = jax.random.key_data(leaf)
-    if leaf.dtype == bool:  # DLPack of older torch has no booleans
-        return torch.from_numpy(np.array(leaf))
-    if not leaf.is_fully_addressable:  # every process has all of it
-        leaf = leaf.addressable_data(0)
-    return torch.from_dlpack(jax.device_put(leaf, cpu_device())).clone()
-
-
 def from_torch(tree: Any, sharding: Any = None) -> Any:
     """*tree* (dicts, lists, a ``state_dict``) with every torch tensor as a JAX array, copied.
 
-    They are where `from_numpy` puts them, and numbers of 64 bits are treated alike; what was
-    computed stays behind (``requires_grad``). A `TPUError` (INVALID) names the tensor that has no
-    data (``device="meta"``) or is no plain one (sparse, quantized).
+    The arrays are on JAX's default device, or where *sharding* says. 64-bit numbers become 32-bit
+    ones unless ``jax_enable_x64`` is on, as always in JAX; integers that don't fit raise
+    `InvalidInput`. So does a tensor without data (``device="meta"``) or of a special kind (sparse,
+    quantized), by name. Gradients are dropped (``requires_grad``). Needs torch.
     """
     torch = _torch()
     if isinstance(tree, torch.nn.Module):
         raise InvalidInput(
-            "A module of torch is no tree of tensors.",
-            "Give its weights: from_torch(module.state_dict()).",
+            "A torch module is not a tree of tensors.",
+            "Pass its weights: from_torch(module.state_dict()).",
         )
 
     def convert(path: Any, leaf: Any) -> Any:
@@ -105,23 +64,21 @@ def from_torch(tree: Any, sharding: Any = None) -> Any:
                 "Load the weights into the module first.",
             )
         try:
-            numbers = _numpy_of(torch, leaf)
+            array = _numpy_of(torch, leaf)
         except (TypeError, BufferError, RuntimeError, AttributeError) as error:
             raise InvalidInput(
-                f"{name} is no plain tensor ({leaf.dtype}, {leaf.layout}).",
-                "Make one of it first: .to_dense() of a sparse one, .dequantize() of a quantized "
-                "one, .float() of a dtype that JAX has not.",
+                f"{name} is not a dense tensor of numbers ({leaf.dtype}, {leaf.layout}).",
+                "Convert it first: .to_dense() a sparse one, .dequantize() a quantized one, "
+                ".float() one of a dtype that JAX does not have.",
             ) from error
-        # Not DLPack: its arrays are bound to the CPU, also where a TPU is the default.
-        return _own(name, numbers)
+        # Not DLPack: its arrays are committed to the CPU, also where a TPU is the default.
+        return jax.numpy.asarray(np.array(fitting(name, native(array))))
 
     plain = dict(tree) if isinstance(tree, Mapping) else tree
-    return _placed(
-        jax.tree_util.tree_map_with_path(
-            convert, plain, is_leaf=lambda leaf: isinstance(leaf, torch.Tensor)
-        ),
-        sharding,
+    arrays = jax.tree_util.tree_map_with_path(
+        convert, plain, is_leaf=lambda leaf: isinstance(leaf, torch.Tensor)
     )
+    return arrays if sharding is None else jax.device_put(arrays, sharding)
 
 
 def _numpy_of(torch: Any, tensor: Any) -> np.ndarray:
@@ -145,8 +102,8 @@ def linear_from_torch(layer: Mapping[str, Any]) -> dict[str, Any]:
 def linear_to_torch(layer: Mapping[str, Any]) -> dict[str, Any]:
     """torch's ``{"weight", "bias"}`` of a flax ``Dense`` layer's ``{"kernel", "bias"}``.
 
-    Shapes: kernel (in, out), weight (out, in), bias (out,). Raises `TPUError` (INVALID) for what is
-    no such layer.
+    Shapes: kernel (in, out), weight (out, in), bias (out,). Raises `InvalidInput` for the
+    parameters of another kind of layer.
     """
     return _linear(layer, "kernel", "weight", "a flax Dense layer")
 
@@ -156,12 +113,12 @@ def _linear(layer: Mapping[str, Any], source: str, target: str, what: str) -> di
     if not isinstance(layer, Mapping):
         raise InvalidInput(
             f"The parameters of {what} are a dict of arrays, not {type(layer).__name__}.",
-            "A torch module gives them by .state_dict().",
+            "Of a torch module, pass module.state_dict().",
         )
     if source not in layer or set(layer) - known:
         raise InvalidInput(
-            f"The parameters of {what} are {source!r} and perhaps 'bias', not "
-            f"{', '.join(sorted(map(str, layer))) or 'nothing'}.",
+            f"The parameters of {what} are {source!r} and optionally 'bias', not "
+            f"{', '.join(sorted(map(str, layer))) or 'nothing'}."
         )
     weight = layer[source]
     if len(weight.shape) != 2:
@@ -172,23 +129,24 @@ def _linear(layer: Mapping[str, Any], source: str, target: str, what: str) -> di
     return converted
 
 
-def _to_numpy(leaf: Any) -> Any:
+def to_numpy(leaf: Any, name: str = "The array") -> Any:
+    """A JAX or numpy array as a numpy array of its own: writable, in C order and native byte order.
+
+    bfloat16 stays (as ml_dtypes' type); typed random keys become their uint32 data. Other leaves
+    are returned as they are. Raises `InvalidInput` if other processes hold a part of the array.
+    """
+    if isinstance(leaf, np.ndarray):
+        return np.array(native(leaf), order="C")
     if not isinstance(leaf, jax.Array):
         return leaf
-    _whole(leaf)
+    if not leaf.is_fully_addressable and not leaf.is_fully_replicated:
+        raise InvalidInput(
+            f"{name} is spread over several processes: this one holds only a part of it.",
+            "Gather it first with jax.experimental.multihost_utils.process_allgather.",
+        )
     if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
-    return np.array(leaf)  # not asarray: that one is a read-only view
-
-
-def _only_in_jax(dtype: str) -> bool:
-    """Whether numpy has this dtype from JAX alone, and torch by the same name."""
-    return dtype == "bfloat16" or dtype.startswith("float8_")
-
-
-def _own(name: str, numbers: Any) -> jax.Array:
-    """A JAX array with a copy that is made before this returns: *numbers* may change then."""
-    return jax.numpy.asarray(np.array(fitting(name, native(numbers))))
+    return np.array(leaf, order="C")  # not asarray, which gives a read-only view
 
 
 def native(array: Any) -> Any:
@@ -198,35 +156,28 @@ def native(array: Any) -> Any:
 
 
 def fitting(name: str, array: Any) -> Any:
-    """*array*, a numpy one, if its whole numbers are the same in JAX; else a `TPUError` (INVALID).
+    """The numpy *array*, if its integers stay the same in JAX; else raises `InvalidInput`.
 
-    Without ``jax_enable_x64`` JAX takes the lower 32 bits of 64 and says nothing.
+    Without ``jax_enable_x64`` JAX keeps the lower 32 bits of 64 without a warning.
     """
     narrow = jax.dtypes.canonicalize_dtype(array.dtype)
     if array.dtype.kind in "iu" and narrow != array.dtype and array.size:
         bounds = np.iinfo(narrow)
         if array.min() < bounds.min or array.max() > bounds.max:
             raise InvalidInput(
-                f"{name} has whole numbers that need 64 bits, and JAX keeps 32 here.",
-                "Allow 64: jax.config.update('jax_enable_x64', True) before anything else.",
+                f"{name} has integers that need 64 bits, and JAX uses 32 bits here.",
+                "Turn on 64 bits: jax.config.update('jax_enable_x64', True), before JAX is used.",
             )
     return array
 
 
+def _only_in_jax(dtype: str) -> bool:
+    """Whether numpy has this dtype only through JAX, and torch under the same name."""
+    return dtype == "bfloat16" or dtype.startswith("float8_")
+
+
 def _name(path: Any) -> str:
     return path_name(path) or "The array"
-
-
-def _placed(tree: Any, sharding: Any) -> Any:
-    return tree if sharding is None else jax.device_put(tree, sharding)
-
-
-def _whole(leaf: jax.Array) -> None:
-    if not leaf.is_fully_addressable and not leaf.is_fully_replicated:
-        raise InvalidInput(
-            "Other processes hold a part of this array.",
-            "Bring it together first: jax.experimental.multihost_utils.process_allgather.",
-        )
 
 
 def _torch() -> Any:
@@ -236,6 +187,6 @@ def _torch() -> Any:
         if error.name != "torch":
             raise
         raise ModuleNotFoundError(
-            "Converting to and from torch needs torch here: pip install torch.", name="torch"
+            "Converting to and from torch needs torch: pip install torch.", name="torch"
         ) from None
     return torch

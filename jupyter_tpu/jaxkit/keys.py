@@ -1,9 +1,8 @@
 """Random keys that cannot collide by accident.
 
-In JAX ``fold_in(key, i)`` *is* ``split(key, n)[i]``: a key folded with a process's number is some
-other process's split key. Here everything that is folded goes through a domain first, a number of
-32 bits with the highest set, which ``split`` would reach only for more than two thousand million
-keys at once.
+In JAX ``fold_in(key, i)`` *is* ``split(key, n)[i]``, so a key folded with a process's number is
+also a split key of another process. Here every key is folded with a domain first: a number of 32
+bits with the highest bit set, which ``split`` reaches only with more than 2**31 keys at once.
 """
 
 from __future__ import annotations
@@ -18,32 +17,16 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..errors import InvalidInput, TPUError
 
-#: Split keys beyond this could meet a folded domain; no machine holds so many.
+#: Set in the number of every domain.
 _DOMAIN_BIT = 1 << 31
 _WORD = 1 << 32
-
-
-def split_key(key: jax.Array, num: int = 1) -> tuple[jax.Array, jax.Array]:
-    """``(key, subkeys)``: the key to go on with, and *num* keys to use, as one array.
-
-    The keys are ``jax.random.split(key, num + 1)``'s, bit for bit; *subkeys* has shape ``(num,)``
-    (``(num, 2)`` for old keys), so that it can be given to ``vmap`` or spread over devices.
-    """
-    key = one_key(key)
-    count = whole_number(num, "num")
-    if not 1 <= count < _DOMAIN_BIT - 1:
-        raise InvalidInput(
-            f"num is the number of keys to use, from 1 to {_DOMAIN_BIT - 2}; it is {num}.",
-        )
-    keys = jax.random.split(key, count + 1)
-    return keys[0], keys[1:]
 
 
 def fold_key(key: jax.Array, domain: str, *data: Any) -> jax.Array:
     """The key of *domain* (a word: "dropout") and *data* (whole numbers: the step, the layer).
 
-    Different domains, different data and any key split from *key* give different keys. A number
-    is from 0 to 2**32 - 1; it may be traced (the step inside ``jit``).
+    Another domain or other data give another key, and never one that ``jax.random.split`` gives.
+    A number is from 0 to 2**32 - 1; it may be traced (the step inside ``jit``).
     """
     if not isinstance(domain, str) or not domain:
         raise InvalidInput("The domain of a key is a word, such as 'dropout'.")
@@ -51,18 +34,16 @@ def fold_key(key: jax.Array, domain: str, *data: Any) -> jax.Array:
 
 
 def process_key(key: jax.Array, index: Any = None) -> jax.Array:
-    """A key of this process's own (of process *index*): never one that `split_key` gives.
-
-    A plain ``fold_in(key, index)`` is one of them: it is ``split(key, n)[index]``, bit for bit.
-    """
+    """The key of this process (of process *index*): never one that ``jax.random.split`` gives."""
     return _fold(one_key(key), "process", jax.process_index() if index is None else index)
 
 
 def device_keys(key: jax.Array, where: Mesh | int | None = None) -> jax.Array:
-    """One key per device as an array of shape ``(devices,)``; never one that `split_key` gives.
+    """One key per device, an array of shape ``(devices,)``; none that ``jax.random.split`` gives.
 
     *where*: a mesh (each device then holds its own key, for ``shard_map`` or a ``vmap`` under
-    ``jit``), a number of devices, or None for all devices of all processes, not placed.
+    ``jit``), or a number of devices, or None for all devices of all processes. Without a mesh the
+    keys stay on the default device.
     """
     key = one_key(key)
     if isinstance(where, Mesh):
@@ -79,11 +60,11 @@ def device_keys(key: jax.Array, where: Mesh | int | None = None) -> jax.Array:
 
 
 def _place(keys: jax.Array, mesh: Mesh) -> jax.Array:
-    """*keys*, one on each device of *mesh*; every process calls it with the same."""
+    """*keys*, one on each device of *mesh*; every process calls it with the same keys."""
     if isinstance(keys, jax.core.Tracer):
         sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
         return jax.lax.with_sharding_constraint(keys, sharding)
-    # By their data: keys themselves can't be put on devices of other processes.
+    # Through their data: jax can't place keys themselves on devices of other processes.
     data = np.asarray(jax.random.key_data(keys))
     sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names, None))
     placed = jax.make_array_from_callback(data.shape, sharding, lambda index: data[index])
@@ -93,7 +74,7 @@ def _place(keys: jax.Array, mesh: Mesh) -> jax.Array:
 
 
 def typed(key: Any) -> bool:
-    """Whether *key* is a key of ``jax.random.key``, rather than an old one of uint32."""
+    """Whether *key* is from ``jax.random.key``, and not an old key of uint32 numbers."""
     return isinstance(key, jax.Array) and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
 
 
@@ -114,20 +95,20 @@ def is_key(key: Any) -> bool:
 
 
 def one_key(key: Any) -> jax.Array:
-    """*key* itself, if it is one key; else a `TPUError` that says what it is."""
+    """*key* itself if it is one key; else raises `InvalidInput`, which says what it is."""
     if not is_key(key):
         raise _not_a_key(key)
     shape = key.shape if typed(key) else key.shape[:-1]
     if shape:
         raise InvalidInput(
-            f"This is an array of keys of shape {shape}; one key is needed here.",
-            "Take one of them (keys[0]) or go over them with jax.vmap.",
+            f"This is an array of keys of shape {shape}; pass a single key.",
+            "Take one of them (keys[0]), or use jax.vmap for all.",
         )
     return key
 
 
 def whole_number(value: Any, what: str) -> int:
-    """*value* as an int; booleans, fractions and arrays of several are refused."""
+    """*value* as an int; raises `InvalidInput` for booleans, fractions and arrays."""
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
@@ -137,7 +118,7 @@ def whole_number(value: Any, what: str) -> int:
 
 
 def domain_number(domain: str) -> int:
-    """32 bits for *domain*, the highest set."""
+    """The 32-bit number of *domain*, with the highest bit set."""
     digest = hashlib.sha256(f"jupyter-tpu jaxkit {domain}".encode()).digest()
     return int.from_bytes(digest[:4], "big") | _DOMAIN_BIT
 
@@ -150,10 +131,10 @@ def _fold(key: jax.Array, domain: str, *data: Any) -> jax.Array:
 
 
 def fold_data(number: Any) -> Any:
-    """*number* as what ``fold_in`` takes: 32 bits, checked, or traced."""
+    """*number* as ``fold_in`` takes it: 32 bits, checked unless it is traced."""
     if isinstance(number, jax.Array):
         if jax.numpy.issubdtype(number.dtype, jax.numpy.integer) and number.ndim == 0:
-            # A tracer has no value to check; jax takes its low 32 bits.
+            # A tracer has no value to check; jax uses its low 32 bits.
             return number
         raise InvalidInput(
             f"A key is folded with whole numbers, not with {number.dtype} of shape {number.shape}.",
@@ -168,7 +149,7 @@ def fold_data(number: Any) -> Any:
 
 
 def _setting(name: str) -> Any:
-    return getattr(jax.config, name)  # made when jax starts: unknown to type checkers
+    return getattr(jax.config, name)  # created at run time: unknown to type checkers
 
 
 def _not_a_key(key: Any) -> TPUError:

@@ -58,11 +58,6 @@ def freeze_mask(
     return labels
 
 
-def tree_shapes(tree: Any) -> Any:
-    """*tree* with every array replaced by its shape, a tuple; ``()`` for a number."""
-    return jax.tree.map(lambda leaf: tuple(getattr(leaf, "shape", ())), tree)
-
-
 class TreeSummary(Struct, kw_only=True):
     """What `tree_summary` returns; prints as a table, in a notebook as one of HTML."""
 

@@ -20,8 +20,8 @@ from children import children
 from waiting import eventually
 
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
-from jupyter_tpu.jaxkit import JaxWorker
 from jupyter_tpu.jaxkit.rest.models import Answer, SampleAnswer, SplitAnswer
+from jupyter_tpu.jaxkit.rest.pool import JaxWorker
 from jupyter_tpu.jaxkit.sharding.models import Placement
 from jupyter_tpu.jaxkit.tiles import TilingTable
 

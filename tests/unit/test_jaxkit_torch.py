@@ -7,9 +7,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import jaxkit_here  # noqa: F401
 import numpy as np
 import pytest
+from jaxkit_here import mesh_of
 
 from jupyter_tpu import jaxkit
 from jupyter_tpu.errors import TPUError
@@ -79,7 +79,7 @@ def test_arrays_of_any_making_become_tensors_without_a_warning() -> None:
         "backwards": np.arange(4)[::-1],
         "turned": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
         "swapped": np.arange(3, dtype=">f4"),
-        "spread": jaxkit.shard_batch(np.arange(8, dtype=np.float32), jaxkit.make_mesh("data")),
+        "spread": jaxkit.shard_batch(np.arange(8, dtype=np.float32), mesh_of(data=8)),
         "key": jax.random.key(5),
     }
     with warnings.catch_warnings():
@@ -123,7 +123,7 @@ def test_arrays_land_where_those_from_numpy_do() -> None:
             array = jaxkit.from_torch(torch.ones(3, dtype=getattr(torch, dtype)))
             assert array.devices() == {second}
             assert not array.committed
-    mesh = jaxkit.make_mesh("data")
+    mesh = mesh_of(data=8)
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
     assert jaxkit.from_torch({"x": torch.ones(8)}, sharding)["x"].sharding == sharding
 
@@ -148,7 +148,7 @@ def test_tensors_of_any_making_become_arrays() -> None:
 
 def test_numbers_of_64_bits_keep_their_value_or_are_refused() -> None:
     assert jaxkit.from_torch(torch.tensor([7])).dtype == jnp.int32
-    with pytest.raises(TPUError, match="step has whole numbers that need 64 bits"):
+    with pytest.raises(TPUError, match="step has integers that need 64 bits"):
         jaxkit.from_torch({"step": torch.tensor(2**40)})
     with jax.enable_x64(True):
         array = jaxkit.from_torch(torch.tensor([2**40]))
@@ -160,7 +160,7 @@ def test_numbers_of_64_bits_keep_their_value_or_are_refused() -> None:
 def test_what_is_no_plain_tensor_is_refused_in_words() -> None:
     for tensor, says in (
         (torch.ones(2, device="meta"), "w has no data"),
-        (torch.eye(2).to_sparse(), r"w is no plain tensor .*to_dense"),
+        (torch.eye(2).to_sparse(), r"w is not a dense tensor .*to_dense"),
     ):
         with pytest.raises(TPUError, match=says):
             jaxkit.from_torch({"w": tensor})
@@ -189,5 +189,5 @@ def test_a_linear_layer_computes_the_same_on_the_other_side() -> None:
 
 
 def test_a_files_arrays_are_no_tensors(tmp_path) -> None:
-    with pytest.raises(TPUError, match=r"w is no array: Tensor.*from_torch"):
+    with pytest.raises(TPUError, match=r"w is not an array: Tensor.*from_torch"):
         jaxkit.save_weights(tmp_path / "w.safetensors", {"w": torch.ones(2)})

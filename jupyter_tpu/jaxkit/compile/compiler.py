@@ -74,26 +74,6 @@ def compile_for(
     return _run(where, job, blob, limits, None)
 
 
-async def compile_for_async(
-    type: str, fn: Callable[..., Any], *shapes: Any, **options: Any
-) -> CompileReport:
-    """`compile_for` for coroutines; cancelling it ends the compiler."""
-    limits = options.pop("limits", _DEFAULT_LIMITS)
-    # Tracing runs the user's Python: in this thread, where their interrupts arrive.
-    where, job, blob = _prepared(
-        type,
-        fn,
-        shapes,
-        options.pop("mesh", None),
-        options.pop("in_shardings", None),
-        options.pop("out_shardings", None),
-        options.pop("donate_argnums", None),
-    )
-    if options:
-        raise TypeError(f"compile_for has no option {sorted(options)[0]!r}")
-    return await _in_thread(where, job, blob, limits)
-
-
 class Watch(Protocol):
     """Told on the loop what the compiling of some code is doing."""
 

@@ -45,16 +45,18 @@ def answer(name: str, body: bytes) -> Answer:
 
 def split(request: SplitRequest) -> Answer:
     """POST jax/prng/split."""
-    from ..keys import split_key
+    import jax
 
     key, note = make_key(request.key)
+    if request.num < 1:
+        raise InvalidInput(f"num is the number of keys, at least 1; it is {request.num}.")
     if request.num > MAX_KEYS:
         raise InvalidInput(
             f"{request.num:,} keys are too many for one answer; {MAX_KEYS:,} are allowed.",
             "Split one key, and split that again where it is used.",
         )
-    first, rest = split_key(key, request.num)
-    found = SplitAnswer(key=_described(first, note), subkeys=_data(rest))
+    keys = jax.random.split(key, request.num + 1)
+    found = SplitAnswer(key=_described(keys[0], note), subkeys=_data(keys[1:]))
     return Answer(content_type=_JSON, body=msgspec.json.encode(found))
 
 
@@ -76,12 +78,12 @@ def fold(request: FoldRequest) -> Answer:
 
 def draw(request: SampleRequest) -> Answer:
     """POST jax/prng/sample."""
-    from .sampling import sample_on_cpu
+    from .sampling import sample
 
     key, note = make_key(request.key)
     shape = None if request.shape is msgspec.UNSET else request.shape
     drawn = np.asarray(
-        sample_on_cpu(
+        sample(
             request.distribution,
             key,
             shape,

@@ -8,7 +8,7 @@ jax gives for the key, bit for bit.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache, partial
 from math import prod
 from typing import Any
@@ -17,7 +17,6 @@ import jax
 import numpy as np
 
 from ...errors import InvalidInput, TPUError
-from ..cpu import on_cpu
 from ..jaxprs import operations
 from ..keys import one_key
 from ..shapes import bits_of, checked_shape, dtype_name
@@ -40,37 +39,22 @@ _STATIC_IN = {"orthogonal": {"n"}, "choice": {"a"}, "permutation": {"x"}}
 def sample(
     distribution: str,
     key: jax.Array,
-    shape: Sequence[int] | int | None = None,
-    *,
-    dtype: Any = None,
-    sharding: Any = None,
-    max_elements: int | None = None,
-    **parameters: Any,
-) -> jax.Array:
-    """Draws from ``jax.random.<distribution>`` on the CPU; bit for bit what jax gives there.
-
-    *shape*: None for what the parameters give. *parameters*: the distribution's own, by name
-    (``minval``, ``lam``, ``p``). *sharding*: a device or a sharding to put the result on; None
-    leaves it on the CPU. *max_elements*: refuses, before anything is computed, draws for which an
-    array of more elements would be made on the way.
-
-    Raises `TPUError` (INVALID) for unknown distributions and parameters, bad shapes and dtypes,
-    and values that jax refuses.
-    """
-    drawn = sample_on_cpu(distribution, key, shape, dtype, parameters, max_elements)
-    return drawn if sharding is None else jax.device_put(drawn, sharding)
-
-
-def sample_on_cpu(
-    distribution: str,
-    key: jax.Array,
     shape: Any,
     dtype: Any,
     parameters: Mapping[str, Any],
     max_elements: int | None = None,
 ) -> jax.Array:
-    """`sample` with the parameters as a mapping, whose names are all the distribution's."""
-    with on_cpu() as cpu:
+    """Draws from ``jax.random.<distribution>`` on the CPU; bit for bit what jax gives there.
+
+    *shape*: None for what the parameters give. *parameters*: the distribution's own, by name
+    (``minval``, ``lam``, ``p``). *max_elements*: a draw is refused, before anything is computed,
+    if it would make a larger array on the way.
+
+    Raises `InvalidInput` for unknown distributions and parameters, bad shapes and dtypes, and
+    values that jax refuses.
+    """
+    cpu = jax.local_devices(backend="cpu")[0]
+    with jax.default_device(cpu):
         key = jax.device_put(one_key(key), cpu)
         call, arrays = prepare(distribution, shape, dtype, parameters)
         try:

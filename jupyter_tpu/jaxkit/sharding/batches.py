@@ -1,52 +1,18 @@
-"""Meshes of devices, and getting arrays and batches onto them, from one process or several.
-
-What ``device_put_replicated`` and ``device_put_sharded`` were: put arrays with a sharding, and let
-``jit`` or ``shard_map`` do the rest.
-"""
+"""Batches over a mesh: uneven ones, prefetching, and one global batch from several hosts."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 from typing import Any, Literal, overload
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ...errors import InvalidInput
-from .axes import DoesNotDivide, axis_sizes, nearest_sizes
-
-
-def make_mesh(
-    axes: Mapping[str, int] | Sequence[str] | str = "data",
-    devices: Sequence[jax.Device] | int | None = None,
-    *,
-    explicit: bool = False,
-) -> Mesh:
-    """A mesh of *devices* (all of them by default; a number: the first so many).
-
-    *axes*: axis -> size, one of which may be -1 ("what is left"); or one name for a mesh of one
-    axis. Axes are of the usual, automatic kind, unlike ``jax.make_mesh``'s in newer versions;
-    *explicit* gives the typed ones. Raises `TPUError` (INVALID) if the sizes don't divide the
-    devices, with the sizes that would.
-    """
-    chosen = _first(devices) if devices is None or isinstance(devices, int) else list(devices)
-    sizes = axis_sizes(axes, len(chosen))
-    kind = AxisType.Explicit if explicit else AxisType.Auto
-    # jax orders the devices so that neighbours in the mesh are neighbours on the TPU.
-    return jax.make_mesh(
-        tuple(sizes.values()), tuple(sizes), devices=chosen, axis_types=(kind,) * len(sizes)
-    )
-
-
-def replicate(tree: Any, mesh: Mesh) -> Any:
-    """*tree* with all of every array on every device of *mesh*; each takes its bytes once a device.
-
-    What ``jax.device_put_replicated`` was, before jax removed it.
-    """
-    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))
+from .axes import DoesNotDivide, nearest_sizes
 
 
 @overload
@@ -228,15 +194,3 @@ def _putter(where: Any, axis: str | Sequence[str] | None) -> Callable[[Any], Any
 def _padded(array: Any, rows: int) -> Any:
     library = jax.numpy if isinstance(array, jax.Array) else np
     return library.pad(array, [(0, rows)] + [(0, 0)] * (array.ndim - 1))
-
-
-def _first(count: int | None) -> list[jax.Device]:
-    devices = jax.devices()
-    if count is None:
-        return devices
-    if not 1 <= count <= len(devices):
-        raise InvalidInput(
-            f"There are {len(devices)} devices here, not {count}.",
-            "On a CPU, JAX_NUM_CPU_DEVICES (before jax is first used) simulates more.",
-        )
-    return devices[:count]

@@ -92,7 +92,7 @@ def place(request: PlacementRequest) -> Placement:
     )
 
 
-def picture(
+def draw_sharding(
     mesh: Any, shape: Sequence[int], spec: Any = (), *, name: str = "", theme: str = "inherit"
 ) -> Picture:
     """How an array of *shape* is cut over the mesh, drawn as SVG; shows itself in a notebook.

@@ -7,12 +7,12 @@ from math import prod
 
 import jax
 import jax.numpy as jnp
-import jaxkit_here  # noqa: F401
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
+from jaxkit_here import mesh_of
 
 from jupyter_tpu import catalog, jaxkit
 from jupyter_tpu.errors import TPUError
@@ -76,7 +76,7 @@ def test_a_tree_with_a_tree_of_specs() -> None:
 
 
 def test_arrays_that_are_placed_already_need_no_specs() -> None:
-    mesh = jaxkit.make_mesh({"data": 4, "model": 2})
+    mesh = mesh_of(data=4, model=2)
     tree = {
         "w": jax.device_put(jnp.ones((8, 4)), NamedSharding(mesh, PartitionSpec("data", "model"))),
         "b": jnp.ones(4),
@@ -170,7 +170,7 @@ def drawn(svg: str) -> tuple[list[ET.Element], list[str]]:
 
 
 def test_one_axis_is_drawn_as_blocks_with_their_devices() -> None:
-    blocks, texts = drawn(jaxkit.picture({"data": 4}, (8, 100), ("data",), name="x"))
+    blocks, texts = drawn(jaxkit.draw_sharding({"data": 4}, (8, 100), ("data",), name="x"))
     assert len(blocks) == 4
     assert {"0", "1", "2", "3"} <= set(texts)
     assert "split by data=4" in texts
@@ -178,7 +178,7 @@ def test_one_axis_is_drawn_as_blocks_with_their_devices() -> None:
 
 
 def test_two_axes_are_drawn_as_a_grid_and_copies_are_named() -> None:
-    blocks, texts = drawn(jaxkit.picture({"a": 2, "b": 2, "c": 2}, (4, 4), ("a", "b")))
+    blocks, texts = drawn(jaxkit.draw_sharding({"a": 2, "b": 2, "c": 2}, (4, 4), ("a", "b")))
     assert len(blocks) == 4
     assert {"0, 1", "2, 3", "4, 5", "6, 7"} <= set(texts)
     assert "each of 8 devices holds 2 × 2, 2 copies of each block" in texts
@@ -186,7 +186,7 @@ def test_two_axes_are_drawn_as_a_grid_and_copies_are_named() -> None:
 
 def test_the_numbers_drawn_are_the_devices_that_jax_would_use() -> None:
     mesh = {"data": 4, "model": 2}
-    _, texts = drawn(jaxkit.picture(mesh, (8, 8), (("model", "data"), None)))
+    _, texts = drawn(jaxkit.draw_sharding(mesh, (8, 8), (("model", "data"), None)))
     real = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("data", "model"))
     sharding = NamedSharding(real, PartitionSpec(("model", "data"), None))
     rows = sorted(
@@ -198,11 +198,11 @@ def test_the_numbers_drawn_are_the_devices_that_jax_would_use() -> None:
 
 
 def test_large_meshes_and_odd_arrays_are_drawn_without_filling_the_page() -> None:
-    blocks, texts = drawn(jaxkit.picture({"data": 256}, (1024,), ("data",)))
+    blocks, texts = drawn(jaxkit.draw_sharding({"data": 256}, (1024,), ("data",)))
     assert len(blocks) == 16
     assert any("240 more blocks" in text for text in texts)
     for shape in ((), (5,), (1, 2, 3, 4, 5), (0, 4)):
-        assert len(drawn(jaxkit.picture({"d": 1}, shape))[0]) == 1
+        assert len(drawn(jaxkit.draw_sharding({"d": 1}, shape))[0]) == 1
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_large_meshes_and_odd_arrays_are_drawn_without_filling_the_page() -> Non
     ],
 )
 def test_no_line_of_a_picture_runs_out_of_it(mesh, shape, spec, name) -> None:
-    svg = ET.fromstring(jaxkit.picture(mesh, shape, spec, name=name))
+    svg = ET.fromstring(jaxkit.draw_sharding(mesh, shape, spec, name=name))
     width = float(svg.attrib["width"])
     assert width < 1200
     for text in svg.iter("{http://www.w3.org/2000/svg}text"):
@@ -228,11 +228,11 @@ def test_no_line_of_a_picture_runs_out_of_it(mesh, shape, spec, name) -> None:
 
 
 def test_names_are_escaped_and_themes_are_known() -> None:
-    svg = jaxkit.picture({"d": 1}, (4, 4), name="<b>&")
+    svg = jaxkit.draw_sharding({"d": 1}, (4, 4), name="<b>&")
     assert "<b>" not in svg
-    assert "prefers-color-scheme" in jaxkit.picture({"d": 1}, (4,), theme="auto")
+    assert "prefers-color-scheme" in jaxkit.draw_sharding({"d": 1}, (4,), theme="auto")
     with pytest.raises(TPUError, match="no theme 'pink'"):
-        jaxkit.picture({"d": 1}, (4,), theme="pink")
+        jaxkit.draw_sharding({"d": 1}, (4,), theme="pink")
 
 
 def test_the_answer_prints_as_text_and_as_html() -> None:

@@ -1,63 +1,18 @@
-"""Meshes and batches: even splits, uneven ones refused with the nearest sizes, nothing lost."""
+"""Batches: even splits, uneven ones refused with the nearest sizes, nothing lost."""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import jaxkit_here  # noqa: F401
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jax.sharding import AxisType, PartitionSpec
+from jax.sharding import PartitionSpec
+from jaxkit_here import mesh_of
 
 from jupyter_tpu import jaxkit
 from jupyter_tpu.errors import TPUError
-
-
-def mesh_of(**axes: int) -> jax.sharding.Mesh:
-    return jaxkit.make_mesh(axes)
-
-
-def test_a_mesh_takes_all_devices_and_its_axes_are_automatic() -> None:
-    mesh = jaxkit.make_mesh("data")
-    assert dict(mesh.shape) == {"data": 8}
-    assert set(mesh.axis_types) == {AxisType.Auto}
-    assert dict(jaxkit.make_mesh({"data": -1, "model": 2}).shape) == {"data": 4, "model": 2}
-    assert dict(jaxkit.make_mesh({"data": 2}, 2).shape) == {"data": 2}
-    assert dict(jaxkit.make_mesh(["data"], jax.devices()[4:]).shape) == {"data": 4}
-    explicit = jaxkit.make_mesh("data", explicit=True)
-    assert set(explicit.axis_types) == {AxisType.Explicit}
-
-
-@pytest.mark.parametrize(
-    ("axes", "says"),
-    [
-        ({"data": 3}, "does not divide 8 devices. The sizes have to multiply to 8"),
-        ({"data": 3, "model": -1}, "does not divide 8 devices"),
-        ({"data": -1, "model": -1}, "Only one"),
-        ({"data": 0}, "positive whole number"),
-        ({"data": 1.5}, "positive whole number"),
-        ({"data": True}, "positive whole number"),
-        ({}, "names with sizes"),
-        (["a", "b"], "names with sizes"),
-    ],
-)
-def test_axes_that_do_not_divide_are_refused(axes, says: str) -> None:
-    with pytest.raises(TPUError) as caught:
-        jaxkit.make_mesh(axes)
-    assert says in str(caught.value)
-
-
-def test_more_devices_than_there_are_is_said_with_how_to_simulate_them() -> None:
-    with pytest.raises(TPUError, match=r"8 devices here, not 9.*JAX_NUM_CPU_DEVICES"):
-        jaxkit.make_mesh("data", 9)
-
-
-def test_replicating_puts_all_of_it_everywhere() -> None:
-    tree = jaxkit.replicate({"w": np.ones((3, 5))}, mesh_of(data=4, model=2))
-    assert tree["w"].is_fully_replicated
-    assert len(tree["w"].devices()) == 8
 
 
 @settings(max_examples=30, deadline=None)
@@ -180,22 +135,3 @@ def test_a_mean_with_the_padding_masked_is_the_mean_without() -> None:
     placed, mask = jaxkit.shard_batch(rows, mesh_of(data=8), uneven="pad")
     mean = jax.jit(lambda x, m: jnp.where(m, x, 0).sum() / m.sum())(placed, mask)
     assert float(mean) == pytest.approx(rows.mean())
-
-
-def test_precision_goes_by_name_and_the_old_way_is_explained() -> None:
-    def precision_of(name) -> str:
-        with jaxkit.matmul_precision(name):
-            jaxpr = jax.make_jaxpr(lambda a: a @ a)(jnp.ones((2, 2)))
-        return jaxpr.eqns[0].params["precision"][0].name
-
-    assert precision_of("highest") == precision_of("float32") == "HIGHEST"
-    assert precision_of(jax.lax.Precision.HIGH) == "HIGH"
-    assert precision_of("bfloat16") == precision_of("default") == "DEFAULT"
-    with pytest.raises(TPUError, match="no precision 'best'"):
-        jaxkit.matmul_precision("best")
-    before = jax.config.jax_default_matmul_precision
-    try:
-        assert jaxkit.set_matmul_precision("float32") == "highest"
-        assert jax.config.jax_default_matmul_precision == "highest"
-    finally:
-        jax.config.update("jax_default_matmul_precision", before)
