@@ -1,7 +1,7 @@
-"""Trees of arrays to and from a file: safetensors, and flax's msgpack for files that exist.
+"""Trees of arrays in a file: safetensors, and reading flax's older msgpack files.
 
-safetensors holds names and plain arrays, no code, and is read by torch and others too. Names are
-the paths of the tree, joined by slashes (torch's with dots can be chosen).
+A safetensors file holds names and arrays and no code, and torch and others read it too. The names
+are the paths of the tree, joined by slashes or another separator (torch uses dots).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import msgspec
 import numpy as np
+from jax.sharding import AbstractMesh
 
 from ..errors import InvalidInput
 from ..files import write_atomically
@@ -35,14 +36,13 @@ _DTYPES = {
 
 
 def save_weights(path: str | os.PathLike[str], tree: Any, *, separator: str = "/") -> Path:
-    """Writes *tree* to a ``.safetensors`` file, in one step: never half a file. Needs safetensors.
+    """Writes *tree* to a ``.safetensors`` file, whole or not at all. Needs safetensors.
 
-    Dicts, lists and any other tree of arrays and numbers; bfloat16 and typed random keys too.
-    Branches without arrays leave no trace. Raises `TPUError` (INVALID) for leaves that are no
-    arrays, for dtypes that such a file can't have and for names that contain the separator.
+    *tree*: dicts, lists and any other tree of arrays and numbers, also bfloat16 and typed random
+    keys. Branches without arrays are not saved. Raises `InvalidInput` for leaves that are not
+    arrays, dtypes that such a file can't hold, and names that contain the separator.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import save
+    library = _safetensors()
 
     path = Path(path)
     _suffix(path, (".safetensors",))
@@ -53,28 +53,27 @@ def save_weights(path: str | os.PathLike[str], tree: Any, *, separator: str = "/
         name = _name(parts, separator)
         if any(separator in part for part in names) or name in arrays:
             raise InvalidInput(
-                f"The name {name!r} is not clear: a part of it contains {separator!r}.",
+                f"The name {name!r} is ambiguous: a part of it contains {separator!r}.",
                 "Choose another separator.",
             )
         if name == "__metadata__":
-            raise InvalidInput(f"{name!r} means something else in such a file.", "Rename it.")
+            raise InvalidInput(f"{name!r} is a reserved name in a safetensors file.", "Rename it.")
         if not isinstance(leaf, _ARRAYS):
             raise InvalidInput(
-                f"{name} is no array: {type(leaf).__name__}.",
-                "jaxkit.from_torch makes arrays of tensors." if hasattr(leaf, "dtype") else "",
+                f"{name} is not an array: {type(leaf).__name__}.",
+                "Convert tensors with jaxkit.from_torch." if hasattr(leaf, "dtype") else "",
             )
         if typed(leaf):
             keys[name] = implementation(leaf)
-        array = np.asarray(to_numpy(leaf))
-        arrays[name] = np.ascontiguousarray(array).reshape(array.shape)
+        arrays[name] = np.asarray(to_numpy(leaf, name))
     metadata = {_KEYS: msgspec.json.encode(keys).decode()} if keys else None
     try:
-        content = save(arrays, metadata)
-    except SafetensorError as error:
+        content = library.numpy.save(arrays, metadata)
+    except library.SafetensorError as error:
         odd = [name for name, array in arrays.items() if f'"{array.dtype}"' in str(error)]
         raise InvalidInput(
-            f"A safetensors file can't have {odd[0] if odd else 'this tree'}: {error}.",
-            "Change its dtype first: x.astype('float32'), say.",
+            f"A safetensors file can't hold {odd[0] if odd else 'this tree'}: {error}.",
+            "Change the dtype first, for example with x.astype('float32').",
         ) from None
     write_atomically(path, content, durable=True)
     return path
@@ -89,10 +88,11 @@ def load_weights(
 ) -> Any:
     """The tree in a ``.safetensors`` file, or in a ``.msgpack`` file that flax wrote.
 
-    *like*: a tree (of arrays or shapes) whose structure, dtypes and shapes the file has to have;
-    without it the tree is of dicts, and one array alone is ``{"value": array}``. *sharding*: one
-    for all arrays, or a tree of them. 64 bits become 32 as in `from_numpy`. Raises `TPUError`
-    (INVALID) for what does not match or is no such file, FileNotFoundError.
+    *like*: a tree of arrays or shapes. The file must have its names, dtypes and shapes, and the
+    result has its structure and its shardings. Without it the result is made of dicts, and a
+    single array is ``{"value": array}``. *sharding*: where the arrays go instead, one for all or a
+    tree of them. 64-bit numbers become 32-bit ones unless ``jax_enable_x64`` is on; integers that
+    don't fit raise `InvalidInput`. So does a file of another kind or with another tree.
     """
     path = Path(path)
     if _suffix(path, (".safetensors", ".msgpack")) == ".safetensors":
@@ -106,18 +106,26 @@ def load_weights(
     for parts, leaf in jax.tree_util.tree_leaves_with_path(tree):
         if isinstance(leaf, (np.ndarray, np.generic)):
             fitting(_name(parts, separator), leaf)
+    if like is not None and sharding is None:
+        return jax.tree.map(lambda leaf, where: jax.device_put(leaf, _sharding(where)), tree, like)
     return jax.device_put(tree, sharding)
 
 
-def _read_safetensors(path: Path) -> dict[str, Any]:
-    from safetensors import SafetensorError, safe_open
+def _sharding(leaf: Any) -> Any:
+    """Where *leaf* was put on purpose; None for jax's default device."""
+    sharding = getattr(leaf, "sharding", None) if getattr(leaf, "committed", True) else None
+    # An abstract mesh has no devices: such a shape comes from jax.eval_shape under one.
+    return None if isinstance(getattr(sharding, "mesh", None), AbstractMesh) else sharding
 
+
+def _read_safetensors(path: Path) -> dict[str, Any]:
+    library = _safetensors()
     flat: dict[str, Any] = {}
     others: list[str] = []
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
     try:
-        with safe_open(path, framework="numpy") as file:
+        with library.safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             for name in file.keys():  # noqa: SIM118 (not a mapping)
                 try:
@@ -126,29 +134,27 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
                     others.append(name)
         if others:
             flat.update(_read_bytes(path, others))
-    except SafetensorError as error:
+    except library.SafetensorError as error:
         raise InvalidInput(f"{path.name} is not a safetensors file: {error}.") from None
     try:
         keys = msgspec.json.decode(metadata.get(_KEYS, "{}"), type=dict[str, str])
         for name in keys.keys() & flat.keys():
             flat[name] = jax.random.wrap_key_data(flat[name], impl=keys[name])
     except (msgspec.DecodeError, ValueError, TypeError) as error:
-        raise InvalidInput(f"What {path.name} says of its random keys is wrong: {error}.") from None
+        raise InvalidInput(f"The random keys in {path.name} are damaged: {error}.") from None
     return flat
 
 
 def _read_bytes(path: Path, names: list[str]) -> dict[str, Any]:
-    from safetensors import deserialize
-
     flat: dict[str, Any] = {}
-    for name, said in deserialize(path.read_bytes()):
+    for name, entry in _safetensors().deserialize(path.read_bytes()):
         if name not in names:
             continue
-        kind = said["dtype"]
+        kind = entry["dtype"]
         if kind not in _DTYPES:
-            raise InvalidInput(f"{name} in {path.name} is of {kind}: JAX has no such.")
+            raise InvalidInput(f"{name} in {path.name} has the dtype {kind}, which JAX lacks.")
         dtype = np.dtype(getattr(jax.numpy, _DTYPES[kind]))
-        flat[name] = np.frombuffer(said["data"], dtype).reshape(said["shape"])
+        flat[name] = np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
     return flat
 
 
@@ -166,7 +172,7 @@ def _read_msgpack(path: Path) -> Any:
         if isinstance(branch, list):
             return [whole(part, f"{name}/{index}") for index, part in enumerate(branch)]
         if not isinstance(branch, (*_ARRAYS, complex)):
-            raise ValueError(f"{name[1:] or 'the value'} is no array: {type(branch).__name__}")
+            raise ValueError(f"{name[1:] or 'the value'} is not an array: {type(branch).__name__}")
         return branch
 
     try:
@@ -210,8 +216,8 @@ def _nested(flat: dict[str, Any], separator: str, path: Path) -> Any:
             branch = branch.setdefault(parent, {}) if isinstance(branch, dict) else None
         if not isinstance(branch, dict) or last in branch:
             raise InvalidInput(
-                f"{path.name} has an array and a branch called {name!r}, or a part of that.",
-                f"Choose another separator than {separator!r}.",
+                f"{path.name} has an array and a branch whose names clash at {name!r}.",
+                f"Choose a separator other than {separator!r}.",
             )
         branch[last] = array
     return tree
@@ -224,7 +230,7 @@ def _flat(tree: Any, separator: str, path: Path) -> dict[str, Any]:
         if name in flat:
             raise InvalidInput(
                 f"{path.name} has two arrays called {name!r}.",
-                f"Choose another separator than {separator!r}.",
+                f"Choose a separator other than {separator!r}.",
             )
         flat[name] = leaf
     return flat
@@ -237,11 +243,13 @@ def _as(flat: dict[str, Any], like: Any, separator: str, path: Path) -> Any:
     extra = sorted(set(flat) - set(names))
     if missing or extra:
         what = f"has no {missing[0]!r}" if missing else f"also has {extra[0]!r}"
-        raise InvalidInput(f"{path.name} {what}: it is of another tree.")
+        raise InvalidInput(f"{path.name} {what}: it holds a different tree.")
     for name, (_, leaf) in zip(names, wanted, strict=True):
         found, expected = _kind(flat[name]), _kind(leaf)
         if found != expected:
-            raise InvalidInput(f"{name} is {found} in {path.name}, and {expected} is wanted.")
+            raise InvalidInput(
+                f"{name} is {found} in {path.name}, but {expected} in the given tree."
+            )
     return jax.tree.unflatten(jax.tree.structure(like), [flat[name] for name in names])
 
 
@@ -250,16 +258,30 @@ def _kind(leaf: Any) -> str:
     if isinstance(leaf, (*_NUMBERS, complex)):
         leaf = np.asarray(leaf)
     if not hasattr(leaf, "dtype"):
-        return f"no array ({type(leaf).__name__})"
+        return f"not an array ({type(leaf).__name__})"
     dtype = leaf.dtype
     if isinstance(dtype, np.dtype):
         dtype = jax.dtypes.canonicalize_dtype(dtype.newbyteorder("="))
     return f"{dtype}{list(leaf.shape)}"
 
 
+def _safetensors() -> Any:
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ModuleNotFoundError as error:
+        if error.name != "safetensors":
+            raise
+        raise ModuleNotFoundError(
+            "Weights in a .safetensors file need the package safetensors: pip install safetensors.",
+            name="safetensors",
+        ) from None
+    return safetensors
+
+
 def _suffix(path: Path, known: tuple[str, ...]) -> str:
     if path.suffix not in known:
         raise InvalidInput(
-            f"The name of a file of weights ends with {' or '.join(known)}, not {path.suffix!r}.",
+            f"The name of a weights file ends with {' or '.join(known)}, not {path.suffix!r}.",
         )
     return path.suffix

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import collections
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import jaxkit_here  # noqa: F401
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding, PartitionSpec
+from jaxkit_here import mesh_of
 from safetensors.numpy import save
 
 from jupyter_tpu import jaxkit
 from jupyter_tpu.errors import TPUError
+from jupyter_tpu.jaxkit.convert import to_numpy
 
 PARAMS = {
     "a": {"x1": jnp.ones((3, 5)), "x2": jnp.ones(5)},
@@ -45,17 +48,55 @@ def test_weights_come_back_as_they_were(tmp_path: Path) -> None:
 
 
 def test_weights_load_straight_onto_the_devices(tmp_path: Path) -> None:
-    mesh = jaxkit.make_mesh("data")
+    mesh = mesh_of(data=8)
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
     path = jaxkit.save_weights(tmp_path / "w.safetensors", {"x": np.arange(16.0).reshape(8, 2)})
     loaded = jaxkit.load_weights(path, sharding=sharding)["x"]
     assert {shard.data.shape for shard in loaded.addressable_shards} == {(1, 2)}
 
 
+def test_weights_like_a_tree_get_the_shardings_of_that_tree(tmp_path: Path) -> None:
+    mesh = mesh_of(data=4, model=2)
+    by_row = NamedSharding(mesh, PartitionSpec("data"))
+    device = jax.devices()[5]
+    tree = {
+        "split": jax.device_put(jnp.ones((8, 2)), by_row),
+        "everywhere": jax.device_put(jnp.ones(3), NamedSharding(mesh, PartitionSpec())),
+        "one device": jax.device_put(jnp.ones(3), device),
+        "key": jax.device_put(jax.random.key(0), NamedSharding(mesh, PartitionSpec())),
+        "anywhere": jnp.ones(3),
+    }
+    path = jaxkit.save_weights(tmp_path / "w.safetensors", tree)
+    shapes = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), tree
+    )
+    for like in (tree, shapes):
+        loaded = jaxkit.load_weights(path, like=like)
+        for name, leaf in like.items():
+            assert loaded[name].sharding == leaf.sharding, name
+    loaded = jaxkit.load_weights(path, like=tree)
+    assert loaded["split"].addressable_shards[0].data.shape == (2, 2)
+    assert not loaded["anywhere"].committed  # it can go beside any other array
+    elsewhere = jaxkit.load_weights(path, like=tree, sharding=jax.devices()[1])
+    assert elsewhere["split"].devices() == {jax.devices()[1]}
+
+
+def test_without_safetensors_one_sentence_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = jaxkit.save_weights(tmp_path / "w.safetensors", PARAMS)
+    for name in [name for name in sys.modules if name.split(".")[0] == "safetensors"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    for call in (lambda: jaxkit.save_weights(path, PARAMS), lambda: jaxkit.load_weights(path)):
+        with pytest.raises(ModuleNotFoundError) as caught:
+            call()
+        assert str(caught.value).endswith("need the package safetensors: pip install safetensors.")
+
+
 def test_saving_again_replaces_the_file_whole_or_not_at_all(tmp_path: Path) -> None:
     path = jaxkit.save_weights(tmp_path / "w.safetensors", {"x": jnp.ones(3)})
     before = path.read_bytes()
-    with pytest.raises(TPUError, match="is no array"):
+    with pytest.raises(TPUError, match="is not an array"):
         jaxkit.save_weights(path, {"x": jnp.ones(3), "name": "adam"})
     assert path.read_bytes() == before
     jaxkit.save_weights(path, {"x": jnp.zeros(3)})
@@ -93,8 +134,8 @@ def test_files_that_are_something_else_are_refused_in_words(tmp_path: Path) -> N
     for like, says in (
         ({"y": jnp.ones(3)}, "has no 'y'"),
         ({}, "also has 'x'"),
-        ({"x": jnp.ones(4)}, r"float32\[4\] is wanted"),
-        ({"x": jnp.ones(3, jnp.int32)}, r"int32\[3\] is wanted"),
+        ({"x": jnp.ones(4)}, r"but float32\[4\] in the given tree"),
+        ({"x": jnp.ones(3, jnp.int32)}, r"but int32\[3\] in the given tree"),
     ):
         with pytest.raises(TPUError, match=says):
             jaxkit.load_weights(path, like=like)
@@ -139,7 +180,7 @@ def test_odd_trees_come_back_as_they_were(tmp_path: Path, what: str) -> None:
         assert jax.tree.structure(loaded) == jax.tree.structure(tree)
         for found, wanted in zip(jax.tree.leaves(loaded), jax.tree.leaves(tree), strict=True):
             assert isinstance(found, jax.Array)
-            found, wanted = jaxkit.to_numpy((found, wanted))
+            found, wanted = to_numpy(found), to_numpy(wanted)
             assert np.array_equal(found, np.asarray(wanted))
 
 
@@ -167,12 +208,12 @@ def test_names_with_slashes_need_another_separator(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("leaf", "says"),
     [
-        (1j, "is no array: complex"),
-        (jax.ShapeDtypeStruct((2,), jnp.float32), "is no array: ShapeDtypeStruct"),
-        (np.array([object()]), "can't have a/b: .*object"),
-        (np.ones(2, complex), "can't have a/b: .*complex128.*astype"),
-        (jnp.ones(2, jnp.int4), "can't have a/b: .*int4"),
-        (2**70, "can't have a/b"),
+        (1j, "is not an array: complex"),
+        (jax.ShapeDtypeStruct((2,), jnp.float32), "is not an array: ShapeDtypeStruct"),
+        (np.array([object()]), "can't hold a/b: .*object"),
+        (np.ones(2, complex), "can't hold a/b: .*complex128.*astype"),
+        (jnp.ones(2, jnp.int4), "can't hold a/b: .*int4"),
+        (2**70, "can't hold a/b"),
     ],
 )
 def test_what_no_such_file_can_have_is_named(tmp_path: Path, leaf: Any, says: str) -> None:
@@ -183,7 +224,7 @@ def test_what_no_such_file_can_have_is_named(tmp_path: Path, leaf: Any, says: st
 
 def test_whole_numbers_of_64_bits_are_read_or_refused_never_changed(tmp_path: Path) -> None:
     path = jaxkit.save_weights(tmp_path / "w.safetensors", {"n": np.array([2**40])})
-    with pytest.raises(TPUError, match="n has whole numbers that need 64 bits"):
+    with pytest.raises(TPUError, match="n has integers that need 64 bits"):
         jaxkit.load_weights(path)
     with jax.enable_x64(True):
         assert int(jaxkit.load_weights(path)["n"][0]) == 2**40
@@ -193,10 +234,19 @@ def test_files_of_others_that_say_odd_things_are_refused_in_words(tmp_path: Path
     one, two = np.ones(1), np.ones(2)
     path = tmp_path / "w.safetensors"
     for content, says in (
-        (save({"a": one, "a/b": two}), "an array and a branch called 'a/b'"),
-        (save({"a": one}, {"jaxkit.random_keys": "{no"}), "random keys is wrong"),
-        (save({"a": one}, {"jaxkit.random_keys": '{"a": "dice"}'}), "random keys is wrong"),
-        (save({"a": one}, {"jaxkit.random_keys": '{"a": "rbg"}'}), "random keys is wrong"),
+        (save({"a": one, "a/b": two}), "an array and a branch whose names clash at 'a/b'"),
+        (
+            save({"a": one}, {"jaxkit.random_keys": "{no"}),
+            "random keys in w.safetensors are damaged",
+        ),
+        (
+            save({"a": one}, {"jaxkit.random_keys": '{"a": "dice"}'}),
+            "random keys in w.safetensors are damaged",
+        ),
+        (
+            save({"a": one}, {"jaxkit.random_keys": '{"a": "rbg"}'}),
+            "random keys in w.safetensors are damaged",
+        ),
         (b"", "is not a safetensors file"),
     ):
         path.write_bytes(content)
