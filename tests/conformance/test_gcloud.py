@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,13 @@ class Gcloud:
 
     def run(self, *arguments: str, alpha: bool = False) -> subprocess.CompletedProcess[str]:
         track = ["alpha"] if alpha else []
+        return self.compute("tpus", *arguments, f"--zone={ZONE}", track=track)
+
+    def compute(
+        self, *arguments: str, track: Sequence[str] = ()
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["gcloud", *track, "compute", "tpus", *arguments, f"--zone={ZONE}"],
+            ["gcloud", *track, "compute", *arguments],
             env=self.environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -116,6 +122,23 @@ def test_gcloud_alpha_reaches_every_worker_of_a_pod(emulator: Any, tmp_path: Pat
     assert {word for word in said.stdout.split() if word.startswith("t1v-n-")} == names, said.stderr
     deleted = gcloud.run("tpu-vm", "delete", "alpha-pod", "--quiet", alpha=True)
     assert deleted.returncode == 0, deleted.stderr
+
+
+def test_gcloud_adds_to_the_projects_metadata(emulator: Any, tmp_path: Path) -> None:
+    gcloud = Gcloud(emulator, tmp_path)
+
+    def items() -> dict[str, str]:
+        described = gcloud.compute("project-info", "describe", "--format=json")
+        found = json.loads(described.stdout)["commonInstanceMetadata"].get("items", [])
+        return {item["key"]: item["value"] for item in found}
+
+    for pair in ("first=1", "second=2"):
+        added = gcloud.compute("project-info", "add-metadata", f"--metadata={pair}")
+        assert added.returncode == 0, added.stderr
+    assert {"first": "1", "second": "2"}.items() <= items().items()
+    removed = gcloud.compute("project-info", "remove-metadata", "--keys=first,second")
+    assert removed.returncode == 0, removed.stderr
+    assert not {"first", "second"} & items().keys()
 
 
 def test_gcloud_shows_the_services_words_for_no_capacity(

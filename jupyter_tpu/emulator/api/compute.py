@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from typing import Any
 
@@ -86,4 +87,6 @@ def _done(request: web.Request, project: str) -> dict[str, Any]:
 
 
 def _fingerprint(items: dict[str, str]) -> str:
-    return hashlib.sha256(msgspec.json.encode(items)).hexdigest()[:12] + "="
+    """Base64, since the field is of the type bytes: clients decode it and encode it again."""
+    digest = hashlib.sha256(msgspec.json.encode(items)).digest()[:8]
+    return base64.urlsafe_b64encode(digest).decode()
