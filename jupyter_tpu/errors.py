@@ -23,6 +23,7 @@ class Reason(StrEnum):
     KERNELS_RUNNING = "KERNELS_RUNNING"  # would end somebody's kernels; needs a confirmation
     CHIPS_HELD = "CHIPS_HELD"  # another process has the host's TPU chips
     QUOTA = "QUOTA"
+    RATE_LIMITED = "RATE_LIMITED"  # too many requests in a short time
     NO_CAPACITY = "NO_CAPACITY"
     UNREACHABLE = "UNREACHABLE"
     HOST_KEY = "HOST_KEY"  # the host shows another key than the pinned one
@@ -46,19 +47,32 @@ class TPUError(Exception):
     message: one sentence, what happened; no stack, no secret.
     reason: what programs branch on.
     hint: what to do next; "" where nothing can be said.
+    retry_after: seconds after which it may succeed, where Google says so.
+    scope: how far a limit reaches ("zone", "region", "project"), where Google says so; else "".
     """
 
-    def __init__(self, message: str, reason: Reason = Reason.INTERNAL, hint: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        reason: Reason = Reason.INTERNAL,
+        hint: str = "",
+        *,
+        retry_after: float | None = None,
+        scope: str = "",
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.reason = Reason(reason)
         self.hint = hint
+        self.retry_after = retry_after
+        self.scope = scope
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()
 
     def __reduce__(self):
-        return (type(self), (self.message, self.reason, self.hint))
+        limits = {"retry_after": self.retry_after, "scope": self.scope}
+        return (type(self), (self.message, self.reason, self.hint), limits)
 
 
 class InvalidInput(TPUError, ValueError):

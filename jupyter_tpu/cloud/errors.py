@@ -1,43 +1,51 @@
-"""Google's errors as our few reasons, with a hint; Google's own sentence stays the message.
+"""Google's errors as our few reasons, with a hint. Google's own sentence stays the message.
 
-There is no list of Google's wordings: these were seen in public reports and in other tools. Codes
-are google.rpc.Code, which gRPC's status and a failed operation's error share.
+Google publishes no list of its wordings. Those below were seen in public reports and in other
+tools. Codes are google.rpc.Code, which gRPC's status and a failed operation's error share.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from ..errors import Reason, TPUError
 from .auth import LOGIN, first_sentence
 
 if TYPE_CHECKING:
     from google.api_core.exceptions import GoogleAPICallError
+    from google.rpc.status_pb2 import Status
 
 _CAPACITY = (
-    "Try another zone or type, or again later: nobody can say when there is capacity.",
+    "Try another zone or type, or try again later. Google does not say when there is capacity.",
     "Use a reservation with room, or ask for on-demand or spot.",
 )
 _RECREATE = "Delete it and create it again."
+_QUOTAS = "https://console.cloud.google.com/iam-admin/quotas"
+_QUOTA_HINT = (
+    "Delete what you don't need (suspended queued resources count too), choose a smaller type, or "
+    f"ask for more quota: {_QUOTAS}"
+)
+_RATE_HINT = "Too many requests in a short time. Wait a minute."
 
 #: (code, or None for any; pattern in the message; reason; hint), tried from top to bottom.
 _RULES: tuple[tuple[int | None, str, Reason, str], ...] = (
     (None, r"Insufficient reserved capacity", Reason.NO_CAPACITY, _CAPACITY[1]),
-    (None, r"no more capacity|not enough (resources|capacity)", Reason.NO_CAPACITY, _CAPACITY[0]),
     (
         None,
-        r"per minute|[Rr]ate limit|requests per",
-        Reason.UNAVAILABLE,
-        "Too many requests in a short time; wait a minute.",
+        r"no more capacity|not enough (resources|capacity)|ZONE_RESOURCE_POOL_EXHAUSTED",
+        Reason.NO_CAPACITY,
+        _CAPACITY[0],
     ),
+    (None, r"per minute|[Rr]ate limit|requests per", Reason.RATE_LIMITED, _RATE_HINT),
     (
         None,
-        r"[Qq]uota",
+        r"\b[Qq]uota\b.*(exceed|exhaust|reached)|(exceeds|insufficient|not enough) .*\bquota\b",
         Reason.QUOTA,
-        "Delete what you don't need (suspended queued resources count too), choose a smaller "
-        "type, or ask for more quota: https://console.cloud.google.com/iam-admin/quotas",
+        _QUOTA_HINT,
     ),
     (None, r"while in state (PREEMPTED|TERMINATED)", Reason.CONFLICT, _RECREATE),
     (None, r"not supported for (preemptible|spot)", Reason.CONFLICT, _RECREATE),
@@ -63,6 +71,13 @@ _RULES: tuple[tuple[int | None, str, Reason, str], ...] = (
     (None, r"migrate to TPU VM", Reason.INVALID, "Create it as a TPU VM."),
 )
 
+#: By the `reason` of a google.rpc.ErrorInfo.
+_BY_DETAIL: dict[str, tuple[Reason, str]] = {
+    "BILLING_DISABLED": (Reason.PERMISSION, "Link a billing account to the project."),
+    "RATE_LIMIT_EXCEEDED": (Reason.RATE_LIMITED, _RATE_HINT),
+    "RESOURCE_QUOTA_EXCEEDED": (Reason.QUOTA, _QUOTA_HINT),
+}
+
 _BY_CODE: dict[int, tuple[Reason, str]] = {
     1: (Reason.CANCELLED, ""),
     2: (Reason.UNAVAILABLE, "Try again in a moment."),
@@ -75,13 +90,32 @@ _BY_CODE: dict[int, tuple[Reason, str]] = {
         "Ask the project's owner for the role TPU Admin (roles/tpu.admin), and check the "
         "project's name.",
     ),
-    8: (Reason.NO_CAPACITY, _CAPACITY[0]),
-    9: (Reason.CONFLICT, "Look at the state it is in, and try again when that has changed."),
-    10: (Reason.CONFLICT, "Another change of it is under way; try again when that is through."),
+    8: (
+        Reason.UNAVAILABLE,
+        f"Google did not say which limit was reached. Try again later, and check the quotas: "
+        f"{_QUOTAS}",
+    ),
+    9: (Reason.CONFLICT, "Check its state, and try again when that has changed."),
+    10: (Reason.CONFLICT, "Another change of it is in progress. Try again when that is done."),
     13: (Reason.UNAVAILABLE, "Try again in a moment."),
     14: (Reason.UNAVAILABLE, "Check the network connection, and try again."),
     16: (Reason.NO_CREDENTIALS, LOGIN),
 }
+
+#: How far a limit reaches: "Limit 32 in zone Z", "…PerProjectPerRegionForTPUAPI", "per project".
+_SCOPES = (
+    ("zone", r"\bin (the )?zone\b|PerZone"),
+    ("region", r"\bin (the )?region\b|PerRegion"),
+    ("project", r"PerProject|\bper project\b|\bfor consumer\b"),
+)
+
+
+class _Details(Struct):
+    """What the details of a google.rpc.Status add to its message."""
+
+    reason: str = ""  # of ErrorInfo: "SERVICE_DISABLED"
+    limit: str = ""  # of ErrorInfo or QuotaFailure, where they name the limit
+    retry_after: float | None = None  # of RetryInfo, seconds
 
 
 def classify(
@@ -99,17 +133,23 @@ def classify(
     if detail == "SERVICE_DISABLED" or "it is disabled" in message:
         return (
             Reason.PERMISSION,
-            f"Switch the API on: `gcloud services enable tpu.googleapis.com "
+            f"Enable the API: `gcloud services enable tpu.googleapis.com "
             f"--project {project or 'PROJECT'}`, then wait a minute.",
         )
-    if detail == "BILLING_DISABLED":
-        return (Reason.PERMISSION, "Link a billing account to the project.")
+    if detail in _BY_DETAIL:
+        return _BY_DETAIL[detail]
     if code == 7 and re.search(r"[Ll]ocation \S+ is not found", message):
         return (Reason.PERMISSION, "Check the zone's spelling, or choose one you have quota in.")
+    wording = _without_names(message)
     for wanted, pattern, reason, hint in _RULES:
-        if (wanted is None or wanted == code) and re.search(pattern, message):
+        if (wanted is None or wanted == code) and re.search(pattern, wording):
             return (reason, hint)
     return _BY_CODE.get(code or 0, (Reason.INTERNAL, ""))
+
+
+def _without_names(message: str) -> str:
+    """The message without the names that people chose, which may have any word in them."""
+    return re.sub(r"projects/[^\s'\",;]+|nodes/[^\s'\",;]+", "NAME", message)
 
 
 def tidy(message: str) -> str:
@@ -123,10 +163,9 @@ def tidy(message: str) -> str:
     return text if text[-1] in ".!?)" else text + "."
 
 
-def operation_error(code: int, message: str, *, project: str = "") -> TPUError:
-    """A failed long-running operation's error (code and message of its google.rpc.Status)."""
-    reason, hint = classify(code, message, project=project)
-    return TPUError(tidy(message), reason, hint)
+def operation_error(status: Status, *, project: str = "") -> TPUError:
+    """The error of a long-running operation that failed."""
+    return _error(status.code, status.message, _read_details(status.details), project)
 
 
 def call_error(
@@ -142,8 +181,18 @@ def call_error(
         return _unavailable(message, emulated)
     if isinstance(error, exceptions.Unauthorized):
         return _unauthenticated(message, emulated)
-    reason, hint = classify(_code(error), message, detail=_detail(error), project=project)
-    return TPUError(tidy(message), reason, hint)
+    details = _read_details(error.details or ())
+    details.reason = str(getattr(error, "reason", "") or details.reason)
+    return _error(_code(error), message, details, project)
+
+
+def _error(code: int | None, message: str, details: _Details, project: str) -> TPUError:
+    reason, hint = classify(code, message, detail=details.reason, project=project)
+    scope = ""
+    if reason in (Reason.NO_CAPACITY, Reason.QUOTA, Reason.RATE_LIMITED):
+        text = f"{message} {details.limit}"
+        scope = next((scope for scope, pattern in _SCOPES if re.search(pattern, text)), "")
+    return TPUError(tidy(message), reason, hint, retry_after=details.retry_after, scope=scope)
 
 
 def _unavailable(message: str, emulated: bool) -> TPUError:
@@ -179,7 +228,7 @@ def _unauthenticated(message: str, emulated: bool) -> TPUError:
         return TPUError(
             "The emulator refused the token of its state file.",
             Reason.NO_CREDENTIALS,
-            "It may belong to an emulator that has ended; start it again.",
+            "The token may belong to an emulator that has ended. Start the emulator again.",
         )
     return TPUError(tidy(first_sentence(message)), Reason.NO_CREDENTIALS, LOGIN)
 
@@ -202,13 +251,36 @@ def _code(error: GoogleAPICallError) -> int | None:
     return None
 
 
-def _detail(error: GoogleAPICallError) -> str:
-    reason = getattr(error, "reason", None)
-    if reason:
-        return str(reason)
-    details: Iterable = error.details or ()
-    for item in details:
-        found = item.get("reason") if isinstance(item, dict) else getattr(item, "reason", None)
-        if found:
-            return str(found)
-    return ""
+def _read_details(details: Iterable[Any]) -> _Details:
+    """Of a status's details: messages, messages packed as Any, or JSON objects."""
+    found = _Details()
+    for item in map(_as_json, details):
+        kind = str(item.get("@type", "")).rpartition(".")[2]
+        if kind == "ErrorInfo" or "domain" in item:
+            found.reason = str(item.get("reason", ""))
+            found.limit = str(item.get("metadata", {}).get("quota_limit", ""))
+        elif kind == "RetryInfo" or "retryDelay" in item:
+            seconds = re.fullmatch(r"([\d.]+)s", str(item.get("retryDelay", "")))
+            found.retry_after = float(seconds[1]) if seconds else None
+        elif kind == "QuotaFailure" or "violations" in item:
+            found.limit = " ".join(_descriptions(item.get("violations", ())))
+    return found
+
+
+def _descriptions(violations: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for violation in violations:
+        yield str(violation.get("description", ""))
+
+
+def _as_json(detail: Any) -> Mapping[str, Any]:
+    if isinstance(detail, Mapping):
+        return detail
+    from google.protobuf.json_format import MessageToDict
+
+    # The types must be known to be unpacked.
+    from google.rpc import error_details_pb2  # noqa: F401
+
+    try:
+        return MessageToDict(detail)
+    except (AttributeError, TypeError):  # an Any of a type that is not known here, or no message
+        return {}

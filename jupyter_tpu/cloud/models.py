@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from msgspec import Struct
 
+from ..errors import InvalidInput
+
 Tier = Literal["on-demand", "spot", "reserved"]
+
+_ZONE = re.compile(r"-|[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def check_zone(zone: str) -> None:
+    """Raises INVALID for what can't be a zone's name; "-" stands for all zones."""
+    if not _ZONE.fullmatch(zone):
+        shown = zone if len(zone) < 50 else f"{zone[:50]}…"
+        raise InvalidInput(
+            f"{shown!r} is not a zone.", "Zones have names such as us-central1-a or europe-west4-b."
+        )
 
 
 class NodeName(Struct, frozen=True, order=True):

@@ -40,7 +40,7 @@ RETRY = 0.05, 1.0
 RETRY_NEEDS_ATTENTION = 30.0
 #: Reasons that pass by themselves, or when another client of the kernel lets go of it.
 _TRANSIENT = (Reason.UNREACHABLE, Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.CONFLICT,
-            Reason.NOT_FOUND, Reason.INTERNAL)  # fmt: skip
+            Reason.NOT_FOUND, Reason.INTERNAL, Reason.RATE_LIMITED)  # fmt: skip
 #: Protocol errors in a row after which it is clear that trying again does not help.
 MAX_PROTOCOL_ERRORS = 3
 

@@ -36,7 +36,7 @@ _PROBE_LIMIT = 1.5  # seconds; a wrong guess costs a reconnect, which is little
 _CLOSE_LIMIT = 5.0  # seconds
 
 #: These pass by themselves; everything else that stops an attempt needs the user.
-_PASSING = {Reason.UNREACHABLE, Reason.UNAVAILABLE, Reason.TIMEOUT}
+_PASSING = {Reason.UNREACHABLE, Reason.UNAVAILABLE, Reason.RATE_LIMITED, Reason.TIMEOUT}
 
 
 class Link:

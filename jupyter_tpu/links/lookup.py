@@ -26,7 +26,12 @@ _PATIENCE_NEW = 30.0  # seconds
 _PATIENCE = 5.0
 
 #: When Google can't be asked, the address it gave last is tried: the host's key is pinned.
-_ASK_LATER = (Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.NO_CREDENTIALS)
+_ASK_LATER = (
+    Reason.UNAVAILABLE,
+    Reason.RATE_LIMITED,
+    Reason.TIMEOUT,
+    Reason.NO_CREDENTIALS,
+)
 
 _GONE = {"PREEMPTED", "TERMINATED"}
 _STOPPED = {"STOPPED", "HIDDEN"}

@@ -34,6 +34,7 @@ STATUS = {
     Reason.NO_PROJECT: 424,
     Reason.KEY_FILE: 424,
     Reason.QUOTA: 429,
+    Reason.RATE_LIMITED: 429,
     Reason.HOST_KEY: 502,
     Reason.UNREACHABLE: 502,
     Reason.NO_CAPACITY: 503,
@@ -59,13 +60,13 @@ class Handler(APIHandler):
     def write_problem(self, error: TPUError, status: int | None = None) -> None:
         """Ends the request with the error's status, or that one, and Problem."""
         self.set_status(status or STATUS.get(error.reason, 500))
-        self.finish(msgspec.json.encode(_problem(error)))
+        self.finish(msgspec.json.encode(Problem.of(error)))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Every error is a Problem; the traceback goes to the server's log (tornado's work)."""
         error = kwargs.get("exc_info", (None, None, None))[1]
         if isinstance(error, TPUError):
-            problem = _problem(error)
+            problem = Problem.of(error)
         elif isinstance(error, web.HTTPError):
             phrase = http.HTTPStatus(status_code).phrase
             problem = Problem(
@@ -141,10 +142,6 @@ class DocumentHandler(Handler):
     @authorized
     async def get(self) -> None:
         self.finish(msgspec.json.encode(document(self.base_url)))
-
-
-def _problem(error: TPUError) -> Problem:
-    return Problem(message=error.message, reason=error.reason, hint=error.hint)
 
 
 def _boolean(value: str) -> Any:

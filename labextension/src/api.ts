@@ -230,6 +230,8 @@ export interface IProblem {
   message: string;
   reason: Reason;
   hint: string;
+  retry_after: number | null;
+  scope: string;
 }
 
 /** A trace of what a kernel does to take, and to show in TensorBoard. */
@@ -260,6 +262,7 @@ export type Reason =
   | 'NO_PYTHON'
   | 'PERMISSION'
   | 'QUOTA'
+  | 'RATE_LIMITED'
   | 'TIMEOUT'
   | 'UNAVAILABLE'
   | 'UNREACHABLE';

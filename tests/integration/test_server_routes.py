@@ -191,7 +191,13 @@ async def test_each_reason_has_its_status(
         monkeypatch.setattr(fleet, "call", fail)
         status, answer = await call("GET", "tpus")
         assert status == STATUS.get(reason, 500)
-        assert answer == {"message": "It failed.", "reason": reason.value, "hint": "Do this."}
+        assert answer == {
+            "message": "It failed.",
+            "reason": reason.value,
+            "hint": "Do this.",
+            "retry_after": None,
+            "scope": "",
+        }
 
 
 async def test_an_error_of_ours_shows_no_inner_workings(
@@ -204,6 +210,13 @@ async def test_an_error_of_ours_shows_no_inner_workings(
     status, answer = await call("GET", "tpus")
     assert (status, answer["reason"]) == (500, "INTERNAL")
     assert "secret" not in json.dumps(answer)
+
+
+async def test_a_zone_that_can_not_be_one_is_a_bad_request(call: Callable[..., Any]) -> None:
+    for zone in ("a" * 9000, "../nodes", "us-central1-a/nodes/x"):
+        status, answer = await call("GET", "catalog", params={"zone": zone})
+        assert (status, answer["reason"]) == (400, "INVALID"), zone[:30]
+        assert len(answer["message"]) < 200
 
 
 async def test_the_catalog_of_a_zone_has_what_the_zone_offers(call: Callable[..., Any]) -> None:

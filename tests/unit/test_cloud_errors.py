@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from google.api_core import exceptions
 from google.longrunning.operations_pb2 import Operation
+from google.rpc import error_details_pb2
 from google.rpc.status_pb2 import Status
 
 from jupyter_tpu.cloud.errors import call_error, operation_error
@@ -43,7 +46,7 @@ CAPACITY = (
         (
             8,
             "Quota exceeded for quota metric 'Read requests' and limit 'Read requests per minute'",
-            Reason.UNAVAILABLE,
+            Reason.RATE_LIMITED,
         ),
         (
             3,
@@ -79,16 +82,79 @@ CAPACITY = (
             Reason.INVALID,
         ),
         (13, "Internal error. [EID: 0x1]", Reason.UNAVAILABLE),
+        (8, "Resource has been exhausted (e.g. check quota).", Reason.UNAVAILABLE),
+        (8, "Something else has run out.", Reason.UNAVAILABLE),
+        # Names with the words of other errors in them.
+        (
+            5,
+            "Resource 'projects/p/locations/z/nodes/quota-exceeded' was not found",
+            Reason.NOT_FOUND,
+        ),
+        (6, "Resource 'projects/quota-team/locations/z/nodes/n' already exists", Reason.EXISTS),
+        (
+            7,
+            "Permission 'tpu.nodes.create' denied on 'projects/my-quota-exhausted/locations/z' "
+            "(or it may not exist).",
+            Reason.PERMISSION,
+        ),
         (99, "Something new.", Reason.INTERNAL),
     ],
 )
 def test_each_wording_has_its_reason_and_keeps_googles_sentence(code, message, reason):
-    error = operation_error(code, message)
+    error = operation_error(Status(code=code, message=message))
     assert error.reason is reason
     assert "EID" not in error.message
     assert error.message.endswith((".", ")"))
     words = message.partition(" [EID")[0].removeprefix("Cloud TPU received a bad request. ")
     assert words[1:].rstrip(".") in error.message
+
+
+@pytest.mark.parametrize(
+    ("message", "scope"),
+    [
+        (CAPACITY, "zone"),
+        ("Quota limit 'X' has been exceeded. Limit: 0 in region us-east5.", "region"),
+        ("Quota 'TPUV2sPerProjectPerZoneForTPUAPI' exhausted.", "zone"),
+        ("Quota exceeded for quota metric 'R' and limit 'R per minute per project'", "project"),
+        ("Internal error in zone us-east5-a.", ""),
+    ],
+)
+def test_a_limit_says_how_far_it_reaches(message, scope):
+    assert operation_error(Status(code=8, message=message)).scope == scope
+
+
+def test_googles_time_to_wait_and_its_kind_of_limit_are_kept():
+    info = error_details_pb2.ErrorInfo(
+        reason="RATE_LIMIT_EXCEEDED",
+        domain="googleapis.com",
+        metadata={"quota_limit": "WriteRequestsPerMinutePerProject"},
+    )
+    wait = error_details_pb2.RetryInfo()
+    wait.retry_delay.FromMilliseconds(12_500)
+    status = Status(code=8, message="Too much.")
+    for detail in (info, wait):
+        status.details.add().Pack(detail)
+    status.details.add(type_url="type.googleapis.com/of.tomorrow", value=b"?")
+    over_json = exceptions.TooManyRequests(
+        "Too much.",
+        details=[
+            {
+                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                "reason": "RATE_LIMIT_EXCEEDED",
+                "metadata": {"quota_limit": "WriteRequestsPerMinutePerProject"},
+            },
+            {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "12.500s"},
+        ],
+    )
+    for error in (
+        operation_error(status),
+        call_error(exceptions.ResourceExhausted("Too much.", details=[info, wait]), timeout=1),
+        call_error(over_json, timeout=1),
+        pickle.loads(pickle.dumps(operation_error(status))),
+    ):
+        assert error.reason is Reason.RATE_LIMITED
+        assert error.retry_after == 12.5
+        assert error.scope == "project"
 
 
 def test_the_hint_for_a_switched_off_api_is_the_command_that_switches_it_on():

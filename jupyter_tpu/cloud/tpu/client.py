@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import Reason, TPUError
 from ..auth import emulator_client, google_client
 from ..errors import call_error
-from ..models import GuestAttributes, Node, NodeList, NodeName, NodeSpec
+from ..models import GuestAttributes, Node, NodeList, NodeName, NodeSpec, check_zone
 from ..target import EmulatorAddress, Target, read_emulator
 from .nodes import has_ssh_key, node_message, parse_guest_attributes, parse_node
 from .operations import wait_for_operation
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 _READ = 20.0
 _WRITE = 60.0
 
-#: Seconds between tries of a read that found no server; an emulator is there or it is not.
-_READ_PAUSES = (0.3, 1.0, 2.0)
-_EMULATOR_PAUSES = (0.2, 0.5)
+#: For how long reads are repeated, in seconds; an emulator is there or it is not.
+_READ_PATIENCE = 6.0
+_EMULATOR_PATIENCE = 1.5
 
 
 class Cloud:
@@ -32,7 +32,7 @@ class Cloud:
     Cheap to construct: files are read and the client is made at the first call. Belongs to the
     event loop of that call. All coroutines raise :class:`~jupyter_tpu.errors.TPUError`:
     NO_CREDENTIALS, NO_PROJECT, PERMISSION, NOT_FOUND, EXISTS, INVALID, CONFLICT, QUOTA,
-    NO_CAPACITY, UNAVAILABLE, TIMEOUT (each call has a deadline).
+    RATE_LIMITED, NO_CAPACITY, UNAVAILABLE, TIMEOUT (each call has a deadline).
     """
 
     def __init__(self, target: Target | None = None) -> None:
@@ -216,6 +216,7 @@ class Cloud:
             await client.transport.close()
 
     def _parent(self, zone: str) -> str:
+        check_zone(zone)
         return f"projects/{self.project}/locations/{zone}"
 
     async def _client(self) -> TpuAsyncClient:
@@ -252,15 +253,20 @@ class Cloud:
             raise problem from error
 
     async def _read(self, method: str, request: Any) -> Any:
-        """A call that may be repeated; it is, where no server was found."""
-        for pause in _EMULATOR_PAUSES if self.emulated else _READ_PAUSES:
-            try:
-                return await self._call(method, request, _READ)
-            except TPUError as error:
-                if error.reason is not Reason.UNAVAILABLE:
-                    raise
-            await asyncio.sleep(pause)
-        return await self._call(method, request, _READ)
+        """A call that changes nothing: repeated for a few seconds where that may help."""
+        from google.api_core.exceptions import RetryError
+        from google.api_core.retry_async import AsyncRetry
+
+        retry = AsyncRetry(
+            predicate=_may_repeat,
+            initial=0.2,
+            maximum=2.0,
+            timeout=_EMULATOR_PATIENCE if self.emulated else _READ_PATIENCE,
+        )
+        try:
+            return await retry(self._call)(method, request, _READ)
+        except RetryError as error:
+            raise error.cause or error from None
 
     async def _change(self, method: str, request: Any, what: str, name: NodeName) -> None:
         """A call that starts a long-running operation, and the wait for its end."""
@@ -270,6 +276,14 @@ class Cloud:
             return await self._call("get_operation", {"name": operation}, _READ)
 
         await wait_for_operation(started.operation, look, what=what, project=name.project)
+
+
+def _may_repeat(error: Exception) -> bool:
+    """Whether a read that failed may succeed soon."""
+    if not isinstance(error, TPUError):
+        return False
+    passing = error.reason in (Reason.UNAVAILABLE, Reason.RATE_LIMITED)
+    return passing and (error.retry_after or 0.0) < 1.0  # else the caller knows when to ask again
 
 
 def _json(message: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LIMIT = 1800.0  # seconds
 
 #: A poll may fail for Google's or the network's sake; the operation goes on over there.
-_PASSING = (Reason.UNAVAILABLE, Reason.TIMEOUT)
+_PASSING = (Reason.UNAVAILABLE, Reason.RATE_LIMITED, Reason.TIMEOUT)
 _PATIENCE = 300.0  # seconds of nothing but failing polls
 
 
@@ -69,4 +69,4 @@ async def wait_for_operation(
         else:
             answered = loop.time()
     if operation.HasField("error"):
-        raise operation_error(operation.error.code, operation.error.message, project=project)
+        raise operation_error(operation.error, project=project)

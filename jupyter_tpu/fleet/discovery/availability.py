@@ -10,6 +10,7 @@ import msgspec
 
 from ... import catalog
 from ...cloud import Cloud
+from ...cloud.models import check_zone
 from ...errors import Reason, TPUError
 from ..models import Catalog, CreateTPU, Problem
 from . import choices
@@ -28,6 +29,9 @@ class Availability:
         self._lists: dict[tuple[str, ...], tuple[float, tuple[str, ...]]] = {}
 
     async def catalog(self, zone: str | None = None) -> Catalog:
+        """What there is to choose from; raises INVALID for what can't be a zone's name."""
+        if zone is not None:
+            check_zone(zone)
         problem: Problem | None = None
         zones, types, versions = catalog.zones(), catalog.types(), catalog.versions()
         project = cloud = default_zone = ""

@@ -13,10 +13,22 @@ class Problem(Struct, kw_only=True):
     message: str
     reason: Reason
     hint: str = ""
+    #: Seconds after which it may succeed, where Google says so.
+    retry_after: float | None = None
+    #: How far a limit reaches ("zone", "region", "project"), where Google says so.
+    scope: str = ""
 
     @classmethod
     def of(cls, error: TPUError) -> Problem:
-        return cls(message=error.message, reason=error.reason, hint=error.hint)
+        return cls(
+            message=error.message,
+            reason=error.reason,
+            hint=error.hint,
+            retry_after=error.retry_after,
+            scope=error.scope,
+        )
 
     def to_error(self) -> TPUError:
-        return TPUError(self.message, self.reason, self.hint)
+        return TPUError(
+            self.message, self.reason, self.hint, retry_after=self.retry_after, scope=self.scope
+        )

@@ -99,7 +99,16 @@ it('asks again when a kernel was started since the question', async () => {
       kernels = [kernel];
       return (body as { end_kernels: boolean }).end_kernels
         ? [202, anOperation({ kind: 'delete' })]
-        : [409, { message: 'One runs.', reason: 'KERNELS_RUNNING', hint: '' }];
+        : [
+            409,
+            {
+              message: 'One runs.',
+              reason: 'KERNELS_RUNNING',
+              hint: '',
+              retry_after: null,
+              scope: ''
+            }
+          ];
     }
   });
   const tpu = connectedTPU();
@@ -134,7 +143,13 @@ it('only stops showing a kernel that is dead', async () => {
   const { actions, changes, server } = await openActions({
     [`DELETE ${TPU}/kernels/k1`]: [204, null]
   });
-  const problem = { message: 'Gone.', reason: 'NOT_FOUND' as const, hint: '' };
+  const problem = {
+    message: 'Gone.',
+    reason: 'NOT_FOUND' as const,
+    hint: '',
+    retry_after: null,
+    scope: ''
+  };
   const lost: IKernel = { ...kernel, state: 'dead', problem };
   const told: IKernel[] = [];
   actions.model.kernelProblem.connect((_, each) => void told.push(each));
@@ -164,7 +179,13 @@ it('takes a kernel over once that is confirmed, and shows its notebook', async (
 });
 
 it('shows why a kernel was not taken, and no notebook', async () => {
-  const refusal = { message: 'It is gone.', reason: 'NOT_FOUND', hint: '' };
+  const refusal = {
+    message: 'It is gone.',
+    reason: 'NOT_FOUND',
+    hint: '',
+    retry_after: null,
+    scope: ''
+  };
   const { actions, here } = await openActions({
     [`GET ${TPU}/kernels`]: [200, []],
     [`POST ${TPU}/kernels/k1/take`]: [404, refusal]

@@ -89,7 +89,9 @@ describe('an empty panel says what to do', () => {
   const problem = (reason: string): IProblem => ({
     message: `It is ${reason}.`,
     reason: reason as never,
-    hint: `Do this about ${reason}.`
+    hint: `Do this about ${reason}.`,
+    retry_after: null,
+    scope: ''
   });
 
   it('where there are no TPUs: create one', async () => {
@@ -149,7 +151,13 @@ describe('a TPU in the list', () => {
   });
 
   it('opens its details with hosts and why a link is down', async () => {
-    const problem = { message: 'It hung up.', reason: 'UNREACHABLE', hint: '' };
+    const problem = {
+      message: 'It hung up.',
+      reason: 'UNREACHABLE',
+      hint: '',
+      retry_after: null,
+      scope: ''
+    };
     const link = { state: 'waiting', since: '', problem };
     const host = { index: 0, internal_address: '10.0.0.2', link };
     const tpu = connectedTPU({
@@ -202,7 +210,13 @@ describe('a TPU in the list', () => {
       ...listOf(aTPU({ state: 'STOPPED' })),
       'POST tpus/us-central1-a~my-tpu/start': [
         429,
-        { message: 'Too many.', reason: 'QUOTA', hint: 'Ask for more.' }
+        {
+          message: 'Too many.',
+          reason: 'QUOTA',
+          hint: 'Ask for more.',
+          retry_after: null,
+          scope: ''
+        }
       ]
     });
     button(node, 'Start').click();
@@ -253,7 +267,9 @@ describe('an operation', () => {
     const problem: IProblem = {
       message: 'The disk is full.',
       reason: 'DISK_FULL',
-      hint: 'Make room.'
+      hint: 'Make room.',
+      retry_after: null,
+      scope: ''
     };
     const { node, changes, server } = await openPanel({
       ...listOf(aTPU()),
@@ -284,7 +300,9 @@ describe('an operation', () => {
     const problem: IProblem = {
       message: 'No capacity.',
       reason: 'NO_CAPACITY',
-      hint: 'Try another zone.'
+      hint: 'Try another zone.',
+      retry_after: null,
+      scope: ''
     };
     changes.operation({ ...created, state: 'failed', problem });
     await shows(node, 'mine could not be created', 'No capacity.');

@@ -82,7 +82,13 @@ describe('the details of a TPU', () => {
     changes.tunnel(
       aTunnel({
         state: 'taken',
-        problem: { message: 'It is taken.', reason: 'CONFLICT', hint: 'Wait.' }
+        problem: {
+          message: 'It is taken.',
+          reason: 'CONFLICT',
+          hint: 'Wait.',
+          retry_after: null,
+          scope: ''
+        }
       })
     );
     changes.app(anApp({ state: 'waiting' }));
@@ -104,7 +110,13 @@ describe('the details of a TPU', () => {
       'DELETE tpus/us-central1-a~my-tpu/tunnels/t1': [200, ''],
       'DELETE apps/a1': [
         502,
-        { message: 'It did not end.', reason: 'UNREACHABLE', hint: '' }
+        {
+          message: 'It did not end.',
+          reason: 'UNREACHABLE',
+          hint: '',
+          retry_after: null,
+          scope: ''
+        }
       ]
     });
     press('Show TensorBoard');
