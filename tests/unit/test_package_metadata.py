@@ -70,3 +70,18 @@ def test_every_part_of_googles_namespace_that_is_imported_is_declared() -> None:
 def test_every_dependency_has_a_lower_bound() -> None:
     lines = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["jax"]]
     assert [line for line in lines if ">=" not in line] == []
+
+
+def test_the_readme_has_no_link_that_works_only_on_github() -> None:
+    text = (ROOT / "README.md").read_text()
+    links = re.findall(r"\]\(([^)\s]+)\)|\bsrc=\"([^\"]+)|\bhref=\"([^\"]+)", text)
+    found = ["".join(groups) for groups in links]
+    assert len(found) > 5
+    assert [link for link in found if not link.startswith("https://")] == []
+
+
+def test_the_readmes_links_to_files_of_the_project_lead_to_files() -> None:
+    text = (ROOT / "README.md").read_text()
+    paths = re.findall(r"jupyter-tpu/jupyter-tpu/(?:blob/)?main/([^)\s]+)", text)
+    assert len(paths) > 5
+    assert [path for path in paths if not (ROOT / path).is_file()] == []
