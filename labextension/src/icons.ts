@@ -1,4 +1,4 @@
-// The project's own icon, and which of JupyterLab's stand for what.
+// The extension's own icons, and the icons of actions.
 
 import {
   consoleIcon,
@@ -12,11 +12,18 @@ import {
 } from '@jupyterlab/ui-components';
 
 import tpuSvg from '../style/icons/tpu.svg';
+import traceSvg from '../style/icons/trace.svg';
 import { Action } from './model/availableActions';
 
 export const tpuIcon = new LabIcon({ name: 'jupyter-tpu:tpu', svgstr: tpuSvg });
 
-/** An action's icon, if one stands for it. */
+/** A timeline: what a trace is shown as. */
+export const traceIcon = new LabIcon({
+  name: 'jupyter-tpu:trace',
+  svgstr: traceSvg
+});
+
+/** The icon of an action, if it has one. */
 export function actionIcon(action: Action): LabIcon | undefined {
   const icons: { [action in Action]?: LabIcon } = {
     app: launchIcon,

@@ -26,7 +26,7 @@ export function loadTranslation(
 }
 
 /** A node's state, by Google's name for it. */
-export function stateLabel(state: string, trans: TranslationBundle): string {
+function stateLabel(state: string, trans: TranslationBundle): string {
   switch (state) {
     case 'CREATING':
       return trans.__('Creating');
@@ -35,15 +35,13 @@ export function stateLabel(state: string, trans: TranslationBundle): string {
     case 'HIDDEN':
     case 'HIDING':
     case 'UNHIDING':
-      return trans.__('Hidden by Google');
+      return trans.__('Hidden');
     case 'PREEMPTED':
-      return trans.__('Taken back by Google');
-    case 'READY':
-      return trans.__('Ready');
+      return trans.__('Preempted');
     case 'REIMAGING':
-      return trans.__('Changing its image');
+      return trans.__('Reimaging');
     case 'REPAIRING':
-      return trans.__('Under repair');
+      return trans.__('Repairing');
     case 'RESTARTING':
       return trans.__('Restarting');
     case 'STARTING':
@@ -53,41 +51,88 @@ export function stateLabel(state: string, trans: TranslationBundle): string {
     case 'STOPPING':
       return trans.__('Stopping');
     case 'TERMINATED':
-      return trans.__('Ended by Google');
+      return trans.__('Terminated');
     default:
       return trans.__('Unknown state');
   }
 }
 
-export function connectionLabel(tpu: ITPU, trans: TranslationBundle): string {
+/** How a state looks: the dot beside its label. */
+export type Tone = 'good' | 'moving' | 'quiet' | 'bad';
+
+/** Google's states that lead to another one. */
+const TRANSITIONAL_STATES = [
+  'CREATING',
+  'DELETING',
+  'REIMAGING',
+  'REPAIRING',
+  'RESTARTING',
+  'STARTING',
+  'STOPPING'
+];
+
+/** Google's states from which a node never comes back, or of which we know nothing. */
+const BAD_STATES = ['PREEMPTED', 'TERMINATED', 'UNKNOWN'];
+
+/** The state of a TPU in a word: of its connection where it is ready, else Google's. */
+export function tpuStatus(
+  tpu: ITPU,
+  trans: TranslationBundle
+): { label: string; tone: Tone } {
+  if (tpu.connection === 'needs-you') {
+    return { label: trans.__('Needs attention'), tone: 'bad' };
+  }
+  if (tpu.state !== 'READY') {
+    const tone = TRANSITIONAL_STATES.includes(tpu.state)
+      ? 'moving'
+      : BAD_STATES.includes(tpu.state)
+        ? 'bad'
+        : 'quiet';
+    return { label: stateLabel(tpu.state, trans), tone };
+  }
   switch (tpu.connection) {
     case 'connected':
-      return trans.__('Connected');
+      return { label: trans.__('Connected'), tone: 'good' };
     case 'connecting':
-      return trans.__('Connecting');
-    case 'needs-you':
-      return trans.__('Needs you');
+      return { label: trans.__('Connecting'), tone: 'moving' };
     case 'reconnecting':
-      return trans.__('Reconnecting');
+      return { label: trans.__('Reconnecting'), tone: 'moving' };
     default:
-      return trans.__('Not connected');
+      return { label: trans.__('Ready to connect'), tone: 'quiet' };
   }
 }
 
+export function kernelStateLabel(
+  state: string,
+  trans: TranslationBundle
+): string {
+  switch (state) {
+    case 'busy':
+      return trans.__('busy');
+    case 'dead':
+      return trans.__('dead');
+    case 'idle':
+      return trans.__('idle');
+    case 'starting':
+      return trans.__('starting');
+    default:
+      return state; // a kernel may have states of its own
+  }
+}
+
+/** Why a host is not connected; "" if it is, or need not be. */
 export function linkLabel(host: IHost, trans: TranslationBundle): string {
   switch (host.link.state) {
     case 'connecting':
       return trans.__('connecting');
     case 'needs-you':
-      return trans.__('needs you');
+      return trans.__('needs attention');
     case 'silent':
-      return trans.__('does not answer');
-    case 'up':
-      return trans.__('linked');
+      return trans.__('not responding');
     case 'waiting':
-      return trans.__('waiting to try again');
+      return trans.__('retrying');
     default:
-      return trans.__('no link');
+      return '';
   }
 }
 
@@ -124,9 +169,9 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
     case 'stop':
       return trans.__('Stop');
     case 'app':
-      return trans.__('Open a Port…');
+      return trans.__('Open Web App…');
     case 'tensorboard':
-      return trans.__('TensorBoard…');
+      return trans.__('Open TensorBoard…');
     case 'tunnel':
       return trans.__('New Tunnel…');
   }
@@ -135,30 +180,30 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
 export function tunnelLabel(tunnel: ITunnel, trans: TranslationBundle): string {
   switch (tunnel.state) {
     case 'elsewhere':
-      return trans.__('another server’s');
+      return trans.__('used by another server');
     case 'needs-you':
-      return trans.__('needs you');
+      return trans.__('needs attention');
     case 'open':
       return trans.__('open');
     case 'taken':
-      return trans.__('port is taken');
+      return trans.__('local port in use');
     case 'waiting':
-      return trans.__('waiting for the link');
+      return trans.__('waiting for the connection');
   }
 }
 
 export function appLabel(app: IApp, trans: TranslationBundle): string {
   switch (app.state) {
     case 'needs-you':
-      return trans.__('needs you');
+      return trans.__('needs attention');
     case 'open':
       return trans.__('open');
     case 'waiting':
-      return trans.__('waiting for the link');
+      return trans.__('waiting for the connection');
   }
 }
 
-/** "1.2 MB sent, 30 MB received"; "" while nothing went through. */
+/** "1.2 MB sent, 30 MB received"; "" for no traffic. */
 export function trafficLabel(
   sent: number,
   received: number,
@@ -169,7 +214,7 @@ export function trafficLabel(
     : '';
 }
 
-/** Decimal units, as of disks and lines. */
+/** In decimal units. */
 function bytes(count: number): string {
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];
   let unit = 0;
@@ -187,7 +232,7 @@ export function kernelCountLabel(
   return trans._n('%1 kernel', '%1 kernels', count);
 }
 
-/** What an operation is for, while it runs: "Connecting my-tpu". */
+/** What an operation does or has done: "Connecting my-tpu". */
 export function operationTitle(
   operation: IOperation,
   trans: TranslationBundle
@@ -207,7 +252,7 @@ export function operationTitle(
         case 'disconnect':
           return trans.__('Disconnecting %1', name);
         case 'environment':
-          return trans.__('Making an environment on %1', name);
+          return trans.__('Creating an environment on %1', name);
         case 'start':
           return trans.__('Starting %1', name);
         case 'stop':
@@ -223,23 +268,23 @@ export function operationTitle(
         case 'compile':
           return trans.__('Compiled');
         case 'connect':
-          return trans.__('%1 is connected', name);
+          return trans.__('Connected %1', name);
         case 'create':
-          return trans.__('%1 is created', name);
+          return trans.__('Created %1', name);
         case 'delete':
-          return trans.__('%1 is deleted', name);
+          return trans.__('Deleted %1', name);
         case 'disconnect':
-          return trans.__('%1 is disconnected', name);
+          return trans.__('Disconnected %1', name);
         case 'environment':
-          return trans.__('The environment on %1 is ready', name);
+          return trans.__('Created an environment on %1', name);
         case 'start':
-          return trans.__('%1 is started', name);
+          return trans.__('Started %1', name);
         case 'stop':
-          return trans.__('%1 is stopped', name);
+          return trans.__('Stopped %1', name);
         case 'tensorboard':
-          return trans.__('TensorBoard on %1 is open', name);
+          return trans.__('Opened TensorBoard on %1', name);
         case 'profile':
-          return trans.__('A kernel on %1 was traced', name);
+          return trans.__('Traced a kernel on %1', name);
       }
       break;
     case 'cancelled':
@@ -255,13 +300,13 @@ export function operationTitle(
         case 'disconnect':
           return trans.__('Disconnecting %1 was cancelled', name);
         case 'environment':
-          return trans.__('The environment on %1 was cancelled', name);
+          return trans.__('Creating an environment on %1 was cancelled', name);
         case 'start':
           return trans.__('Starting %1 was cancelled', name);
         case 'stop':
           return trans.__('Stopping %1 was cancelled', name);
         case 'tensorboard':
-          return trans.__('TensorBoard on %1 was cancelled', name);
+          return trans.__('Opening TensorBoard on %1 was cancelled', name);
         case 'profile':
           return trans.__('Tracing a kernel on %1 was cancelled', name);
       }
@@ -279,7 +324,7 @@ export function operationTitle(
         case 'disconnect':
           return trans.__('%1 could not be disconnected', name);
         case 'environment':
-          return trans.__('The environment on %1 could not be made', name);
+          return trans.__('The environment on %1 could not be created', name);
         case 'start':
           return trans.__('%1 could not be started', name);
         case 'stop':
@@ -319,7 +364,7 @@ export function stepStateLabel(
   }
 }
 
-/** What a running operation is doing now. */
+/** The step that a running operation is at. */
 export function currentStep(
   operation: IOperation,
   trans: TranslationBundle
@@ -328,7 +373,7 @@ export function currentStep(
   return step ? stepLabel(step, trans) : operation.message;
 }
 
-/** What a type means, in a sentence below its name. */
+/** What a type has, as a sentence below its name. */
 export function typeDescription(
   type: IAcceleratorType,
   trans: TranslationBundle
@@ -344,7 +389,7 @@ export function typeDescription(
   return `${type.meaning}. ${devices}`;
 }
 
-/** "3 min ago"; "" if the time is not known. */
+/** "3 min ago"; "" for an unknown time. */
 export function ago(time: string, now: number, language: string): string {
   const seconds = Math.round((Date.parse(time) - now) / 1000);
   if (Number.isNaN(seconds)) {
@@ -365,7 +410,7 @@ export function ago(time: string, now: number, language: string): string {
   }).format(Math.round(Math.min(seconds, 0) / size), unit);
 }
 
-/** A failure of the way to the server, in the user's language. */
+/** What a failure says, in the user's language where it comes from this page. */
 export function failureText(
   failure: Pick<Failure, 'message' | 'hint'> & { reason: string },
   trans: TranslationBundle
@@ -373,16 +418,33 @@ export function failureText(
   switch (failure.reason) {
     case 'NETWORK':
       return {
-        message: trans.__('The Jupyter server does not answer.'),
-        hint: trans.__('Check that it is running, and your network.')
+        message: trans.__('The Jupyter server is not responding.'),
+        hint: trans.__('Check that it is running and that you are online.')
       };
     case 'MISSING':
       return {
-        message: trans.__('The TPU extension of the Jupyter server is off.'),
+        message: trans.__(
+          'The TPU extension is not enabled on the Jupyter server.'
+        ),
         hint: trans.__(
           'Run `jupyter server extension enable jupyter_tpu` in a terminal and restart the server.'
         )
       };
+    case 'DENIED':
+      return {
+        message: trans.__('The Jupyter server refused the request.'),
+        hint: trans.__('Check that you are logged in.')
+      };
+    case 'STATUS':
+      return {
+        message: trans.__(
+          'The Jupyter server answered with an error: %1',
+          failure.message
+        ),
+        hint: ''
+      };
+    case 'CLOSED':
+      return { message: trans.__('It was closed while it opened.'), hint: '' };
     default:
       return { message: failure.message, hint: failure.hint };
   }

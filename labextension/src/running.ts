@@ -16,7 +16,7 @@ import { tpuIcon } from './icons';
 import { keyOf } from './model/resources';
 import { TPUModel } from './model/model';
 import { ITPUActions } from './tokens';
-import { connectionLabel, kernelCountLabel } from './labels';
+import { kernelCountLabel, tpuStatus } from './labels';
 
 /** Adds the section. */
 export function addRunning(
@@ -43,7 +43,7 @@ export function addRunning(
     labelTitle: () => `${tpu.type} · ${tpu.zone}`,
     detail: () =>
       [
-        connectionLabel(tpu, trans),
+        tpuStatus(tpu, trans).label,
         tpu.kernels > 0 && kernelCountLabel(tpu.kernels, trans)
       ]
         .filter(Boolean)

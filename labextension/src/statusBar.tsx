@@ -11,11 +11,10 @@ import { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { Tone } from './model/availableActions';
 import { tpuIcon } from './icons';
 import { TPUModel } from './model/model';
 import { useStore } from './store';
-import { currentStep, loadTranslation, operationTitle } from './labels';
+import { currentStep, loadTranslation, operationTitle, Tone } from './labels';
 import { ITPUModel } from './tokens';
 import { CommandIDs } from './actions/commandIDs';
 import { StateLabel } from './panel/elements';
@@ -35,7 +34,7 @@ export function statusOf(
   const stuck = tpus.find(tpu => tpu.connection === 'needs-you');
   if (stuck) {
     return {
-      text: trans.__('%1 needs you', stuck.name),
+      text: trans.__('%1 needs attention', stuck.name),
       caption: stuck.problem?.message ?? '',
       tone: 'bad'
     };
@@ -67,8 +66,8 @@ export function statusOf(
   return {
     text:
       ready.length === 1
-        ? trans.__('%1 ready', ready[0].name)
-        : trans._n('%1 TPU ready', '%1 TPUs ready', ready.length),
+        ? trans.__('%1 connected', ready[0].name)
+        : trans._n('%1 TPU connected', '%1 TPUs connected', ready.length),
     caption: ready.map(tpu => tpu.name).join(', '),
     tone: 'good'
   };

@@ -1,9 +1,9 @@
-// State that React components read, and how they hear of its changes.
+// State that React components read, and how they follow its changes.
 
 import { VDomModel } from '@jupyterlab/ui-components';
 import { useCallback, useSyncExternalStore } from 'react';
 
-/** A model whose changes are counted, so that React can tell two states apart. */
+/** A model that counts its changes, so that React can compare two states. */
 export class Store extends VDomModel {
   /** Grows with each change. */
   get version(): number {
@@ -20,7 +20,7 @@ export class Store extends VDomModel {
   private _version = 0;
 }
 
-/** Renders the component again, before the browser goes on, when the store changes. */
+/** Renders the component again when the store changes. */
 export function useStore<T extends Store>(store: T): T {
   const subscribe = useCallback(
     (onChange: () => void) => {

@@ -136,12 +136,12 @@ def test_a_page_of_a_host_opens_in_a_tab_and_again_after_a_reload(
     page, name = lab.page, tpu["name"]
     lab.resize(320)
     lab.tpu(name).get_by_role("button", name=name, exact=True).click()
-    lab.tpu(name).get_by_role("button", name=f"Open a port of {name}").click()
+    lab.tpu(name).get_by_role("button", name=f"Open a web app on {name}").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("textbox").fill(str(host.port))
     dialog.get_by_role("button", name="Open").click()
     expect(frame_of(page).get_by_text("A friendly page")).to_be_visible()
-    apps = lab.tpu(name).get_by_role("list", name=f"Apps of {name}")
+    apps = lab.tpu(name).get_by_role("list", name=f"Web apps on {name}")
     expect(apps).to_contain_text(f"Port {host.port}")
     expect(apps).to_contain_text("open")
     # Tunnels are beside it.
@@ -149,7 +149,7 @@ def test_a_page_of_a_host_opens_in_a_tab_and_again_after_a_reload(
     dialog.get_by_role("textbox").fill(str(host.port))
     dialog.get_by_role("button", name="Open").click()
     tunnels = lab.tpu(name).get_by_role("list", name=f"Tunnels to {name}")
-    expect(tunnels).to_contain_text(f"leads to port {host.port}")
+    expect(tunnels).to_contain_text(f"to port {host.port}")
     OUT.mkdir(exist_ok=True)
     for theme in ("Light", "Dark"):
         lab.set_theme(f"JupyterLab {theme}")
@@ -193,7 +193,7 @@ def test_a_hostile_page_gets_nothing_of_jupyter(
     assert page.url == address
     # The same in a window of its own.
     with page.context.expect_page() as opened:
-        page.get_by_role("button", name="Open in a window of its own").click()
+        page.get_by_role("button", name="Open in a new window").click()
     expect(opened.value.get_by_text("All was tried")).to_be_visible(timeout=120_000)
     framed, own = host.reports
     for report in (framed, own):

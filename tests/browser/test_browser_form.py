@@ -27,7 +27,7 @@ def a_tpu(lab_server: LabServer) -> Iterator[str]:
         ("Big", "Start with a lower-case letter."),
         ("my_tpu", "Use lower-case letters, digits and hyphens only."),
         ("my-tpu-", "End with a letter or a digit."),
-        (TAKEN, "There is a TPU of this name in us-central1-a."),
+        (TAKEN, "A TPU with this name already exists in us-central1-a."),
     ],
 )
 def test_a_name_that_google_would_refuse_is_said_to_be_wrong_while_it_is_typed(
@@ -54,7 +54,7 @@ def test_what_the_server_refuses_is_shown_beside_the_form_which_keeps_its_input(
     lab.form.get_by_label("Zone").select_option("us-west4-a")
     lab.form.get_by_label("Spot").check()
     lab.form.get_by_role("button", name="Advanced").click()
-    lab.form.get_by_label("Image").fill("no-such-image")
+    lab.form.get_by_label("Runtime version").fill("no-such-image")
     lab.form.get_by_role("button", name="Create", exact=True).click()
     alert = lab.form.get_by_role("alert")
     expect(alert).to_contain_text("no-such-image")
@@ -62,7 +62,7 @@ def test_what_the_server_refuses_is_shown_beside_the_form_which_keeps_its_input(
     expect(lab.form.get_by_label("Type")).to_have_value("v5litepod-4")
     expect(lab.form.get_by_label("Zone")).to_have_value("us-west4-a")
     expect(lab.form.get_by_label("Spot")).to_be_checked()
-    expect(lab.form.get_by_label("Image")).to_have_value("no-such-image")
+    expect(lab.form.get_by_label("Runtime version")).to_have_value("no-such-image")
 
     # Going away and coming back loses nothing either.
     lab.panel.get_by_role("button", name="Back to the list").click()

@@ -46,7 +46,7 @@ describe('TPUServer', () => {
       { message: 'Too many.', reason: 'QUOTA', hint: 'Wait.' }
     ],
     ['a missing extension', [404, '<html>404</html>'], { reason: 'MISSING' }],
-    ['a login that is over', [403, '<html>'], { reason: 'PERMISSION' }],
+    ['a login that is over', [403, '<html>'], { reason: 'DENIED' }],
     [
       'a crash that Jupyter Server reports',
       [500, { message: 'Unhandled error', reason: null }],

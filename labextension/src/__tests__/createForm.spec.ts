@@ -38,13 +38,13 @@ describe('CreateForm', () => {
   });
 
   it.each([
-    ['', 'Give it a name.'],
+    ['', 'Enter a name.'],
     ['My-tpu', 'Start with a lower-case letter.'],
     ['9lives', 'Start with a lower-case letter.'],
     ['my_tpu', 'Use lower-case letters, digits and hyphens only.'],
     ['my-tpu-', 'End with a letter or a digit.'],
-    ['a'.repeat(41), 'Use at most 40 characters; these are 41.'],
-    ['my-tpu', 'There is a TPU of this name in us-central1-a.'],
+    ['a'.repeat(41), 'Use at most 40 characters, not 41.'],
+    ['my-tpu', 'A TPU with this name already exists in us-central1-a.'],
     ['a', ''],
     ['a'.repeat(40), '']
   ])('says of the name %j: %j', async (name, problem) => {

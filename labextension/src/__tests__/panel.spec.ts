@@ -96,7 +96,7 @@ describe('an empty panel says what to do', () => {
 
   it('where there are no TPUs: create one', async () => {
     const { node } = await openPanel();
-    await shows(node, 'No TPUs yet', 'Create one');
+    await shows(node, 'No TPUs yet', 'Create a TPU');
     button(node, 'New TPU').click();
     await vi.waitFor(() => expect(node.querySelector('form')).toBeTruthy());
   });
@@ -123,7 +123,7 @@ describe('an empty panel says what to do', () => {
 
   it('where the server does not answer', async () => {
     const { node } = await openPanel({ 'GET tpus': 'no network' });
-    await shows(node, 'does not answer', 'Check that it is running');
+    await shows(node, 'is not responding', 'Check that it is running');
   });
 });
 
@@ -140,14 +140,13 @@ describe('a TPU in the list', () => {
       'my-tpu',
       'emulated',
       '8 chips · 1 host · 128 GB HBM',
-      'Ready',
       'Connected',
       '2 kernels'
     ]) {
       expect(mine.textContent).toContain(text);
     }
     expect(real.textContent).not.toContain('emulated');
-    expect(real.textContent).toContain('Not connected');
+    expect(real.textContent).toContain('Ready to connect');
   });
 
   it('opens its details with hosts and why a link is down', async () => {
@@ -170,7 +169,7 @@ describe('a TPU in the list', () => {
     await shows(
       node,
       '10.0.0.2',
-      'waiting to try again',
+      'retrying',
       'It hung up.',
       'Python 3.12.4 · JAX 0.7.2 · 8 cpu devices'
     );
@@ -190,19 +189,21 @@ describe('a TPU in the list', () => {
     });
     await actions.serverKernels.show('mine');
     button(node, 'my-tpu').click();
-    await shows(node, 'theirs.ipynb', 'Held by me@laptop.');
+    await shows(node, 'theirs.ipynb', 'In use by me@laptop.');
     const take = button(node, 'Take over theirs.ipynb…');
-    expect(node.textContent!.match(/Take…/g)).toHaveLength(1);
+    expect(node.textContent!.match(/Take over…/g)).toHaveLength(1);
     kernels = [{ ...theirs, attached: false }];
     take.click();
-    await shows(document.body, 'Held by nobody (was me@laptop).');
-    await shows(document.body, 'if it comes back');
+    await shows(document.body, 'Not in use (last used by me@laptop).');
+    await shows(document.body, 'can no longer use it');
     button(document.body, 'Take Over').click();
     await vi.waitFor(() =>
       expect(server.count(`POST ${path}/k1/take`)).toBe(1)
     );
     // It is this server's now.
-    await vi.waitFor(() => expect(node.textContent).not.toContain('Take…'));
+    await vi.waitFor(() =>
+      expect(node.textContent).not.toContain('Take over…')
+    );
   });
 
   it('shows what was refused, beside it, until it is dismissed', async () => {
@@ -366,12 +367,17 @@ describe('the status bar item', () => {
 
   it.each([
     ['nothing where nothing is connected', [aTPU()], undefined, ''],
-    ['that a TPU is ready', [connectedTPU()], undefined, 'TPU: my-tpu ready'],
+    [
+      'that a TPU is connected',
+      [connectedTPU()],
+      undefined,
+      'TPU: my-tpu connected'
+    ],
     [
       'how many are',
       [connectedTPU(), connectedTPU({ zone: 'elsewhere' })],
       undefined,
-      'TPU: 2 TPUs ready'
+      'TPU: 2 TPUs connected'
     ],
     [
       'what is going on',
@@ -380,10 +386,10 @@ describe('the status bar item', () => {
       'TPU: Connecting my-tpu 40 %'
     ],
     [
-      'first of all who is needed',
+      'first of all what needs attention',
       [connectedTPU({ connection: 'needs-you' })],
       anOperation({ progress: 0.4 }),
-      'TPU: my-tpu needs you'
+      'TPU: my-tpu needs attention'
     ]
   ])('says %s', async (_, tpus, operation, text) => {
     await vi.waitFor(async () => {

@@ -75,7 +75,7 @@ describe('the details of a TPU', () => {
   it('list tunnels and apps with what goes through them', async () => {
     const { text, changes } = await openDetails();
     expect(text()).toContain(
-      'localhost:7007open · leads to port 6006 · 2 connections · 1.5 kB sent, 30.0 MB received'
+      'localhost:7007open · to port 6006 · 2 connections · 1.5 kB sent, 30.0 MB received'
     );
     expect(text()).toContain('TensorBoardopen · /home/me/runs · port 6006');
     expect(text().match(/TensorBoard/g)).toHaveLength(1);
@@ -93,15 +93,15 @@ describe('the details of a TPU', () => {
     );
     changes.app(anApp({ state: 'waiting' }));
     await vi.waitFor(() => {
-      expect(text()).toContain('port is taken · leads to port 6006');
+      expect(text()).toContain('local port in use · to port 6006');
       expect(text()).toContain('It is taken. Wait.');
-      expect(text()).toContain('waiting for the link · /home/me/runs');
+      expect(text()).toContain('waiting for the connection · /home/me/runs');
     });
     changes.gone('tunnel', 't1');
     changes.gone('app', 'a1');
     await vi.waitFor(() => {
-      expect(text()).toContain('Ports of this machine that lead');
-      expect(text()).toContain('Web pages that a host serves');
+      expect(text()).toContain('Local ports forwarded to a host');
+      expect(text()).toContain('Web apps on a host');
     });
   });
 
@@ -120,7 +120,7 @@ describe('the details of a TPU', () => {
       ]
     });
     press('Show TensorBoard');
-    press('Show port 6006 in a tab');
+    press('Open port 6006');
     await vi.waitFor(() => expect(shown).toHaveLength(2));
     expect(shown).toMatchObject([
       { tpu: 'us-central1-a/my-tpu', logdir: '/home/me/runs', port: 0 },

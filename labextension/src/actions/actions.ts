@@ -1,4 +1,4 @@
-// What the user can ask for, with the questions that come before it.
+// What the user can do, with the questions before it.
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
@@ -48,7 +48,7 @@ export class Actions {
     }
   }
 
-  /** Does *action* to a TPU; what goes wrong becomes the TPU's failure. */
+  /** Does *action* to a TPU; an error becomes the TPU's failure. */
   async act(action: Action, tpu: ITPU): Promise<void> {
     switch (action) {
       case 'app':
@@ -102,7 +102,7 @@ export class Actions {
     await this._commands.execute(CommandIDs.showApp, target);
   }
 
-  /** Traces a kernel for a while that the user chooses, and shows the trace. */
+  /** Traces a kernel for some seconds, and shows the trace. */
   async profile(tpu: ITPU, kernel: IKernel): Promise<void> {
     const seconds = await askSeconds(tpu, this.trans);
     if (seconds !== null) {
@@ -113,7 +113,7 @@ export class Actions {
     }
   }
 
-  /** Opens the form; what was filled in before is still there. */
+  /** Opens the form, with its earlier input. */
   openCreateForm(): void {
     void this.model.loadCatalog();
     this.view.show('create');
@@ -125,7 +125,7 @@ export class Actions {
     }
   }
 
-  /** Does again what an operation failed to do. */
+  /** Tries again what an operation failed to do. */
   async retry(operation: IOperation): Promise<void> {
     const { model } = this;
     const { tpu: name, zone } = operation;
@@ -140,9 +140,9 @@ export class Actions {
           await this._connect(tpu);
           break;
         case 'compile':
-          break; // it is of no TPU
+          break; // not about a TPU
         case 'profile':
-          break; // what it was of is in the list of kernels
+          break; // the user can trace a kernel again
         default:
           await this.act(operation.kind, tpu);
       }
@@ -150,7 +150,7 @@ export class Actions {
     model.dismiss(operation.id);
   }
 
-  /** Opens the form with what an operation failed to connect. */
+  /** Opens the form for the environment that an operation failed to create. */
   async change(operation: IOperation): Promise<void> {
     const { tpu: name, zone } = operation;
     const tpu = this.model.tpu(keyOf({ name, zone }));
@@ -161,7 +161,7 @@ export class Actions {
 
   async shutDownKernel(tpu: ITPU, kernel: IKernel): Promise<void> {
     if (kernel.problem) {
-      // It is dead: there is nothing to lose, and it is only shown no more.
+      // It is dead: nothing is lost, it is only removed from the list.
       await this.model.shutDownKernel(tpu, kernel.id);
       return;
     }
@@ -174,9 +174,9 @@ export class Actions {
     }
   }
 
-  /** Has this Jupyter server take a kernel over, whoever has it, with its notebook. */
+  /** Takes a kernel over for this Jupyter server, with its notebook. */
   async takeOverKernel(tpu: ITPU, kernel: IKernel): Promise<void> {
-    // As it is now: who has it may have changed since the list was shown.
+    // Its user may have changed since the list was shown.
     const now = (await this._kernels(tpu))?.find(one => one.id === kernel.id);
     if (
       (await confirmTakeOver(now ?? kernel, tpu, this.trans)) &&
@@ -228,7 +228,7 @@ export class Actions {
     }
   }
 
-  /** Goes on with the environment that was not finished last time, if there is one. */
+  /** Continues with an incomplete environment, if there is one. */
   private async _connect(tpu: ITPU): Promise<void> {
     const unfinished = tpu.environments.find(one => one.state === 'failed');
     await this.model.connect(
@@ -241,8 +241,8 @@ export class Actions {
     action: Exclude<DestructiveAction, 'kernel'>,
     tpu: ITPU
   ): Promise<void> {
-    // Asked for even where none is known of: one may have been started a moment ago. A TPU that
-    // is not linked would let the user wait for the answer.
+    // Loaded even if none is known: one may have been started a moment ago. Not loaded from a TPU
+    // that is not connected: the user would have to wait.
     let kernels =
       tpu.connection === 'connected'
         ? await this._kernels(tpu)
@@ -256,7 +256,7 @@ export class Actions {
           return;
         }
       }
-      // A notebook whose kernel only vanished would try to start it again.
+      // Otherwise their notebooks would try to start them again.
       await this.serverKernels.shutDown(
         (kernels ?? []).map(kernel => kernel.id)
       );
@@ -266,13 +266,13 @@ export class Actions {
     } while (kernels.length > 0);
   }
 
-  /** The kernels for whose sake the server refused what the user had confirmed without them. */
+  /** Kernels that were started after the user confirmed, for which the server refused the request. */
   private async _newlyStarted(tpu: ITPU): Promise<IKernel[]> {
     const refused = this.model.failure(tpu)?.reason === 'KERNELS_RUNNING';
     return refused ? ((await this._kernels(tpu)) ?? []) : [];
   }
 
-  /** The kernels on a TPU; null if it can't be asked. */
+  /** The kernels on a TPU; null if they can't be loaded. */
   private async _kernels(tpu: ITPU): Promise<IKernel[] | null> {
     try {
       return await this.model.loadKernels(tpu);

@@ -30,9 +30,9 @@ export function addCommands(
       args: {
         type: 'object',
         properties: {
-          name: { type: 'string', description: trans.__('Its name') },
-          type: { type: 'string', description: trans.__('Its type') },
-          zone: { type: 'string', description: trans.__('Its zone') }
+          name: { type: 'string', description: trans.__('Name of the TPU') },
+          type: { type: 'string', description: trans.__('TPU type') },
+          zone: { type: 'string', description: trans.__('Zone') }
         }
       }
     },
@@ -89,7 +89,9 @@ function addAction(
         properties: {
           tpu: {
             type: 'string',
-            description: trans.__('The TPU, as zone/name; asked for if missing')
+            description: trans.__(
+              'The TPU, as zone/name. Default: the user selects one'
+            )
           }
         }
       }
@@ -98,7 +100,7 @@ function addAction(
       const tpu = await choose(named(args), actions);
       if (tpu) {
         if (args.isPalette || action === 'environment') {
-          // There the user sees how it goes on.
+          // The panel shows the progress.
           actions.openPanel();
         }
         await actions.act(action, tpu);
@@ -116,7 +118,7 @@ async function choose(
     return tpus[0];
   }
   const result = await InputDialog.getItem({
-    title: trans.__('Which TPU?'),
+    title: trans.__('Select a TPU'),
     items: tpus.map(keyOf)
   });
   return tpus.find(tpu => result.button.accept && keyOf(tpu) === result.value);

@@ -1,4 +1,4 @@
-// Questions before something is lost.
+// Dialogs: questions before something is lost, and what an action needs to know.
 
 import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
@@ -6,14 +6,15 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { IKernel, IOpenTunnel, ITPU } from '../api';
+import { kernelStateLabel } from '../labels';
 
-/** What would be lost. */
+/** Actions after which something is lost. */
 export type DestructiveAction = 'delete' | 'disconnect' | 'kernel' | 'stop';
 
 /**
- * Asks whether to go on, naming the kernels that would end.
+ * Asks for confirmation, and lists the kernels that would be shut down.
  *
- * @param kernels those that run there; empty if none do, null if they could not be asked for
+ * @param kernels those on the TPU; null if they are unknown
  */
 export async function confirmDestructive(
   loss: DestructiveAction,
@@ -54,8 +55,8 @@ function Kernels(props: {
     <>
       <p>
         {trans._n(
-          'This ends %1 kernel, and what its variables hold is gone:',
-          'This ends %1 kernels, and what their variables hold is gone:',
+          'This shuts down %1 kernel. Its variables will be lost:',
+          'This shuts down %1 kernels. Their variables will be lost:',
           count
         )}
       </p>
@@ -63,7 +64,8 @@ function Kernels(props: {
         <ul>
           {kernels.map(kernel => (
             <li key={kernel.id} title={kernel.notebook || kernel.id}>
-              {kernelName(kernel, trans)} <em>{kernel.state}</em>
+              {kernelName(kernel, trans)}{' '}
+              <em>{kernelStateLabel(kernel.state, trans)}</em>
             </li>
           ))}
         </ul>
@@ -72,7 +74,7 @@ function Kernels(props: {
   );
 }
 
-/** Asks whether to take a kernel over, saying what who has it loses. */
+/** Asks for confirmation to take a kernel over from its user. */
 export async function confirmTakeOver(
   kernel: IKernel,
   tpu: ITPU,
@@ -84,28 +86,27 @@ export async function confirmTakeOver(
     body: (
       <div className="jp-tpu-Dialog">
         <p title={kernel.notebook || kernel.id}>
-          {kernelName(kernel, trans)} <em>{kernel.state}</em>
+          {kernelName(kernel, trans)}{' '}
+          <em>{kernelStateLabel(kernel.state, trans)}</em>
         </p>
         <p>{holderLabel(kernel, trans)}</p>
         <p>
           {attached
             ? trans.__(
-                'That one loses it, and is told so. What runs in it goes on, for you to see here; nothing more can be run in it from there.'
+                'They lose the kernel and are notified. Running cells continue here.'
               )
             : holder
-              ? trans.__(
-                  'That one, if it comes back, does not get it any more.'
-                )
+              ? trans.__('They can no longer use it.')
               : ''}
         </p>
         <p>
           {trans.__(
-            'All that it computed stays. If its notebook is in this server’s folder, that gets the kernel.'
+            'Its variables are kept. If its notebook is on this server, it is connected to the kernel.'
           )}
         </p>
       </div>
     ),
-    // Enter alone must not take anything from anybody.
+    // Enter alone must not take a kernel away.
     defaultButton: 0,
     buttons: [
       Dialog.cancelButton({ label: trans.__('Cancel') }),
@@ -117,18 +118,18 @@ export async function confirmTakeOver(
   return result.button.accept;
 }
 
-/** Who has a kernel that this Jupyter server does not have. */
+/** Who uses a kernel that is not this Jupyter server's. */
 export function holderLabel(kernel: IKernel, trans: TranslationBundle): string {
   const { attached, holder } = kernel;
   if (attached) {
-    return trans.__('Held by %1.', holder || trans.__('another client'));
+    return trans.__('In use by %1.', holder || trans.__('another client'));
   }
   return holder
-    ? trans.__('Held by nobody (was %1).', holder)
-    : trans.__('Held by nobody.');
+    ? trans.__('Not in use (last used by %1).', holder)
+    : trans.__('Not in use.');
 }
 
-/** What a user knows a kernel by: its notebook, else where it runs. */
+/** A kernel's name for the user: its notebook's, or where it runs. */
 export function kernelName(kernel: IKernel, trans: TranslationBundle): string {
   return (
     PathExt.basename(kernel.notebook) ||
@@ -147,7 +148,7 @@ function words(
         title: trans.__('Delete %1?', tpu.name),
         accept: trans.__('Delete'),
         consequence: trans.__(
-          'The TPU in %1, its disk, and all environments and files on it are gone for good.',
+          'This permanently deletes the TPU in %1, its disk, and all environments and files on it.',
           tpu.zone
         )
       };
@@ -156,21 +157,21 @@ function words(
         title: trans.__('Disconnect %1?', tpu.name),
         accept: trans.__('Disconnect'),
         consequence: trans.__(
-          'The TPU itself, its environments and its files stay.'
+          'The TPU, its environments and its files are kept.'
         )
       };
     case 'kernel':
       return {
         title: trans.__('Shut down a kernel on %1?', tpu.name),
         accept: trans.__('Shut Down'),
-        consequence: trans.__('The notebook itself stays.')
+        consequence: trans.__('The notebook is kept.')
       };
     case 'stop':
       return {
         title: trans.__('Stop %1?', tpu.name),
         accept: trans.__('Stop'),
         consequence: trans.__(
-          'The disk with its environments and files stays, for the next start.'
+          'Its disk with all environments and files is kept.'
         )
       };
   }
@@ -191,10 +192,10 @@ export async function askPort(
   const result = await InputDialog.getText({
     title: tunnel
       ? trans.__('New tunnel to %1', tpu.name)
-      : trans.__('Open a port of %1', tpu.name),
+      : trans.__('Open a web app on %1', tpu.name),
     label: tunnel
-      ? trans.__('Port of the host; 6006:7007 for port 7007 of this machine')
-      : trans.__('Port at which a host serves a web page'),
+      ? trans.__('Port on the host. To choose the local port too: 6006:7007')
+      : trans.__('Port of the web app on the host'),
     placeholder: '6006',
     okLabel: trans.__('Open'),
     pattern: tunnel
@@ -211,7 +212,7 @@ export async function askPort(
   if (several) {
     const items = tpu.hosts.map(one => trans.__('Host %1', one.index));
     const chosen = await InputDialog.getItem({
-      title: trans.__('Which host of %1?', tpu.name),
+      title: trans.__('Select a host of %1', tpu.name),
       items
     });
     if (!chosen.button.accept) {
@@ -222,14 +223,14 @@ export async function askPort(
   return { port: found.port, local_port: found.local ?? null, host };
 }
 
-/** Asks for the folder that TensorBoard is to show. */
+/** Asks for TensorBoard's log folder. */
 export async function askLogdir(
   tpu: ITPU,
   trans: TranslationBundle
 ): Promise<string | null> {
   const result = await InputDialog.getText({
     title: trans.__('TensorBoard on %1', tpu.name),
-    label: trans.__('Folder with the logs, on host 0 (or gs://bucket/folder)'),
+    label: trans.__('Log folder on host 0, or gs://bucket/folder'),
     text: '~/runs',
     okLabel: trans.__('Open'),
     required: true
@@ -237,14 +238,16 @@ export async function askLogdir(
   return (result.button.accept && result.value?.trim()) || null;
 }
 
-/** Asks how long a kernel is to be traced. */
+/** Asks for how many seconds to trace a kernel. */
 export async function askSeconds(
   tpu: ITPU,
   trans: TranslationBundle
 ): Promise<number | null> {
   const result = await InputDialog.getNumber({
     title: trans.__('Trace a kernel on %1', tpu.name),
-    label: trans.__('Seconds; run the cell that is to be traced meanwhile'),
+    label: trans.__(
+      'Duration in seconds. Run the cell to trace during this time.'
+    ),
     value: 3,
     okLabel: trans.__('Trace')
   });

@@ -1,4 +1,4 @@
-// What has been filled in to connect a TPU with an environment of one's own choice.
+// The form that connects a TPU with an environment of the user's choice: its input and validation.
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
@@ -28,8 +28,7 @@ export class ConnectForm extends Form<IConnectFields, true> {
   }
 
   /**
-   * Opens the form for a TPU: with what is known of an environment that was not finished, else
-   * for a new one.
+   * Opens the form for a TPU: for its incomplete environment, if there is one, or for a new one.
    */
   openFor(tpu: ITPU): void {
     this._tpu = tpu;
@@ -44,7 +43,7 @@ export class ConnectForm extends Form<IConnectFields, true> {
     this.changed();
   }
 
-  /** What is wrong with the environment's name; "" if nothing is. */
+  /** Why the environment's name is invalid; "" if it is valid. */
   nameProblem(trans: TranslationBundle): string {
     return new RegExp(ENVIRONMENT_PATTERN).test(this.filled.environment)
       ? ''
@@ -53,7 +52,7 @@ export class ConnectForm extends Form<IConnectFields, true> {
         );
   }
 
-  /** What the server is asked for. */
+  /** The request to the server. */
   get request(): IConnectTPU {
     const { environment, packages, python } = this.filled;
     return {

@@ -1,4 +1,4 @@
-// What has been filled in to create a TPU, and what is wrong with it.
+// The form that creates a TPU: its input, suggestions and validation.
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
@@ -10,10 +10,10 @@ import { TPUModel } from '../model/model';
 /** The server's rule for names (`TPUName` in fleet/models.py; a test compares them). */
 export const NAME_PATTERN = '^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$';
 
-/** The type that a newcomer most likely has in mind: the smallest full host of today's chip. */
+/** The suggested type: the smallest full host of the current chip. */
 const USUAL_TYPE = 'v5litepod-8';
 
-/** What is filled in; "" for what is left to the server. */
+/** The input; "" for what the server chooses. */
 export interface IFields {
   name: string;
   type: string;
@@ -48,7 +48,7 @@ export class CreateForm extends Form<IFields, IOperation> {
     return this._model.catalog;
   }
 
-  /** What is shown: what was filled in, and a suggestion for the rest. */
+  /** What is shown: the input, and suggestions for the rest. */
   get fields(): IFields {
     const { name, type, zone, version } = this.filled;
     return {
@@ -62,7 +62,7 @@ export class CreateForm extends Form<IFields, IOperation> {
     };
   }
 
-  /** The chosen type; undefined if the catalog does not know it. */
+  /** The chosen type; undefined if it is not in the catalog. */
   get type(): IAcceleratorType | undefined {
     const name = this.filled.type;
     const known = this.catalog?.types.find(type => type.name === name);
@@ -81,23 +81,23 @@ export class CreateForm extends Form<IFields, IOperation> {
     return [...groups];
   }
 
-  /** The zones where the chosen type is offered; all, where that is not known. */
+  /** The zones that offer the chosen type; all zones if that is not known. */
   get zones(): string[] {
     const offered = this.type?.zones ?? [];
     return offered.length > 0 ? [...offered] : (this.catalog?.zones ?? []);
   }
 
-  /** Whether the user's usual zone does not offer the chosen type. */
+  /** Whether the user's default zone does not offer the chosen type. */
   get awayFromHome(): boolean {
     const home = this.catalog?.default_zone;
     return !!home && this.zones.length > 0 && !this.zones.includes(home);
   }
 
-  /** What is wrong with the name; "" if nothing is. */
+  /** Why the name is invalid; "" if it is valid. */
   nameProblem(trans: TranslationBundle): string {
     const { name, zone } = this.fields;
     if (!name) {
-      return trans.__('Give it a name.');
+      return trans.__('Enter a name.');
     }
     if (!/^[a-z]/.test(name)) {
       return trans.__('Start with a lower-case letter.');
@@ -106,13 +106,13 @@ export class CreateForm extends Form<IFields, IOperation> {
       return trans.__('Use lower-case letters, digits and hyphens only.');
     }
     if (name.length > 40) {
-      return trans.__('Use at most 40 characters; these are %1.', name.length);
+      return trans.__('Use at most 40 characters, not %1.', name.length);
     }
     if (!new RegExp(NAME_PATTERN).test(name)) {
       return trans.__('End with a letter or a digit.');
     }
     if (this._model.tpu(keyOf({ name, zone }))) {
-      return trans.__('There is a TPU of this name in %1.', zone);
+      return trans.__('A TPU with this name already exists in %1.', zone);
     }
     return '';
   }
@@ -133,7 +133,7 @@ export class CreateForm extends Form<IFields, IOperation> {
     this.changed();
   }
 
-  /** What the server is asked for. */
+  /** The request to the server. */
   get request(): ICreateTPU {
     const fields = this.fields;
     return {
@@ -155,7 +155,7 @@ export class CreateForm extends Form<IFields, IOperation> {
   protected edited(field: keyof IFields): void {
     this._edited.add(field);
     if (field === 'type') {
-      // The image belongs to the type; a zone that offers it too may stay.
+      // The runtime version depends on the type; the zone is kept if it offers the type.
       this._edited.delete('version');
       if (!this.zones.includes(this.filled.zone)) {
         this.filled.zone = '';

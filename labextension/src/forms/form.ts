@@ -1,4 +1,4 @@
-// What is filled in before something is asked of the server.
+// A form: its input, and why the server refused it.
 
 import { Failure } from '../model/client';
 import { Store } from '../store';
@@ -22,7 +22,7 @@ export abstract class Form<F extends object, T> extends Store {
     this.changed();
   }
 
-  /** Why the last try was refused. */
+  /** Why the server refused the last request. */
   get failure(): Failure | null {
     return this._failure;
   }
@@ -31,7 +31,7 @@ export abstract class Form<F extends object, T> extends Store {
     return this._submitting;
   }
 
-  /** Asks the server; null, with a failure and all input kept, if it refuses. */
+  /** Sends the request; null, with a failure and all input kept, if the server refuses it. */
   async submit(): Promise<T | null> {
     if (this._submitting) {
       return null;
@@ -62,20 +62,20 @@ export abstract class Form<F extends object, T> extends Store {
   /** Throws `Failure`. */
   protected abstract ask(): Promise<T>;
 
-  /** A field was filled in by hand: others may depend on it. */
+  /** The user has edited a field, on which others may depend. */
   protected edited(field: keyof F): void {}
 
   protected clear(): void {
     this.filled = { ...this._empty };
   }
 
-  /** What was filled in. */
+  /** The input. */
   protected filled: F;
   private _failure: Failure | null = null;
   private _submitting = false;
 }
 
-/** Requirements, separated by commas or line ends, as they were typed. */
+/** Package requirements, separated by commas or line breaks. */
 export function packagesIn(text: string): string[] {
   return text
     .split(/[\n,]/)

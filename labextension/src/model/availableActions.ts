@@ -1,4 +1,4 @@
-// What can be done with a TPU in the state that it is in.
+// What can be done with a TPU in its current state.
 
 import { IEnvironment, IOperation, ITPU } from '../api';
 
@@ -15,48 +15,7 @@ export type Action =
   | 'tensorboard'
   | 'tunnel';
 
-/** Google's states in which a node is on its way to another one. */
-const TRANSITIONAL_STATES = [
-  'CREATING',
-  'DELETING',
-  'REIMAGING',
-  'REPAIRING',
-  'RESTARTING',
-  'STARTING',
-  'STOPPING'
-];
-
-/** Google's states from which a node never comes back. */
-const FINAL_STATES = ['PREEMPTED', 'TERMINATED'];
-
-/** How a state looks: what the dot beside it says. */
-export type Tone = 'good' | 'moving' | 'quiet' | 'bad';
-
-export function toneOfState(state: string): Tone {
-  if (state === 'READY') {
-    return 'good';
-  }
-  if (TRANSITIONAL_STATES.includes(state)) {
-    return 'moving';
-  }
-  return FINAL_STATES.includes(state) || state === 'UNKNOWN' ? 'bad' : 'quiet';
-}
-
-export function toneOfConnection(tpu: ITPU): Tone {
-  switch (tpu.connection) {
-    case 'connected':
-      return 'good';
-    case 'connecting':
-    case 'reconnecting':
-      return 'moving';
-    case 'needs-you':
-      return 'bad';
-    default:
-      return 'quiet';
-  }
-}
-
-/** The environments from which a kernel can be started now. */
+/** The environments in which a kernel can be started. */
 export function startableEnvironments(tpu: ITPU): IEnvironment[] {
   if (tpu.connection === 'disconnected') {
     return [];
@@ -66,10 +25,10 @@ export function startableEnvironments(tpu: ITPU): IEnvironment[] {
   );
 }
 
-/** Operations beside which anything else may be done. */
+/** Operations during which other operations can be started. */
 const NON_EXCLUSIVE_KINDS: IOperation['kind'][] = ['profile', 'tensorboard'];
 
-/** Whether an operation of this kind (of any that others have to wait for, if none is named) runs on the TPU. */
+/** Whether an operation of these kinds is running; without kinds: any that others must wait for. */
 export function isBusy(
   operations: IOperation[],
   ...kinds: IOperation['kind'][]
@@ -84,7 +43,7 @@ export function isBusy(
 }
 
 /**
- * What can be done now, the most likely first.
+ * What can be done now, the most common first.
  *
  * @param operations those of this TPU
  */
@@ -113,7 +72,7 @@ export function availableActions(
       actions.push('tensorboard', 'app', 'tunnel');
     }
   }
-  // A connect that is under way is cancelled by these; anything else must end first.
+  // These cancel a running connect; any other operation must end first.
   if (!busy || isBusy(operations, 'connect', 'environment')) {
     if (tpu.connection !== 'disconnected') {
       actions.push('disconnect');
@@ -123,7 +82,7 @@ export function availableActions(
   if (!busy && tpu.state === 'STOPPED') {
     actions.push('start');
   }
-  // Google stops and starts single TPU VMs only, and no spot ones.
+  // Google can stop and start only single TPU VMs that are not spot.
   if (
     !busy &&
     tpu.state === 'READY' &&
@@ -135,7 +94,7 @@ export function availableActions(
   return actions;
 }
 
-/** The action that has a button of its own; the others are in the menu. */
+/** The action with a button of its own; the others are in the menu. */
 export function primaryAction(actions: Action[]): Action | undefined {
   const main: Action[] = ['connect', 'notebook', 'start'];
   const first = actions.find(action => main.includes(action));

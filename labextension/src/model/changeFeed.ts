@@ -1,4 +1,4 @@
-// The changes that the server tells about, and whether they flow.
+// The server's events about changes, and whether they arrive.
 
 import { Event, EventManager, ServerConnection } from '@jupyterlab/services';
 import { IDisposable } from '@lumino/disposable';
@@ -8,11 +8,11 @@ import { IChange } from '../api';
 
 export const CHANGE_SCHEMA = 'https://events.jupyter-tpu.org/change/v1';
 
-/** Where changes come from. */
+/** A source of changes. */
 export interface IChangeFeed extends IDisposable {
-  /** A change that the server told about. */
+  /** The server says that something has changed. */
   readonly changed: ISignal<IChangeFeed, IChange>;
-  /** Whether changes arrive now; while they don't, some may be missed. */
+  /** Whether events arrive; while they don't, changes may be missed. */
   readonly connected: boolean;
   readonly connectedChanged: ISignal<IChangeFeed, boolean>;
 }
@@ -20,18 +20,17 @@ export interface IChangeFeed extends IDisposable {
 /**
  * Changes from Jupyter's events.
  *
- * JupyterLab's own event manager reconnects without telling anyone, so that nobody could know that
- * events were missed. This one is an event manager too, on a socket that says when it opens and
- * closes.
+ * JupyterLab's own event manager does not say when it reconnects, and so not that events were missed.
+ * This is another event manager, on a socket that says when it opens and closes.
  */
 export class ServerChangeFeed implements IChangeFeed {
   constructor(settings: ServerConnection.ISettings) {
-    const watch = (connected: boolean) => this._setConnected(connected);
+    const setConnected = (connected: boolean) => this._setConnected(connected);
     class ObservedSocket extends settings.WebSocket {
       constructor(url: string | URL, protocols?: string | string[]) {
         super(url, protocols);
-        this.addEventListener('open', () => watch(true));
-        this.addEventListener('close', () => watch(false));
+        this.addEventListener('open', () => setConnected(true));
+        this.addEventListener('close', () => setConnected(false));
       }
     }
     this._events = new EventManager({

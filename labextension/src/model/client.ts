@@ -26,10 +26,15 @@ import {
   Reason
 } from '../api';
 
-/** `MISSING`: there is no such server extension. `NETWORK`: no server. */
-export type FailureReason = Reason | 'MISSING' | 'NETWORK';
+/**
+ * Besides the server's reasons. MISSING: the server extension is not enabled; NETWORK: the server does
+ * not answer; DENIED: it refuses this user; STATUS: another error of HTTP, which is the message;
+ * CLOSED: what was opened is closed already. `failureText` has the texts.
+ */
+export type FailureReason =
+  Reason | 'CLOSED' | 'DENIED' | 'MISSING' | 'NETWORK' | 'STATUS';
 
-/** What a call was answered with instead of what it asked for. */
+/** Why a call failed. */
 export class Failure extends Error {
   constructor(
     message: string,
@@ -40,7 +45,7 @@ export class Failure extends Error {
     this.name = 'Failure';
   }
 
-  /** Any thrown thing as a failure. */
+  /** A failure for whatever was thrown. */
   static from(error: unknown): Failure {
     if (error instanceof Failure) {
       return error;
@@ -132,7 +137,7 @@ export class TPUClient {
     return this._call('POST', [...this._path(tpu), 'apps'], request);
   }
 
-  /** Its `beneath` is made a whole address. */
+  /** Its `beneath` becomes a complete address. */
   async visitApp(id: string, request: IVisitApp): Promise<IAppVisit> {
     const visit = await this._call<IAppVisit>(
       'POST',
@@ -186,7 +191,7 @@ export class TPUClient {
     try {
       response = await ServerConnection.makeRequest(url, init, this._settings);
     } catch {
-      throw new Failure('The Jupyter server does not answer.', 'NETWORK');
+      throw new Failure('', 'NETWORK');
     }
     const text = await response.text();
     if (response.ok) {
@@ -196,7 +201,7 @@ export class TPUClient {
   }
 }
 
-/** What the body of an error answer says, whoever wrote it. */
+/** The failure that an error response describes: the extension's own, or Jupyter Server's. */
 function failureOf(status: number, text: string): Failure {
   let body: Partial<IProblem> = {};
   try {
@@ -208,13 +213,12 @@ function failureOf(status: number, text: string): Failure {
     return new Failure(body.message, body.reason, body.hint);
   }
   if (status === 404) {
-    return new Failure('The server has no TPU extension.', 'MISSING');
+    return new Failure('', 'MISSING');
   }
   if (status === 401 || status === 403) {
-    return new Failure('The Jupyter server refused the call.', 'PERMISSION');
+    return new Failure('', 'DENIED');
   }
-  return new Failure(
-    body?.message || `The Jupyter server answered with status ${status}.`,
-    'INTERNAL'
-  );
+  return body?.message
+    ? new Failure(body.message, 'INTERNAL')
+    : new Failure(String(status), 'STATUS');
 }

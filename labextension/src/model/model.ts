@@ -343,7 +343,7 @@ export class TPUModel extends Store {
     const apps = await this._client.apps();
     const app = apps.find(one => one.id === ended.app);
     if (!app) {
-      throw new Failure('It was closed meanwhile.', 'NOT_FOUND');
+      throw new Failure('', 'CLOSED');
     }
     this._resources.putApp(app);
     this.changed();

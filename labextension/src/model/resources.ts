@@ -4,7 +4,7 @@ import { IApp, IChange, IKernel, IOperation, ITPU, ITunnel } from '../api';
 import { TPURef } from './client';
 import { DismissedOperations } from './dismissed';
 
-/** The key of a TPU here and in events: `zone/name`. */
+/** The key of a TPU, also in events: `zone/name`. */
 export function keyOf(tpu: TPURef): string {
   return `${tpu.zone}/${tpu.name}`;
 }
@@ -34,7 +34,7 @@ export class Resources {
     return this._operations.get(id);
   }
 
-  /** Whether something is going on. */
+  /** Whether an operation is running. */
   get busy(): boolean {
     return [...this._operations.values()].some(
       operation => operation.state === 'running'

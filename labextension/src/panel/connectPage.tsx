@@ -30,7 +30,7 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
     >
       <p>
         {trans.__(
-          'Python with JAX on all hosts of %1, and a kernel for it in Jupyter.',
+          'Installs Python and JAX on all hosts of %1, and adds a kernel.',
           form.tpu?.name ?? ''
         )}
       </p>
@@ -45,7 +45,9 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
       />
       <TextField
         label={trans.__('Python version')}
-        help={trans.__('Such as 3.12; the newest that fits if empty')}
+        help={trans.__(
+          'For example 3.12. Default: the newest supported version'
+        )}
         value={fields.python}
         onChange={set('python')}
       />

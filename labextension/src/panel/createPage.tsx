@@ -26,7 +26,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
   if (!form.catalog) {
     return model.catalogError ? (
       <EmptyState
-        title={trans.__('The types of TPUs could not be loaded')}
+        title={trans.__('TPU types could not be loaded')}
         {...failureAsText(model.catalogError, actions)}
       >
         <Button
@@ -37,7 +37,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
         </Button>
       </EmptyState>
     ) : (
-      <EmptyState busy title={trans.__('Loading the types of TPUs…')} />
+      <EmptyState busy title={trans.__('Loading TPU types…')} />
     );
   }
 
@@ -84,7 +84,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
             onChange={set('type')}
           >
             {form.generations.map(([generation, types]) => (
-              <optgroup key={generation} label={`TPU ${generation}`}>
+              <optgroup key={generation} label={trans.__('TPU %1', generation)}>
                 {types.map(({ name, meaning }) => (
                   <option key={name} value={name}>
                     {`${name} — ${meaning}`}
@@ -103,7 +103,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
         help={
           form.awayFromHome
             ? trans.__(
-                'Your usual zone, %1, does not offer this type.',
+                'Your default zone, %1, does not offer this type.',
                 form.catalog.default_zone
               )
             : undefined
@@ -130,13 +130,13 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
           value="on-demand"
           actions={actions}
           label={trans.__('On demand')}
-          help={trans.__('stays until you delete it')}
+          help={trans.__('Runs until you stop or delete it')}
         />
         <Tier
           value="spot"
           actions={actions}
           label={trans.__('Spot')}
-          help={trans.__('cheaper; Google may take it back at any time')}
+          help={trans.__('Cheaper, but Google can preempt it at any time')}
         />
       </fieldset>
       <label className="jp-tpu-Check">
@@ -148,7 +148,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
         <span>
           {trans.__('Connect when it is ready')}
           <small>
-            {trans.__('Installs Python and JAX there, and adds its kernel')}
+            {trans.__('Installs Python and JAX on it, and adds its kernel')}
           </small>
         </span>
       </label>
@@ -162,8 +162,8 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
       {open && (
         <div id={advanced} className="jp-tpu-Form-advanced">
           <TextField
-            label={trans.__('Image')}
-            help={trans.__('The system on its hosts')}
+            label={trans.__('Runtime version')}
+            help={trans.__('OS image of the hosts')}
             list={`${advanced}versions`}
             value={fields.version}
             onChange={set('version')}

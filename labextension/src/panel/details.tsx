@@ -1,26 +1,32 @@
-// What there is to know about one TPU: hosts, environments, kernels.
+// The details of one TPU: hosts, environments, kernels, web apps and tunnels.
 
 import {
   closeIcon,
   consoleIcon,
   notebookIcon,
-  searchIcon,
   stopIcon
 } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { startableEnvironments, Tone } from '../model/availableActions';
+import { traceIcon } from '../icons';
+import { startableEnvironments } from '../model/availableActions';
 import { Actions } from '../actions/actions';
 import { IEnvironment, IHost, IKernel, ITPU } from '../api';
 import { holderLabel, kernelName } from '../actions/dialogs';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
-import { ago, linkLabel, tierLabel } from '../labels';
+import { ago, kernelStateLabel, linkLabel, tierLabel, Tone } from '../labels';
 import { IconButton, StateLabel } from './elements';
 import { Ports } from './ports';
 
-/** Hosts that are listed before the reader asks for all. */
+/** How many hosts are listed until the user asks for all. */
 const HOSTS_SHOWN = 8;
+
+const KERNEL_TONES: { [state: string]: Tone } = {
+  busy: 'moving',
+  dead: 'bad',
+  starting: 'moving'
+};
 
 export function Details(props: {
   id: string;
@@ -34,7 +40,7 @@ export function Details(props: {
   return (
     <div id={id} className="jp-tpu-Details">
       <dl>
-        <dt>{trans.__('Image')}</dt>
+        <dt>{trans.__('Runtime version')}</dt>
         <dd>{tpu.version}</dd>
         <dt>{trans.__('Tier')}</dt>
         <dd>{tierLabel(tpu.tier, trans)}</dd>
@@ -98,7 +104,7 @@ function Hosts(props: { tpu: ITPU; actions: Actions }): JSX.Element | null {
         {trans.__('Hosts')}
         {tpu.connection !== 'disconnected' && (
           <span className="jp-tpu-Details-count">
-            {trans.__('%1 of %2 linked', up, tpu.hosts.length)}
+            {trans.__('%1 of %2 connected', up, tpu.hosts.length)}
           </span>
         )}
       </h4>
@@ -125,23 +131,18 @@ function Hosts(props: { tpu: ITPU; actions: Actions }): JSX.Element | null {
 function Host(props: { host: IHost; actions: Actions }): JSX.Element {
   const { host } = props;
   const { trans } = props.actions;
-  const tones: { [state in IHost['link']['state']]: Tone } = {
-    connecting: 'moving',
-    down: 'quiet',
-    'needs-you': 'bad',
-    silent: 'moving',
-    up: 'good',
-    waiting: 'moving'
-  };
-  const { problem, state } = host.link;
+  const { problem } = host.link;
+  const label = linkLabel(host, trans);
   return (
     <li className="jp-tpu-Row">
       <span className="jp-tpu-Row-main" title={host.internal_address}>
         {host.index} · {host.external_address || host.internal_address}
       </span>
-      <StateLabel tone={tones[state]} title={host.link.since}>
-        {linkLabel(host, trans)}
-      </StateLabel>
+      {label && (
+        <StateLabel tone={problem ? 'bad' : 'moving'} title={host.link.since}>
+          {label}
+        </StateLabel>
+      )}
       {problem && (
         <span className="jp-tpu-Row-more">
           {problem.message} {problem.hint}
@@ -169,14 +170,11 @@ function Environment(props: {
         environment.platform
       ),
     environment.warm.state === 'ready' &&
-      trans.__(
-        'a warm kernel (%1 MB)',
-        Math.round(environment.warm.memory / 1e6)
-      )
+      trans.__('warm kernel (%1 MB)', Math.round(environment.warm.memory / 1e6))
   ].filter(Boolean);
   const states = {
-    failed: trans.__('not finished'),
-    making: trans.__('being made'),
+    failed: trans.__('incomplete'),
+    making: trans.__('creating'),
     ready: ''
   };
   const can = startableEnvironments(tpu).includes(environment);
@@ -231,12 +229,12 @@ function Kernel(props: {
       <span className="jp-tpu-Row-main" title={kernel.notebook || kernel.id}>
         {name}
       </span>
-      <StateLabel tone={kernel.state === 'dead' ? 'bad' : 'good'}>
-        {kernel.state}
+      <StateLabel tone={KERNEL_TONES[kernel.state] ?? 'quiet'}>
+        {kernelStateLabel(kernel.state, trans)}
       </StateLabel>
       <span className="jp-tpu-Row-buttons">
         <IconButton
-          icon={searchIcon}
+          icon={traceIcon}
           label={trans.__('Trace %1', name)}
           disabled={kernel.state === 'dead'}
           onClick={() => void actions.profile(tpu, kernel)}
@@ -265,7 +263,7 @@ function Kernel(props: {
             aria-label={trans.__('Take over %1…', name)}
             onClick={() => void actions.takeOverKernel(tpu, kernel)}
           >
-            {trans.__('Take…')}
+            {trans.__('Take over…')}
           </button>
         </span>
       )}

@@ -8,9 +8,9 @@ import {
 } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { Tone } from '../model/availableActions';
+import { Tone } from '../labels';
 
-/** A state: a coloured dot for the eye, and the word. */
+/** A state: a coloured dot and a word. */
 export function StateLabel(props: {
   tone: Tone;
   children: React.ReactNode;
@@ -70,7 +70,7 @@ export function Disclosure(props: {
   );
 }
 
-/** A sentence with `code` in it, which can be selected with a click. */
+/** Text with `code` in it, which a click selects. */
 export function TextWithCode(props: { text: string }): JSX.Element {
   return (
     <>
@@ -83,7 +83,7 @@ export function TextWithCode(props: { text: string }): JSX.Element {
   );
 }
 
-/** What went wrong, what to do about it, and buttons for that. */
+/** An error or a warning, what to do about it, and buttons for that. */
 export function Alert(props: {
   message: string;
   hint?: string;
@@ -109,7 +109,7 @@ export function Alert(props: {
   );
 }
 
-/** A page with nothing on it but what to do next. */
+/** A page without content: why, and what to do. */
 export function EmptyState(props: {
   title: string;
   text?: string;

@@ -2,7 +2,7 @@
 
 import React, { useId } from 'react';
 
-/** A label, the field it names, and a line of help or of what is wrong with it. */
+/** A label, its field, and a line of help or why the input is invalid. */
 export function Field(props: {
   label: string;
   help?: string;

@@ -1,4 +1,4 @@
-// What all forms of the panel look like.
+// What the forms of the panel have in common.
 
 import { Button } from '@jupyterlab/ui-components';
 import React, { InputHTMLAttributes, RefObject } from 'react';
@@ -10,15 +10,15 @@ import { failureText } from '../labels';
 import { Field } from './field';
 import { Alert } from './elements';
 
-/** A form: its fields, why the last try was refused, and the buttons. */
+/** A form: its fields, why the server refused it, and the buttons. */
 export function FormPage(props: {
   actions: Actions;
   form: CreateForm | ConnectForm;
   label: string;
-  /** The field with the name, and what is wrong with that; "" if nothing is. */
+  /** The field with the name, and why that is invalid; "" if it is valid. */
   first: RefObject<HTMLInputElement>;
   nameProblem: string;
-  /** What the button says that sends it. */
+  /** The label of the submit button. */
   send: string;
   children: React.ReactNode;
 }): JSX.Element {
@@ -95,7 +95,7 @@ export function PackagesField(
   return (
     <Field
       label={trans.__('Python packages')}
-      help={trans.__('Besides JAX; one on each line')}
+      help={trans.__('In addition to JAX, one per line')}
     >
       {attributes => (
         <textarea

@@ -1,4 +1,4 @@
-// The menu of what can be done with one TPU.
+// The menu with the actions for one TPU.
 
 import { CommandRegistry } from '@lumino/commands';
 import { Menu } from '@lumino/widgets';
@@ -6,7 +6,7 @@ import { Menu } from '@lumino/widgets';
 import { Action } from '../model/availableActions';
 import { COMMANDS } from '../actions/commandIDs';
 
-/** In the order of a day's work; what loses something for good comes last. */
+/** In the order of use; deleting comes last. */
 const ORDER: Action[] = [
   'notebook',
   'console',

@@ -40,7 +40,7 @@ export function Operation(props: {
     >
       <div className="jp-tpu-Operation-head">
         {over ? (
-          // One line is enough for what needs nobody any more.
+          // One line is enough for what needs no attention.
           <Disclosure
             open={open}
             controls={details}
@@ -97,7 +97,7 @@ export function Operation(props: {
               className="jp-tpu-Button"
               onClick={() => void actions.change(operation)}
             >
-              {trans.__('Change…')}
+              {trans.__('Edit…')}
             </Button>
           )}
         </Alert>

@@ -110,7 +110,7 @@ function Panel(props: IPanelProps): JSX.Element {
       {model.catalog && (
         <div className="jp-tpu-Project">
           {model.catalog.emulated
-            ? trans.__('Emulator: no chips, no costs')
+            ? trans.__('Emulator: no real TPUs, no costs')
             : model.catalog.project
               ? trans.__('Project %1', model.catalog.project)
               : trans.__('No project')}
@@ -147,14 +147,14 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
   );
   const problem = model.problem && failureText(model.problem, trans);
   if (model.phase === 'loading') {
-    return <EmptyState busy title={trans.__('Looking for TPUs…')} />;
+    return <EmptyState busy title={trans.__('Loading TPUs…')} />;
   }
   if (model.phase === 'missing' || model.phase === 'failed') {
     return (
       <EmptyState
         title={
           model.phase === 'missing'
-            ? trans.__('No TPUs here')
+            ? trans.__('No TPUs available')
             : trans.__('The list of TPUs could not be loaded')
         }
         text={problem?.message}
@@ -166,7 +166,7 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
   }
 
   const { tpus, operations } = model;
-  // An operation is shown once: with its TPU while that needs attention, else below the list.
+  // An operation is shown once: with its TPU while it runs or if it failed, else below the list.
   const shown = tpus.map(tpu => ({
     tpu,
     operations: model
@@ -187,13 +187,15 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
       {tpus.length === 0 && unlisted.length === 0 && (
         <EmptyState
           title={
-            problem ? trans.__('No TPUs can be shown') : trans.__('No TPUs yet')
+            problem
+              ? trans.__('The TPUs could not be listed')
+              : trans.__('No TPUs yet')
           }
           text={
             problem
               ? problem.message
               : trans.__(
-                  'Create one, connect it, and its kernel is in the launcher and in every kernel picker.'
+                  'Create a TPU and connect it. Its kernel then appears in the launcher and in the kernel pickers.'
                 )
           }
           hint={problem?.hint}
@@ -231,7 +233,7 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
   );
 }
 
-/** What has come to an end, for who wants to look back. */
+/** Operations that have ended. */
 function Ended(props: {
   operations: IOperation[];
   actions: Actions;

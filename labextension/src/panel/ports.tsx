@@ -1,4 +1,4 @@
-// The tunnels to a TPU, and the pages of its hosts that are open.
+// The tunnels to a TPU, and the web apps of its hosts that are open.
 
 import { Clipboard } from '@jupyterlab/apputils';
 import {
@@ -9,11 +9,10 @@ import {
 } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { Tone } from '../model/availableActions';
 import { Actions } from '../actions/actions';
 import { IApp, ITPU, ITunnel } from '../api';
 import { targetOf, portTarget } from '../apps/target';
-import { appLabel, trafficLabel, tunnelLabel } from '../labels';
+import { appLabel, Tone, trafficLabel, tunnelLabel } from '../labels';
 import { IconButton, StateLabel } from './elements';
 
 const TONES: { [state in ITunnel['state']]: Tone } = {
@@ -39,22 +38,22 @@ export function Ports(props: {
   return (
     <>
       <h4>
-        {trans.__('Apps')}
+        {trans.__('Web apps')}
         <IconButton
           icon={addIcon}
-          label={trans.__('Open a port of %1', tpu.name)}
+          label={trans.__('Open a web app on %1', tpu.name)}
           disabled={!usable}
           onClick={() => void actions.act('app', tpu)}
         />
       </h4>
-      <ul aria-label={trans.__('Apps of %1', tpu.name)}>
+      <ul aria-label={trans.__('Web apps on %1', tpu.name)}>
         {apps.map(app => (
           <App key={app.id} app={app} tpu={tpu} actions={actions} />
         ))}
       </ul>
       {apps.length === 0 && (
         <p className="jp-tpu-Row-more">
-          {trans.__('Web pages that a host serves, TensorBoard say.')}
+          {trans.__('Web apps on a host, such as TensorBoard')}
         </p>
       )}
       <h4>
@@ -73,7 +72,7 @@ export function Ports(props: {
       </ul>
       {tunnels.length === 0 && (
         <p className="jp-tpu-Row-more">
-          {trans.__('Ports of this machine that lead to ports of a host.')}
+          {trans.__('Local ports forwarded to a host')}
         </p>
       )}
     </>
@@ -126,8 +125,8 @@ function Tunnel(props: {
   const here = `${address === '127.0.0.1' ? 'localhost' : address}:${local_port}`;
   const about = [
     host > 0
-      ? trans.__('leads to port %1 of host %2', port, host)
-      : trans.__('leads to port %1', port),
+      ? trans.__('to port %1 on host %2', port, host)
+      : trans.__('to port %1', port),
     tunnel.connections > 0 &&
       trans._n('%1 connection', '%1 connections', tunnel.connections),
     trafficLabel(tunnel.sent, tunnel.received, trans),
@@ -144,7 +143,7 @@ function Tunnel(props: {
         />
         <IconButton
           icon={launchIcon}
-          label={trans.__('Show port %1 in a tab', port)}
+          label={trans.__('Open port %1', port)}
           onClick={() =>
             void actions.showApp(
               portTarget(tpu, port, host, '/', trans.__('Port %1', port))

@@ -7,9 +7,7 @@ import React, { useId } from 'react';
 import {
   availableActions,
   Action,
-  primaryAction,
-  toneOfConnection,
-  toneOfState
+  primaryAction
 } from '../model/availableActions';
 import { Actions } from '../actions/actions';
 import { IOperation, ITPU } from '../api';
@@ -17,10 +15,9 @@ import { actionIcon } from '../icons';
 import { keyOf } from '../model/resources';
 import {
   actionLabel,
-  connectionLabel,
   failureText,
   kernelCountLabel,
-  stateLabel
+  tpuStatus
 } from '../labels';
 import { Details } from './details';
 import { TPUMenu } from './menu';
@@ -41,6 +38,7 @@ export function TPU(props: {
   const able = availableActions(tpu, model.operationsOf(tpu));
   const main = primaryAction(able);
   const failure = model.failure(tpu);
+  const status = tpuStatus(tpu, trans);
   return (
     <li className="jp-tpu-TPU" aria-label={tpu.name}>
       <div className="jp-tpu-TPU-head">
@@ -70,14 +68,7 @@ export function TPU(props: {
           {tpu.meaning}
         </div>
         <div className="jp-tpu-TPU-states">
-          <StateLabel tone={toneOfState(tpu.state)} title={tpu.state}>
-            {stateLabel(tpu.state, trans)}
-          </StateLabel>
-          {(tpu.state === 'READY' || tpu.connection !== 'disconnected') && (
-            <StateLabel tone={toneOfConnection(tpu)}>
-              {connectionLabel(tpu, trans)}
-            </StateLabel>
-          )}
+          <StateLabel tone={status.tone}>{status.label}</StateLabel>
           {tpu.kernels > 0 && (
             <span className="jp-tpu-State">
               {kernelCountLabel(tpu.kernels, trans)}
@@ -119,7 +110,7 @@ function Emulated(props: { trans: TranslationBundle }): JSX.Element {
   return (
     <span
       className="jp-tpu-Badge"
-      title={props.trans.__('It runs on this machine: no chips, no costs')}
+      title={props.trans.__('Runs on this machine: no chips, no costs')}
     >
       {props.trans.__('emulated')}
     </span>
@@ -132,7 +123,7 @@ function Main(props: {
   actions: Actions;
 }): JSX.Element {
   const { action, tpu, actions } = props;
-  // A notebook's icon is orange, which does not go with the button.
+  // The notebook icon is orange, which is not readable on the button.
   const Icon = action === 'notebook' ? addIcon : actionIcon(action);
   return (
     <Button
