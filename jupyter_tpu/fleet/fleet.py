@@ -1,4 +1,4 @@
-"""`Fleet`: desired state, and the loop that makes it so. The core behind every face."""
+"""`Fleet`: the TPUs of one project. It wires the parts together and hands requests on to them."""
 
 from __future__ import annotations
 
@@ -7,55 +7,160 @@ import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..cloud import NodeName
-from ..errors import Reason, TPUError
+from ..cloud import Node, NodeName
+from ..errors import TPUError
 from ..links import Links
 from ..paths import data_dir
 from .discovery.availability import Availability
+from .discovery.observer import Observer
+from .forwarding.apps import Apps
+from .forwarding.tunnels import Tunnels
+from .hosts.connections import HostConnections
+from .hosts.kernels import KernelMonitor, KernelService, TakeOver
+from .hosts.poller import HostPoller
+from .hosts.warm_kernels import WarmKernelMonitor
+from .inventory.inventory import Inventory
 from .kernelspecs import KernelSpecRegistry
+from .knowledge.changes import ChangeFeed
+from .knowledge.desired import DesiredState
+from .knowledge.observed import ObservedState
 from .models import (
     TPU,
+    App,
+    AppVisit,
     Catalog,
     Change,
+    ChipHolder,
     ConnectTPU,
     CreateTPU,
     DeleteTPU,
     DisconnectTPU,
     Environment,
+    KeepWarm,
+    Kernel,
+    OpenApp,
+    OpenTensorBoard,
+    OpenTunnel,
     Operation,
+    ProfileKernel,
     StopTPU,
     TPUList,
+    Tunnel,
+    VisitApp,
 )
 from .models.requests import validated
-from .operations import checks
-from .operations.progress import Progress
-from .operations.runner import NON_EXCLUSIVE_KINDS
+from .operations.connect import ConnectService
+from .operations.connected import ConnectedTPUs
+from .operations.create import CreateService
+from .operations.power import PowerService
+from .operations.runner import OperationRunner
 from .operations.tensorboard import TensorBoardService
-from .operations.work import Work
-from .ports import FleetPorts
-from .reconcile.decide import Action, decide
-from .state import State
+from .reconcile.controller import Controller
 from .store.database import Store
 from .store.process_lease import ProcessLease
+
+if TYPE_CHECKING:
+    from ..apps import Site
 
 log = logging.getLogger(__name__)
 
 
-class Fleet(FleetPorts):
+class Fleet:
     """The TPUs of one project, as a :class:`~jupyter_tpu.fleet.api.FleetAPI`.
 
     Lives on the core thread's loop. Made by :meth:`open`, ended by :meth:`close`.
     """
 
-    def __init__(self, state: State, store: Store, owner: ProcessLease) -> None:
-        self._state = state
+    def __init__(
+        self,
+        links: Links,
+        kernelspecs: KernelSpecRegistry,
+        store: Store,
+        lease: ProcessLease,
+        *,
+        supervise: bool,
+        warm_kernels: bool,
+    ) -> None:
+        cloud = links.cloud
         self._store = store
-        self._owner = owner
-        self._work = Work(state)
-        self._offer = Availability(state.cloud)
-        self._boards = TensorBoardService(state)
-        self._act = asyncio.Event()
+        self._lease = lease
+        self._supervise = supervise
+
+        changes = self._changes = ChangeFeed()
+        desired = DesiredState(store, changes.mark_tpu_changed)
+        observed = self._observed = ObservedState()
+
+        connections = self._connections = HostConnections(links, changes.mark_tpu_changed)
+        monitor = KernelMonitor(changes)
+        warm = self._warm = WarmKernelMonitor(
+            connections, desired, changes, by_default=warm_kernels
+        )
+        poller = self._poller = HostPoller(connections, monitor, warm)
+        kernels = self._kernels = KernelService(
+            connections, monitor, warm, desired, observed, changes
+        )
+        tunnels = self._tunnels = Tunnels(
+            links, store, lease, lambda id: changes.mark_changed("tunnel", id)
+        )
+        apps = self._apps = Apps(links, lambda id: changes.mark_changed("app", id))
+
+        runner = self._runner = OperationRunner(
+            store, lease, changed=self._operation_changed, ended=self._operation_ended
+        )
+        observer = self._observer = Observer(
+            cloud,
+            observed,
+            needed=lambda: bool(desired.connected or runner.resumable or tunnels.tpus()),
+            busy=runner.changes_tpus,
+            polled=lambda: self._controller.polled(),
+        )
+        connected = ConnectedTPUs(
+            cloud, desired, kernelspecs, connections, kernels, tunnels, apps, runner
+        )
+        self._tensorboard = TensorBoardService(connections, kernels, apps, runner)
+        connect = self._connect = ConnectService(
+            cloud,
+            desired,
+            observer,
+            connections,
+            connected,
+            self._tensorboard,
+            runner,
+            poller.wake,
+        )
+        self._power = PowerService(cloud, observer, connections, connected, runner)
+        self._availability = Availability(cloud)
+        self._create = CreateService(links, self._availability, observer, runner, connect.start)
+        inventory = self._inventory = Inventory(
+            cloud,
+            desired,
+            observer,
+            connections,
+            monitor,
+            warm,
+            tunnels,
+            runner,
+            supervised=supervise,
+        )
+        self._controller = Controller(
+            links,
+            desired,
+            observed,
+            connections,
+            tunnels,
+            runner,
+            connected,
+            connect,
+            inventory,
+            changes,
+        )
+        changes.register_tpus(inventory.describe)
+        changes.register("operation", runner.find)
+        changes.register("kernel", monitor.find)
+        changes.register("tunnel", tunnels.find)
+        changes.register("app", apps.find)
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
@@ -70,277 +175,227 @@ class Fleet(FleetPorts):
     ) -> Fleet:
         """A fleet on the cloud of *links*, with its state in *path* (in the data folder if None).
 
-        supervise: hold the links of connected TPUs and go on with what a dead process left; False
+        supervise: keep the links of connected TPUs up and resume what a dead process left; False
         for a process that only does one thing, such as a command beside no server.
         warm_kernels: whether environments have a warm kernel that nobody has decided on; None: yes,
         but not on emulated TPUs, whose hosts' memory is this machine's.
         """
         path = path or data_dir() / "fleet.sqlite"
+        if warm_kernels is None:
+            warm_kernels = not links.cloud.emulated
         with contextlib.ExitStack() as opened:  # closed again if this fails: it is tried again
             store = Store(path, links.cloud.identity)
             opened.callback(store.close)
-            owner = ProcessLease(path.with_name(path.name + ".owners"))
-            opened.callback(owner.close)
-            act = asyncio.Event()
-            fleet = cls(State(links, kernelspecs, store, owner, act.set), store, owner)
-            fleet._act = act
-            emulated = links.cloud.emulated
-            fleet._state.warm_by_default = not emulated if warm_kernels is None else warm_kernels
-            fleet._begin(supervise)
+            lease = ProcessLease(path.with_name(path.name + ".owners"))
+            opened.callback(lease.close)
+            fleet = cls(
+                links, kernelspecs, store, lease, supervise=supervise, warm_kernels=warm_kernels
+            )
+            fleet._begin()
             opened.pop_all()
         return fleet
 
-    def _begin(self, supervise: bool) -> None:
-        state = self._state
-        state.supervised = supervise
-        for record in state.operations.load(resume=supervise):
-            self._resume(record)
-        runs = [state.observer.run()]
-        if supervise:
-            runs += [self._loop(), state.kernels.run(), state.warm.run(), state.tunnels.run()]
-        self._tasks = [asyncio.create_task(run) for run in runs]
+    def _begin(self) -> None:
+        for record in self._runner.load(resume=self._supervise):
+            if record.create is not None:
+                self._create.resume(record)
+            else:
+                self._runner.resumable[record.name] = record  # resumed when the TPU is seen
+        loops = [self._observer.run()]
+        if self._supervise:
+            loops += [self._controller.run(), self._poller.run(), self._tunnels.run()]
+        self._tasks = [asyncio.create_task(loop) for loop in loops]
         for task in self._tasks:
-            task.add_done_callback(_died)
+            task.add_done_callback(_log_failure)
 
     async def close(self) -> None:
-        """Ends what this object runs; desired state stays, interrupted work can go on later."""
-        await self._state.operations.close()
+        """Ends what this object runs; desired state stays, interrupted work can be resumed."""
+        await self._runner.close()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=10)
-        await self._state.tunnels.close()
-        await self._state.apps.close()
-        self._state.connections.close()
-        self._state.changes.close()
-        self._owner.close()
+        await self._tunnels.close()
+        await self._apps.close()
+        self._connections.close()
+        self._changes.close()
+        self._lease.close()
         self._store.close()
 
     def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
-        return self._state.changes.subscribe(callback)
+        return self._changes.subscribe(callback)
 
-    def refresh_kernels(self) -> None:
-        """A kernel was started or ended in this process: ask the agents soon."""
-        self._state.kernels.wake()
+    def _operation_changed(self, id: str, name: NodeName | None) -> None:
+        self._changes.mark_changed("operation", id)
+        if name is not None:
+            self._changes.mark_tpu_changed(name)
 
-    # ---- asking ----
+    def _operation_ended(self, name: NodeName) -> None:
+        self._observer.request_refresh()
+        self._controller.wake()
+
+    async def _find(self, ref: str) -> NodeName:
+        return await self._inventory.find(ref)
+
+    async def _find_ready(self, ref: str, purpose: str) -> Node:
+        return self._observed.require(await self._find(ref), ("READY",), purpose)
+
+    # ---- TPUs ----
 
     async def catalog(self, zone: str | None = None) -> Catalog:
-        return await self._offer.catalog(zone)
+        return await self._availability.catalog(zone)
 
     async def tpus(self) -> TPUList:
-        state = self._state
-        state.refresh()
-        await state.observer.ensure_fresh()
-        names = sorted(state.names(), key=lambda name: (name.node, name.zone))
-        return TPUList(tpus=[state.tpu(name) for name in names], problem=state.observer.problem)
+        return await self._inventory.list()
 
     async def tpu(self, ref: str) -> TPU:
-        return self._state.tpu(await self._find(ref))
+        return self._inventory.tpu(await self._find(ref))
+
+    async def create(self, wanted: CreateTPU) -> Operation:
+        return await self._create.start(wanted)
+
+    async def start(self, ref: str) -> Operation:
+        return self._power.start(await self._find(ref))
+
+    async def stop(self, ref: str, how: StopTPU | None = None) -> Operation:
+        return await self._power.stop(await self._find(ref), how or StopTPU())
+
+    async def delete(self, ref: str, how: DeleteTPU | None = None) -> Operation:
+        return await self._power.delete(await self._find(ref), how or DeleteTPU())
+
+    async def connect(self, ref: str, wanted: ConnectTPU | None = None) -> Operation:
+        return self._connect.connect(await self._find(ref), wanted or ConnectTPU())
+
+    async def disconnect(self, ref: str, how: DisconnectTPU | None = None) -> Operation:
+        return await self._connect.disconnect(await self._find(ref), how or DisconnectTPU())
+
+    # ---- environments and kernels ----
 
     async def environments(self, ref: str) -> list[Environment]:
-        return self._state.tpu(await self._find(ref)).environments
+        return (await self.tpu(ref)).environments
+
+    async def keep_warm(self, ref: str, environment: str, how: KeepWarm) -> Environment:
+        name = await self._find(ref)
+        self._warm.configure(name, environment, how)
+        self._poller.wake()
+        environments = self._inventory.tpu(name).environments
+        return next(each for each in environments if each.name == environment)
+
+    async def kernels(self, ref: str) -> list[Kernel]:
+        return await self._kernels.list_kernels(await self._find(ref))
+
+    async def chips(self, ref: str) -> list[ChipHolder]:
+        return await self._kernels.chips(await self._find(ref))
+
+    async def end_kernel(self, ref: str, id: str) -> None:
+        await self._kernels.shut_down(await self._find(ref), id)
+
+    async def take_over_kernel(self, ref: str, id: str) -> None:
+        await self._kernels.take_over(await self._find(ref), id)
+        self._poller.wake()
+
+    # ---- tunnels and apps ----
+
+    async def tunnels(self, ref: str) -> list[Tunnel]:
+        name = await self._find(ref)
+        tunnels = await self.all_tunnels()
+        return [each for each in tunnels if (each.tpu, each.zone) == (name.node, name.zone)]
+
+    async def all_tunnels(self) -> list[Tunnel]:
+        self._tunnels.reload()
+        return self._tunnels.all()
+
+    async def open_tunnel(self, ref: str, wanted: OpenTunnel, *, keep: bool = True) -> Tunnel:
+        """keep: whether it should be there after this process, too."""
+        wanted = validated(wanted)
+        node = await self._find_ready(ref, "Tunnels lead to READY TPUs.")
+        return await self._tunnels.open(node, wanted, keep=keep)
+
+    async def close_tunnel(self, ref: str, id: str) -> None:
+        await self._tunnels.remove(await self._find(ref), id)
+
+    async def apps(self) -> list[App]:
+        return self._apps.all()
+
+    async def open_app(self, ref: str, wanted: OpenApp) -> App:
+        wanted = validated(wanted)
+        node = await self._find_ready(ref, "Apps run on READY TPUs.")
+        return await self._apps.open(node, wanted)
+
+    async def visit_app(self, id: str, wanted: VisitApp | None = None) -> AppVisit:
+        return self._apps.visit(id, wanted or VisitApp())
+
+    async def close_app(self, id: str) -> None:
+        await self._apps.remove(id)
+
+    async def open_tensorboard(self, ref: str, wanted: OpenTensorBoard) -> Operation:
+        node = await self._find_ready(ref, "TensorBoard runs on READY TPUs.")
+        return self._tensorboard.open(node, wanted)
+
+    async def profile(
+        self, ref: str, kernel_id: str, wanted: ProfileKernel | None = None
+    ) -> Operation:
+        node = await self._find_ready(ref, "Kernels run on READY TPUs.")
+        return await self._tensorboard.profile(node, kernel_id, wanted or ProfileKernel())
+
+    # ---- operations ----
 
     async def operations(self) -> list[Operation]:
-        self._state.refresh()
-        return self._state.operations.all()
+        self._inventory.reload()
+        return self._runner.all()
 
     async def operation(self, id: str) -> Operation:
-        self._state.refresh()
-        return self._state.operations.get(id)
+        self._inventory.reload()
+        return self._runner.get(id)
 
     async def wait(self, id: str) -> Operation:
         """Waits until an operation has ended; for callers in this process."""
-        return await self._state.operations.wait(id)
+        return await self._runner.wait(id)
 
     async def cancel(self, id: str) -> Operation:
-        for name, record in list(self._state.interrupted.items()):
-            if record.operation.id == id:
-                self._state.drop_interrupted(name)
-        return await self._state.operations.cancel(id)
+        return await self._runner.cancel(id)
 
-    # ---- changing ----
+    # ---- for the server of this process ----
 
-    async def create(self, wanted: CreateTPU) -> Operation:
-        wanted = validated(wanted)
-        checks.labels(wanted)
-        if wanted.connect is not None:
-            checks.environment(wanted.connect)
-        wanted = await self._offer.complete(wanted)
-        assert wanted.zone is not None
-        name = NodeName(self._state.cloud.project, wanted.zone, wanted.name)
-        await self._must_be_new(name)
-        record = self._state.operations.new_record("create", name, create=wanted)
-        return self._state.operations.start(
-            record,
-            lambda progress: self._work.create(name, wanted, progress),
-            lambda progress: self._work.undo_create(name, progress),
-        )
+    def refresh_kernels(self) -> None:
+        """A kernel was started or ended in this process: ask the agents soon."""
+        self._poller.wake()
 
-    async def start(self, ref: str) -> Operation:
-        name = await self._find(ref)
-        node_state = self._state.tpu(name).state
-        if node_state not in ("STOPPED", "STOPPING"):
-            raise TPUError(
-                f"{name.node} is {node_state}; only a stopped TPU can be started.", Reason.CONFLICT
-            )
-        return self._start("start", name, self._work.start)
+    def set_take_over(self, take_over: TakeOver | None) -> None:
+        """Says how this process becomes the master of a kernel; None: it can't."""
+        self._kernels.take_over_here = take_over
 
-    async def stop(self, ref: str, how: StopTPU | None = None) -> Operation:
-        name = await self._find(ref)
-        node_state = self._state.tpu(name).state
-        if node_state != "READY":
-            raise TPUError(
-                f"{name.node} is {node_state}; only a TPU that is READY can be stopped.",
-                Reason.CONFLICT,
-            )
-        await self._may_end_kernels(name, how is not None and how.end_kernels, "Stopping")
-        return self._start("stop", name, self._work.stop)
+    def set_path_under_server(self, path: Callable[[App], str]) -> None:
+        """Says where beneath its own address the server shows an app; "" for nowhere."""
+        self._apps.path_under_server = path
 
-    async def delete(self, ref: str, how: DeleteTPU | None = None) -> Operation:
-        name = await self._find(ref)
-        for record in self._state.operations.running_on(name):
-            if record.operation.kind == "create":
-                raise TPUError(
-                    f"{name.node} is still being created.",
-                    Reason.CONFLICT,
-                    "Cancel its creation: that deletes what was made.",
-                )
-        await self._may_end_kernels(name, how is not None and how.end_kernels, "Deleting")
-        await self._stop_connecting(name)
-        return self._start("delete", name, self._work.delete)
+    async def site(self, ref: str, host: int, port: int, begin: bool) -> Site:
+        """See `Apps.site`."""
+        node = await self._find_ready(ref, "Apps run on READY TPUs.")
+        return await self._apps.site(node, host, port, begin)
 
-    async def connect(self, ref: str, wanted: ConnectTPU | None = None) -> Operation:
-        wanted = validated(wanted or ConnectTPU())
-        checks.environment(wanted)
-        name = await self._find(ref)
-        for record in self._state.operations.running_on(name):
-            if record.operation.kind == "connect" and record.connect == wanted:
-                return record.operation  # pressed twice
-        self._must_be_idle(name)
-        node_state = self._state.tpu(name).state
-        if node_state != "READY":
-            raise TPUError(
-                f"{name.node} is {node_state}; it can be connected when it is READY.",
-                Reason.CONFLICT,
-                "Start it first." if node_state == "STOPPED" else "",
-            )
-        self._state.drop_interrupted(name)
-        return self._state.operations.get(self._work.start_connect(name, wanted))
+    async def notify_chip_holders(self, where: dict[str, str], problem: TPUError) -> None:
+        """A kernel was not started because others hold the chips of its TPU, which is in *where*
+        (see :meth:`report_lost_kernel`): publishes those that could be shut down for it.
+        """
+        await self._kernels.notify_chip_holders(_name_in(where), problem)
 
-    async def disconnect(self, ref: str, how: DisconnectTPU | None = None) -> Operation:
-        name = await self._find(ref)
-        await self._may_end_kernels(name, how is not None and how.end_kernels, "Disconnecting")
-        await self._stop_connecting(name)
-        return self._start("disconnect", name, self._work.disconnect)
+    async def report_lost_kernel(
+        self, id: str, where: dict[str, str], notebook: str, problem: TPUError
+    ) -> None:
+        """A kernel of this process is dead, and why: it is shown until somebody has seen it.
 
-    # ---- conditions ----
-
-    def _start(self, kind, name: NodeName, work) -> Operation:
-        self._must_be_idle(name)
-        self._state.drop_interrupted(name)
-        operations = self._state.operations
-        return operations.start(
-            operations.new_record(kind, name), lambda progress: work(name, progress)
-        )
-
-    def _must_be_idle(self, name: NodeName) -> None:
-        for record in self._state.operations.running_on(name):
-            if record.operation.kind in NON_EXCLUSIVE_KINDS:
-                continue
-            doing = {"stop": "stopping"}.get(
-                record.operation.kind, record.operation.kind.removesuffix("e") + "ing"
-            )
-            raise TPUError(
-                f"Something else is being done with {name.node}: {doing}.",
-                Reason.CONFLICT,
-                "Wait for its end, or cancel it.",
-            )
-
-    async def _must_be_new(self, name: NodeName) -> None:
-        exists = TPUError(
-            f"There is a TPU called {name.node} in {name.zone} already.",
-            Reason.EXISTS,
-            "Choose another name.",
-        )
-        if self._state.operations.running_on(name):
-            raise exists
-        try:
-            await self._state.cloud.get_node(name)
-        except TPUError as error:
-            if error.reason is Reason.NOT_FOUND:
-                return
-            raise
-        raise exists
-
-    async def _stop_connecting(self, name: NodeName) -> None:
-        for record in self._state.operations.running_on(name):
-            if record.operation.kind == "connect":
-                await self._state.operations.cancel(record.operation.id, patience=15)
-
-    # ---- the loop ----
-
-    async def _loop(self) -> None:
-        """Compares and acts after each look and each end of an operation."""
-        self._act.set()
-        while True:
-            await self._act.wait()
-            self._act.clear()
-            state = self._state
-            wanted = {*state.wished, *state.environments, *state.interrupted}
-            for name in wanted | state.tunnels.names():
-                if state.observer.complete(name.zone) or state.observed(name) is not None:
-                    self._reconcile(name)
-
-    def _reconcile(self, name: NodeName) -> None:
-        state = self._state
-        todo = decide(
-            state.desired(name),
-            state.observed(name),
-            acquired=name in state.connections,
-            busy=bool(state.operations.running_on(name)),
-        )
-        for action in todo:
-            if action is Action.FORGET:
-                state.forget(name)
-            elif action is Action.RELEASE:
-                state.connections.release(name)
-                state.kernels.forget(name)  # the VM is down, and its kernels with it
-            elif action is Action.ACQUIRE:
-                state.connections.acquire(name, len(state.observer.nodes[name].endpoints))
-            elif action is Action.REGISTER:
-                for record in list(state.environments.get(name, {}).values()):
-                    if record.environment.state == "ready":
-                        state.register(name, record)
-            elif action is Action.RESUME:
-                self._resume_connect(name)
-
-    def _resume(self, record) -> None:
-        """Goes on with an operation that a dead process left."""
-        name = record.name
-        if record.operation.kind == "connect" and record.connect is not None:
-            self._state.interrupted[name] = record  # the loop does, when the TPU is seen
-        elif record.create is not None:
-            wanted = record.create
-            self._state.operations.start(
-                record,
-                lambda progress: self._work.resume_create(name, wanted, progress),
-                lambda progress: self._work.undo_create(name, progress),
-            )
-
-    def _resume_connect(self, name: NodeName) -> None:
-        record = self._state.interrupted.pop(name)
-        wanted = record.connect
-        assert wanted is not None
-
-        async def go_on(progress: Progress) -> None:
-            progress.log("The server was restarted; going on with it.")
-            await self._work.connect(name, wanted, progress)
-
-        self._state.operations.start(record, go_on)
+        where: its ``project``, ``zone``, ``tpu`` and ``environment``.
+        """
+        name, environment = _name_in(where), where["environment"]
+        self._kernels.report_lost(name, id, environment, notebook, problem)
 
 
-def _died(task: asyncio.Task[None]) -> None:
-    """These tasks end by being cancelled only; anything else is a fault of ours."""
+def _name_in(where: dict[str, str]) -> NodeName:
+    return NodeName(where["project"], where["zone"], where["tpu"])
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    """These tasks end only by being cancelled; anything else is a fault of ours."""
     if not task.cancelled() and task.exception() is not None:
         log.error("A part of the fleet has ended", exc_info=task.exception())

@@ -121,7 +121,7 @@ class FleetHandle:
         links = default_links(await self._target())
         fleet = await Fleet.open(links, KernelSpecs(), warm_kernels=self._warm_kernels)
         fleet.subscribe(self._changed)
-        fleet.take_over = self._take_over_kernel
+        fleet.set_take_over(self._take_over_kernel)
         if self._beneath is not None:
             fleet.set_path_under_server(self._beneath)
         return fleet

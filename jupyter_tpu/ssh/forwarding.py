@@ -114,7 +114,7 @@ class Forwarder:
         for server in servers:
             server.close()
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """Cuts what is open and goes on listening: the host is gone."""
         for pair in list(self._pairs):
             pair.cut()

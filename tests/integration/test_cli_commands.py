@@ -58,7 +58,7 @@ def test_a_tpu_is_created_listed_described_stopped_started_and_deleted(
 ) -> None:
     said = shell.out("create", name, "--type", "v5litepod-4").splitlines()
     assert said[0] == "v5litepod-4 = 4 chips · 1 host · 64 GB HBM (emulated)"
-    assert said[1] == f"{name}: Making the TPU"
+    assert said[1] == f"{name}: Create the TPU"
     assert f"{name} is ready" in said[2]
     assert state_of(emulator, name) == "READY"
 
@@ -235,7 +235,7 @@ def test_a_terminal_shows_a_bar_and_ctrl_c_twice_cancels(
 ) -> None:
     faults(kind="slow", seconds=30, count=1)
     terminal = Terminal(shell, "create", name, "--type", "v5litepod-4")
-    terminal.expect(rf"\r\[[█·]+\].*\d:\d\d {name}: Making the TPU")
+    terminal.expect(rf"\r\[[█·]+\].*\d:\d\d {name}: Create the TPU")
     terminal.type("\x03")
     terminal.expect(f"{name} is still being created. Enter waits on, .* cancels: ")
     terminal.type("\n")  # waits on
@@ -252,7 +252,7 @@ def test_a_terminal_shows_a_bar_and_ctrl_c_twice_cancels(
 def test_leaving_a_wait_says_who_goes_on(shell: Shell, name: str, faults: Any) -> None:
     faults(kind="slow", seconds=3, count=1)
     terminal = Terminal(shell, "create", name, "--type", "v5litepod-4")
-    terminal.expect(f"{name}: Making the TPU")
+    terminal.expect(f"{name}: Create the TPU")
     terminal.type("\x03")
     terminal.expect("cancels: ")
     terminal.type("l\n")
@@ -278,7 +278,7 @@ def test_a_signal_without_a_terminal_says_what_goes_on_and_a_second_one_cancels(
     )
     assert process.stdout is not None
     assert process.stderr is not None
-    while "Making the TPU" not in process.stdout.readline():
+    while "Create the TPU" not in process.stdout.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert "Another Ctrl-C cancels that" in process.stderr.readline()

@@ -495,6 +495,6 @@ async def test_a_visit_says_where_an_app_is_beneath_jupyter(
         await fleet.call("close_app", app.id)
     stale = await browser.get("")
     assert stale.status == 502
-    assert "not open any more" in (await stale.json())["message"]
+    assert "is closed" in (await stale.json())["message"]
     anew = await browser.get("", headers={**NAVIGATION, "Origin": None})
     assert anew.status == 200

@@ -236,7 +236,7 @@ def test_beside_a_server_tunnels_are_opened_listed_and_removed(
     assert row.endswith("5 B")
     there = json.loads(shell.out("tunnel", name_of(tpu), "--json"))
     assert [each["port"] for each in there] == [behind, 9]
-    assert "taken by the tunnel" in shell.complaint("tunnel", name_of(tpu), f"9:{local}")
+    assert "used by the tunnel" in shell.complaint("tunnel", name_of(tpu), f"9:{local}")
     assert "Closed: " in shell.out("tunnel", "remove", str(local))
     assert "There is no tunnel" in shell.complaint("tunnel", "remove", str(local))
     with pytest.raises(ConnectionRefusedError):

@@ -299,7 +299,7 @@ async def test_two_tunnels_on_one_port_are_refused_and_the_same_twice_is_one(
     assert again.id == first.id
     error = await refusal(fleet, tpu, port=7777, local_port=first.local_port)
     assert error.reason is Reason.CONFLICT
-    assert f"taken by the tunnel to port 8888 of {name_of(tpu)}" in error.message
+    assert f"used by the tunnel to port 8888 of {name_of(tpu)}" in error.message
     local = free_port()
     other = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=8888, local_port=local))
     assert (other.local_port, other.id != first.id) == (local, True)

@@ -40,9 +40,9 @@ def test_an_environments_name_that_is_no_folder_is_refused(name: str) -> None:
 
 
 def test_a_python_that_jax_can_not_run_on_is_refused_before_anything_is_made() -> None:
-    checks.environment(ConnectTPU(python="3.12"))
+    checks.check_environment(ConnectTPU(python="3.12"))
     with pytest.raises(TPUError, match=r"JAX needs Python 3\.11 or newer, not 2\.7"):
-        checks.environment(ConnectTPU(python="2.7"))
+        checks.check_environment(ConnectTPU(python="2.7"))
 
 
 def test_each_wrong_body_names_its_field() -> None:
@@ -101,10 +101,10 @@ def test_the_version_defaults_to_the_types_own() -> None:
 @pytest.mark.parametrize("package", ["--index-url=http://x", " -r x", "", "a\nb"])
 def test_a_package_can_not_smuggle_an_option(package: str) -> None:
     with pytest.raises(TPUError, match="is not a package"):
-        checks.requirements([package])
+        checks.check_requirements([package])
 
 
 def test_labels_that_google_refuses_are_refused_here() -> None:
-    checks.labels(CreateTPU(name="a", type="v4-8", labels={"team": "a-1"}))
+    checks.check_labels({"team": "a-1"})
     with pytest.raises(TPUError, match="label Team=x is not allowed"):
-        checks.labels(CreateTPU(name="a", type="v4-8", labels={"Team": "x"}))
+        checks.check_labels({"Team": "x"})

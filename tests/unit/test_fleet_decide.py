@@ -6,11 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.fleet.knowledge.observed import CHANGING, Observed
+from jupyter_tpu.cloud import Node, NodeName
+from jupyter_tpu.fleet.knowledge.observed import CHANGING
 from jupyter_tpu.fleet.reconcile.decide import Action, Desired, decide
 
+
+def node(state: str, id: str = "7") -> Node:
+    return Node(name=NodeName("p", "us-west4-a", "my-tpu"), id=id, type="v4-8", state=state)
+
+
 CONNECTED = Desired(node_id="7", connected=True)
-READY = Observed("READY", "7")
+READY = node("READY", "7")
 
 
 def test_links_of_a_connected_ready_tpu_are_held_up() -> None:
@@ -23,17 +29,17 @@ def test_a_tpu_deleted_elsewhere_is_forgotten_and_its_links_released() -> None:
 
 
 def test_another_tpu_of_the_same_name_is_not_taken_for_the_connected_one() -> None:
-    assert decide(CONNECTED, Observed("READY", "8"), acquired=False, busy=False) == (Action.FORGET,)
+    assert decide(CONNECTED, node("READY", "8"), acquired=False, busy=False) == (Action.FORGET,)
 
 
 @pytest.mark.parametrize("state", ["STOPPED", "PREEMPTED", *sorted(CHANGING)])
 def test_a_tpu_that_does_not_run_costs_no_tries_to_reach_it(state: str) -> None:
-    assert decide(CONNECTED, Observed(state, "7"), acquired=True, busy=False) == (Action.RELEASE,)
+    assert decide(CONNECTED, node(state), acquired=True, busy=False) == (Action.RELEASE,)
 
 
 def test_what_a_dead_server_was_making_goes_on_when_the_tpu_runs() -> None:
     desired = Desired(node_id="7", connected=False, unfinished=True)
-    assert decide(desired, Observed("CREATING", "7"), acquired=False, busy=False) == ()
+    assert decide(desired, node("CREATING", "7"), acquired=False, busy=False) == ()
     assert decide(desired, READY, acquired=False, busy=False) == (Action.RESUME,)
 
 
@@ -49,23 +55,23 @@ desires = st.builds(
     unfinished=st.booleans(),
     unregistered=st.booleans(),
 )
-observations = st.none() | st.builds(
-    Observed, st.sampled_from(["READY", "STOPPED", "CREATING", "PREEMPTED"]), st.just("7")
+nodes = st.none() | st.builds(
+    node, st.sampled_from(["READY", "STOPPED", "CREATING", "PREEMPTED"]), st.just("7")
 )
 
 
-@given(desires, observations, st.booleans())
+@given(desires, nodes, st.booleans())
 def test_while_an_operation_works_the_loop_keeps_its_hands_off(
-    desired: Desired, observed: Observed | None, acquired: bool
+    desired: Desired, node: Node | None, acquired: bool
 ) -> None:
-    assert decide(desired, observed, acquired=acquired, busy=True) == ()
+    assert decide(desired, node, acquired=acquired, busy=True) == ()
 
 
-@given(desires, observations, st.booleans())
+@given(desires, nodes, st.booleans())
 def test_acting_settles_after_one_round(
-    desired: Desired, observed: Observed | None, acquired: bool
+    desired: Desired, node: Node | None, acquired: bool
 ) -> None:
-    for action in decide(desired, observed, acquired=acquired, busy=False):
+    for action in decide(desired, node, acquired=acquired, busy=False):
         if action is Action.ACQUIRE:
             acquired = True
         elif action is Action.RELEASE:
@@ -78,4 +84,4 @@ def test_acting_settles_after_one_round(
             return  # nothing is desired any more
         else:
             desired = Desired(node_id=desired.node_id, connected=desired.connected)
-    assert decide(desired, observed, acquired=acquired, busy=False) == ()
+    assert decide(desired, node, acquired=acquired, busy=False) == ()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+import pytest
+from msgspec import structs
 
 from jupyter_tpu.cloud.models import NodeName
 from jupyter_tpu.fleet.hosts.kernels import LOST, KernelMonitor
-from jupyter_tpu.fleet.models import Kernel
+from jupyter_tpu.fleet.knowledge.changes import ChangeFeed
+from jupyter_tpu.fleet.models import Change, Kernel
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 
@@ -15,15 +17,42 @@ def lost(id: str) -> Kernel:
     return Kernel(id=id, tpu=NAME.node, zone=NAME.zone, environment="default", state="dead")
 
 
-def test_of_lost_kernels_that_nobody_looks_at_the_last_ones_are_remembered() -> None:
-    changed: list[str] = []
-    nobody: Any = None
-    monitor = KernelMonitor(nobody, nobody, lambda name, ids: changed.extend(sorted(ids)))
+@pytest.mark.asyncio
+async def test_of_lost_kernels_that_nobody_looks_at_the_last_ones_are_remembered() -> None:
+    changes = ChangeFeed()
+    monitor = KernelMonitor(changes)
+    changes.register("kernel", monitor.find)
+    changes.register_tpus(lambda name: Change(what="tpu", id=name.node))
+    published: list[tuple[str, bool]] = []
+    changes.subscribe(lambda change: published.append((change.id, change.gone)))
     for number in range(LOST + 2):
         monitor.record_lost(NAME, lost(f"k{number:03}"))
+        changes.flush()
     assert [kernel.id for kernel in monitor.known(NAME)] == [f"k{n:03}" for n in range(2, LOST + 2)]
-    assert changed[-4:] == ["k000", f"k{LOST:03}", "k001", f"k{LOST + 1:03}"]
-    assert monitor.find("k000") is None  # so that it is told as gone
+    assert [id for id, gone in published if gone] == ["k000", "k001"]
     assert monitor.dismiss_lost(NAME, "k002")
-    monitor.forget_lost(NAME)
+    assert not monitor.dismiss_lost(NAME, "k002")
+    monitor.clear(NAME)
+    assert len(monitor.known(NAME)) == LOST - 1
+    monitor.clear(NAME, lost=True)
     assert monitor.known(NAME) == []
+    changes.close()
+
+
+@pytest.mark.asyncio
+async def test_a_report_replaces_the_last_one_and_ends_the_notebooks_lost_kernel() -> None:
+    changes = ChangeFeed()
+    changes.register_tpus(lambda name: Change(what="tpu", id=name.node))
+    monitor = KernelMonitor(changes)
+    changes.register("kernel", monitor.find)
+    published: list[tuple[str, bool]] = []
+    changes.subscribe(lambda change: published.append((change.id, change.gone)))
+    monitor.record_lost(NAME, structs.replace(lost("old"), notebook="a.ipynb"))
+    monitor.update(NAME, [{"id": "one", "state": "idle"}, {"id": "two", "state": "idle"}])
+    changes.flush()
+    assert {kernel.id for kernel in monitor.known(NAME)} == {"old", "one", "two"}
+    monitor.update(NAME, [{"id": "two", "state": "busy", "notebook": "a.ipynb"}])
+    changes.flush()
+    assert [(kernel.id, kernel.state) for kernel in monitor.known(NAME)] == [("two", "busy")]
+    assert {id for id, gone in published if gone} == {"old", "one"}
+    changes.close()

@@ -11,6 +11,7 @@ from jupyter_tpu.cloud.models import Node, NodeList, NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.discovery import observer as module
 from jupyter_tpu.fleet.discovery.observer import Observer
+from jupyter_tpu.fleet.knowledge.observed import ObservedState
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 
@@ -39,8 +40,10 @@ class Setting:
         self.cloud = CountingCloud()
         self.needed = self.busy = False
         self.polls = 0
+        self.observed = ObservedState()
         self.observer = Observer(
             self.cloud,
+            self.observed,
             needed=lambda: self.needed,
             busy=lambda: self.busy,
             polled=self._polled,
@@ -100,7 +103,7 @@ async def test_who_asks_for_the_list_sees_what_was_done_elsewhere_a_moment_ago(
         await asyncio.sleep(0.3)  # longer than FRESH, shorter than SLOW
         assert setting.cloud.calls == 1
         await asyncio.gather(*(setting.observer.ensure_fresh() for _ in range(100)))
-        assert len(setting.observer.nodes) == 1
+        assert len(setting.observed.nodes) == 1
         assert setting.cloud.calls == 2
 
 
@@ -151,10 +154,10 @@ async def test_not_being_able_to_ask_makes_no_tpu_vanish() -> None:
         await setting.observer.refresh()
         setting.cloud.answer = TPUError("No.", Reason.NO_CREDENTIALS, "Log in.")
         await setting.observer.refresh()
-        assert NAME in setting.observer.nodes
-        assert not setting.observer.complete("us-west4-a")
-        assert setting.observer.problem is not None
-        assert setting.observer.problem.reason is Reason.NO_CREDENTIALS
+        assert NAME in setting.observed.nodes
+        assert not setting.observed.complete("us-west4-a")
+        assert setting.observed.problem is not None
+        assert setting.observed.problem.reason is Reason.NO_CREDENTIALS
 
 
 @pytest.mark.asyncio
@@ -165,11 +168,11 @@ async def test_tpus_of_a_zone_that_does_not_answer_stay_as_they_were() -> None:
         await setting.observer.refresh()
         setting.cloud.answer = NodeList(nodes=(), unreachable=("us-west4-a",))
         await setting.observer.refresh()
-        assert list(setting.observer.nodes) == [NAME]
-        assert not setting.observer.complete("us-west4-a")
-        assert setting.observer.complete("us-east5-a")
-        assert setting.observer.problem is not None
-        assert "us-west4-a did not answer" in setting.observer.problem.message
+        assert list(setting.observed.nodes) == [NAME]
+        assert not setting.observed.complete("us-west4-a")
+        assert setting.observed.complete("us-east5-a")
+        assert setting.observed.problem is not None
+        assert "us-west4-a did not answer" in setting.observed.problem.message
 
 
 @pytest.mark.asyncio
@@ -183,7 +186,7 @@ async def test_what_is_missing_is_looked_for_after_the_question_and_not_at_each_
         before = setting.cloud.calls
         setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
         await setting.observer.refresh_for_missing()
-        assert NAME in setting.observer.nodes
+        assert NAME in setting.observed.nodes
         begun = asyncio.get_running_loop().time()
         await asyncio.gather(*(setting.observer.refresh_for_missing() for _ in range(20)))
         took = asyncio.get_running_loop().time() - begun

@@ -60,9 +60,8 @@ def test_the_log_keeps_its_last_lines_without_control_characters() -> None:
 async def test_a_thousand_log_lines_make_few_events_and_the_last_is_told() -> None:
     operation = Operation(id="1", kind="connect", tpu="t")
     told: list[int] = []
-    changes = ChangeFeed(
-        lambda what, id: Change(what="operation", id=id, operation=operation), interval=0.02
-    )
+    changes = ChangeFeed(interval=0.02)
+    changes.register("operation", lambda id: operation)
     complete = asyncio.Event()
 
     def tell(change: Change) -> None:
@@ -84,18 +83,19 @@ async def test_a_thousand_log_lines_make_few_events_and_the_last_is_told() -> No
 async def test_what_did_not_change_is_not_told_and_what_is_gone_is_told_once() -> None:
     there = True
     told: list[bool] = []
-    changes = ChangeFeed(lambda what, id: Change(what="tpu", id=id, gone=not there), interval=60)
+    changes = ChangeFeed(interval=60)
+    changes.register("operation", lambda id: Operation(id=id, kind="connect") if there else None)
     unsubscribe = changes.subscribe(lambda change: told.append(change.gone))
     for _ in range(3):
-        changes.mark_changed("tpu", "z/a")
+        changes.mark_changed("operation", "1")
         changes.flush()
     there = False
     for _ in range(3):
-        changes.mark_changed("tpu", "z/a")
+        changes.mark_changed("operation", "1")
         changes.flush()
     assert told == [False, True]
     unsubscribe()
     there = True
-    changes.mark_changed("tpu", "z/a")
+    changes.mark_changed("operation", "1")
     changes.flush()
     assert told == [False, True]

@@ -141,9 +141,7 @@ def test_a_living_process_is_told_from_a_dead_one(tmp_path: Path) -> None:
 
 
 def load(store: Store, owner: ProcessLease, *, resume: bool) -> tuple[OperationRunner, list[str]]:
-    operations = OperationRunner(
-        store, owner, changed=lambda *_: None, ended=lambda _: None, forgotten=lambda _: None
-    )
+    operations = OperationRunner(store, owner, changed=lambda *_: None, ended=lambda _: None)
     return operations, [r.operation.id for r in operations.load(resume=resume)]
 
 
@@ -194,6 +192,6 @@ def test_a_command_beside_no_server_leaves_resuming_to_the_next_server(tmp_path:
     assert resumed == []
     problem = operations.get("a").problem
     assert problem is not None
-    assert problem.hint == "Connect again: it goes on where it was."
+    assert problem.hint == "Connect again. It continues where it stopped."
     _, resumed = load(store, ProcessLease(tmp_path / "owners"), resume=True)
     assert resumed == ["a"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from jupyter_tpu.fleet.inventory.view import connection
 from jupyter_tpu.fleet.models import Connection
-from jupyter_tpu.fleet.views import connection
 from jupyter_tpu.links import LinkState
 
 

@@ -75,6 +75,7 @@ class Daemon:
             "kernel_key": self._kernel_key,
             "signal_kernel": self._signal_kernel,
             "keep_warm": self._keep_warm,
+            "status": self._status,
             "prepare_delete": self._prepare_delete,
             "end_agent": self._end_agent,
         }
@@ -148,7 +149,7 @@ class Daemon:
             op = self._ops.get(asked["op"])
             if op is None:
                 raise Rejected("INVALID", "The agent does not know how to %r." % asked["op"])
-            if op == self._keep_warm:
+            if op in (self._keep_warm, self._status):
                 asked["params"]["who"] = writer
             answer = {"result": await op(asked["params"])}
         except Rejected as refused:
@@ -268,6 +269,10 @@ class Daemon:
         ]
         self._warm.want(asked["who"], wishes)
         return {"warm": self._warm.statuses()}
+
+    async def _status(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+        """What ``keep_warm`` and ``kernels`` answer, in one: for who asks again and again."""
+        return {**await self._keep_warm(asked), **await self._kernels(asked)}
 
     async def _prepare_delete(self, asked: Dict[str, Any]) -> Dict[str, Any]:
         """Ends all kernels, then the agent: nothing of it runs on the host afterwards."""

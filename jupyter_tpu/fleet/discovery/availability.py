@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from ... import catalog
+from ...catalog import AcceleratorType
 from ...cloud import Cloud
 from ...cloud.models import check_zone
 from ...errors import Reason, TPUError
@@ -41,7 +42,7 @@ class Availability:
             project = self._cloud.project
             zones = await self._list(("zones",), self._cloud.locations)
             if zone is not None:
-                types, versions = await self._in(zone)
+                types, versions = await self._types_and_versions(zone)
         except TPUError as error:
             problem = Problem.of(error)
             if zone is not None:
@@ -57,11 +58,14 @@ class Availability:
             problem=problem,
         )
 
-    async def _in(self, zone: str):
+    async def _types_and_versions(
+        self, zone: str
+    ) -> tuple[tuple[AcceleratorType, ...], tuple[str, ...]]:
         offered, versions = await asyncio.gather(self._types(zone), self._versions(zone))
-        return [kind for kind in catalog.types() if kind.name in set(offered)], versions
+        known = (each for each in catalog.types() if each.name in offered)
+        return tuple(known), versions
 
-    async def complete(self, wanted: CreateTPU) -> CreateTPU:
+    async def resolve_defaults(self, wanted: CreateTPU) -> CreateTPU:
         """The request with zone and version filled in; raises INVALID if it can't be met.
 
         Where Google can't be asked for its lists, the catalog's count: creating says the rest.
@@ -95,7 +99,7 @@ class Availability:
                 answer = await asyncio.wait_for(ask(), PATIENCE)
             except TimeoutError:
                 raise TPUError(
-                    "Google did not say in time what it offers.", Reason.TIMEOUT, "Try again."
+                    "Google did not answer in time what it offers.", Reason.TIMEOUT, "Try again."
                 ) from None
             self._lists[key] = (time.monotonic(), answer)
         return answer

@@ -13,84 +13,77 @@ from collections.abc import Callable
 
 from ...cloud import Cloud, Node, NodeName
 from ...errors import Reason, TPUError
-from ..knowledge.observed import CHANGING
+from ..knowledge.observed import ObservedState
 from ..models import Problem
 
 QUICK = 2.0  # seconds
 SLOW = 30.0
-FAILED = 10.0  # after a look that failed
-LIMIT = 90.0  # for one look; Cloud gives up earlier
-FRESH = 5.0  # what a person who asks takes for current; seconds
-AT_ONCE = 2.0  # how long such a person waits for it; seconds
-#: After this long without a change, even a TPU under repair is polled at slowly; seconds.
+FAILED = 10.0  # after a poll that failed
+LIMIT = 90.0  # for one poll; Cloud gives up earlier
+FRESH = 5.0  # how old a list may be that a person asked for; seconds
+AT_ONCE = 2.0  # how long such a person waits for a newer one; seconds
+#: After this long without a change, even a TPU under repair is polled slowly; seconds.
 PATIENCE = 900.0
 #: After this long without a question polling pauses, unless something is connected; seconds.
 INTEREST = 600.0
 
 
 class Observer:
-    """Nodes as last seen. All methods are for the core thread's loop.
+    """Keeps *observed* up to date. All methods are for the core thread's loop.
 
     needed: whether something must be watched though nobody asks (connected TPUs, operations);
-    busy: whether an operation is about to change something; polled: called after each look.
+    busy: whether an operation is about to change something; polled: called after each poll.
     """
 
     def __init__(
         self,
         cloud: Cloud,
+        observed: ObservedState,
         *,
         needed: Callable[[], bool],
         busy: Callable[[], bool],
         polled: Callable[[], None],
     ) -> None:
+        self.observed = observed
         self._cloud = cloud
         self._needed = needed
         self._busy = busy
         self._polled = polled
-        self.nodes: dict[NodeName, Node] = {}
-        #: Why the list may be incomplete.
-        self.problem: Problem | None = None
-        #: Zones that did not answer the last look; None: no look succeeded yet.
-        self.unreachable: frozenset[str] | None = None
         self._wake = asyncio.Event()
-        self._new = asyncio.Event()  # replaced after each look
+        self._new = asyncio.Event()  # replaced after each poll
         self._asked = float("-inf")
         self._polled_at = float("-inf")
         self._changed_at = float("-inf")
         self._missed_at = float("-inf")  # when something was last asked for that was not seen
         self._polling = False
 
-    def complete(self, zone: str) -> bool:
-        """Whether the last look saw all TPUs of *zone*, so that what is missing is gone."""
-        return self.unreachable is not None and zone not in self.unreachable
-
     @property
     def age(self) -> float:
-        """Of the last look; seconds."""
+        """Of the last poll; seconds."""
         return self._time() - self._polled_at
 
     def request_refresh(self) -> None:
-        """Something was just changed: look soon, and quickly for a while."""
+        """Something was just changed: poll soon, and quickly for a while."""
         self._changed_at = self._time()
         self._wake.set()
 
     async def ensure_recent(self) -> bool:
-        """Returns when there is a look not much older than the slow interval; never fails.
+        """Returns when there is a poll not much older than the slow interval; never fails.
 
-        What went wrong is in ``problem``. Waits for as long as one call to Google may take. Returns
-        whether it did: then the look began after the question.
+        What went wrong is in ``observed.problem``. Waits for as long as one call to Google may
+        take. Returns whether it waited: then the poll began after the question.
         """
         self._asked = self._time()
-        if self._time() - self._polled_at <= SLOW + 5:
+        if self.age <= SLOW + 5:
             return False
         await self.refresh()
         return True
 
     async def refresh_for_missing(self) -> None:
-        """A TPU is asked for that was not seen: waits for a look that begins after the question.
+        """A TPU is asked for that was not seen: waits for a poll that begins after the question.
 
-        Such looks are QUICK apart, whoever asks in the meantime waits for the next: to ask for
-        what is not there, again and again, costs Google no more than a TPU that changes does.
+        Such polls are QUICK apart; whoever asks in the meantime waits for the next. Asking for a
+        TPU that does not exist, again and again, costs Google no more than one that changes.
         """
         pause = self._missed_at + QUICK - self._time()
         if pause > 0:
@@ -99,21 +92,31 @@ class Observer:
         await self.refresh()
 
     async def ensure_fresh(self) -> None:
-        """Like `ensure_recent`, with a look at most FRESH old if that can be had at once.
+        """Like `ensure_recent`, with a poll at most FRESH old if that can be had at once.
 
         For people who ask for the list: what gcloud did a moment ago is in it.
         """
         await self.ensure_recent()
         if self.age > FRESH:
-            with contextlib.suppress(asyncio.TimeoutError):
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.refresh(), AT_ONCE)
 
     async def refresh(self) -> None:
-        """Waits until a look that begins after this call has ended."""
+        """Waits until a poll that begins after this call has ended."""
         self._asked = self._time()
         for _ in range(2 if self._polling else 1):
             self._wake.set()
             await asyncio.wait_for(self._new.wait(), LIMIT)
+
+    def upsert(self, node: Node) -> None:
+        """Adds a node that Google just described in another answer."""
+        self.observed.nodes[node.name] = node
+        self.request_refresh()
+
+    def remove(self, name: NodeName) -> None:
+        """Removes a node that was deleted."""
+        self.observed.nodes.pop(name, None)
+        self.request_refresh()
 
     async def run(self) -> None:
         """Polls until it is cancelled."""
@@ -131,7 +134,7 @@ class Observer:
                 self._polled()
             try:
                 await asyncio.wait_for(self._wake.wait(), self._pause())
-                # What comes at once is answered by one look.
+                # Requests that come together are answered by one poll.
                 await asyncio.sleep(0.1)
             except TimeoutError:
                 pass
@@ -142,47 +145,36 @@ class Observer:
     def _pause(self) -> float | None:
         if not self._wanted():
             return None
-        if self.unreachable is None:
-            return FAILED  # no credentials, say: quicker tries would not help
-        changing = any(node.state in CHANGING for node in self.nodes.values())
+        if self.observed.unreachable is None:
+            return FAILED  # no credentials, for example: quicker tries would not help
         recently = self._time() - self._changed_at
-        if self._busy() or recently < 3 * QUICK or (changing and recently < PATIENCE):
-            return QUICK
-        return SLOW
+        changing = self.observed.changing() and recently < PATIENCE
+        return QUICK if self._busy() or recently < 3 * QUICK or changing else SLOW
 
     async def _poll(self) -> None:
+        observed = self.observed
         try:
             listed = await self._cloud.list_nodes()
         except TPUError as error:
             # What was seen before stays: not being able to ask does not make a TPU vanish.
-            self.problem = Problem.of(error)
-            self.unreachable = None
+            observed.problem = Problem.of(error)
+            observed.unreachable = None
             return
         missing = frozenset(listed.unreachable)
         nodes = {node.name: node for node in listed.nodes}
-        for name, node in self.nodes.items():
+        for name, node in observed.nodes.items():
             if name.zone in missing:
                 nodes.setdefault(name, node)
-        if _states(nodes) != _states(self.nodes):
+        if _states(nodes) != _states(observed.nodes):
             self._changed_at = self._time()
-        self.nodes, self.unreachable, self.problem = nodes, missing, None
+        observed.nodes, observed.unreachable, observed.problem = nodes, missing, None
         if missing:
-            self.problem = Problem(
+            observed.problem = Problem(
                 message=f"{', '.join(sorted(missing))} did not answer: TPUs there are shown as "
                 "they were last seen, or not at all.",
                 reason=Reason.UNAVAILABLE,
-                hint="They are asked again by themselves.",
+                hint="Will be retried.",
             )
-
-    def upsert(self, node: Node) -> None:
-        """Takes a node that Google just described in another answer."""
-        self.nodes[node.name] = node
-        self.request_refresh()
-
-    def remove(self, name: NodeName) -> None:
-        """Takes the word of a delete that succeeded."""
-        self.nodes.pop(name, None)
-        self.request_refresh()
 
     @staticmethod
     def _time() -> float:

@@ -1,5 +1,6 @@
-"""Apps: which pages of hosts are open, each on an origin of its own. They last as long as this
-process; a browser that shows one opens it anew after that.
+"""Apps: the web applications of hosts that are open, each on an origin of its own.
+
+They last as long as this process; a browser that shows one opens it again after that.
 """
 
 from __future__ import annotations
@@ -12,16 +13,14 @@ from typing import TYPE_CHECKING
 
 from ...cloud import Node, NodeName
 from ...errors import Reason, TPUError
-from ...links import HostName, Link, Links, LinkState
+from ...links import HostName, Links
 from ..models import App, AppVisit, OpenApp, Problem, VisitApp
 from ..models.times import timestamp
+from .forwarded_port import COUNT_EVERY, ForwardedPort
 from .ports import check_host_port
-from .tunnels import COUNT_EVERY
 
 if TYPE_CHECKING:
-    from ...apps import AppServer, Site, Upstream
-
-_REACHED = (LinkState.UP, LinkState.SILENT)
+    from ...apps import AppServer, Site
 
 #: What is done on the host when an app is closed.
 OnClose = Callable[[], Awaitable[None]]
@@ -40,7 +39,7 @@ class Apps:
         self._open: dict[str, _ActiveApp] = {}
         self._closing: list[_ActiveApp] = []  # to be closed by the loop
         self._wake = asyncio.Event()
-        self._care: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
         #: Where the server shows an app beneath its own address; "" for nowhere.
         self.path_under_server: Callable[[App], str] = lambda _: ""
 
@@ -62,7 +61,7 @@ class Apps:
             raise TPUError(
                 f"{wanted.framed_by!r} is not an origin.",
                 Reason.INVALID,
-                "It is the scheme, name and port of the page that frames the app: "
+                "Give the scheme, name and port of the page that frames the app, such as "
                 "http://localhost:8888.",
             )
         each = self._get(id)
@@ -129,24 +128,25 @@ class Apps:
             await upstream.close()
             raise
         self._wake.set()
-        self._open[id] = _ActiveApp(
-            node.name, app, site, upstream, link, lambda: self._changed(id), on_close
-        )
-        if self._care is None:
-            self._care = asyncio.get_running_loop().create_task(self._run(), name="apps")
+        forwarded = ForwardedPort(link, upstream, lambda: self._changed(id))
+        self._open[id] = _ActiveApp(node.name, app, site, forwarded, on_close)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="apps")
         self._changed(id)
         return self._open[id].describe()
 
     async def site(self, node: Node, host: int, port: int, begin: bool) -> Site:
-        """What is open on a port, for a face that shows it itself; if nothing is, it is opened, or
-        NOT_FOUND unless *begin*: a page that was left open does not bring back what was closed.
+        """The site of a port, for a face that shows it under an address of its own.
+
+        If the port is not open it is opened; or NOT_FOUND unless *begin*, because a page that was
+        left open must not open again what was closed.
         """
         wanted = (node.name, host, port)
         found = [e for e in self._open.values() if (e.name, e.app.host, e.app.port) == wanted]
         if not found:
             if not begin:
                 raise TPUError(
-                    f"Port {port} of {node.name.node} is not open any more.",
+                    f"Port {port} of {node.name.node} is closed.",
                     Reason.NOT_FOUND,
                     "Open its page again.",
                 )
@@ -172,25 +172,25 @@ class Apps:
 
     async def close(self) -> None:
         """Ends them here; what runs on hosts goes on there."""
-        if self._care is not None:
-            self._care.cancel()
-            await asyncio.wait([self._care])
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
         for each in list(self._open.values()):
             await self._close(each)
         if self._server is not None:
             await self._server.close()
 
     async def _run(self) -> None:
-        """Says what went through, and closes the apps of TPUs that are gone."""
+        """Publishes what went through, and closes the apps of TPUs that are gone."""
         while True:
             self._wake.clear()
             closing, self._closing = self._closing, []
             for each in closing:
                 await self._close(each)
             for id, each in self._open.items():
-                if each.counted():
+                if each.forwarded.had_traffic():
                     self._changed(id)
-            with contextlib.suppress(asyncio.TimeoutError):
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), COUNT_EVERY if self._open else None)
 
     # ---- inside ----
@@ -210,65 +210,31 @@ class Apps:
             return
         assert self._server is not None
         self._server.remove(each.site)
-        await each.close()
+        await each.forwarded.close()
         self._changed(each.app.id)
 
 
 class _ActiveApp:
-    """One open app: a held link, and a site that leads over it."""
+    """One open app: a forwarded port, and a site that leads over it."""
 
     def __init__(
         self,
         name: NodeName,
         app: App,
         site: Site,
-        upstream: Upstream,
-        link: Link,
-        changed: Callable[[], None],
+        forwarded: ForwardedPort,
         on_close: OnClose | None,
     ) -> None:
         self.name = name
         self.app = app
         self.site = site
+        self.forwarded = forwarded
         self.on_close = on_close
-        self._upstream = upstream
-        self._link = link
-        self._changed = changed
-        self._counts = (0, 0)
-        self._was = link.state
-        self._unsubscribe = link.subscribe(self._link_changed)
-        link.acquire()
 
     def describe(self) -> App:
-        """The app with what is going on."""
-        app, state = self.app, self._link.state
-        app.state = (
-            "open"
-            if state in _REACHED
-            else "needs-you"
-            if state is LinkState.NEEDS_ATTENTION
-            else "waiting"
-        )
-        problem = self._link.problem if app.state != "open" else None
-        app.problem = (
-            Problem(message=problem.message, reason=problem.reason, hint=problem.hint)
-            if problem is not None
-            else None
-        )
-        app.sent, app.received = self._upstream.sent, self._upstream.received
+        """The app as it is now."""
+        app, problem = self.app, self.forwarded.problem
+        app.state = self.forwarded.state
+        app.problem = Problem.of(problem) if problem is not None else None
+        app.sent, app.received = self.site.upstream.sent, self.site.upstream.received
         return app
-
-    def counted(self) -> bool:
-        before, self._counts = self._counts, (self._upstream.sent, self._upstream.received)
-        return before != self._counts
-
-    async def close(self) -> None:
-        self._unsubscribe()
-        await self._upstream.close()
-        self._link.release()
-
-    def _link_changed(self, link: Link) -> None:
-        if self._was in _REACHED and link.state not in _REACHED:
-            self._upstream.abort()
-        self._was = link.state
-        self._changed()

@@ -1,9 +1,8 @@
 """Tunnels: which should be there (SQLite), and the loop that makes it so.
 
 A tunnel belongs to the process that runs it. When that process is gone, however it went, the next
-server takes its tunnels over, with the same local ports. A break of the link cuts what is under
-way (bytes were lost, and a reset says so) and leaves the port where it is: who connects meanwhile
-waits until the link is up again.
+server takes its tunnels over, with the same local ports. When the link breaks, what is under way
+is cut and the local port stays: new connections wait until the link is up again.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from datetime import UTC, datetime
 
 from ...cloud import Node, NodeName
 from ...errors import Reason, TPUError
-from ...links import HostName, Link, Links, LinkState
+from ...links import HostName, Link, Links
 from ...ssh import Forwarder, PortInUse
 from ...ssh.listening import LOOPBACK
 from ..models import OpenTunnel, Problem, Tunnel
@@ -25,14 +24,14 @@ from ..models.times import timestamp
 from ..store.database import Store
 from ..store.process_lease import ProcessLease
 from ..store.records import TunnelRecord
+from .forwarded_port import COUNT_EVERY, ForwardedPort
 from .ports import check_host_port, check_port
 
 #: Addresses other than loopback that tunnels may listen on, with blanks or commas between them.
 ADDRESSES_VARIABLE = "JUPYTER_TPU_TUNNEL_ADDRESSES"
 
-#: How often it is looked what should be there, and what the counts are; seconds.
-LOOK_EVERY = 2.0
-COUNT_EVERY = 1.0
+#: How often it is checked which tunnels should be there; seconds.
+RECONCILE_EVERY = 2.0
 
 
 class Tunnels:
@@ -49,12 +48,12 @@ class Tunnels:
         self._owner = owner
         self._changed = changed
         self._records = {record.id: record for record in store.tunnels()}
-        self._running: dict[str, _ActiveTunnel] = {}
+        self._active: dict[str, _ActiveTunnel] = {}
         self._wake = asyncio.Event()
 
     # ---- asking ----
 
-    def names(self) -> set[NodeName]:
+    def tpus(self) -> set[NodeName]:
         """The TPUs that tunnels should lead to."""
         return {record.name for record in self._records.values()}
 
@@ -79,13 +78,13 @@ class Tunnels:
 
         keep: whether it should be there after this process, too.
 
-        A tunnel to the same port with no wish for a local one is asked for twice: the first is
-        given. Raises INVALID for what can't be a port, a host or an allowed address, CONFLICT for
-        a local port that is taken, PERMISSION for one of the system's.
+        Asking twice for a tunnel to the same port, without a local port, gives the first one.
+        Raises INVALID for a wrong port, host or address, CONFLICT for a local port that is in use,
+        PERMISSION for one that only the system may use.
         """
         _check(node, wanted, self._links.cloud.emulated)
         self.reload()
-        # What is not kept lasts as long as a command: the wishes of servers are none of its.
+        # A tunnel that is not kept lasts as long as a command: what servers opened is not its.
         for record in self._records.values() if keep else ():
             same = (record.name, record.host, record.port) == (node.name, wanted.host, wanted.port)
             if same and wanted.local_port is None and record.address == wanted.address:
@@ -94,18 +93,18 @@ class Tunnels:
                 if same:
                     return self._tunnel(record)
                 raise PortInUse(
-                    f"Port {record.local_port} of this machine is taken by the tunnel to port "
+                    f"Local port {record.local_port} is used by the tunnel to port "
                     f"{record.port} of {HostName(record.name, record.host)}.",
                     Reason.CONFLICT,
                     "Choose another local port, or close that tunnel.",
                 )
         link = self._links.get(HostName(node.name, wanted.host))
         id = uuid.uuid4().hex[:8]
-        running = _ActiveTunnel(link, wanted.port, wanted.address, lambda: self._changed(id))
+        active = _ActiveTunnel(link, wanted.port, wanted.address, lambda: self._changed(id))
         try:
-            await running.listen(wanted.local_port, emulated=self._links.cloud.emulated)
+            await active.listen(wanted.local_port, emulated=self._links.cloud.emulated)
         except BaseException:
-            await running.close()
+            await active.forwarded.close()
             raise
         record = TunnelRecord(
             id=id,
@@ -115,14 +114,14 @@ class Tunnels:
             node_id=node.id,
             host=wanted.host,
             port=wanted.port,
-            local_port=running.forwarder.local_port,
+            local_port=active.forwarder.local_port,
             address=wanted.address,
             created=datetime.now(UTC).isoformat(),
             owner=self._owner.id,
         )
-        self._running[id] = running
+        self._active[id] = active
         self._records[id] = record
-        running.keep = keep
+        active.keep = keep
         if keep:
             self._store.save_tunnel(record)
         self._changed(id)
@@ -153,18 +152,18 @@ class Tunnels:
             if self._wake.is_set() or loop.time() >= due:
                 self._wake.clear()
                 await self._reconcile()
-                due = loop.time() + LOOK_EVERY
-            for id, running in self._running.items():
-                if running.counted():
+                due = loop.time() + RECONCILE_EVERY
+            for id, active in self._active.items():
+                if active.forwarded.had_traffic():
                     self._changed(id)
-            with contextlib.suppress(asyncio.TimeoutError):
-                pause = COUNT_EVERY if self._running else LOOK_EVERY
+            with contextlib.suppress(TimeoutError):
+                pause = COUNT_EVERY if self._active else RECONCILE_EVERY
                 await asyncio.wait_for(self._wake.wait(), pause)
 
     def reload(self) -> None:
         """Takes over what another process has written."""
         stored = {record.id: record for record in self._store.tunnels()}
-        mine = {id for id, running in self._running.items() if not running.keep}
+        mine = {id for id, active in self._active.items() if not active.keep}
         for id in self._records.keys() | stored.keys():
             if self._records.get(id) != stored.get(id) and id not in mine:
                 self._changed(id)
@@ -173,7 +172,7 @@ class Tunnels:
 
     async def _reconcile(self) -> None:
         self.reload()
-        for id in self._running.keys() - self._records.keys():
+        for id in self._active.keys() - self._records.keys():
             await self._stop(id)
         for record in list(self._records.values()):
             if record.owner != self._owner.id:
@@ -182,40 +181,40 @@ class Tunnels:
                 if not self._store.claim_tunnel(record, self._owner.id):
                     continue
                 self.reload()
-            await self._run(self._records.get(record.id))
+            await self._activate(self._records.get(record.id))
 
-    async def _run(self, record: TunnelRecord | None) -> None:
+    async def _activate(self, record: TunnelRecord | None) -> None:
         if record is None:
             return
-        running = self._running.get(record.id)
-        if running is None:
+        active = self._active.get(record.id)
+        if active is None:
             id = record.id
             link = self._links.get(HostName(record.name, record.host))
-            running = _ActiveTunnel(link, record.port, record.address, lambda: self._changed(id))
-            self._running[id] = running
-        if not running.forwarder.listening:
+            active = _ActiveTunnel(link, record.port, record.address, lambda: self._changed(id))
+            self._active[id] = active
+        if not active.forwarder.listening:
             try:
-                await running.listen(record.local_port)
+                await active.listen(record.local_port)
             except TPUError as error:
-                running.fail(error)
+                active.fail(error)
 
     async def _stop(self, id: str) -> None:
         self._records.pop(id, None)
-        running = self._running.pop(id, None)
-        if running is not None:
-            await running.close()
+        active = self._active.pop(id, None)
+        if active is not None:
+            await active.forwarded.close()
         self._changed(id)
 
     async def close(self) -> None:
         """Ends them here; those that are kept go on with the next server."""
-        for running in list(self._running.values()):
-            await running.close()
-        self._running.clear()
+        for active in list(self._active.values()):
+            await active.forwarded.close()
+        self._active.clear()
 
     # ---- telling ----
 
     def _tunnel(self, record: TunnelRecord) -> Tunnel:
-        running = self._running.get(record.id)
+        active = self._active.get(record.id)
         shown = Tunnel(
             id=record.id,
             tpu=record.tpu,
@@ -226,28 +225,24 @@ class Tunnels:
             address=record.address,
             state="elsewhere",
         )
-        if running is not None:
-            running.describe(shown)
+        if active is not None:
+            active.describe(shown)
         elif record.owner == self._owner.id or not self._owner.alive(record.owner):
             shown.state = "waiting"  # for the loop, or for a server
         return shown
 
 
 class _ActiveTunnel:
-    """One tunnel that this process runs: a held link, and a forwarder over it."""
+    """One tunnel that this process runs: a forwarded port, and what listens for it here."""
 
     def __init__(self, link: Link, port: int, address: str, changed: Callable[[], None]) -> None:
         self.keep = True
-        self._link = link
         self._address = address
         self._changed = changed
         self._problem: TPUError | None = None  # why it does not listen
-        self._counts = (0, 0)
         self._since = timestamp("seconds")
-        self._was: LinkState | None = None
         self.forwarder = Forwarder(link.open_port, port, changed, link.open_compressed)
-        self._unsubscribe = link.subscribe(self._link_changed)
-        link.acquire()
+        self.forwarded = ForwardedPort(link, self.forwarder, changed)
 
     async def listen(self, local_port: int | None, *, emulated: bool = False) -> None:
         """*local_port* None: the host's number if it is free, any free one if not."""
@@ -273,44 +268,19 @@ class _ActiveTunnel:
         self._problem = error
         self._changed()
 
-    def counted(self) -> bool:
-        """Whether bytes went through since this was last asked."""
-        before, self._counts = self._counts, (self.forwarder.sent, self.forwarder.received)
-        return before != self._counts
-
     def describe(self, shown: Tunnel) -> None:
         """Fills in what is going on."""
-        state, problem = self._link.state, self._link.problem
-        if not self.forwarder.listening:
+        forwarder = self.forwarder
+        shown.state, problem = self.forwarded.state, self.forwarded.problem
+        if not forwarder.listening:
             shown.state, problem = "taken", self._problem
-        elif state in (LinkState.UP, LinkState.SILENT):
-            shown.state, problem = "open", self.forwarder.problem
-        elif state is LinkState.NEEDS_ATTENTION:
-            shown.state = "needs-you"
-        else:
-            shown.state = "waiting"
-        if problem is not None:
-            shown.problem = Problem(
-                message=problem.message, reason=problem.reason, hint=problem.hint
-            )
-        shown.since = max(self._since, self._link.since)
-        shown.connections = self.forwarder.connections
-        shown.sent, shown.received = self.forwarder.sent, self.forwarder.received
-        shown.compressed = self.forwarder.compressed
-
-    async def close(self) -> None:
-        self._unsubscribe()
-        await self.forwarder.close()
-        self._link.release()
-
-    def _link_changed(self, link: Link) -> None:
-        if self._was in (LinkState.UP, LinkState.SILENT) and link.state not in (
-            LinkState.UP,
-            LinkState.SILENT,
-        ):
-            self.forwarder.cut()
-        self._was = link.state
-        self._changed()
+        elif shown.state == "open":
+            problem = forwarder.problem
+        shown.problem = Problem.of(problem) if problem is not None else None
+        shown.since = max(self._since, self.forwarded.link.since)
+        shown.connections = forwarder.connections
+        shown.sent, shown.received = forwarder.sent, forwarder.received
+        shown.compressed = forwarder.compressed
 
 
 def _check(node: Node, wanted: OpenTunnel, emulated: bool) -> None:

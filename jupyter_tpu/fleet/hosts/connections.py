@@ -1,15 +1,23 @@
-"""The links that this fleet wants up."""
+"""The links to the hosts of connected TPUs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 from ...cloud import NodeName
-from ...links import HostName, Link, Links
+from ...errors import Reason, TPUError
+from ...links import HostName, Link, Links, LinkState
+
+#: How long an agent may take to answer, and to be installed and started before; seconds.
+ANSWER = 15.0
+DEPLOYMENT = 60.0
 
 
 class HostConnections:
-    """Links links up by TPU, from connecting to disconnecting.
+    """Links held up by TPU, from connecting to disconnecting.
 
     changed(name) is called when the state of one of a TPU's links changes.
     """
@@ -17,22 +25,31 @@ class HostConnections:
     def __init__(self, links: Links, changed: Callable[[NodeName], None]) -> None:
         self._links = links
         self._changed = changed
-        self._links_of: dict[NodeName, list[Link]] = {}
+        self._acquired: dict[NodeName, list[Link]] = {}
         self._unsubscribe: dict[NodeName, list[Callable[[], None]]] = {}
 
     def __contains__(self, name: NodeName) -> bool:
-        return name in self._links_of
+        return name in self._acquired
 
     def names(self) -> list[NodeName]:
-        return list(self._links_of)
+        return list(self._acquired)
 
     def links(self, name: NodeName) -> list[Link]:
-        """The links links of a TPU, host by host; [] if none are."""
-        return self._links_of.get(name, [])
+        """The acquired links of a TPU, host by host; [] if there are none."""
+        return self._acquired.get(name, [])
+
+    def link(self, host: HostName) -> Link:
+        """The link to one host, acquired or not."""
+        return self._links.get(host)
+
+    def is_up(self, name: NodeName) -> bool:
+        """Whether the link to host 0 is acquired and up."""
+        links = self.links(name)
+        return bool(links) and links[0].state is LinkState.UP
 
     def acquire(self, name: NodeName, hosts: int) -> list[Link]:
-        """Wishes that the links to all hosts are up. Holding twice is the same as once."""
-        links = self._links_of.setdefault(name, [])
+        """Keeps the links to all hosts up until :meth:`release`. Twice is the same as once."""
+        links = self._acquired.setdefault(name, [])
         unsubscribe = self._unsubscribe.setdefault(name, [])
         for worker in range(len(links), hosts):
             link = self._links.get(HostName(name, worker))
@@ -45,10 +62,37 @@ class HostConnections:
     def release(self, name: NodeName) -> None:
         for unsubscribe in self._unsubscribe.pop(name, []):
             unsubscribe()
-        for link in self._links_of.pop(name, []):
+        for link in self._acquired.pop(name, []):
             link.release()
         self._changed(name)
 
     def close(self) -> None:
         for name in self.names():
             self.release(name)
+
+    @contextlib.asynccontextmanager
+    async def borrow(self, host: HostName, timeout: float) -> AsyncIterator[Link]:
+        """The link to one host, up; raises TPUError if it is not up within *timeout* seconds."""
+        link = self._links.get(host)
+        link.acquire()
+        try:
+            await link.wait_up(timeout=timeout)
+            yield link
+        finally:
+            link.release()
+
+    async def request(
+        self, name: NodeName, op: str, timeout: float = ANSWER, **params: Any
+    ) -> dict[str, Any]:
+        """Asks the agent of host 0; raises TPUError, TIMEOUT after *timeout* seconds, too."""
+        async with self.borrow(HostName(name, 0), timeout) as link:
+            try:
+                async with asyncio.timeout(DEPLOYMENT):
+                    agent = await link.agent()
+            except TimeoutError:
+                raise TPUError(
+                    f"The agent on {link.host} did not start in time.",
+                    Reason.TIMEOUT,
+                    "Will be retried.",
+                ) from None
+            return await agent.request(op, timeout=timeout, **params)

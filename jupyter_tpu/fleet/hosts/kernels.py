@@ -1,161 +1,268 @@
-"""The kernels on connected TPUs, as the agents last said."""
+"""The kernels on connected TPUs: what their agents last said, and what can be done with them."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
 from ...cloud import NodeName
-from ...environment import gather_or_cancel
-from ...errors import TPUError
-from ...links import HostName, Links, LinkState
-from ..models import ChipHolder, Kernel
-from .connections import HostConnections
+from ...errors import Reason, TPUError
+from ...links import HostGone
+from ..knowledge.changes import ChangeFeed
+from ..knowledge.desired import DesiredState
+from ..knowledge.observed import ObservedState
+from ..models import Change, ChipHolder, Kernel, Problem
+from .connections import ANSWER, HostConnections
+from .warm_kernels import WarmKernelMonitor
 
-#: Between two looks at the kernels of a connected TPU, over its link; seconds.
-KERNELS_EVERY = 10.0
-#: How long an agent may take to answer; seconds.
-ANSWER = 15.0
+#: How long a TPU is asked for its kernels before they are shut down, and for that; seconds.
+ASK_FIRST = 10.0
+SHUT_DOWN = 20.0
 #: So many dead kernels of a TPU are shown until somebody has seen them.
 LOST = 50
 
+#: Makes this process the master of a kernel: its id, kernelspec, key and notebook.
+TakeOver = Callable[[str, str, str, str], Awaitable[None]]
+
 
 class KernelMonitor:
-    """The kernels on the TPUs whose links are held, as the agents last told.
+    """The kernels of connected TPUs, as last reported."""
 
-    changed(name, kernel ids) is called with the ids of those that came, went or changed.
-    """
-
-    def __init__(
-        self,
-        links: Links,
-        connections: HostConnections,
-        changed: Callable[[NodeName, set[str]], None],
-    ) -> None:
-        self._links = links
-        self._connections = connections
-        self._changed = changed
-        self._known: dict[NodeName, dict[str, Kernel]] = {}
+    def __init__(self, changes: ChangeFeed) -> None:
+        self._changes = changes
+        self._reported: dict[NodeName, dict[str, Kernel]] = {}
         self._lost: dict[NodeName, dict[str, Kernel]] = {}  # dead, and somebody should know
-        self._wake = asyncio.Event()
 
     def known(self, name: NodeName) -> list[Kernel]:
-        """As last told, with those that were lost lately; [] where nothing is known."""
-        return list({**self._lost.get(name, {}), **self._known.get(name, {})}.values())
+        """As last reported, with those that were lost lately; [] where nothing is known."""
+        return list({**self._lost.get(name, {}), **self._reported.get(name, {})}.values())
 
     def find(self, id: str) -> Kernel | None:
-        for kernels in (*self._known.values(), *self._lost.values()):
+        for kernels in (*self._reported.values(), *self._lost.values()):
             if id in kernels:
                 return kernels[id]
         return None
 
-    def record_lost(self, name: NodeName, kernel: Kernel) -> None:
-        """Takes the word of a client that a kernel is dead; its ``problem`` says why."""
-        self._known.get(name, {}).pop(kernel.id, None)
-        lost = self._lost.setdefault(name, {})
-        lost[kernel.id] = kernel
-        old = set(list(lost)[:-LOST])
-        for id in old:
-            del lost[id]
-        self._changed(name, {kernel.id, *old})
-
-    def dismiss_lost(self, name: NodeName, id: str) -> bool:
-        """Shows a lost kernel no more; False if there is none of that id."""
-        gone = self._lost.get(name, {}).pop(id, None)
-        if gone is not None:
-            self._changed(name, {id})
-        return gone is not None
-
-    async def fetch(self, name: NodeName, patience: float = ANSWER) -> list[Kernel]:
-        """Asks the agent of host 0; raises TPUError if it can't be reached within *patience*."""
-        answer = await self._request(name, "kernels", patience)
-        self._update(name, [_kernel(name, told) for told in answer["kernels"]])
-        return self.known(name)
-
-    async def chips(self, name: NodeName) -> list[ChipHolder]:
-        """Asks the agent of host 0 who has its chips; raises as :meth:`fetch`."""
-        answer = await self._request(name, "chips", ANSWER)
-        return [msgspec.convert(told, ChipHolder) for told in answer["holders"]]
-
-    async def key(self, name: NodeName, id: str) -> str:
-        """What signs a kernel's messages; raises NOT_FOUND, and as :meth:`fetch`."""
-        return (await self._request(name, "kernel_key", ANSWER, id=id))["key"]
-
-    async def end(self, name: NodeName, id: str, patience: float = ANSWER) -> None:
-        await self._request(name, "end_kernel", patience, id=id)
-
-    async def _request(self, name: NodeName, op: str, patience: float, **params: Any) -> Any:
-        link = self._links.get(HostName(name, 0))
-        link.acquire()
-        try:
-            await link.wait_up(timeout=patience)
-            agent = await link.agent()
-            return await asyncio.wait_for(agent.request(op, **params), patience)
-        finally:
-            link.release()
-
-    def forget(self, name: NodeName) -> None:
-        self._update(name, [])
-        self._known.pop(name, None)
-
-    def forget_lost(self, name: NodeName) -> None:
-        for id in list(self._lost.pop(name, {})):
-            self._changed(name, {id})
-
-    def wake(self) -> None:
-        """Something was started or ended: look soon."""
-        self._wake.set()
-
-    async def run(self) -> None:
-        """Looks now and then until it is cancelled."""
-        while True:
-            self._wake.clear()
-            up = [name for name in self._connections.names() if self._is_up(name)]
-            await gather_or_cancel([self._refresh(name) for name in up])
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), KERNELS_EVERY)
-                await asyncio.sleep(0.3)  # what was started is there by then
-
-    def _is_up(self, name: NodeName) -> bool:
-        links = self._connections.links(name)
-        return bool(links) and links[0].state is LinkState.UP
-
-    async def _refresh(self, name: NodeName) -> None:
-        # A host that does not answer keeps what was known: its link says what is wrong.
-        with contextlib.suppress(TPUError, asyncio.TimeoutError):
-            await self.fetch(name)
-
-    def _update(self, name: NodeName, kernels: list[Kernel]) -> None:
-        before = self._known.get(name, {})
-        after = {kernel.id: kernel for kernel in kernels}
-        self._known[name] = after
+    def update(self, name: NodeName, reports: list[dict[str, Any]]) -> None:
+        """Takes the agent's report of all kernels of a TPU."""
+        before = self._reported.get(name, {})
+        after = {report["id"]: _kernel(name, report) for report in reports}
+        self._reported[name] = after
         changed = {id for id in before.keys() | after.keys() if before.get(id) != after.get(id)}
         # A notebook that has another kernel has no lost one.
-        notebooks = {kernel.notebook for kernel in kernels if kernel.notebook}
+        notebooks = {kernel.notebook for kernel in after.values() if kernel.notebook}
         for lost in list(self._lost.get(name, {}).values()):
             if lost.id in after or lost.notebook in notebooks:
                 del self._lost[name][lost.id]
                 changed.add(lost.id)
         if changed:
-            self._changed(name, changed)
+            self._mark_changed(name, changed)
+
+    def record_lost(self, name: NodeName, kernel: Kernel) -> None:
+        """A client reports that a kernel is dead; its ``problem`` says why."""
+        self._reported.get(name, {}).pop(kernel.id, None)
+        lost = self._lost.setdefault(name, {})
+        lost[kernel.id] = kernel
+        old = set(list(lost)[:-LOST])
+        for id in old:
+            del lost[id]
+        self._mark_changed(name, {kernel.id, *old})
+
+    def dismiss_lost(self, name: NodeName, id: str) -> bool:
+        """Stops showing a lost kernel; False if there is none of that id."""
+        gone = self._lost.get(name, {}).pop(id, None)
+        if gone is not None:
+            self._mark_changed(name, {id})
+        return gone is not None
+
+    def clear(self, name: NodeName, *, lost: bool = False) -> None:
+        """The TPU's host is down, and its kernels with it; *lost*: those are forgotten, too."""
+        self.update(name, [])
+        del self._reported[name]
+        if lost:
+            self._mark_changed(name, set(self._lost.pop(name, {})))
+
+    def _mark_changed(self, name: NodeName, ids: set[str]) -> None:
+        for id in sorted(ids):
+            self._changes.mark_changed("kernel", id)
+        self._changes.mark_tpu_changed(name)
 
 
-def _kernel(name: NodeName, told: dict) -> Kernel:
+class KernelService:
+    """What can be asked about the kernels of a TPU, and done with them."""
+
+    #: None where there is no Jupyter server.
+    take_over_here: TakeOver | None = None
+
+    def __init__(
+        self,
+        connections: HostConnections,
+        monitor: KernelMonitor,
+        warm: WarmKernelMonitor,
+        desired: DesiredState,
+        observed: ObservedState,
+        changes: ChangeFeed,
+    ) -> None:
+        self._connections = connections
+        self._monitor = monitor
+        self._warm = warm
+        self._desired = desired
+        self._observed = observed
+        self._changes = changes
+
+    async def list_kernels(self, name: NodeName) -> list[Kernel]:
+        """Asks the agent; gives what is known where there is nobody to ask."""
+        if not self._desired.environments(name):
+            return []  # never connected: no kernel of ours can be there
+        if not self._observed.is_ready(name):
+            return self._monitor.known(name)
+        try:
+            return await self._fetch(name)
+        except HostGone:  # it is no longer READY; the link learned it first
+            return self._monitor.known(name)
+
+    async def chips(self, name: NodeName) -> list[ChipHolder]:
+        """Who has the chips of host 0."""
+        if not self._desired.environments(name):
+            raise TPUError(
+                f"{name.node} was never connected, so its host can't be asked.",
+                Reason.CONFLICT,
+                "Connect it first.",
+            )
+        answer = await self._connections.request(name, "chips")
+        return [msgspec.convert(holder, ChipHolder) for holder in answer["holders"]]
+
+    async def require(self, name: NodeName, id: str) -> Kernel:
+        """The living kernel of that id; raises NOT_FOUND."""
+        kernel = {kernel.id: kernel for kernel in await self.list_kernels(name)}.get(id)
+        if kernel is None or kernel.state == "dead":
+            raise _not_found(name, id)
+        return kernel
+
+    async def shut_down(self, name: NodeName, id: str) -> None:
+        """Shuts one kernel down, or stops showing a lost one; raises NOT_FOUND."""
+        if self._monitor.dismiss_lost(name, id):
+            return
+        if id not in {kernel.id for kernel in await self.list_kernels(name)}:
+            raise _not_found(name, id)
+        await self._connections.request(name, "end_kernel", id=id)
+        await self._fetch(name)
+
+    async def shut_down_all(self, name: NodeName, log: Callable[[str], None]) -> int:
+        """Shuts all kernels down, warm ones too; returns how many that were not warm.
+
+        A TPU that can't be asked is no obstacle.
+        """
+        await self._warm.stop(name)
+        count = 0
+        node = self._observed.node(name)
+        if self._desired.environments(name) and (node is None or node.state == "READY"):
+            try:
+                for kernel in await self._fetch(name, SHUT_DOWN):
+                    await self._connections.request(name, "end_kernel", SHUT_DOWN, id=kernel.id)
+                    count += 1
+                    log(f"Shut down kernel {kernel.id}")
+            except TPUError as error:
+                log(f"The kernels could not be shut down: {error}")
+        self._monitor.clear(name)
+        return count
+
+    async def require_confirmation(self, name: NodeName, confirmed: bool, act: str) -> None:
+        """Raises KERNELS_RUNNING if kernels run and shutting them down is not *confirmed*.
+
+        act: what would shut them down. A TPU that does not answer counts with what it had when it
+        last did.
+        """
+        if confirmed or not self._desired.environments(name):
+            return
+        running = self._monitor.known(name)
+        if self._observed.is_ready(name):
+            with contextlib.suppress(TPUError):
+                running = await self._fetch(name, ASK_FIRST)
+        running = [kernel for kernel in running if kernel.state != "dead"]
+        if running:
+            one = len(running) == 1
+            count = "1 kernel runs" if one else f"{len(running)} kernels run"
+            notebooks = ", ".join(sorted({k.notebook for k in running if k.notebook}))
+            raise TPUError(
+                f"{count} on {name.node}{f' ({notebooks})' if notebooks else ''}.",
+                Reason.KERNELS_RUNNING,
+                f"{act} shuts {'it' if one else 'them'} down: confirm that with end_kernels.",
+            )
+
+    async def take_over(self, name: NodeName, id: str) -> None:
+        """Makes the Jupyter server of this process the master of a kernel."""
+        if self.take_over_here is None:
+            raise TPUError(
+                "There is no Jupyter server here that could take over a kernel.",
+                Reason.CONFLICT,
+                "Start one, and try again.",
+            )
+        kernel = await self.require(name, id)
+        record = self._desired.environments(name).get(kernel.environment)
+        if record is None or not record.environment.kernelspec:
+            raise TPUError(
+                f"The kernel's environment {kernel.environment} is not connected here.",
+                Reason.CONFLICT,
+                f"Connect it first: `jupyter tpu connect {name.node} --env {kernel.environment}`.",
+            )
+        key = (await self._connections.request(name, "kernel_key", id=id))["key"]
+        await self.take_over_here(id, record.environment.kernelspec, key, kernel.notebook)
+
+    async def notify_chip_holders(self, name: NodeName, problem: TPUError) -> None:
+        """A kernel was not started because others hold the chips: publishes those that hold them,
+        with *problem*, so that they can be shut down.
+        """
+        for kernel in await self._fetch(name):
+            if kernel.chips:
+                kernel = msgspec.structs.replace(kernel, problem=Problem.of(problem))
+                self._changes.publish(Change(what="kernel", id=kernel.id, kernel=kernel))
+
+    def report_lost(
+        self, name: NodeName, id: str, environment: str, notebook: str, problem: TPUError
+    ) -> None:
+        """A kernel of this process is dead, and why: it is shown until somebody has seen it."""
+        lost = Kernel(
+            id=id,
+            tpu=name.node,
+            zone=name.zone,
+            environment=environment,
+            state="dead",
+            notebook=notebook,
+            problem=Problem.of(problem),
+        )
+        self._monitor.record_lost(name, lost)
+
+    def clear(self, name: NodeName, *, lost: bool = False) -> None:
+        """The TPU's hosts are down, and its kernels with them; *lost*: those are forgotten, too."""
+        self._monitor.clear(name, lost=lost)
+
+    async def _fetch(self, name: NodeName, timeout: float = ANSWER) -> list[Kernel]:
+        """Asks the agent of host 0 now; raises TPUError if it does not answer."""
+        answer = await self._connections.request(name, "kernels", timeout)
+        self._monitor.update(name, answer["kernels"])
+        return self._monitor.known(name)
+
+
+def _not_found(name: NodeName, id: str) -> TPUError:
+    return TPUError(f"There is no kernel {id!r} on {name.node}.", Reason.NOT_FOUND)
+
+
+def _kernel(name: NodeName, report: dict[str, Any]) -> Kernel:
     return Kernel(
-        id=told["id"],
+        id=report["id"],
         tpu=name.node,
         zone=name.zone,
-        environment=told.get("environment") or "",
-        state=told.get("state") or "",
-        pid=told.get("pid") or 0,
-        started=told.get("started") or "",
-        last_activity=told.get("last_activity") or "",
-        attached=bool(told.get("attached")),
-        holder=told.get("holder") or "",
-        chips=bool(told.get("chips")),
-        notebook=told.get("notebook") or "",
+        environment=report.get("environment") or "",
+        state=report.get("state") or "",
+        pid=report.get("pid") or 0,
+        started=report.get("started") or "",
+        last_activity=report.get("last_activity") or "",
+        attached=bool(report.get("attached")),
+        holder=report.get("holder") or "",
+        chips=bool(report.get("chips")),
+        notebook=report.get("notebook") or "",
     )

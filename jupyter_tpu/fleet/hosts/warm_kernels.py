@@ -1,33 +1,29 @@
-"""Warm kernels on connected TPUs: wished for here, started and counted by the agent of host 0.
+"""Warm kernels on connected TPUs: desired here, started and counted by the agent of host 0.
 
-A spec stands in this process's connection to the agent only, so what is warm ends with the
-connection; it is said again and again, and so comes back with it.
+The agent keeps them for as long as this process is connected to it. So they end with the
+connection; they are asked for at each poll, and so come back with it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from ...cloud import NodeName
-from ...environment import gather_or_cancel
-from ...errors import TPUError
-from ...links import HostName, Links, LinkState
-from ..hosts.connections import HostConnections
-from ..models import WarmKernel
-
-#: Between two looks at those of a TPU, over its link, and while one is being started; seconds.
-EVERY, SOON = 15.0, 1.0
-#: How long an agent may take to answer; seconds.
-ANSWER = 15.0
+from ...environment import single_host_variables
+from ...errors import Reason, TPUError
+from ..knowledge.changes import ChangeFeed
+from ..knowledge.desired import DesiredState
+from ..models import KeepWarm, WarmKernel
+from ..models.requests import validated
+from .connections import HostConnections
 
 
 class WarmKernelSpec(Struct, frozen=True, kw_only=True):
-    """An environment that should have a warm kernel."""
+    """An environment that should have a warm kernel, in the agent's words."""
 
     python: str  # on the host
     imports: list[str]
@@ -35,85 +31,113 @@ class WarmKernelSpec(Struct, frozen=True, kw_only=True):
 
 
 class WarmKernelMonitor:
-    """desired(name) says which environments of a TPU should have one; changed(name) is called when
-    there is news of them.
+    """The warm kernels of all connected TPUs.
+
+    by_default: whether an environment has one that nobody has decided on.
     """
 
     def __init__(
         self,
-        links: Links,
         connections: HostConnections,
-        desired: Callable[[NodeName], Mapping[str, WarmKernelSpec]],
-        changed: Callable[[NodeName], None],
+        desired: DesiredState,
+        changes: ChangeFeed,
+        *,
+        by_default: bool,
     ) -> None:
-        self._links = links
         self._connections = connections
         self._desired = desired
-        self._changed = changed
-        self._known: dict[NodeName, dict[str, WarmKernel]] = {}
-        self._wake = asyncio.Event()
+        self._changes = changes
+        self._by_default = by_default
+        self._reported: dict[NodeName, dict[str, WarmKernel]] = {}
+
+    def specs(self, name: NodeName) -> dict[str, WarmKernelSpec]:
+        """What a TPU should have, by environment."""
+        found = {}
+        for env, record in self._desired.environments(name).items():
+            decided = record.warm or KeepWarm()
+            wanted = self._by_default if decided.wanted is None else decided.wanted
+            connected = name in self._desired.connected
+            if wanted and connected and record.environment.state == "ready":
+                found[env] = WarmKernelSpec(
+                    python=f"{record.environment.path}/bin/python",
+                    imports=decided.imports,
+                    env=single_host_variables(record.hosts),
+                )
+        return found
 
     def status(self, name: NodeName, environment: str) -> WarmKernel:
         """What is known of one environment's."""
-        spec = self._desired(name).get(environment)
+        spec = self.specs(name).get(environment)
         if spec is None or name not in self._connections:
             return WarmKernel(state="off")
-        known = self._known.get(name, {}).get(environment)
+        known = self._reported.get(name, {}).get(environment)
         return known or WarmKernel(state="starting", imports=spec.imports)
 
-    def wake(self) -> None:
-        """Something else is wanted: see to it soon."""
-        self._wake.set()
-
-    async def run(self) -> None:
-        """Sees to it now and then until it is cancelled."""
-        while True:
-            self._wake.clear()
-            await gather_or_cancel([self._refresh(name) for name in self._connections.names()])
-            for name in set(self._known) - set(self._connections.names()):
-                del self._known[name]  # they went with the connection
-            starting = any(
-                warm.state == "starting" for each in self._known.values() for warm in each.values()
+    def configure(self, name: NodeName, environment: str, how: KeepWarm) -> None:
+        """Decides whether an environment has one; raises INVALID and NOT_FOUND."""
+        how = validated(how)
+        check_modules(how.imports)
+        environments = self._desired.environments(name)
+        record = environments.get(environment)
+        if record is None:
+            raise TPUError(
+                f"{name.node} has no environment {environment}.",
+                Reason.NOT_FOUND,
+                f"Its environments: {', '.join(environments)}." if environments else "",
             )
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), SOON if starting else EVERY)
+        record.warm = how
+        self._desired.save(name, record)
+
+    def starting(self) -> bool:
+        """Whether one is being started anywhere."""
+        reported = (warm for each in self._reported.values() for warm in each.values())
+        return any(warm.state == "starting" for warm in reported)
+
+    def update(
+        self,
+        name: NodeName,
+        specs: Mapping[str, WarmKernelSpec],
+        reports: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """Takes the agent's report, its answer to *specs*."""
+        by_python = {report["python"]: report for report in reports}
+        now = {
+            environment: _warm_kernel(by_python[spec.python], spec)
+            for environment, spec in specs.items()
+            if spec.python in by_python
+        }
+        if self._reported.get(name, {}) != now:
+            self._reported[name] = now
+            self._changes.mark_tpu_changed(name)
+
+    def forget_disconnected(self) -> None:
+        """They went with the connections."""
+        for name in set(self._reported) - set(self._connections.names()):
+            del self._reported[name]
 
     async def stop(self, name: NodeName) -> None:
-        """Ends those of a TPU, whatever is wished; returns when that is said."""
-        if self._known.pop(name, None):
-            with contextlib.suppress(TPUError, asyncio.TimeoutError):
-                await self._request(name, [])
-
-    async def _refresh(self, name: NodeName) -> None:
-        desired = self._desired(name)
-        links = self._connections.links(name)
-        up = bool(links) and links[0].state is LinkState.UP
-        if not up or not (desired or self._known.get(name)):
-            return
-        with contextlib.suppress(TPUError, asyncio.TimeoutError):
-            told = {warm["python"]: warm for warm in await self._request(name, [*desired.values()])}
-            now = {
-                environment: _warm(told[spec.python], spec)
-                for environment, spec in desired.items()
-                if spec.python in told
-            }
-            if self._known.get(name, {}) != now:
-                self._known[name] = now
-                self._changed(name)
-
-    async def _request(self, name: NodeName, desired: list[WarmKernelSpec]) -> list[dict[str, Any]]:
-        agent = await asyncio.wait_for(self._links.get(HostName(name, 0)).agent(), ANSWER)
-        environments = [
-            {"python": spec.python, "imports": spec.imports, "env": spec.env} for spec in desired
-        ]
-        return (await agent.request("keep_warm", timeout=ANSWER, environments=environments))["warm"]
+        """Ends those of a TPU, whatever is desired; returns when the agent knows it."""
+        if self._reported.pop(name, None):
+            with contextlib.suppress(TPUError):  # they end with the connection, too
+                await self._connections.request(name, "keep_warm", environments=[])
 
 
-def _warm(told: dict[str, Any], spec: WarmKernelSpec) -> WarmKernel:
+def _warm_kernel(report: Mapping[str, Any], spec: WarmKernelSpec) -> WarmKernel:
     return WarmKernel(
-        state=told["state"],
+        state=report["state"],
         # In whole MiB: a few bytes more or less are no news.
-        memory=told["memory"] >> 20 << 20,
+        memory=report["memory"] >> 20 << 20,
         imports=spec.imports,
-        problem=told["problem"],
+        problem=report["problem"],
     )
+
+
+def check_modules(names: Iterable[str]) -> None:
+    """Raises INVALID for what can't be the name of a Python module."""
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise TPUError(
+                f"{name!r} is not the name of a module.",
+                Reason.INVALID,
+                "Give what follows `import`, such as numpy.",
+            )

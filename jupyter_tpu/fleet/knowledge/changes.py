@@ -1,4 +1,4 @@
-"""Who is told what changed: coalesced, and only when it really did.
+"""Who hears of changes: coalesced, and only when something really changed.
 
 A connect writes hundreds of log lines in a second; subscribers get the newest state of a thing a
 few times per second instead.
@@ -7,32 +7,44 @@ few times per second instead.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import Any, Literal
 
 import msgspec
 
+from ...cloud import NodeName
 from ..models import Change
 
 Subscriber = Callable[[Change], None]
+What = Literal["tpu", "operation", "kernel", "tunnel", "app"]
 
 
 class ChangeFeed:
-    """Collects what is dirty and tells *describe*'s answer about it once per *interval* seconds.
+    """Collects what changed, and publishes the newest state of it once per *interval* seconds."""
 
-    describe((what, id)) gives the thing's state now, as a Change; None if it never was there.
-    """
-
-    def __init__(
-        self, describe: Callable[[str, str], Change | None], interval: float = 0.2
-    ) -> None:
-        self._describe = describe
+    def __init__(self, interval: float = 0.2) -> None:
         self._interval = interval
+        self._describe: dict[What, Callable[[Any], Change]] = {}
         self._subscribers: list[Subscriber] = []
-        self._dirty: dict[tuple[str, str], None] = {}
-        self._published: dict[tuple[str, str], bytes] = {}
+        self._changed: dict[tuple[What, Hashable], None] = {}
+        self._published: dict[tuple[What, Hashable], bytes] = {}
         self._timer: asyncio.TimerHandle | None = None
 
+    def register(self, what: What, find: Callable[[str], msgspec.Struct | None]) -> None:
+        """Says how one kind of thing is found by its id; *find* gives None for what is gone."""
+
+        def describe(id: str) -> Change:
+            found = find(id)
+            return Change(what=what, id=id, gone=found is None, **{what: found})  # type: ignore[arg-type]
+
+        self._describe[what] = describe
+
+    def register_tpus(self, describe: Callable[[NodeName], Change]) -> None:
+        """Says how TPUs are described, which are marked by their full names."""
+        self._describe["tpu"] = describe
+
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Calls *subscriber* at each change; returns the way to stop that."""
         self._subscribers.append(subscriber)
 
         def unsubscribe() -> None:
@@ -41,26 +53,30 @@ class ChangeFeed:
 
         return unsubscribe
 
-    def mark_changed(self, what: str, id: str) -> None:
-        """Says that this may have changed; on the loop."""
-        self._dirty[what, id] = None
+    def mark_changed(self, what: What, id: Hashable) -> None:
+        """This may have changed; on the loop."""
+        self._changed[what, id] = None
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._interval, self.flush)
 
+    def mark_tpu_changed(self, name: NodeName) -> None:
+        self.mark_changed("tpu", name)
+
     def publish(self, change: Change) -> None:
-        """Tells of something that happens, rather than is."""
+        """Publishes at once, for what happens rather than is."""
         for subscriber in tuple(self._subscribers):
             subscriber(change)
 
     def flush(self) -> None:
-        """Tells now."""
+        """Publishes what was collected."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        dirty, self._dirty = self._dirty, {}
-        for key in dirty:
-            change = self._describe(*key)
-            if change is None or (change.gone and key not in self._published):
+        changed, self._changed = self._changed, {}
+        for key in changed:
+            what, id = key
+            change = self._describe[what](id)
+            if change.gone and key not in self._published:
                 continue
             encoded = msgspec.json.encode(change)
             if self._published.get(key) == encoded:

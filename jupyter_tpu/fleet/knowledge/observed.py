@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from ...cloud import Node, NodeName
+from ...errors import Reason, TPUError
+from ..models import Problem
 
 #: States that lead to another one by themselves; google.cloud.tpu_v2.Node.State.
 CHANGING = frozenset(
@@ -13,8 +15,39 @@ CHANGING = frozenset(
 RUNNING = frozenset({"READY"})
 
 
-class Observed(Struct, frozen=True):
-    """One TPU, as far as decisions need it."""
+class ObservedState:
+    """All TPUs as last seen; filled by the observer."""
 
-    state: str
-    id: str
+    def __init__(self) -> None:
+        self.nodes: dict[NodeName, Node] = {}
+        #: Why the list may be incomplete.
+        self.problem: Problem | None = None
+        #: Zones that did not answer the last poll; None: the last poll failed, or there was none.
+        self.unreachable: frozenset[str] | None = None
+
+    def complete(self, zone: str) -> bool:
+        """Whether the last poll saw all TPUs of *zone*, so that what is missing is gone."""
+        return self.unreachable is not None and zone not in self.unreachable
+
+    def node(self, name: NodeName) -> Node | None:
+        return self.nodes.get(name)
+
+    def is_ready(self, name: NodeName) -> bool:
+        node = self.nodes.get(name)
+        return node is not None and node.state in RUNNING
+
+    def require(self, name: NodeName, states: tuple[str, ...], allowed: str) -> Node:
+        """The node, if it is in one of *states*; raises CONFLICT with what is *allowed*."""
+        node = self.nodes.get(name)
+        if node is None or node.state not in states:
+            stopped = node is not None and node.state == "STOPPED" and "READY" in states
+            raise TPUError(
+                f"{name.node} is {node.state if node else 'not ready yet'}. {allowed}",
+                Reason.CONFLICT,
+                "Start it first." if stopped else "",
+            )
+        return node
+
+    def changing(self) -> bool:
+        """Whether a TPU is on its way to another state."""
+        return any(node.state in CHANGING for node in self.nodes.values())

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ...environment import pythons
 from ...errors import Reason, TPUError
-from ..models import ConnectTPU, CreateTPU
+from ..models import ConnectTPU
 
 
-def modules(names: Iterable[str]) -> None:
-    """Raises INVALID for what can't be the name of a Python module."""
-    for name in names:
-        if not all(part.isidentifier() for part in name.split(".")):
-            raise TPUError(
-                f"{name!r} is no name of a module.",
-                Reason.INVALID,
-                "Give what follows `import`, such as numpy.",
-            )
-
-
-def labels(wanted: CreateTPU) -> None:
+def check_labels(labels: Mapping[str, str]) -> None:
     """Raises INVALID for labels that Google would refuse."""
-    for key, value in wanted.labels.items():
+    for key, value in labels.items():
         if not re.fullmatch(r"[a-z][-_a-z0-9]{0,62}", key) or not re.fullmatch(
             r"[-_a-z0-9]{0,63}", value
         ):
@@ -35,13 +24,13 @@ def labels(wanted: CreateTPU) -> None:
             )
 
 
-def environment(wanted: ConnectTPU) -> None:
-    """Raises INVALID for a Python or a package that no host could give."""
+def check_environment(wanted: ConnectTPU) -> None:
+    """Raises INVALID for a Python that JAX does not run on, or for what can't be a package."""
     pythons.check(wanted.python)
-    requirements(wanted.packages)
+    check_requirements(wanted.packages)
 
 
-def requirements(packages: Iterable[str]) -> None:
+def check_requirements(packages: Iterable[str]) -> None:
     """Raises INVALID for a package that would be read as an option or a second line."""
     for package in packages:
         if not package.strip() or package.lstrip().startswith("-") or "\n" in package:

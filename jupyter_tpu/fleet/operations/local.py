@@ -1,7 +1,7 @@
 """Operations that need no TPU: of this process, and what earlier ones of this user left.
 
-They ask nobody which cloud there is, so that neither a project nor credentials matter to them.
-What has ended can be asked for after a restart, too; what ran when its process ended says so.
+They need neither a project nor credentials. What has ended can be asked for after a restart, too;
+what ran when its process ended is shown as interrupted.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _NO_TPU = NodeName("", "", "")
 
 
 class LocalOperations:
-    """What runs here, told and cancelled as the fleet's operations are. On the core thread's loop.
+    """What runs here, published and cancelled as the fleet's operations are. On the core loop.
 
     ids are unique among all operations, the fleet's too.
 
-    path: where they are written down, to be found by the next process; None: nowhere. keep: of the
-    ended ones, so many can still be asked for.
+    path: where they are written down, to be found by the next process; None: nowhere. keep: how
+    many of the ended ones can still be asked for.
     """
 
     def __init__(self, path: Path | None = None, *, keep: int = KEEP_AT_MOST) -> None:
-        self._changes = ChangeFeed(self._describe)
-        self._records = _opened(path)
-        self._operations = OperationRunner(
-            self._records,
-            self._records,
+        self._changes = ChangeFeed()
+        self._store = _open_store(path)
+        self._runner = OperationRunner(
+            self._store,
+            self._store,
             changed=lambda id, _: self._changes.mark_changed("operation", id),
             ended=lambda _: None,
-            forgotten=lambda id: self._changes.mark_changed("operation", id),
             keep=keep,
         )
+        self._changes.register("operation", self._runner.find)
         self._recover()
 
     def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
@@ -53,49 +53,45 @@ class LocalOperations:
 
     def start(self, kind: Any, work: Work, message: str = "") -> Operation:
         """Runs *work*; what it finds it puts into the operation's ``result``."""
-        record = self._operations.new_record(kind, _NO_TPU)
+        record = self._runner.new_record(kind, _NO_TPU)
         record.operation.message = message
-        return self._operations.start(record, work)
+        return self._runner.start(record, work)
 
     def has(self, id: str) -> bool:
-        if not self._operations.has(id):
+        if self._runner.find(id) is None:
             self._recover()
-        return self._operations.has(id)
+        return self._runner.find(id) is not None
 
     def all(self) -> list[Operation]:
         """Running and lately ended ones, newest first."""
         self._recover()
-        return self._operations.all()
+        return self._runner.all()
 
     async def operation(self, id: str) -> Operation:
         """Raises NOT_FOUND."""
-        return self._operations.get(id)
+        return self._runner.get(id)
 
     async def cancel(self, id: str) -> Operation:
         """Asks it to end, and waits for that for a moment; raises NOT_FOUND."""
-        return await self._operations.cancel(id)
+        return await self._runner.cancel(id)
 
     async def wait(self, id: str) -> Operation:
         """Waits until it has ended; for callers in this process."""
-        return await self._operations.wait(id)
+        return await self._runner.wait(id)
 
     async def close(self) -> None:
         """Ends all of them: the next process says that they were interrupted."""
-        await self._operations.close()
+        await self._runner.close()
         self._changes.close()
-        self._records.close()
+        self._store.close()
 
     def _recover(self) -> None:
         """Takes over what processes that have ended left."""
-        if self._records.has_news():
-            self._operations.load(resume=True)
-
-    def _describe(self, what: str, id: str) -> Change:
-        known = self._operations.get(id) if self._operations.has(id) else None
-        return Change(what="operation", id=id, gone=known is None, operation=known)
+        if self._store.has_news():
+            self._runner.load(resume=True)
 
 
-def _opened(path: Path | None) -> _LocalStore | _MemoryStore:
+def _open_store(path: Path | None) -> _LocalStore | _MemoryStore:
     try:
         return _LocalStore(path) if path is not None else _MemoryStore()
     except (TPUError, OSError) as error:
@@ -109,11 +105,11 @@ class _LocalStore:
     def __init__(self, path: Path) -> None:
         self._store = Store(path, "local")
         try:
-            self._owner = ProcessLease(path.with_name(path.name + ".owners"))
+            self._lease = ProcessLease(path.with_name(path.name + ".owners"))
         except BaseException:
             self._store.close()
             raise
-        self.id = self._owner.id
+        self.id = self._lease.id
         self._living: set[str] | None = None  # whose records were passed over; None: not read yet
 
     def has_news(self) -> bool:
@@ -134,11 +130,11 @@ class _LocalStore:
         self._store.prune()
 
     def alive(self, owner: str) -> bool:
-        return self._owner.alive(owner)
+        return self._lease.alive(owner)
 
     def close(self) -> None:
         self._store.close()
-        self._owner.close()
+        self._lease.close()
 
 
 class _MemoryStore:

@@ -22,21 +22,31 @@ Work = Callable[[Progress], Coroutine[Any, Any, None]]
 
 #: Kinds that change nothing about the TPU: others may run at the same time.
 NON_EXCLUSIVE_KINDS = ("tensorboard", "profile")
+#: Kinds after which Google says the same about the TPU.
+_LOCAL_KINDS = ("connect", "disconnect", *NON_EXCLUSIVE_KINDS)
 
+_PRESENT = {
+    "create": "being created",
+    "start": "being started",
+    "stop": "being stopped",
+    "delete": "being deleted",
+    "connect": "being connected",
+    "disconnect": "being disconnected",
+}
 _INTERRUPTED_HINTS = {
-    "connect": "Connect again: it goes on where it was.",
-    "create": "If Google had begun, the TPU appears in the list; else create it again.",
+    "connect": "Connect again. It continues where it stopped.",
+    "create": "If the TPU is not in the list, create it again.",
     "disconnect": "Disconnect again.",
     "delete": "If the TPU stays in the list, delete it again.",
     "stop": "If the TPU stays READY, stop it again.",
     "start": "If the TPU stays STOPPED, start it again.",
-    "tensorboard": "Open it again: it goes on where it was.",
+    "tensorboard": "Open it again. It continues where it stopped.",
     "profile": "Capture it again.",
-    "compile": "Send the program again: it begins anew.",
+    "compile": "Send the program again.",
 }
 
 
-class Records(Protocol):
+class OperationStore(Protocol):
     """Where operations are written down (`Store`)."""
 
     def operations(self) -> list[OperationRecord]: ...
@@ -46,8 +56,8 @@ class Records(Protocol):
     def prune(self) -> None: ...
 
 
-class Process(Protocol):
-    """Whose operations they are (`ProcessLease`)."""
+class Lease(Protocol):
+    """Which process runs an operation (`ProcessLease`)."""
 
     id: str
 
@@ -67,31 +77,31 @@ class _RunningOperation:
 class OperationRunner:
     """All operations of one cloud identity. On the core thread's loop.
 
-    changed(id, tpu) is called whenever one changes; ended(tpu) after one ended; forgotten(id) when
-    an old one can no longer be asked for: of the ended ones, *keep* are remembered.
+    changed(id, tpu) is called whenever one changes, and without a TPU when an old one is
+    forgotten: of the ended ones, *keep* are remembered. ended(tpu) is called after one ended.
     """
 
     def __init__(
         self,
-        store: Records,
-        owner: Process,
+        store: OperationStore,
+        lease: Lease,
         *,
-        changed: Callable[[str, NodeName], None],
+        changed: Callable[[str, NodeName | None], None],
         ended: Callable[[NodeName], None],
-        forgotten: Callable[[str], None],
         keep: int = KEEP_AT_MOST,
     ) -> None:
         self._store = store
-        self._owner = owner
+        self._lease = lease
         self._changed = changed
         self._ended = ended
-        self._forgotten = forgotten
         self._keep = keep
         self._running: dict[str, _RunningOperation] = {}
-        self._others: dict[str, Operation] = {}  # ended ones
+        self._others: dict[str, Operation] = {}  # ended ones, and those of other processes
+        #: Connects that dead processes left, to be resumed when their TPU is seen.
+        self.resumable: dict[NodeName, OperationRecord] = {}
         self.closing = False
 
-    # ---- looking ----
+    # ---- asking ----
 
     def all(self) -> list[Operation]:
         """Newest first."""
@@ -99,12 +109,12 @@ class OperationRunner:
         everything = {**self._others, **mine}
         return sorted(everything.values(), key=lambda o: o.created, reverse=True)
 
-    def has(self, id: str) -> bool:
-        return id in self._running or id in self._others
+    def find(self, id: str) -> Operation | None:
+        running = self._running.get(id)
+        return running.record.operation if running else self._others.get(id)
 
     def get(self, id: str) -> Operation:
-        running = self._running.get(id)
-        operation = running.record.operation if running else self._others.get(id)
+        operation = self.find(id)
         if operation is None:
             raise TPUError(f"There is no operation {id!r}.", Reason.NOT_FOUND)
         return operation
@@ -120,6 +130,22 @@ class OperationRunner:
             found.setdefault(running.name, []).append(running.record)
         return found
 
+    def changes_tpus(self) -> bool:
+        """Whether one runs that is about to change what Google says."""
+        return any(
+            running.record.operation.kind not in _LOCAL_KINDS for running in self._running.values()
+        )
+
+    def require_idle(self, name: NodeName) -> None:
+        """Raises CONFLICT while one runs on the TPU that others must not run beside."""
+        for record in self.running_on(name):
+            if record.operation.kind not in NON_EXCLUSIVE_KINDS:
+                raise TPUError(
+                    f"{name.node} is {_PRESENT[record.operation.kind]}.",
+                    Reason.CONFLICT,
+                    "Wait until that has ended, or cancel it.",
+                )
+
     # ---- running ----
 
     def start(self, record: OperationRecord, work: Work, undo: Work | None = None) -> Operation:
@@ -128,7 +154,7 @@ class OperationRunner:
         record: a new one (see :meth:`new_record`), or one that a dead process left.
         """
         operation = record.operation
-        record.owner = self._owner.id
+        record.owner = self._lease.id
         running = _RunningOperation(record, record.name)
         running.undo = undo
         self._running[operation.id] = running
@@ -139,16 +165,28 @@ class OperationRunner:
         self._changed(operation.id, running.name)
         return operation
 
+    def start_exclusive(self, kind: Any, name: NodeName, work: Work, **requests: Any) -> Operation:
+        """Starts the only one on its TPU; what a dead process left there is not resumed.
+
+        Raises CONFLICT where another one runs.
+        """
+        self.require_idle(name)
+        self.drop_resumable(name)
+        return self.start(self.new_record(kind, name, **requests), work)
+
     def new_record(self, kind: Any, name: NodeName, **requests: Any) -> OperationRecord:
         operation = Operation(
             id=uuid.uuid4().hex[:12], kind=kind, tpu=name.node, zone=name.zone, created=timestamp()
         )
         return OperationRecord(
-            operation=operation, project=name.project, owner=self._owner.id, **requests
+            operation=operation, project=name.project, owner=self._lease.id, **requests
         )
 
     async def cancel(self, id: str, patience: float = 2.0) -> Operation:
         """Asks an operation to end and clean up; waits *patience* seconds for it."""
+        for name, record in list(self.resumable.items()):
+            if record.operation.id == id:
+                self.drop_resumable(name)
         operation = self.get(id)
         running = self._running.get(id)
         if running is not None and running.task is not None:
@@ -159,6 +197,12 @@ class OperationRunner:
                 running.task.cancel()
             await asyncio.wait([running.task], timeout=patience)
         return operation
+
+    async def cancel_connects(self, name: NodeName, patience: float) -> None:
+        """Cancels the connects that run on a TPU; waits *patience* seconds for each."""
+        for record in self.running_on(name):
+            if record.operation.kind == "connect":
+                await self.cancel(record.operation.id, patience)
 
     async def _run(self, running: _RunningOperation, work: Work) -> None:
         progress = Progress(running.record.operation, lambda: self._progressed(running))
@@ -188,7 +232,7 @@ class OperationRunner:
             return  # it stays "running" in the file: the next process sees that its owner died
         if task.cancelled():
             operation.state = "cancelled"
-            operation.problem = Problem(message="It was cancelled.", reason=Reason.CANCELLED)
+            operation.problem = Problem(message="Cancelled.", reason=Reason.CANCELLED)
         else:
             error = task.exception()
             if error is None:
@@ -211,7 +255,7 @@ class OperationRunner:
         ended.sort(key=lambda operation: operation.ended, reverse=True)
         for operation in ended[self._keep :]:
             del self._others[operation.id]
-            self._forgotten(operation.id)
+            self._changed(operation.id, None)
 
     @staticmethod
     def _explain(operation: Operation, error: BaseException) -> Problem:
@@ -219,7 +263,7 @@ class OperationRunner:
             return Problem.of(error)
         log.error("The operation %s failed", operation.kind, exc_info=error)
         return Problem(
-            message=f"An error in jupyter-tpu itself: {type(error).__name__}: {error}",
+            message=f"Internal error in jupyter-tpu: {type(error).__name__}: {error}",
             reason=Reason.INTERNAL,
             hint="The server's log has the details.",
         )
@@ -227,7 +271,7 @@ class OperationRunner:
     # ---- from one process to the next ----
 
     def load(self, *, resume: bool) -> list[OperationRecord]:
-        """Reads what earlier processes left; gives those to go on with, if *resume*.
+        """Reads what earlier processes left; gives those to resume, if *resume*.
 
         A running operation of a dead process that is not resumed has failed (INTERRUPTED).
         """
@@ -235,10 +279,10 @@ class OperationRunner:
         for record in self._store.operations():
             operation = record.operation
             self._others[operation.id] = operation
-            if operation.state != "running" or self._owner.alive(record.owner):
+            if operation.state != "running" or self._lease.alive(record.owner):
                 continue
             if resume and operation.kind in ("create", "connect"):
-                operation.message = "Waiting to go on with it"
+                operation.message = "Waiting to resume"
                 left.append(record)
                 continue
             self.mark_interrupted(record, save=resume)
@@ -254,6 +298,12 @@ class OperationRunner:
                 self._changed(operation.id, record.name)
         self._prune()
 
+    def drop_resumable(self, name: NodeName) -> None:
+        """What a dead process left is not resumed: something else is wanted now."""
+        left = self.resumable.pop(name, None)
+        if left is not None:
+            self.mark_interrupted(left)
+
     def mark_interrupted(self, record: OperationRecord, *, save: bool = True) -> None:
         """Ends one that a dead process left."""
         operation = record.operation
@@ -263,11 +313,9 @@ class OperationRunner:
         operation.state = "failed"
         operation.ended = timestamp()
         operation.problem = Problem(
-            message="The server was stopped in the middle of it.",
+            message="The server was stopped before this ended.",
             reason=Reason.INTERRUPTED,
-            hint=_INTERRUPTED_HINTS.get(
-                operation.kind, "Google goes on by itself: look at the TPU's state."
-            ),
+            hint=_INTERRUPTED_HINTS.get(operation.kind, "Check the state of the TPU."),
         )
         operation.message = operation.problem.message
         self._others[operation.id] = operation
@@ -283,7 +331,7 @@ class OperationRunner:
         return self.get(id)
 
     async def close(self) -> None:
-        """Stops all work without undoing anything; it can be resumed."""
+        """Stops all of them without undoing anything; the next process can resume them."""
         self.closing = True
         tasks = [r.task for r in self._running.values() if r.task is not None]
         for task in tasks:

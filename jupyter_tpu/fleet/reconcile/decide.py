@@ -21,7 +21,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ..knowledge.observed import RUNNING, Observed
+from ...cloud import Node
+from ..knowledge.observed import RUNNING
 
 
 class Action(StrEnum):
@@ -42,23 +43,23 @@ class Desired(Struct, frozen=True, kw_only=True):
 
 
 def decide(
-    desired: Desired, observed: Observed | None, *, acquired: bool, busy: bool
+    desired: Desired, node: Node | None, *, acquired: bool, busy: bool
 ) -> tuple[Action, ...]:
     """The next actions, in their order.
 
-    observed: None if Google's list, which was complete, does not have the TPU; acquired: whether
+    node: None if Google's list, which was complete, does not have the TPU; acquired: whether
     this process holds its links; busy: whether an operation runs on it.
     """
     if busy:
         return ()  # the operation does what is needed, and ends with a call of this
-    if observed is None or (desired.node_id and observed.id and observed.id != desired.node_id):
+    if node is None or (desired.node_id and node.id and node.id != desired.node_id):
         return (*((Action.RELEASE,) if acquired else ()), Action.FORGET)
     todo: list[Action] = []
-    needed = desired.connected and observed.state in RUNNING
+    needed = desired.connected and node.state in RUNNING
     if needed != acquired:
         todo.append(Action.ACQUIRE if needed else Action.RELEASE)
     if desired.connected and desired.unregistered:
         todo.append(Action.REGISTER)
-    if desired.unfinished and observed.state in RUNNING:
+    if desired.unfinished and node.state in RUNNING:
         todo.append(Action.RESUME)
     return tuple(todo)

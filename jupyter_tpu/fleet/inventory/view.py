@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..cloud import Node, NodeName
-from ..errors import Reason
-from ..links import Link, LinkState
-from .knowledge.observed import RUNNING
-from .models import TPU, Connection, Environment, Host, LinkStatus, Operation, Problem
-from .models.catalog import known_type
-from .store.records import EnvironmentRecord, OperationRecord
+from ...cloud import Node, NodeName
+from ...errors import Reason
+from ...links import Link, LinkState
+from ..knowledge.observed import RUNNING
+from ..models import TPU, Connection, Environment, Host, LinkStatus, Operation, Problem
+from ..models.catalog import known_type
+from ..store.records import OperationRecord
 
 
-def tpu_of(
+def view_tpu(
     name: NodeName,
     node: Node | None,
     *,
     emulated: bool,
     connected: bool,
-    environments: Sequence[EnvironmentRecord],
+    environments: list[Environment],
     links: Sequence[Link],
     operations: Sequence[OperationRecord],
     kernels: int,
@@ -35,23 +35,23 @@ def tpu_of(
         tier=wanted.tier if wanted else "on-demand",
         version=wanted.version or "" if wanted else "",
     )
-    kind = known_type(node.type)
+    accelerator = known_type(node.type)
     running = [record.operation for record in operations]
-    states = {record.environment.state for record in environments}
+    states = {environment.state for environment in environments}
     return TPU(
         name=name.node,
         zone=name.zone,
         project=name.project,
         id=node.id,
         type=node.type,
-        meaning=kind.meaning if kind else "",
+        meaning=accelerator.meaning if accelerator else "",
         state=node.state,
         health=node.health,
         version=node.version,
         tier=node.tier,
         emulated=emulated,
         created=node.created,
-        chips=kind.chips if kind else 0,
+        chips=accelerator.chips if accelerator else 0,
         hosts=_hosts(node, links),
         connection=connection(
             state=node.state,
@@ -62,9 +62,9 @@ def tpu_of(
             links=[link.state for link in links],
             supervised=supervised,
         ),
-        environments=[r.environment for r in environments],
+        environments=environments,
         kernels=kernels,
-        problem=_problem(node, [r.environment for r in environments], links, running),
+        problem=_problem(node, environments, links, running),
         operations=[o.id for o in running],
     )
 
@@ -94,7 +94,7 @@ def _problem(
     links: Sequence[Link],
     running: Sequence[Operation],
 ) -> Problem | None:
-    """Why it needs the user; what is being worked on is no problem yet."""
+    """What needs attention; while an operation runs, nothing does yet."""
     if node.state in ("PREEMPTED", "TERMINATED"):
         word = "was preempted" if node.state == "PREEMPTED" else "has been terminated"
         return Problem(
@@ -112,9 +112,9 @@ def _problem(
             return Problem.of(link.problem)
     if node.state == "READY" and node.health not in ("", "HEALTHY"):
         return Problem(
-            message=node.health_description or f"Google says that it is {node.health}.",
+            message=node.health_description or f"Google reports its health as {node.health}.",
             reason=Reason.UNAVAILABLE,
-            hint="Google often mends this by itself; stopping and starting may help.",
+            hint="Google often repairs this. Stopping and starting the TPU may help.",
         )
     return None
 

@@ -1,0 +1,70 @@
+"""What tunnels and apps share: a port of a host, forwarded over a link that is held for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from ...errors import TPUError
+from ...links import Link, LinkState
+
+#: How often the counts are looked at; seconds.
+COUNT_EVERY = 1.0
+
+_REACHABLE = (LinkState.UP, LinkState.SILENT)
+
+
+class Stream(Protocol):
+    """What carries the bytes: a tunnel's `Forwarder`, or an app's `Upstream`."""
+
+    sent: int
+    received: int
+
+    def abort(self) -> None:
+        """Ends what is under way."""
+
+    async def close(self) -> None: ...
+
+
+class ForwardedPort:
+    """Holds *link* and cuts *stream* when the link breaks: bytes were lost, and a reset says so.
+
+    changed() is called when the state changes.
+    """
+
+    def __init__(self, link: Link, stream: Stream, changed: Callable[[], None]) -> None:
+        self.link = link
+        self._stream = stream
+        self._changed = changed
+        self._counts = (0, 0)
+        self._reachable = link.state in _REACHABLE
+        self._unsubscribe = link.subscribe(self._link_changed)
+        link.acquire()
+
+    @property
+    def state(self) -> Literal["open", "waiting", "needs-you"]:
+        if self.link.state in _REACHABLE:
+            return "open"
+        return "needs-you" if self.link.state is LinkState.NEEDS_ATTENTION else "waiting"
+
+    @property
+    def problem(self) -> TPUError | None:
+        """Why it is not open."""
+        return self.link.problem if self.state != "open" else None
+
+    def had_traffic(self) -> bool:
+        """Whether bytes went through since this was last asked."""
+        before, self._counts = self._counts, (self._stream.sent, self._stream.received)
+        return before != self._counts
+
+    async def close(self) -> None:
+        self._unsubscribe()
+        await self._stream.close()
+        self.link.release()
+
+    def _link_changed(self, link: Link) -> None:
+        reachable = link.state in _REACHABLE
+        if self._reachable and not reachable:
+            self._stream.abort()
+        self._reachable = reachable
+        self._changed()

@@ -1,0 +1,59 @@
+"""One poll per connected TPU that asks the agent of host 0 once, for all who want to know."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from msgspec import to_builtins
+
+from ...cloud import NodeName
+from ...environment import gather_or_cancel
+from ...errors import TPUError
+from .connections import HostConnections
+from .kernels import KernelMonitor
+from .warm_kernels import WarmKernelMonitor
+
+#: Between two polls, and while a warm kernel is being started; seconds.
+INTERVAL = 10.0
+INTERVAL_STARTING = 1.0
+#: What was just started is there after this; seconds.
+SETTLE = 0.3
+
+
+class HostPoller:
+    """Asks the agents for kernels and warm kernels now and then, over links that are up."""
+
+    def __init__(
+        self, connections: HostConnections, kernels: KernelMonitor, warm: WarmKernelMonitor
+    ) -> None:
+        self._connections = connections
+        self._kernels = kernels
+        self._warm = warm
+        self._wake = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something was started, ended or desired: poll soon."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Polls until it is cancelled."""
+        while True:
+            self._wake.clear()
+            up = [name for name in self._connections.names() if self._connections.is_up(name)]
+            await gather_or_cancel([self._poll(name) for name in up])
+            self._warm.forget_disconnected()
+            pause = INTERVAL_STARTING if self._warm.starting() else INTERVAL
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), pause)
+                await asyncio.sleep(SETTLE)
+
+    async def _poll(self, name: NodeName) -> None:
+        specs = self._warm.specs(name)
+        # A host that does not answer keeps what was known: its link says what is wrong.
+        with contextlib.suppress(TPUError):
+            answer = await self._connections.request(
+                name, "status", environments=to_builtins(list(specs.values()))
+            )
+            self._kernels.update(name, answer["kernels"])
+            self._warm.update(name, specs, answer["warm"])

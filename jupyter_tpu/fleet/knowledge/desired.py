@@ -1,0 +1,83 @@
+"""What somebody asked for: which TPUs should be connected, and their environments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from ...cloud import NodeName
+from ..store.database import Store
+from ..store.records import EnvironmentRecord
+
+
+class DesiredState:
+    """The desired state of all TPUs, kept in the store.
+
+    changed(name) is called after each change.
+    """
+
+    def __init__(self, store: Store, changed: Callable[[NodeName], None]) -> None:
+        self._store = store
+        self._changed = changed
+        #: TPUs that should be connected, with the ids of the nodes that are meant.
+        self.connected: dict[NodeName, str] = store.connected()
+        self._environments: dict[NodeName, dict[str, EnvironmentRecord]] = store.environments()
+
+    def names(self) -> set[NodeName]:
+        """The TPUs that should be connected or that have environments."""
+        return {*self.connected, *self._environments}
+
+    def environments(self, name: NodeName) -> dict[str, EnvironmentRecord]:
+        """The environments of a TPU by name."""
+        return self._environments.get(name, {})
+
+    def node_id(self, name: NodeName) -> str:
+        """The id of the node that is meant; "" if there is none."""
+        ids = (record.node_id for record in self.environments(name).values())
+        return self.connected.get(name) or next(filter(None, ids), "")
+
+    def connect(self, name: NodeName, node_id: str) -> None:
+        """It should be connected from now on, after a restart too."""
+        self.connected[name] = node_id
+        self._store.set_connected(name, node_id)
+        self._changed(name)
+
+    def disconnect(self, name: NodeName) -> None:
+        """It should not be connected any more. Ready environments stay, others are forgotten."""
+        self.connected.pop(name, None)
+        self._store.drop_connected(name)
+        for env, record in list(self.environments(name).items()):
+            if record.environment.state != "ready":
+                del self._environments[name][env]
+                self._store.drop_environment(name, env)
+        self._changed(name)
+
+    def save(self, name: NodeName, record: EnvironmentRecord) -> None:
+        """Adds or replaces an environment."""
+        self._environments.setdefault(name, {})[record.environment.name] = record
+        self._store.save_environment(name, record)
+        self._changed(name)
+
+    def forget(self, name: NodeName) -> None:
+        """The TPU is gone, and all that was on it."""
+        self.connected.pop(name, None)
+        self._environments.pop(name, None)
+        self._store.forget(name)
+        self._changed(name)
+
+    def changed_elsewhere(self) -> bool:
+        """Whether another process has written to the store since this was last asked."""
+        return self._store.changed_elsewhere()
+
+    def reload(self, keep: Collection[NodeName]) -> None:
+        """Takes over what other processes wrote, except about the TPUs to *keep*."""
+        for mine, theirs in (
+            (self.connected, self._store.connected()),
+            (self._environments, self._store.environments()),
+        ):
+            here: dict[NodeName, Any] = mine
+            for name in {*here, *theirs} - set(keep):
+                if name in theirs:
+                    here[name] = theirs[name]
+                else:
+                    del here[name]

@@ -1,0 +1,142 @@
+"""Connecting a TPU (an environment, its kernel in Jupyter, links that stay up), and the reverse."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ...cloud import Cloud, NodeName
+from ...environment import StepPlan
+from ...errors import Reason, TPUError
+from ..discovery.observer import Observer
+from ..hosts.connections import HostConnections
+from ..knowledge.desired import DesiredState
+from ..models import ConnectTPU, DisconnectTPU, Operation
+from ..models.requests import validated
+from ..store.records import EnvironmentRecord
+from . import checks
+from .connected import ConnectedTPUs
+from .environment import STEPS, create_environment, merge_request, record_of, unfinished_record
+from .power import CANCEL_CONNECT
+from .progress import Progress
+from .runner import OperationRunner
+from .tensorboard import TensorBoardService
+
+
+class ConnectService:
+    """connected_now: called when a TPU has just been connected."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        desired: DesiredState,
+        observer: Observer,
+        connections: HostConnections,
+        connected: ConnectedTPUs,
+        tensorboard: TensorBoardService,
+        runner: OperationRunner,
+        connected_now: Callable[[], None],
+    ) -> None:
+        self._cloud = cloud
+        self._desired = desired
+        self._observer = observer
+        self._connections = connections
+        self._connected = connected
+        self._tensorboard = tensorboard
+        self._runner = runner
+        self._connected_now = connected_now
+
+    def connect(self, name: NodeName, wanted: ConnectTPU) -> Operation:
+        """Raises INVALID, and CONFLICT unless the TPU is READY and idle."""
+        wanted = validated(wanted)
+        checks.check_environment(wanted)
+        for record in self._runner.running_on(name):
+            if record.operation.kind == "connect" and record.connect == wanted:
+                return record.operation  # pressed twice
+        self._runner.require_idle(name)
+        self._observer.observed.require(name, ("READY",), "Only a READY TPU can be connected.")
+        self._runner.drop_resumable(name)
+        return self.start(name, wanted)
+
+    def start(self, name: NodeName, wanted: ConnectTPU) -> Operation:
+        """Starts connecting, whatever else is going on."""
+        return self._runner.start(
+            self._runner.new_record("connect", name, connect=wanted),
+            lambda progress: self._connect(name, wanted, progress),
+        )
+
+    def resume(self, name: NodeName) -> None:
+        """Continues what a dead process left on a TPU."""
+        record = self._runner.resumable.pop(name)
+        wanted = record.connect
+        assert wanted is not None
+
+        async def work(progress: Progress) -> None:
+            progress.log("The server was restarted. Continuing.")
+            await self._connect(name, wanted, progress)
+
+        self._runner.start(record, work)
+
+    async def disconnect(self, name: NodeName, how: DisconnectTPU) -> Operation:
+        """Raises KERNELS_RUNNING unless *how* allows it, CONFLICT unless the TPU is idle."""
+        await self._connected.kernels.require_confirmation(name, how.end_kernels, "Disconnecting")
+        await self._runner.cancel_connects(name, CANCEL_CONNECT)
+        return self._runner.start_exclusive(
+            "disconnect", name, lambda progress: self._disconnect(name, progress)
+        )
+
+    async def _disconnect(self, name: NodeName, progress: Progress) -> None:
+        progress.plan(
+            [
+                StepPlan("kernels", "Shut down kernels", 1),
+                StepPlan("forget", "Remove its kernels from Jupyter", 1),
+            ]
+        )
+        await self._connected.shut_down_kernels(name, progress)
+        await self._tensorboard.stop(name)
+        progress.begin("forget")
+        self._connected.disconnect(name)
+        progress.done("forget")
+
+    async def _connect(self, name: NodeName, wanted: ConnectTPU, progress: Progress) -> None:
+        """Ends connected; or failed, with what was connected before as it was."""
+        steps = [*STEPS, StepPlan("kernelspec", "Add the kernel to Jupyter", 1)]
+        seen = self._observer.observed.node(name)
+        progress.plan(steps, hosts=len(seen.endpoints) if seen else 0, measured=True)
+        progress.begin("key")
+        node = await self._cloud.get_node(name)
+        self._observer.upsert(node)
+        self._observer.observed.require(name, ("READY",), "Only a READY TPU can be connected.")
+        progress.plan(steps, hosts=len(node.endpoints), measured=True)
+        before = self._desired.environments(name).get(wanted.environment)
+        if before is not None and before.node_id != node.id:
+            before = None  # on another TPU of the same name, which is gone
+        wanted = merge_request(before, wanted)
+        self._desired.save(name, unfinished_record(node, wanted, before))
+        failure: TPUError | None = TPUError("Connecting failed.", Reason.INTERNAL)
+        try:
+            created = await create_environment(
+                node, wanted, self._connections, progress, emulated=self._cloud.emulated
+            )
+            failure = None
+        except TPUError as error:
+            failure = error
+            raise
+        except asyncio.CancelledError:
+            failure = TPUError("Connecting was cancelled.", Reason.CANCELLED, "Connect again.")
+            raise
+        finally:
+            # At the end of the process it stays "making", and is resumed by the next one.
+            if failure is not None and not self._runner.closing:
+                self._desired.save(name, unfinished_record(node, wanted, before, failure))
+                if name not in self._desired.connected:
+                    self._connections.release(name)
+        progress.begin("kernelspec")
+        record: EnvironmentRecord = record_of(node, wanted, created, before)
+        self._desired.save(name, record)
+        self._connected.register(name, record)
+        self._desired.connect(name, node.id)
+        self._connections.acquire(name, len(node.endpoints))
+        progress.done("kernelspec")
+        progress.log(f"Added {created.display_name} to Jupyter")
+        self._connected_now()

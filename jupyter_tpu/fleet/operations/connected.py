@@ -1,0 +1,99 @@
+"""What changes together when a TPU is connected, disconnected or gone, each in one place."""
+
+from __future__ import annotations
+
+from ...cloud import Cloud, NodeName
+from ...environment import single_host_variables
+from ..forwarding.apps import Apps
+from ..forwarding.tunnels import Tunnels
+from ..hosts.connections import HostConnections
+from ..hosts.kernels import KernelService
+from ..kernelspecs import KernelSpecRegistry
+from ..knowledge.desired import DesiredState
+from ..store.records import EnvironmentRecord
+from .progress import Progress
+from .runner import OperationRunner
+
+
+class ConnectedTPUs:
+    """Kernelspecs, links, kernels, tunnels and apps of TPUs follow their desired state."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        desired: DesiredState,
+        kernelspecs: KernelSpecRegistry,
+        connections: HostConnections,
+        kernels: KernelService,
+        tunnels: Tunnels,
+        apps: Apps,
+        runner: OperationRunner,
+    ) -> None:
+        self.kernels = kernels
+        self._cloud = cloud
+        self._desired = desired
+        self._kernelspecs = kernelspecs
+        self._connections = connections
+        self._tunnels = tunnels
+        self._apps = apps
+        self._runner = runner
+        #: Kernelspecs that this process has written or checked.
+        self._registered: set[tuple[NodeName, str]] = set()
+
+    def unregistered(self, name: NodeName) -> list[EnvironmentRecord]:
+        """The ready environments whose kernelspecs this process has not checked yet."""
+        return [
+            record
+            for env, record in self._desired.environments(name).items()
+            if record.environment.state == "ready" and (name, env) not in self._registered
+        ]
+
+    def register(self, name: NodeName, record: EnvironmentRecord) -> None:
+        """Writes (or repairs) the kernelspec of a ready environment."""
+        environment = record.environment
+        environment.kernelspec, environment.display_name = self._kernelspecs.register(
+            project=name.project,
+            zone=name.zone,
+            tpu=name.node,
+            worker=0,
+            environment=environment.name,
+            python_version=environment.python,
+            host_python=f"{environment.path}/bin/python",
+            emulator=self._cloud.target.emulator,
+            emulated=self._cloud.emulated,
+            variables=single_host_variables(record.hosts),
+        )
+        self._registered.add((name, environment.name))
+        self._desired.save(name, record)
+
+    def disconnect(self, name: NodeName) -> None:
+        """The environments stay on the hosts."""
+        self._unregister(name)
+        for record in self._desired.environments(name).values():
+            self._desired.save(name, record)
+        self._desired.disconnect(name)
+        self._connections.release(name)
+        self.kernels.clear(name, lost=True)
+        self._apps.forget(name)
+
+    def forget(self, name: NodeName) -> None:
+        """The TPU is gone, and all that was on it."""
+        self._unregister(name)
+        self._desired.forget(name)
+        self._connections.release(name)
+        self.kernels.clear(name, lost=True)
+        self._tunnels.forget(name)
+        self._apps.forget(name)
+        self._runner.drop_resumable(name)
+
+    async def shut_down_kernels(self, name: NodeName, progress: Progress) -> None:
+        """The first step of what ends the kernels of a TPU."""
+        progress.begin("kernels")
+        count = await self.kernels.shut_down_all(name, progress.log)
+        progress.done("kernels", "done" if count else "skipped")
+
+    def _unregister(self, name: NodeName) -> None:
+        self._kernelspecs.unregister(project=name.project, zone=name.zone, tpu=name.node)
+        for env, record in self._desired.environments(name).items():
+            record.environment.kernelspec = record.environment.display_name = ""
+            self._registered.discard((name, env))

@@ -1,0 +1,137 @@
+"""Creating an environment on all hosts of a TPU, and what is remembered of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from ... import environment, ssh
+from ...cloud import Node
+from ...errors import TPUError
+from ...links import Link
+from ..hosts.connections import HostConnections
+from ..models import ConnectTPU, Environment, Problem
+from ..models.catalog import known_type
+from ..store.records import EnvironmentRecord
+from .progress import Progress
+
+#: How long the links may take to come up; a TPU that just became ready needs a while. Seconds.
+LINKS_UP = 180.0
+
+STEPS = (
+    environment.StepPlan("key", "SSH key", 1),
+    environment.StepPlan("links", "Connect to the hosts", 8),
+    *environment.STEPS,
+)
+
+
+async def create_environment(
+    node: Node,
+    wanted: ConnectTPU,
+    connections: HostConnections,
+    progress: Progress,
+    *,
+    emulated: bool,
+) -> Environment:
+    """Connects to the hosts and creates *wanted* there, step by step."""
+    name = node.name
+    progress.begin("key")
+    key = await asyncio.to_thread(ssh.ensure_key)
+    progress.log(f"SSH key: {key}")
+    progress.done("key")
+
+    progress.begin("links")
+    links = connections.acquire(name, len(node.endpoints))
+    await environment.gather_or_cancel([_wait_until_up(link, progress) for link in links])
+    progress.done("links")
+
+    accelerator = known_type(node.type)
+    created = await environment.create(
+        links,
+        environment.EnvironmentSpec(
+            name=wanted.environment,
+            python=wanted.python,
+            packages=tuple(wanted.packages),
+            requirements=wanted.requirements or "",
+        ),
+        environment.ExpectedHardware(
+            emulated=emulated,
+            devices_per_host=accelerator.devices_per_host if accelerator else None,
+        ),
+        progress,
+    )
+    return Environment(
+        name=wanted.environment,
+        tpu=name.node,
+        zone=name.zone,
+        state="ready",
+        python=created.python,
+        jax=created.jax,
+        path=created.path,
+        packages=list(wanted.packages),
+        devices=created.devices,
+        platform=created.platform,
+    )
+
+
+async def _wait_until_up(link: Link, progress: Progress) -> None:
+    await link.wait_up(timeout=LINKS_UP)
+    progress.log(f"Connected to host {link.host.worker}")
+    progress.host_done("links")
+
+
+def merge_request(before: EnvironmentRecord | None, wanted: ConnectTPU) -> ConnectTPU:
+    """Connecting again keeps what was asked for earlier.
+
+    Where that failed, a request with options replaces the earlier one: what was wrong must not
+    stay for ever.
+    """
+    plain = wanted == ConnectTPU(environment=wanted.environment)
+    if before is None or (before.environment.state == "failed" and not plain):
+        return wanted
+    earlier = before.wanted
+    return ConnectTPU(
+        environment=wanted.environment,
+        python=wanted.python or earlier.python,
+        packages=_union(earlier.packages, wanted.packages),
+        requirements=wanted.requirements or earlier.requirements,
+    )
+
+
+def _union(first: Sequence[str], second: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys([*first, *second]))
+
+
+def record_of(
+    node: Node, wanted: ConnectTPU, created: Environment, before: EnvironmentRecord | None
+) -> EnvironmentRecord:
+    """What is remembered of an environment; what was decided on its warm kernel stays."""
+    return EnvironmentRecord(
+        node_id=node.id,
+        wanted=wanted,
+        environment=created,
+        hosts=len(node.endpoints),
+        warm=before.warm if before is not None else None,
+    )
+
+
+def unfinished_record(
+    node: Node, wanted: ConnectTPU, before: EnvironmentRecord | None, error: TPUError | None = None
+) -> EnvironmentRecord:
+    """What is remembered while an environment is being created, or after that failed.
+
+    What was ready before stays so.
+    """
+    problem = Problem.of(error) if error else None
+    if before is not None and before.environment.state == "ready":
+        before.environment.problem = problem
+        shown = before.environment
+    else:
+        shown = Environment(
+            name=wanted.environment,
+            tpu=node.name.node,
+            zone=node.name.zone,
+            state="failed" if problem else "making",
+            problem=problem,
+        )
+    return record_of(node, before.wanted if error and before is not None else wanted, shown, before)

@@ -1,0 +1,105 @@
+"""The loop that makes observed state follow desired state, one TPU at a time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ...cloud import NodeName
+from ...links import Links
+from ..forwarding.tunnels import Tunnels
+from ..hosts import openssh
+from ..hosts.connections import HostConnections
+from ..inventory.inventory import Inventory
+from ..knowledge.changes import ChangeFeed
+from ..knowledge.desired import DesiredState
+from ..knowledge.observed import ObservedState
+from ..operations.connect import ConnectService
+from ..operations.connected import ConnectedTPUs
+from ..operations.runner import OperationRunner
+from .decide import Action, Desired, decide
+
+
+class Controller:
+    """Decides and acts after each poll of Google and each end of an operation."""
+
+    def __init__(
+        self,
+        links: Links,
+        desired: DesiredState,
+        observed: ObservedState,
+        connections: HostConnections,
+        tunnels: Tunnels,
+        runner: OperationRunner,
+        connected: ConnectedTPUs,
+        connect: ConnectService,
+        inventory: Inventory,
+        changes: ChangeFeed,
+    ) -> None:
+        self._links = links
+        self._desired = desired
+        self._observed = observed
+        self._connections = connections
+        self._tunnels = tunnels
+        self._runner = runner
+        self._connected = connected
+        self._connect = connect
+        self._inventory = inventory
+        self._changes = changes
+        self._shown: set[NodeName] = set()
+        self._wake = asyncio.Event()
+        self._wake.set()
+
+    def wake(self) -> None:
+        """There may be something to do."""
+        self._wake.set()
+
+    def polled(self) -> None:
+        """Google was polled: all who need it learn of it."""
+        self._inventory.reload()
+        for node in self._observed.nodes.values():
+            self._links.observe(node)
+        names = self._inventory.names()
+        for name in names | self._shown:
+            self._changes.mark_tpu_changed(name)
+        self._shown = names
+        if not self._observed.problem:
+            openssh.refresh(self._links.cloud, self._observed.nodes.values())
+        self.wake()
+
+    async def run(self) -> None:
+        """Reconciles until it is cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            names = {*self._desired.names(), *self._runner.resumable, *self._tunnels.tpus()}
+            for name in names:
+                if self._observed.complete(name.zone) or self._observed.node(name) is not None:
+                    self._reconcile(name)
+
+    def _reconcile(self, name: NodeName) -> None:
+        node = self._observed.node(name)
+        todo = decide(
+            Desired(
+                node_id=self._desired.node_id(name) or self._tunnels.node_id(name),
+                connected=name in self._desired.connected,
+                unfinished=name in self._runner.resumable,
+                unregistered=bool(self._connected.unregistered(name)),
+            ),
+            node,
+            acquired=name in self._connections,
+            busy=bool(self._runner.running_on(name)),
+        )
+        for action in todo:
+            if action is Action.FORGET:
+                self._connected.forget(name)
+            elif action is Action.RELEASE:
+                self._connections.release(name)
+                self._connected.kernels.clear(name)  # the hosts are down
+            elif action is Action.ACQUIRE:
+                assert node is not None
+                self._connections.acquire(name, len(node.endpoints))
+            elif action is Action.REGISTER:
+                for record in self._connected.unregistered(name):
+                    self._connected.register(name, record)
+            elif action is Action.RESUME:
+                self._connect.resume(name)
