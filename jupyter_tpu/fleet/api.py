@@ -2,11 +2,11 @@
 
 A reference (``ref``) to a TPU is its name, or ``zone~name`` (``zone/name``) where two zones have
 the same one. All methods raise :class:`~jupyter_tpu.errors.TPUError`: NOT_FOUND for an unknown
-reference or id, CONFLICT for an ambiguous one and for what the TPU's state or an operation that
-runs on it does not allow, INVALID for a request that cannot be meant, and what Google answers.
+reference or id, CONFLICT for an ambiguous one and for what the TPU's state or a running operation
+does not allow, INVALID for a wrong request, and what Google answers.
 
-What would end kernels (delete, stop, disconnect) is refused with KERNELS_RUNNING unless the
-request says ``end_kernels``.
+Delete, stop and disconnect shut kernels down. While kernels run they raise KERNELS_RUNNING unless
+the request has ``end_kernels``.
 """
 
 from __future__ import annotations
@@ -44,36 +44,37 @@ class FleetAPI(Protocol):
     """The fleet's methods; REST has the same ones."""
 
     async def catalog(self, zone: str | None = None) -> Catalog:
-        """Types, zones and versions; of one *zone*, what it offers. Never fails for Google's
-        sake: what could not be asked is said in ``problem``.
+        """Types, zones and versions; with *zone*, those that it offers.
+
+        Does not fail if Google can't be asked: ``problem`` has the reason then.
         """
 
     async def tpus(self) -> TPUList:
         """All TPUs of the project and those connected; cheap: from the one shared poll."""
 
     async def tpu(self, ref: str) -> TPU:
-        """One TPU, as the poll last saw it."""
+        """One TPU, as last polled."""
 
     async def create(self, wanted: CreateTPU) -> Operation:
-        """Starts creating a TPU; what is wrong with *wanted* is said at once (INVALID, EXISTS)."""
+        """Starts creating a TPU; raises INVALID and EXISTS at once."""
 
     async def start(self, ref: str) -> Operation:
         """Starts a stopped TPU."""
 
     async def stop(self, ref: str, how: StopTPU | None = None) -> Operation:
-        """Stops a TPU; its disk stays. Kernels there end with it."""
+        """Stops a TPU; its disk is kept, its kernels are shut down."""
 
     async def delete(self, ref: str, how: DeleteTPU | None = None) -> Operation:
-        """Deletes a TPU, its environments' kernelspecs, and its kernels if *how* allows it."""
+        """Deletes a TPU and its kernelspecs, and shuts its kernels down."""
 
     async def connect(self, ref: str, wanted: ConnectTPU | None = None) -> Operation:
-        """Makes an environment on all hosts and registers its kernel; keeps the links up."""
+        """Creates an environment on all hosts, registers its kernel and keeps the links up."""
 
     async def disconnect(self, ref: str, how: DisconnectTPU | None = None) -> Operation:
-        """Removes the kernelspecs and lets the links go; the environment stays on the hosts."""
+        """Removes the kernelspecs and closes the links; the environments stay on the hosts."""
 
     async def environments(self, ref: str) -> list[Environment]:
-        """The environments made on a TPU."""
+        """The environments of a TPU."""
 
     async def keep_warm(self, ref: str, environment: str, how: KeepWarm) -> Environment:
         """Decides whether an environment has a warm kernel while its TPU is connected."""
@@ -82,74 +83,74 @@ class FleetAPI(Protocol):
         """The kernels that run on a TPU now, asked of its agent; UNREACHABLE if it can't be."""
 
     async def chips(self, ref: str) -> list[ChipHolder]:
-        """The processes that have chips of a TPU's host 0, asked of its agent."""
+        """The processes that use chips of a TPU's host 0, asked of its agent."""
 
     async def end_kernel(self, ref: str, id: str) -> None:
-        """Ends one kernel, its journal too."""
+        """Shuts one kernel down and deletes its journal."""
 
     async def take_over_kernel(self, ref: str, id: str) -> None:
-        """Makes the Jupyter server the master of a kernel, whoever has it now: that client is told.
+        """Makes the Jupyter server the client of a kernel; the client that had it is notified.
 
-        CONFLICT where there is no server, EXISTS where this server has it.
+        CONFLICT where there is no server, EXISTS where this server already has it.
         """
 
     async def tunnels(self, ref: str) -> list[Tunnel]:
-        """The tunnels to a TPU, the oldest first, with what goes through them."""
+        """The tunnels to a TPU, the oldest first."""
 
     async def all_tunnels(self) -> list[Tunnel]:
         """The tunnels to all TPUs."""
 
     async def open_tunnel(self, ref: str, wanted: OpenTunnel) -> Tunnel:
-        """Opens a tunnel, which stays through breaks of the link and restarts of the server.
+        """Opens a tunnel, which survives breaks of the link and restarts of the server.
 
-        INVALID for what can't be a port or host, CONFLICT for a local port that is taken.
+        INVALID for a wrong port or host, CONFLICT for a local port that is in use.
         """
 
     async def close_tunnel(self, ref: str, id: str) -> None:
         """Closes a tunnel for good."""
 
     async def apps(self) -> list[App]:
-        """The pages of hosts that are open here, the oldest first."""
+        """The web apps of hosts that are open here, the oldest first."""
 
     async def open_app(self, ref: str, wanted: OpenApp) -> App:
-        """Opens what listens on a host's port on an origin of its own, until this process ends.
+        """Opens the web app on a host's port on an origin of its own, until this process ends.
 
-        INVALID for what can't be a port, host or path. That nothing listens there is said in the
-        browser, where it is looked for again.
+        INVALID for a wrong port, host or path. If nothing listens there, the browser shows that
+        and tries again.
         """
 
     async def visit_app(self, id: str, wanted: VisitApp | None = None) -> AppVisit:
-        """A URL with which one browser opens an app; each use needs a new one."""
+        """A URL with which one browser opens an app once."""
 
     async def close_app(self, id: str) -> None:
-        """Closes an app for all browsers; a TensorBoard that was started for it ends."""
+        """Closes an app for all browsers, and the TensorBoard that was started for it."""
 
     async def open_tensorboard(self, ref: str, wanted: OpenTensorBoard) -> Operation:
         """Opens TensorBoard for a folder of a host, installing and starting it where needed.
 
-        The operation's ``app`` is what it has opened; the same folder gives the same one.
+        The operation's ``app`` is the app that it opened; the same folder gives the same one.
         """
 
     async def profile(
         self, ref: str, kernel_id: str, wanted: ProfileKernel | None = None
     ) -> Operation:
-        """Traces what a kernel does for some seconds and opens the trace in TensorBoard."""
+        """Traces a kernel for some seconds and opens the trace in TensorBoard."""
 
     async def operations(self) -> list[Operation]:
-        """Running operations and those that ended lately, newest first."""
+        """Running and recent operations, newest first."""
 
     async def operation(self, id: str) -> Operation:
         """One operation, with its log."""
 
     async def cancel(self, id: str) -> Operation:
-        """Cancels an operation; a cancelled create deletes the half-made TPU.
+        """Cancels an operation; cancelling a create deletes the TPU.
 
-        Waits a moment for its end; cleaning up may take longer, and it is "running" until then.
-        One that has ended is returned as it is.
+        Waits a moment for its end. Cleaning up may take longer; it is "running" until then. An
+        operation that has ended is returned as it is.
         """
 
     def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
-        """Calls *callback* at each change, on the loop the fleet runs on; gives the way to stop."""
+        """Calls *callback* at each change, on the fleet's loop; returns the way to stop that."""
 
     async def close(self) -> None:
-        """Ends what this object runs; desired state stays."""
+        """Ends what this object runs; desired state is kept."""

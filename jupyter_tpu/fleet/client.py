@@ -194,8 +194,8 @@ class FleetClient:
         return await self._ask(Operation, "DELETE", f"operations/{_quoted(id)}")
 
     def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
-        """As the fleet's; on the loop. ChangeFeed made while the connection to the server is away
-        are not told: ask for the state, too.
+        """As the fleet's. Changes during a break of the connection to the server are missed: ask
+        for the state, too.
         """
         self._subscribers.append(callback)
         if self._listener is None:
@@ -241,13 +241,13 @@ class FleetClient:
             raise TPUError(
                 f"The Jupyter server at {self.url} did not answer in time.",
                 Reason.TIMEOUT,
-                "Look at its log, or restart it.",
+                "See its log, or restart it.",
             ) from None
         except aiohttp.ClientError as error:
             raise TPUError(
                 f"The Jupyter server at {self.url} can't be reached ({_cause(error)}).",
                 Reason.UNREACHABLE,
-                "What it had begun goes on where it was when it is started again.",
+                "Operations continue when it is started again.",
             ) from None
 
     async def _ask(
@@ -258,9 +258,9 @@ class FleetClient:
             return msgspec.json.decode(answer.body, type=expected)
         except msgspec.DecodeError as error:
             raise TPUError(
-                f"The Jupyter server at {self.url} gave an answer of another kind: {error}.",
+                f"The Jupyter server at {self.url} sent an unexpected answer: {error}.",
                 Reason.INTERNAL,
-                "Its jupyter-tpu may be of another version; restart it.",
+                "It may run another version of jupyter-tpu. Restart it.",
             ) from None
 
     async def _call(self, method: str, path: str, body: msgspec.Struct | None = None) -> Response:
@@ -279,8 +279,8 @@ class FleetClient:
 
         if self._session is None:
             connector = aiohttp.UnixConnector(self._socket) if self._socket else None
-            # Only a request with a token is excused from the XSRF check, which compares a cookie
-            # with a header: a server without a token gets both.
+            # Requests without a token must pass the XSRF check, which compares a cookie with a
+            # header.
             xsrf = "" if self._token else secrets.token_hex(16)
             self._session = aiohttp.ClientSession(
                 connector=connector,
@@ -293,7 +293,7 @@ class FleetClient:
         return self._session
 
     async def _listen(self) -> None:
-        """Hands the server's events out, connecting again when the connection breaks."""
+        """Dispatches the server's events, and reconnects when the connection breaks."""
         import aiohttp
 
         while True:
@@ -314,7 +314,7 @@ class FleetClient:
 
 
 def error_of(answer: Response, url: str) -> TPUError:
-    """An answer that is no success, as the error that the server meant."""
+    """The error that a failed answer reports."""
     try:
         problem = msgspec.json.decode(answer.body, type=Problem)
     except msgspec.DecodeError:
@@ -322,12 +322,12 @@ def error_of(answer: Response, url: str) -> TPUError:
         return TPUError(
             f"The Jupyter server at {url} answered {answer.status}{_server_message(answer)}.",
             reason,
-            "Is it running with the token it was started with?"
+            "Check its token."
             if reason is Reason.PERMISSION
-            else "Is that a path of its interface, and does it have the jupyter-tpu extension "
-            "(`jupyter server extension list`)?"
+            else "Check the path, and that the server has the jupyter-tpu extension "
+            "(`jupyter server extension list`)."
             if reason is Reason.NOT_FOUND
-            else "Look at its log.",
+            else "See its log.",
         )
     return TPUError(problem.message, problem.reason, problem.hint)
 
@@ -360,10 +360,9 @@ def _tpu_path(ref: str, then: str = "") -> str:
 async def follow(
     fleet: FleetAPI, operation: Operation, *, every: float = 1.0
 ) -> AsyncGenerator[Operation, None]:
-    """Each new state of *operation*, until it has ended; the last one is the end.
+    """Each new state of *operation* until it has ended, that one included.
 
-    Told by events, and asked for every *every* seconds besides, so that a lost event costs no
-    more than that.
+    Follows events, and asks every *every* seconds besides, in case an event was lost.
     """
     latest = operation
     news = asyncio.Event()
@@ -391,7 +390,7 @@ async def follow(
 async def wait_for_end(
     fleet: FleetAPI, operation: Operation, show: Callable[[Operation], None] | None = None
 ) -> Operation:
-    """Waits until *operation* has ended and returns its end; *show* is told each new state."""
+    """Waits until *operation* has ended and returns it; calls *show* with each new state."""
     last = operation
     async with contextlib.aclosing(follow(fleet, operation)) as states:
         async for last in states:

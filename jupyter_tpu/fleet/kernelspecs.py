@@ -1,4 +1,4 @@
-"""What the fleet needs of Jupyter's kernelspecs; ``kernels.KernelSpecs`` is one."""
+"""What the fleet needs of Jupyter's kernelspecs; ``kernels.KernelSpecs`` implements it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class KernelSpecRegistry(Protocol):
-    """Calls write small local files; they may be repeated."""
+    """Methods write small local files. Calling them again does no harm."""
 
     def register(
         self,
@@ -23,7 +23,7 @@ class KernelSpecRegistry(Protocol):
         emulated: bool,
         variables: Mapping[str, str],
     ) -> tuple[str, str]:
-        """Makes the kernelspec of an environment; gives its name and display name.
+        """Writes the kernelspec of an environment; returns its name and display name.
 
         Its kernels are started with *variables*.
         """

@@ -17,7 +17,7 @@ export interface IAcceleratorType {
   zones: string[];
 }
 
-/** A web application of a host that is open here; it ends with the server. */
+/** A web app of a host that is open here; it closes with the server. */
 export interface IApp {
   id: string;
   tpu: string;
@@ -36,7 +36,7 @@ export interface IApp {
   received: number;
 }
 
-/** What one browser opens an app with. */
+/** The URL with which one browser opens an app. */
 export interface IAppVisit {
   url: string;
   probe: string;
@@ -54,7 +54,7 @@ export interface ICatalog {
   problem: IProblem | null;
 }
 
-/** What an event says: the new state of one thing, or that it is gone. */
+/** An event: the new state of one thing, or that it is gone. */
 export interface IChange {
   what: 'app' | 'kernel' | 'operation' | 'tpu' | 'tunnel';
   id: string;
@@ -67,7 +67,7 @@ export interface IChange {
 }
 
 /**
- * How a TPU is made ready for kernels: one environment, the same on all its
+ * How a TPU is connected: one environment for kernels, the same on all its
  * hosts.
  */
 export interface IConnectTPU {
@@ -78,7 +78,7 @@ export interface IConnectTPU {
   requirements?: string | null;
 }
 
-/** Whether a TPU is connected: what was asked for, and how far it is. */
+/** Whether a TPU is connected. */
 export type Connection =
   'connected' | 'connecting' | 'disconnected' | 'needs-you' | 'reconnecting';
 
@@ -169,9 +169,7 @@ export interface ILinkStatus {
   problem: IProblem | null;
 }
 
-/**
- * A web application of a host to open in the browser, on an origin of its own.
- */
+/** A web app of a host to open in the browser, on an origin of its own. */
 export interface IOpenApp {
   port: number;
   host?: number;
@@ -186,7 +184,7 @@ export interface IOpenTensorBoard {
   host?: number;
 }
 
-/** A tunnel to open: a port of this machine that leads to a port of a host. */
+/** A tunnel to open: a local port that is forwarded to a port of a host. */
 export interface IOpenTunnel {
   port: number;
   local_port?: number | null;
@@ -195,8 +193,7 @@ export interface IOpenTunnel {
 }
 
 /**
- * Anything that takes longer than a second: progress, log lines, an end, can be
- * cancelled.
+ * Anything that takes longer than a second, with progress, a log and an end.
  */
 export interface IOperation {
   id: string;
@@ -225,7 +222,7 @@ export interface IOperation {
   ended: string;
 }
 
-/** The body of every error answer, and why something needs the user. */
+/** The body of every error answer, and why something needs attention. */
 export interface IProblem {
   message: string;
   reason: Reason;
@@ -234,7 +231,7 @@ export interface IProblem {
   scope: string;
 }
 
-/** A trace of what a kernel does to take, and to show in TensorBoard. */
+/** A trace of a kernel to capture and to show in TensorBoard. */
 export interface IProfileKernel {
   seconds?: number;
   logdir?: string;
@@ -267,7 +264,7 @@ export type Reason =
   | 'UNAVAILABLE'
   | 'UNREACHABLE';
 
-/** One part of an operation, in words a user understands. */
+/** One step of an operation, in words that a user understands. */
 export interface IStep {
   title: string;
   state: 'done' | 'failed' | 'running' | 'skipped' | 'waiting';
@@ -309,8 +306,8 @@ export interface ITPUList {
 }
 
 /**
- * A local port that leads to a port on a host; it stays through link breaks and
- * restarts.
+ * A local port that is forwarded to a port of a host; it survives link breaks
+ * and restarts.
  */
 export interface ITunnel {
   id: string;
@@ -329,14 +326,12 @@ export interface ITunnel {
   compressed: boolean;
 }
 
-/** Who will show an app. */
+/** Where an app will be shown. */
 export interface IVisitApp {
   framed_by?: string;
 }
 
-/**
- * A kernel on host 0 that is started already, ready to be the next one there.
- */
+/** A kernel on host 0 that was started ahead, for the next notebook. */
 export interface IWarmKernel {
   state: 'failed' | 'off' | 'ready' | 'starting';
   memory: number;

@@ -118,7 +118,7 @@ def test_a_row_that_can_not_be_read_is_left_out_and_takes_nothing_along(
 
 def test_a_damaged_file_is_explained(tmp_path: Path) -> None:
     (tmp_path / "fleet.sqlite").write_bytes(b"this is no database, but it is long enough" * 30)
-    with pytest.raises(TPUError, match="Move it away"):
+    with pytest.raises(TPUError, match="Move the file away"):
         Store(tmp_path / "fleet.sqlite", "google")
 
 

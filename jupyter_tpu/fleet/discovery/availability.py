@@ -16,14 +16,14 @@ from ...errors import Reason, TPUError
 from ..models import Catalog, CreateTPU, Problem
 from . import choices
 
-#: How long a list of Google's is good for; seconds.
+#: How long a list from Google is used before it is asked for again; seconds.
 FRESH = 3600.0
 #: How long to wait for one; seconds.
 PATIENCE = 25.0
 
 
 class Availability:
-    """Zones, types and versions; each list is asked for at most once an hour."""
+    """Zones, types and versions; Google is asked for each list at most once an hour."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -68,7 +68,7 @@ class Availability:
     async def resolve_defaults(self, wanted: CreateTPU) -> CreateTPU:
         """The request with zone and version filled in; raises INVALID if it can't be met.
 
-        Where Google can't be asked for its lists, the catalog's count: creating says the rest.
+        If Google can't be asked for its lists, the catalog is used; creating fails later if needed.
         """
         try:
             zones = await self._list(("zones",), self._cloud.locations)

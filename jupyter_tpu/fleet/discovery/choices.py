@@ -54,7 +54,7 @@ def version(wanted: str | None, kind: AcceleratorType | None, known: Iterable[st
     if wanted is None:
         if kind is None:
             raise TPUError(
-                "Which runtime version fits this type is not known here.",
+                "The usual runtime version of this type is not known.",
                 Reason.INVALID,
                 "Choose a version.",
             )

@@ -33,7 +33,7 @@ def entries(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:
         for node in nodes
     }
     taken = set(bases.values())
-    made = []
+    found = []
     for node in nodes:
         hosts = max(1, len(node.endpoints))  # one that is being created has none yet
         for worker in range(hosts):
@@ -42,8 +42,8 @@ def entries(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:
             if hosts > 1 and numbered not in taken:
                 names.append(numbered)
             if names:
-                made.append(entry(cloud, HostName(node.name, worker), tuple(names)))
-    return made
+                found.append(entry(cloud, HostName(node.name, worker), tuple(names)))
+    return found
 
 
 def entry(cloud: Cloud, host: HostName, names: tuple[str, ...]) -> HostEntry:
@@ -51,8 +51,8 @@ def entry(cloud: Cloud, host: HostName, names: tuple[str, ...]) -> HostEntry:
     node = host.node
     data = data_dir().absolute()
     identity, user = ensure_key().absolute(), user_name()
-    # Of the name, not of the node's id: a TPU that was made anew is reached without a word. Its
-    # keys are another's then, and come with the address, from Google.
+    # Of the name, not of the node's id: ssh accepts a TPU that was created again without asking.
+    # It has other host keys then, which come from Google with the address.
     alias = f"{node.node}-{host.worker}.{node.zone}.{node.project.replace(':', '.')}"
     if cloud.emulated:
         alias += "." + cloud.identity.replace(":", "-")
@@ -85,7 +85,7 @@ def entry(cloud: Cloud, host: HostName, names: tuple[str, ...]) -> HostEntry:
 
 
 def write(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:
-    """Writes our file with the present entries; gives them."""
+    """Writes our file with the current entries; returns them."""
     made = entries(cloud, nodes)
     name = cloud.identity.replace(":", "-")
     emulator = cloud.target.emulator
@@ -94,9 +94,9 @@ def write(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:
 
 
 def refresh(cloud: Cloud, nodes: Iterable[Node]) -> None:
-    """Writes our file anew if the user has one; never fails."""
+    """Updates our file if the user has one; never fails."""
     try:
         if config_path().exists():
             write(cloud, nodes)
     except (TPUError, OSError):
-        pass  # said by the command that wrote it, and whenever a link needs the key
+        pass  # reported by the command that writes it, and whenever a link needs the key

@@ -16,9 +16,9 @@ class Catalog(Struct, kw_only=True):
     project: str
     default_zone: str
     emulated: bool
-    #: "google", or "emulator:<id>": tells a process beside whether it is the same cloud.
+    #: "google" or "emulator:<id>": tells another process whether it uses the same cloud.
     cloud: str = ""
-    #: Why it may be incomplete or old.
+    #: Why it may be incomplete or outdated.
     problem: Problem | None = None
 
 

@@ -13,7 +13,7 @@ from .tpus import TPU
 
 
 class Change(Struct, kw_only=True):
-    """What an event says: the new state of one thing, or that it is gone."""
+    """An event: the new state of one thing, or that it is gone."""
 
     what: Literal["tpu", "operation", "kernel", "tunnel", "app"]
     id: str  # zone/name of a TPU, id of an operation, kernel, tunnel or app

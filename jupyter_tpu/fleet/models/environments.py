@@ -21,10 +21,10 @@ EnvironmentName = Annotated[
 
 
 class ConnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
-    """How a TPU is made ready for kernels: one environment, the same on all its hosts."""
+    """How a TPU is connected: one environment for kernels, the same on all its hosts."""
 
     environment: EnvironmentName = "default"
-    #: "3.12", say; None: the newest that the hosts have and JAX supports.
+    #: Such as "3.12"; None: the newest that the hosts have and JAX supports.
     python: str | None = None
     #: PEP 508 requirements beside JAX and ipykernel.
     packages: list[str] = []
@@ -39,19 +39,19 @@ class DisconnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class KeepWarm(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Whether an environment has a warm kernel: one that is started already, ready to be the next.
+    """Whether an environment has a warm kernel: one that was started ahead, for the next notebook.
 
-    It has imported ipykernel only and holds no chip; it costs the memory that is shown.
+    It has only imported ipykernel and holds no chip. It uses the memory that is shown.
     """
 
     #: None: as configured (``c.JupyterTPU.warm_kernels``).
     wanted: bool | None = None
-    #: Modules to import besides, such as numpy; not such that take the chips.
+    #: More modules to import, such as numpy; none that use the chips.
     imports: list[str] = []
 
 
 class WarmKernel(Struct, kw_only=True):
-    """A kernel on host 0 that is started already, ready to be the next one there."""
+    """A kernel on host 0 that was started ahead, for the next notebook."""
 
     state: Literal["off", "starting", "ready", "failed"]
     memory: int = 0  # bytes on the host

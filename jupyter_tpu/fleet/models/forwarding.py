@@ -10,7 +10,7 @@ from .problems import Problem
 
 
 class OpenTunnel(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A tunnel to open: a port of this machine that leads to a port of a host."""
+    """A tunnel to open: a local port that is forwarded to a port of a host."""
 
     #: On the host, 1 to 65535.
     port: int
@@ -18,60 +18,60 @@ class OpenTunnel(Struct, kw_only=True, forbid_unknown_fields=True):
     local_port: int | None = None
     #: Which host of the TPU.
     host: int = 0
-    #: What to listen on. Others than loopback have to be allowed first
+    #: The local address to listen on. Addresses other than loopback must be allowed first
     #: (``JUPYTER_TPU_TUNNEL_ADDRESSES``).
     address: str = "127.0.0.1"
 
 
 class Tunnel(Struct, kw_only=True):
-    """A local port that leads to a port on a host; it stays through link breaks and restarts."""
+    """A local port that is forwarded to a port of a host; it survives link breaks and restarts."""
 
     id: str
     tpu: str
     zone: str
     host: int
     port: int  # on the host
-    local_port: int  # the same as long as the tunnel is there
+    local_port: int  # stays the same while the tunnel exists
     address: str = "127.0.0.1"
-    #: "waiting" for the link to heal; "taken": another program has the local port, and it is tried
-    #: again; "elsewhere": another server of yours runs it.
+    #: "waiting": for the link to reconnect; "taken": another program uses the local port, which is
+    #: retried; "elsewhere": another server of yours runs it.
     state: Literal["open", "waiting", "taken", "needs-you", "elsewhere"]
     since: str = ""
-    #: Why it is not open; on an open one, why the last connection failed.
+    #: Why it is not open; if it is open, why the last connection failed.
     problem: Problem | None = None
     connections: int = 0  # open now
     #: Bytes to and from the host since this server opened it.
     sent: int = 0
     received: int = 0
-    #: The line is slow and the data shrink: new connections are compressed.
+    #: New connections are compressed: the network is slow, and compression helps.
     compressed: bool = False
 
 
 class OpenApp(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A web application of a host to open in the browser, on an origin of its own."""
+    """A web app of a host to open in the browser, on an origin of its own."""
 
     #: On the host, 1 to 65535.
     port: int
     #: Which host of the TPU.
     host: int = 0
-    #: Where it begins.
+    #: The page to open first.
     path: str = "/"
-    #: What it is called; "" for "Port 6006".
+    #: Its name; "": "Port" and the number.
     name: Annotated[str, Meta(max_length=80)] = ""
-    #: Lets its pages connect and send forms to anywhere, not to itself alone: to other programs
-    #: that listen on the browser's machine, too, which may take what they are sent.
+    #: Allows its pages to connect and send forms to any address, not only to the app itself. That
+    #: includes other programs that listen on the browser's machine.
     anywhere: bool = False
 
 
 class VisitApp(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Who will show an app."""
+    """Where an app will be shown."""
 
-    #: The origin of the page that frames it ("http://localhost:8888"); "": a window of its own.
+    #: The origin of the page that frames it ("http://localhost:8888"); "": its own window.
     framed_by: str = ""
 
 
 class App(Struct, kw_only=True):
-    """A web application of a host that is open here; it ends with the server."""
+    """A web app of a host that is open here; it closes with the server."""
 
     id: str
     tpu: str
@@ -82,8 +82,8 @@ class App(Struct, kw_only=True):
     name: str
     kind: Literal["port", "tensorboard"] = "port"
     logdir: str = ""  # of a TensorBoard
-    anywhere: bool = False  # its pages may connect and send forms to anywhere
-    #: "waiting" for the link to heal: who asks meanwhile waits.
+    anywhere: bool = False  # its pages may connect and send forms to any address
+    #: "waiting": for the link to reconnect; requests wait meanwhile.
     state: Literal["open", "waiting", "needs-you"]
     problem: Problem | None = None
     created: str = ""
@@ -93,29 +93,29 @@ class App(Struct, kw_only=True):
 
 
 class AppVisit(Struct, kw_only=True):
-    """What one browser opens an app with."""
+    """The URL with which one browser opens an app."""
 
-    #: Good for one use within 30 seconds; don't keep it.
+    #: Valid for one use within 30 seconds; don't keep it.
     url: str
-    #: Answers 204 to who can reach the app's port at all.
+    #: Answers 204 if the browser can reach the app's port.
     probe: str
-    #: Where it is beneath the Jupyter server's base URL, if the server's options allow that: for a
-    #: browser that does not reach the app's port. "" if not.
+    #: Its path under the Jupyter server's base URL, if the server's options allow that; for a
+    #: browser that can't reach the app's port. "" if not.
     beneath: str = ""
 
 
 class OpenTensorBoard(Struct, kw_only=True, forbid_unknown_fields=True):
     """A TensorBoard to open, with the xprof plug-in."""
 
-    #: The folder on the host with the logs; below the home if it is relative. Or gs://….
+    #: The folder on the host with the logs, relative to the home; or gs://….
     logdir: Annotated[str, Meta(max_length=4096)]
     #: Which host of the TPU.
     host: int = 0
 
 
 class ProfileKernel(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A trace of what a kernel does to take, and to show in TensorBoard."""
+    """A trace of a kernel to capture and to show in TensorBoard."""
 
     seconds: float = 3.0
-    #: Where on the host it goes; "": a folder of ours that all traces share.
+    #: The folder on the host to write to; "": the default folder for all traces.
     logdir: Annotated[str, Meta(max_length=4096)] = ""

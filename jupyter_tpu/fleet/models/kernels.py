@@ -19,15 +19,15 @@ class Kernel(Struct, kw_only=True):
     started: str = ""
     last_activity: str = ""
     attached: bool = False  # a client is connected to it
-    holder: str = ""  # who that is, or was last
+    holder: str = ""  # which client that is, or was last
     chips: bool = False  # it, or what it started, holds the host's chips
     notebook: str = ""
-    #: Why it is dead, if that was nobody's wish; it is shown until it is ended.
+    #: Why it died, if nobody shut it down; it is shown until it is dismissed.
     problem: Problem | None = None
 
 
 class ChipHolder(Struct, kw_only=True):
-    """A process that has chips of a TPU's host 0; nobody else can use these until it ends."""
+    """A process that uses chips of a TPU's host 0; no other can use them until it ends."""
 
     pid: int
     user: str

@@ -10,17 +10,17 @@ from .problems import Problem
 
 
 class Step(Struct, kw_only=True):
-    """One part of an operation, in words a user understands."""
+    """One step of an operation, in words that a user understands."""
 
     title: str
     state: Literal["waiting", "running", "done", "failed", "skipped"] = "waiting"
-    #: Hosts that are through with it, of all.
+    #: How many of its hosts have finished it.
     hosts_done: int = 0
     hosts: int = 0
 
 
 class Operation(Struct, kw_only=True):
-    """Anything that takes longer than a second: progress, log lines, an end, can be cancelled."""
+    """Anything that takes longer than a second, with progress, a log and an end."""
 
     id: str
     kind: Literal[
@@ -35,21 +35,21 @@ class Operation(Struct, kw_only=True):
         "profile",
         "compile",
     ]
-    #: The TPU it is about; "" if it needs none.
+    #: The TPU that it is about; "" if there is none.
     tpu: str = ""
     zone: str = ""
     state: Literal["running", "done", "failed", "cancelled"] = "running"
-    #: What it is doing now, in a short sentence.
+    #: What it is doing now.
     message: str = ""
-    #: 0 to 1; None while it can't be told.
+    #: 0 to 1; None while it is not known.
     progress: float | None = None
     steps: list[Step] = []
     #: The last lines of its log (at most 1000).
     log: list[str] = []
-    #: The id of the app that it has opened.
+    #: The id of the app that it opened.
     app: str = ""
     problem: Problem | None = None
-    #: What it found, if it was started to find something: as the route that starts it says.
+    #: Its result, if it has one; the route that starts it describes it.
     result: dict[str, Any] | None = None
     created: str = ""
     ended: str = ""

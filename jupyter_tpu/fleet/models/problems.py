@@ -8,7 +8,7 @@ from ...errors import Reason, TPUError
 
 
 class Problem(Struct, kw_only=True):
-    """The body of every error answer, and why something needs the user."""
+    """The body of every error answer, and why something needs attention."""
 
     message: str
     reason: Reason

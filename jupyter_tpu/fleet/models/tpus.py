@@ -13,7 +13,7 @@ from .problems import Problem
 
 Tier = Literal["on-demand", "spot", "reserved"]
 
-#: What Google accepts as a node's id (and what we can show in a kernel's name). "(?!\n)" as in
+#: What Google accepts as a node's id. "(?!\n)" as in
 #: EnvironmentName.
 TPUName = Annotated[
     str,
@@ -68,7 +68,7 @@ class Host(Struct, kw_only=True):
 
 
 class Connection(StrEnum):
-    """Whether a TPU is connected: what was asked for, and how far it is."""
+    """Whether a TPU is connected."""
 
     DISCONNECTED = "disconnected"
     CONNECTING = "connecting"
@@ -87,7 +87,7 @@ class TPU(Struct, kw_only=True):
     type: str = ""
     #: The type in words: "8 chips · 1 host · 128 GB HBM".
     meaning: str = ""
-    state: str = ""  # Google's word: CREATING, READY, STOPPED, …
+    state: str = ""  # as Google reports it: CREATING, READY, STOPPED, …
     health: str = ""
     version: str = ""
     tier: Tier = "on-demand"
@@ -97,9 +97,9 @@ class TPU(Struct, kw_only=True):
     hosts: list[Host] = []
     connection: Connection = Connection.DISCONNECTED
     environments: list[Environment] = []
-    kernels: int = 0  # kernels running there, as far as known
+    kernels: int = 0  # running kernels, as far as known
     problem: Problem | None = None
-    #: Operations that run on it now, newest first.
+    #: The ids of operations that run on it now, newest first.
     operations: list[str] = []
 
 

@@ -28,39 +28,39 @@ class Progress:
     def plan(self, steps: Sequence[StepPlan], hosts: int = 0, *, measured: bool = False) -> None:
         """Sets the steps: their titles and what share of the time each takes.
 
-        measured: whether progress can be told; nobody knows how long Google will take.
+        measured: whether progress is known; how long Google takes is not.
         """
         self._measured = measured
         self._weights = {step.key: step.weight for step in steps}
         self._steps = {step.key: Step(title=step.title, hosts=hosts) for step in steps}
         self._parts = dict.fromkeys(self._weights, 0.0)
         self.operation.steps = list(self._steps.values())
-        self._tell()
+        self._update()
 
     def begin(self, key: str) -> None:
         step = self._steps[key]
         step.state = "running"
         self.operation.message = step.title
-        self._tell()
+        self._update()
 
     def part(self, key: str, part: float) -> None:
         """How far a step is, 0 to 1; it never goes back."""
         if part > self._parts[key]:
             self._parts[key] = min(part, 1.0)
-            self._tell()
+            self._update()
 
     def host_done(self, key: str) -> None:
         step = self._steps[key]
         step.hosts_done += 1
-        self._tell()
+        self._update()
 
     def done(self, key: str, state: Literal["done", "skipped"] = "done") -> None:
         self._steps[key].state = state
         self._parts[key] = 1.0
-        self._tell()
+        self._update()
 
     def say(self, message: str) -> None:
-        """What is being done now, where no step says it."""
+        """Sets what is being done now, where no step shows it."""
         self.operation.message = message
         self._changed()
 
@@ -73,12 +73,12 @@ class Progress:
         self._changed()
 
     def fail(self) -> None:
-        """The step that runs is the one that failed."""
+        """Marks the running step as the one that failed."""
         for step in self._steps.values():
             if step.state == "running":
                 step.state = "failed"
 
-    def _tell(self) -> None:
+    def _update(self) -> None:
         total = sum(self._weights.values())
         if total and self._measured:
             whole = sum(self._weights[key] * part for key, part in self._parts.items())

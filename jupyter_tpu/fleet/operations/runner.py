@@ -1,4 +1,4 @@
-"""Operations: started, remembered across a restart, cancelled, and each ended in one place."""
+"""Runs operations: starts, saves and cancels them, and finishes each in one place."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class _RunningOperation:
         self.name = name
         self.task: asyncio.Task[None] | None = None
         self.undo: Work | None = None
-        self.cancelled = False  # by somebody, not by the end of this process
-        self.marks: object = None  # what was last saved
+        self.cancelled = False  # by a request, not by the end of this process
+        self.saved: object = None  # the states that were last saved
 
 
 class OperationRunner:
@@ -149,7 +149,7 @@ class OperationRunner:
     # ---- running ----
 
     def start(self, record: OperationRecord, work: Work, undo: Work | None = None) -> Operation:
-        """Runs *work*; *undo* is run if somebody cancels it.
+        """Runs *work*, and *undo* if it is cancelled.
 
         record: a new one (see :meth:`new_record`), or one that a dead process left.
         """
@@ -217,11 +217,11 @@ class OperationRunner:
             progress.fail()  # only a step that still runs
 
     def _progressed(self, running: _RunningOperation) -> None:
-        """Saved at each step; log lines between are worth no write of their own."""
+        """Saves it at each step; log lines between are not saved one by one."""
         operation = running.record.operation
-        marks = (operation.state, tuple(step.state for step in operation.steps))
-        if marks != running.marks:
-            running.marks = marks
+        states = (operation.state, tuple(step.state for step in operation.steps))
+        if states != running.saved:
+            running.saved = states
             self._store.save_operation(running.record)
         self._changed(operation.id, running.name)
 
@@ -229,7 +229,7 @@ class OperationRunner:
         operation = running.record.operation
         del self._running[operation.id]
         if self.closing:
-            return  # it stays "running" in the file: the next process sees that its owner died
+            return  # it stays "running" in the file: the next process sees that this one ended
         if task.cancelled():
             operation.state = "cancelled"
             operation.problem = Problem(message="Cancelled.", reason=Reason.CANCELLED)
@@ -290,7 +290,7 @@ class OperationRunner:
         return left
 
     def reload(self) -> None:
-        """Takes over what other processes wrote of theirs."""
+        """Reads what other processes wrote of their operations."""
         for record in self._store.operations():
             operation = record.operation
             if operation.id not in self._running:
@@ -305,7 +305,7 @@ class OperationRunner:
             self.mark_interrupted(left)
 
     def mark_interrupted(self, record: OperationRecord, *, save: bool = True) -> None:
-        """Ends one that a dead process left."""
+        """Marks one that a dead process left as failed."""
         operation = record.operation
         for step in operation.steps:
             if step.state == "running":

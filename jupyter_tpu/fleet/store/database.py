@@ -38,7 +38,7 @@ CREATE TABLE operations (
     id TEXT PRIMARY KEY, identity TEXT, state TEXT, ended TEXT, record BLOB
 ) WITHOUT ROWID;
 """
-#: What later versions added, by the version that did.
+#: What later versions added, by version.
 _ADDED = {
     2: """
 CREATE TABLE tunnels (id TEXT PRIMARY KEY, identity TEXT, owner TEXT, record BLOB) WITHOUT ROWID;
@@ -47,18 +47,18 @@ CREATE TABLE tunnels (id TEXT PRIMARY KEY, identity TEXT, owner TEXT, record BLO
 #: How long ended operations are kept, and how many at most.
 KEEP_FOR = timedelta(days=3)
 KEEP_AT_MOST = 50
-_HERE = "identity = ? AND project = ? AND zone = ? AND tpu = ?"
+_OF_TPU = "identity = ? AND project = ? AND zone = ? AND tpu = ?"
 
 
 _R = TypeVar("_R", EnvironmentRecord, OperationRecord, TunnelRecord)
 
 
 def _read(record: bytes, kind: type[_R]) -> _R | None:
-    """None for a row that this version can't read: one such must not take all the others along."""
+    """None for a row that this version can't read, so that the other rows can still be used."""
     try:
         return msgspec.json.decode(record, type=kind)
     except msgspec.DecodeError as error:
-        log.warning("Left out what is not a valid %s: %s", kind.__name__, error)
+        log.warning("Ignored an invalid %s: %s", kind.__name__, error)
         return None
 
 
@@ -70,7 +70,7 @@ class Store:
 
     def __init__(self, path: Path, identity: str) -> None:
         self._identity = identity
-        self._seen = 0
+        self._data_version = 0
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._db = sqlite3.connect(path, timeout=5, isolation_level=None)
@@ -80,10 +80,10 @@ class Store:
             self.changed_elsewhere()
         except (sqlite3.Error, OSError) as error:
             raise TPUError(
-                f"The file {path} with the state of your TPUs can't be used ({error}).",
+                f"Can't use {path}, which has the state of your TPUs: {error}.",
                 Reason.INTERNAL,
-                "Move it away: TPUs are found again, and connecting goes on from what the hosts "
-                "have.",
+                "Move the file away. TPUs are found again, and connecting uses what is already "
+                "on the hosts.",
             ) from error
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class Store:
     def changed_elsewhere(self) -> bool:
         """Whether another process has written since this was last asked."""
         (version,) = self._db.execute("PRAGMA data_version").fetchone()
-        changed, self._seen = version != self._seen, version
+        changed, self._data_version = version != self._data_version, version
         return changed
 
     # ---- connected TPUs ----
@@ -112,7 +112,7 @@ class Store:
         )
 
     def drop_connected(self, name: NodeName) -> None:
-        self._db.execute(f"DELETE FROM connected WHERE {_HERE}", self._key(name))
+        self._db.execute(f"DELETE FROM connected WHERE {_OF_TPU}", self._key(name))
 
     # ---- environments ----
 
@@ -137,15 +137,15 @@ class Store:
 
     def drop_environment(self, name: NodeName, environment: str) -> None:
         self._db.execute(
-            f"DELETE FROM environments WHERE {_HERE} AND name = ?",
+            f"DELETE FROM environments WHERE {_OF_TPU} AND name = ?",
             (*self._key(name), environment),
         )
 
     def forget(self, name: NodeName) -> None:
         """Drops all that is known of a TPU, in one step."""
         with self._transaction():
-            self._db.execute(f"DELETE FROM environments WHERE {_HERE}", self._key(name))
-            self._db.execute(f"DELETE FROM connected WHERE {_HERE}", self._key(name))
+            self._db.execute(f"DELETE FROM environments WHERE {_OF_TPU}", self._key(name))
+            self._db.execute(f"DELETE FROM connected WHERE {_OF_TPU}", self._key(name))
 
     # ---- operations ----
 
@@ -206,7 +206,7 @@ class Store:
         )
 
     def claim_tunnel(self, record: TunnelRecord, owner: str) -> bool:
-        """Takes a tunnel over from the process that had it; False if another was first."""
+        """Takes over a tunnel from the process that had it; False if another was first."""
         done = self._db.execute(
             "UPDATE tunnels SET owner = ? WHERE id = ? AND owner = ?",
             (owner, record.id, record.owner),

@@ -1,7 +1,7 @@
-"""Which process an operation belongs to, and whether that process still lives.
+"""Which process an operation belongs to, and whether that process still runs.
 
-A process that runs operations holds a lock on a file of its own; the system drops the lock when
-the process ends, however it ends. Pids would be reused, and times would need a heartbeat.
+A process that runs operations locks a file of its own. The system drops the lock when the process
+ends, for whatever reason. Pids are reused, and times would need a heartbeat.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from pathlib import Path
 from ...locks import try_lock
 from ...paths import private_dir
 
-#: From what age on the file of a process that has ended is removed by the next one; seconds.
+#: The files of ended processes are removed after this time; seconds.
 LEFT_OVER = 24 * 3600.0
 
 
 class ProcessLease:
-    """This process, as others can recognise it; *folder* holds a file per living process."""
+    """The mark of this process; *folder* holds a file per running process."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = private_dir(folder)
         self.id = uuid.uuid4().hex[:16]
         self._file = os.open(self._path(self.id), os.O_RDWR | os.O_CREAT, 0o600)
-        if not try_lock(self._file):  # nobody else knows this name
+        if not try_lock(self._file):  # no other process knows this name
             raise OSError(f"{self._path(self.id)} can't be locked")
         self._sweep()
 
@@ -52,7 +52,7 @@ class ProcessLease:
         self._path(self.id).unlink(missing_ok=True)
 
     def _sweep(self) -> None:
-        """Removes what killed processes left; old files only: a new one may not be locked yet."""
+        """Removes the files of killed processes; old ones only: a new one may not be locked yet."""
         before = time.time() - LEFT_OVER
         for path in self._folder.glob("*.lock"):
             with contextlib.suppress(FileNotFoundError):  # another process was quicker
