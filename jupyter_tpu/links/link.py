@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ..errors import ConnectionLost, Reason, TPUError
-from ..ssh import CompletedCommand, Connection, HostAddress, Keepalive, connect
+from ..ssh import Connection, HostAddress, Keepalive, connect
 from ..ssh.transport import WINDOW
 from .life import Action, Do, LinkEvent, LinkLife, LinkState
 from .lookup import HostName, Lookup, ResolvedHost
+from .session import HostSession
 
 if TYPE_CHECKING:
-    from asyncssh import SSHReader, SSHTCPChannel, SSHWriter
+    from asyncssh import SSHTCPChannel
 
     from ..ssh.agent_client import AgentClient
 
@@ -32,11 +34,24 @@ WAIT = 60.0  # seconds
 #: How long a host may take to answer after this machine slept.
 _PROBE_LIMIT = 1.5  # seconds; a wrong guess costs a reconnect, which is little
 
-#: How long taking leave of the agent may take; its stream is probably gone already.
-_CLOSE_LIMIT = 5.0  # seconds
+#: These pass by themselves; everything else that stops an attempt needs the user's attention.
+_TRANSIENT = {Reason.UNREACHABLE, Reason.UNAVAILABLE, Reason.RATE_LIMITED, Reason.TIMEOUT}
 
-#: These pass by themselves; everything else that stops an attempt needs the user.
-_PASSING = {Reason.UNREACHABLE, Reason.UNAVAILABLE, Reason.RATE_LIMITED, Reason.TIMEOUT}
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _over_link(
+    method: Callable[Concatenate[Connection, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Link, P], Coroutine[Any, Any, T]]:
+    """A method of `Connection` as one of `Link`, which waits until the link is up."""
+
+    @functools.wraps(method)
+    async def call(self: Link, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        async with self._session_up() as session:
+            return await method(session.connection, *args, **kwargs)
+
+    return call
 
 
 class Link:
@@ -58,16 +73,12 @@ class Link:
         self._wished = False  # somebody held it: when nobody does any more it goes, at once
         self._ended = False
         self._found: ResolvedHost | None = None
-        self._connection: Connection | None = None
-        self._agent: AgentClient | None = None
-        self._agent_lock = asyncio.Lock()  # one deployment at a time
-        self._compressed: Connection | None = None  # beside the other, for what shrinks
-        self._compressed_lock = asyncio.Lock()
+        self._session: HostSession | None = None
         self._attempt: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
-        self._closing: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
         self._subscribers: list[Callable[[Link], None]] = []
         self._changed = asyncio.Event()  # replaced at each change of state
 
@@ -138,11 +149,11 @@ class Link:
             self._on(LinkEvent.UNWANTED)
 
     @contextlib.asynccontextmanager
-    async def _borrowed(self, timeout: float = WAIT) -> AsyncIterator[Connection]:
-        """The connection, as soon as it is up."""
+    async def _session_up(self, timeout: float = WAIT) -> AsyncIterator[HostSession]:
+        """The session, as soon as the link is up."""
         self._hold()
         try:
-            yield await self._up(timeout)
+            yield await self._wait_session(timeout)
         finally:
             self._release(LINGER)
 
@@ -152,19 +163,19 @@ class Link:
         Raises the problem that keeps it down: at once where the user has to act (after one more
         attempt), otherwise after *timeout* seconds.
         """
-        async with self._borrowed(timeout):
+        async with self._session_up(timeout):
             pass
 
-    async def _up(self, timeout: float) -> Connection:
+    async def _wait_session(self, timeout: float) -> HostSession:
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout
         if self.state is LinkState.NEEDS_ATTENTION:
             self.retry()
         while True:
             # A connection can be closed a moment before the machine hears of it.
-            connection = self._connection
-            if self.state is LinkState.UP and connection and not connection.closed:
-                return connection
+            session = self._session
+            if self.state is LinkState.UP and session and not session.connection.closed:
+                return session
             if self.state is LinkState.NEEDS_ATTENTION and self.problem is not None:
                 raise self.problem
             if self.state is LinkState.DOWN:
@@ -190,97 +201,26 @@ class Link:
 
     # ---- what can be done over it ------------------------------------------------------------
 
-    async def run(
-        self,
-        argv: Sequence[str],
-        *,
-        input: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        timeout: float | None = None,
-        on_line: Callable[[str], None] | None = None,
-        check: bool = True,
-    ) -> CompletedCommand:
-        """Runs a command; see :meth:`jupyter_tpu.ssh.Connection.run`. Waits for the link first."""
-        async with self._borrowed() as connection:
-            return await connection.run(
-                argv,
-                input=input,
-                env=env,
-                cwd=cwd,
-                timeout=timeout,
-                on_line=on_line,
-                check=check,
-            )
+    # They wait for the link first. Acquire it for as long as a channel or stream is used.
 
-    async def open_unix(self, path: str) -> tuple[SSHReader[bytes], SSHWriter[bytes]]:
-        """A stream to a unix socket there; see :meth:`jupyter_tpu.ssh.Connection.open_unix`.
-
-        Hold the link for as long as the stream is used.
-        """
-        async with self._borrowed() as connection:
-            return await connection.open_unix(path)
-
-    async def open_port(
-        self, factory: Callable[[], Any], port: int, *, window: int = WINDOW
-    ) -> SSHTCPChannel[bytes]:
-        """A channel to a TCP port there; see :meth:`jupyter_tpu.ssh.Connection.open_port`.
-
-        Hold the link for as long as the channel is used.
-        """
-        async with self._borrowed() as connection:
-            return await connection.open_port(factory, port, window=window)
+    run = _over_link(Connection.run)
+    put = _over_link(Connection.put)
+    open_unix = _over_link(Connection.open_unix)
+    open_port = _over_link(Connection.open_port)
+    open_tcp = _over_link(Connection.open_tcp)
 
     async def open_compressed(
         self, factory: Callable[[], Any], port: int, *, window: int = WINDOW
     ) -> SSHTCPChannel[bytes]:
-        """The same over a second connection, which compresses.
-
-        It is made when it is first asked for and ends with the link's own.
-        """
-        async with self._borrowed() as connection:
-            compressing = await self._compressing(connection)
-            return await compressing.open_port(factory, port, window=window)
-
-    async def _compressing(self, plain: Connection) -> Connection:
-        async with self._compressed_lock:
-            if self._compressed is None or self._compressed.closed:
-                made = await connect(plain.host, keepalive=self._keepalive, compressed=True)
-                if self._connection is not plain:
-                    self._own(made.close())
-                    raise ConnectionLost(str(self.host))
-                self._compressed = made
-            return self._compressed
-
-    async def open_tcp(
-        self, port: int, *, window: int = WINDOW
-    ) -> tuple[SSHReader[bytes], SSHWriter[bytes]]:
-        """Streams to a TCP port there; see :meth:`jupyter_tpu.ssh.Connection.open_tcp`.
-
-        Hold the link for as long as they are used.
-        """
-        async with self._borrowed() as connection:
-            return await connection.open_tcp(port, window=window)
-
-    async def put(self, data: bytes, path: str, mode: int = 0o600) -> None:
-        """Writes a file there; see :meth:`jupyter_tpu.ssh.Connection.put`."""
-        async with self._borrowed() as connection:
-            await connection.put(data, path, mode)
+        """Like :meth:`open_port`, over a second connection, which compresses."""
+        async with self._session_up() as session:
+            compressed = await session.compressed()
+            return await compressed.open_port(factory, port, window=window)
 
     async def agent(self) -> AgentClient:
         """Our agent on the host; deployed if it is not there yet, kept for the connection."""
-        from ..ssh.agent_client import ensure_agent
-
-        async with self._borrowed() as connection, self._agent_lock:
-            if self._connection is not connection:
-                raise ConnectionLost(str(self.host))
-            if self._agent is None or self._agent.closed:
-                agent = await ensure_agent(connection.run, connection.put, connection.open_unix)
-                if self._connection is not connection:
-                    self._own(asyncio.wait_for(agent.close(), _CLOSE_LIMIT))
-                    raise ConnectionLost(str(self.host))
-                self._agent = agent
-            return self._agent
+        async with self._session_up() as session:
+            return await session.agent()
 
     async def close(self) -> None:
         """Ends it for good, whoever holds it."""
@@ -289,8 +229,8 @@ class Link:
             self._linger.cancel()
             self._linger = None
         self._on(LinkEvent.UNWANTED)
-        while self._closing:
-            await asyncio.gather(*self._closing, return_exceptions=True)
+        while self._background:
+            await asyncio.gather(*self._background, return_exceptions=True)
 
     # ---- driving its life --------------------------------------------------------------------
 
@@ -311,7 +251,7 @@ class Link:
         elif action.do is Do.UNSCHEDULE:
             self._unschedule()
         elif action.do is Do.PROBE:
-            self._own(self._probe())
+            self._run_in_background(self._probe())
         else:
             self._report()
 
@@ -337,11 +277,11 @@ class Link:
         except TPUError as error:
             self.problem = error
             self._attempt = None
-            self._on(LinkEvent.FAILED if error.reason in _PASSING else LinkEvent.REFUSED)
+            self._on(LinkEvent.FAILED if error.reason in _TRANSIENT else LinkEvent.REFUSED)
             return
         self._attempt = None
         self._lookup.reached(found)
-        self._connection = connection
+        self._session = HostSession(connection, self._keepalive)
         self._watch = asyncio.get_running_loop().create_task(
             self._watched(connection), name=f"watch {self.host}"
         )
@@ -388,11 +328,11 @@ class Link:
         self._on(LinkEvent.LOST)
 
     async def _probe(self) -> None:
-        connection = self._connection
-        if connection is None:
+        session = self._session
+        if session is None:
             return
-        alive = await connection.alive(_PROBE_LIMIT)
-        if self._connection is connection:
+        alive = await session.connection.alive(_PROBE_LIMIT)
+        if self._session is session:
             if not alive:
                 self.problem = ConnectionLost(str(self.host))
             self._on(LinkEvent.HEARD if alive else LinkEvent.LOST)
@@ -401,40 +341,26 @@ class Link:
         if self._attempt is not None:
             self._attempt.cancel()
             self._attempt = None
-        connection, self._connection = self._connection, None
+        session, self._session = self._session, None
         watch, self._watch = self._watch, None
-        agent, self._agent = self._agent, None
-        compressed, self._compressed = self._compressed, None
         if watch is not None and watch is not asyncio.current_task():
             watch.cancel()
-        if connection is not None and self.state is not LinkState.DOWN:
-            # It is of no use any more, and nobody may be there to take leave of: what runs over
-            # it is to know at once, and to go on over the next one.
-            connection.abort()
-        self._own(_part(agent, connection))
-        if compressed is not None:
-            self._own(compressed.close())
+        if session is not None:
+            if self.state is not LinkState.DOWN:
+                session.abort()
+            self._run_in_background(session.close())
 
-    def _own(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs *work* (closing, probing) beside; :meth:`close` waits for it."""
         task = asyncio.get_running_loop().create_task(work)
-        self._closing.add(task)
-        task.add_done_callback(self._owned)
+        self._background.add(task)
+        task.add_done_callback(self._background_done)
 
-    def _owned(self, task: asyncio.Task[None]) -> None:
-        self._closing.discard(task)
+    def _background_done(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.debug("Taking leave of %s failed", self.host, exc_info=task.exception())
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-async def _part(agent: AgentClient | None, connection: Connection | None) -> None:
-    """Takes leave of the agent, which may end then, before its connection goes."""
-    if agent is not None:
-        with contextlib.suppress(asyncio.TimeoutError, TPUError):
-            await asyncio.wait_for(agent.close(), _CLOSE_LIMIT)
-    if connection is not None:
-        await connection.close()

@@ -83,7 +83,6 @@ class CompletedCommand(Protocol):
 
 async def ensure_agent(
     run: Callable[..., Awaitable[Any]],
-    put: Callable[..., Awaitable[None]],
     open_unix: Callable[[str], Awaitable[Streams]],
 ) -> AgentClient:
     """The agent of this version on a host, put there and started if need be.
@@ -91,8 +90,6 @@ async def ensure_agent(
     Parameters
     ----------
     run: ``run(argv, input=b"", timeout=…, check=False)`` of the connection.
-    put: its ``put(data, path)``; not needed, because the bundle travels on a command's stdin: one
-        round trip instead of the four of a file transfer.
     open_unix: its ``open_unix(path)``.
 
     Raises

@@ -62,7 +62,7 @@ class LocalHost:
         await asyncio.wait_for(self._connected.wait(), 60)
         async with self._lock:
             if self._client is None or self._client.closed:
-                self._client = await ensure_agent(self.run, self.put, self.open_unix)
+                self._client = await ensure_agent(self.run, self.open_unix)
             return self._client
 
     async def run(self, argv, *, input=b"", timeout=60.0, check=True):

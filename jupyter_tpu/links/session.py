@@ -1,0 +1,85 @@
+"""`HostSession`: one connection of a link, and what lives no longer than it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from ..errors import ConnectionLost, TPUError
+from ..ssh import Connection, Keepalive, connect
+
+if TYPE_CHECKING:
+    from ..ssh.agent_client import AgentClient
+
+#: How long saying goodbye to the agent may take; its stream is probably gone already.
+_CLOSE_LIMIT = 5.0  # seconds
+
+
+class HostSession:
+    """An open connection, a second one that compresses, and the agent's channel.
+
+    The last two are made when they are first asked for.
+    """
+
+    def __init__(self, connection: Connection, keepalive: Keepalive) -> None:
+        self.connection = connection
+        self._keepalive = keepalive
+        self._ended = False
+        self._agent: AgentClient | None = None
+        self._agent_lock = asyncio.Lock()  # one deployment at a time
+        self._compressed: Connection | None = None
+        self._compressed_lock = asyncio.Lock()
+
+    async def agent(self) -> AgentClient:
+        """Our agent on the host; deployed if it is not there yet."""
+        from ..ssh.agent_client import ensure_agent
+
+        async with self._agent_lock:
+            self._check()
+            if self._agent is None or self._agent.closed:
+                ssh = self.connection
+                agent = await ensure_agent(ssh.run, ssh.open_unix)
+                if self._ended:
+                    await _leave(agent)
+                self._check()
+                self._agent = agent
+            return self._agent
+
+    async def compressed(self) -> Connection:
+        """The connection that compresses."""
+        async with self._compressed_lock:
+            self._check()
+            if self._compressed is None or self._compressed.closed:
+                host = self.connection.host
+                opened = await connect(host, keepalive=self._keepalive, compressed=True)
+                if self._ended:
+                    await opened.close()
+                self._check()
+                self._compressed = opened
+            return self._compressed
+
+    def _check(self) -> None:
+        if self._ended:
+            raise ConnectionLost(self.connection.host.label)
+
+    def abort(self) -> None:
+        """Drops the connection at once: what runs over it fails now, and can use the next one."""
+        self._ended = True
+        self.connection.abort()
+
+    async def close(self) -> None:
+        """Says goodbye to the agent, which may end then, and closes the connections."""
+        self._ended = True
+        agent, self._agent = self._agent, None
+        compressed, self._compressed = self._compressed, None
+        if agent is not None:
+            await _leave(agent)
+        await self.connection.close()
+        if compressed is not None:
+            await compressed.close()
+
+
+async def _leave(agent: AgentClient) -> None:
+    with contextlib.suppress(asyncio.TimeoutError, TPUError):
+        await asyncio.wait_for(agent.close(), _CLOSE_LIMIT)
