@@ -17,17 +17,17 @@ import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ..agent.protocol.journal import (
+from ..agent.protocol.events import (
     KEEPER,
     Failed,
     Gap,
-    Journal,
     JournalEvent,
     Message,
     NoticeReceived,
     Opened,
     Rejected,
 )
+from ..agent.protocol.journal import Journal
 from ..agent.protocol.pump import JournalDisconnected, Pump
 from ..errors import ConnectionLost, Reason, TPUError
 from ..links import HostGone

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from ..agent.protocol.events import Gap
 from ..agent.protocol.eviction import format_bytes, parse_losses
-from ..agent.protocol.journal import Gap
 
 log = logging.getLogger(__name__)
 

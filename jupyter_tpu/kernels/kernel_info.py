@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..agent.protocol import messages
-from ..agent.protocol.journal import IOPUB, SHELL, Gap, Message
+from ..agent.protocol.events import IOPUB, SHELL, Gap, Message
 from .gaps import describe_gap
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from ..agent.protocol.journal import Message
+from ..agent.protocol.events import Message
 from ..errors import TPUError
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import zmq
 import zmq.asyncio
 
-from ..agent.protocol.journal import CONTROL, IOPUB, SHELL, STDIN
+from ..agent.protocol.events import CONTROL, IOPUB, SHELL, STDIN
 from .heartbeat import Heartbeat
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..agent.protocol import messages
-from ..agent.protocol.journal import (
+from ..agent.protocol.events import (
     CONTROL,
     IOPUB,
     KEEPER,

@@ -21,16 +21,8 @@ from waiting import eventually
 
 from jupyter_tpu.agent.bundle import bundle
 from jupyter_tpu.agent.protocol import frames, messages
-from jupyter_tpu.agent.protocol.journal import (
-    IOPUB,
-    KEEPER,
-    SHELL,
-    Journal,
-    Message,
-    Opened,
-    Rejected,
-    State,
-)
+from jupyter_tpu.agent.protocol.events import IOPUB, KEEPER, SHELL, Message, Opened, Rejected
+from jupyter_tpu.agent.protocol.journal import Journal, State
 from jupyter_tpu.agent.protocol.paths import keeper_socket
 from jupyter_tpu.agent.protocol.pump import JournalDisconnected, Pump
 from jupyter_tpu.errors import Reason, TPUError
@@ -521,5 +513,5 @@ async def test_a_client_of_another_version_is_told_so_by_the_keeper(host):
     writer.write(frames.encode(frames.Hello({})).replace(b"JTPU\0\1", b"JTPU\0\2"))
     (word,) = frames.Decoder().feed(await asyncio.wait_for(reader.read(65536), 60))
     message = word.fields["refused"]["message"]
-    assert message == "the peer speaks version 2 of the journal protocol, this is version 1"
+    assert message == "the peer uses version 2 of the journal protocol, this is version 1"
     writer.close()

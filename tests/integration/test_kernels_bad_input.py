@@ -21,7 +21,8 @@ from test_kernels_outages import memory_of, relay_of
 from waiting import until
 
 from jupyter_tpu.agent.protocol import frames, messages
-from jupyter_tpu.agent.protocol.journal import IOPUB, NORMAL, SHELL, Journal, JournalEvent, Message
+from jupyter_tpu.agent.protocol.events import IOPUB, NORMAL, SHELL, JournalEvent, Message
+from jupyter_tpu.agent.protocol.journal import Journal
 from jupyter_tpu.agent.protocol.messages import MessageSigner
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.kernels import provisioner
@@ -139,7 +140,7 @@ def garbled(message: bytes) -> list[bytes]:
     ("name", "instead", "problem", "printed"),
     [
         ("split_parts", garbled, "this is not what was sent", "unread\n42\n"),
-        ("join_parts", lambda _: b"\xff" * 8, "a message whose head is cut off", "42\n"),
+        ("join_parts", lambda _: b"\xff" * 8, "a message with an incomplete header", "42\n"),
     ],
     ids=["to us", "to the host"],
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_tpu.agent.protocol import messages
-from jupyter_tpu.agent.protocol.journal import IOPUB, NORMAL, SHELL, STDIN, Message
+from jupyter_tpu.agent.protocol.events import IOPUB, NORMAL, SHELL, STDIN, Message
 from jupyter_tpu.server.adoption import journal_file
 from jupyter_tpu.server.adoption import persisted_kernel as persisted_kernel_module
 from jupyter_tpu.server.adoption.journal_file import MESSAGE, JournalFile

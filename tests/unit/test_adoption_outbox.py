@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from jupyter_tpu.agent.protocol import deduplication, messages
 from jupyter_tpu.agent.protocol.deduplication import Deduplicator
-from jupyter_tpu.agent.protocol.journal import SHELL, STDIN
+from jupyter_tpu.agent.protocol.events import SHELL, STDIN
 from jupyter_tpu.server.adoption import outbox as outbox_module
 from jupyter_tpu.server.adoption.outbox import Outbox
 
@@ -88,7 +88,7 @@ class Delivery(RuleBasedStateMachine):
     @rule()
     def the_kernel_asks(self) -> None:
         self.question = self.new_id()
-        self.once.asks(said("input_request", self.question))
+        self.once.note_input_request(said("input_request", self.question))
 
     @precondition(lambda self: self.question)
     @rule()
@@ -144,7 +144,7 @@ def test_an_answer_that_does_not_say_what_it_answers_is_as_with_a_local_kernel(
 ) -> None:
     """It is handed on, but not again by the next server: who knows what it would answer then."""
     once, outbox = Deduplicator(), Outbox(tmp_path)
-    once.asks(said("input_request", "q"))
+    once.note_input_request(said("input_request", "q"))
     reply = said("input_reply", "r")
     outbox.put(1, STDIN, reply)
     assert waiting(outbox) == []
@@ -153,9 +153,9 @@ def test_an_answer_that_does_not_say_what_it_answers_is_as_with_a_local_kernel(
 
 def test_the_second_of_two_answers_is_not_the_answer_to_the_next_question() -> None:
     once = Deduplicator()
-    once.asks(said("input_request", "q"))
+    once.note_input_request(said("input_request", "q"))
     assert once.is_new(answer("one", "q"))
-    once.asks(said("input_request", "next"))
+    once.note_input_request(said("input_request", "next"))
     assert not once.is_new(answer("two", "q"))
     assert once.is_new(answer("three", "next"))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.agent.protocol import coalescing, messages
 from jupyter_tpu.agent.protocol.coalescing import Coalescer, collapse_overwritten
-from jupyter_tpu.agent.protocol.journal import IOPUB, SHELL
+from jupyter_tpu.agent.protocol.events import IOPUB, SHELL
 from jupyter_tpu.agent.protocol.segments import NumberedMessage
 
 KERNEL = messages.MessageSigner("key", "kernel")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.agent.protocol import messages
 from jupyter_tpu.agent.protocol.coalescing import Coalescer
+from jupyter_tpu.agent.protocol.events import IOPUB, SHELL, Gap, Message
 from jupyter_tpu.agent.protocol.eviction import (
     NOTE,
     Evictor,
@@ -21,7 +22,7 @@ from jupyter_tpu.agent.protocol.eviction import (
     parse_losses,
 )
 from jupyter_tpu.agent.protocol.frames import join_parts, split_parts
-from jupyter_tpu.agent.protocol.journal import IOPUB, SHELL, Gap, HelloReader, Journal, Message
+from jupyter_tpu.agent.protocol.journal import HelloReader, Journal
 from jupyter_tpu.agent.protocol.messages import MessageSigner
 from jupyter_tpu.agent.protocol.segments import SegmentStore
 from jupyter_tpu.kernels.gaps import describe_gap

@@ -19,16 +19,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from waiting import eventually
 
 from jupyter_tpu.agent.protocol import frames, lanes
-from jupyter_tpu.agent.protocol.frames import ProtocolError
-from jupyter_tpu.agent.protocol.journal import (
+from jupyter_tpu.agent.protocol.events import (
     NORMAL,
-    TRANSITIONS,
     URGENT,
     Acknowledged,
     Failed,
     Gap,
-    HelloReader,
-    Journal,
     JournalEvent,
     Message,
     NoticeReceived,
@@ -36,6 +32,12 @@ from jupyter_tpu.agent.protocol.journal import (
     PongReceived,
     Rejected,
     Skipped,
+)
+from jupyter_tpu.agent.protocol.frames import ProtocolError
+from jupyter_tpu.agent.protocol.journal import (
+    TRANSITIONS,
+    HelloReader,
+    Journal,
     State,
     encode_rejection,
 )
@@ -121,7 +123,7 @@ def test_an_acknowledgement_travels_with_what_is_sent_anyway(pair):
 
 def test_an_acknowledgement_does_not_wait_when_much_was_taken(pair):
     client, keeper = pair
-    keeper.send(4, [bytes(lanes.PRESSING)])
+    keeper.send(4, [bytes(lanes.URGENT_CREDIT)])
     drain(keeper, client)
     assert keeper.receive_data(client.data_to_send(acks=False)) == [Acknowledged(NORMAL, 1)]
     keeper.send(4, [b"a little more"])

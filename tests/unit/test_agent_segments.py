@@ -97,7 +97,7 @@ def test_a_gap_takes_the_numbers_of_what_was_dropped():
     store.replace_with_gap(1, 3)
     gap = store.find(1)
     assert (gap.first, gap.last, gap.count, gap.dropped) == (1, 3, 3, 11)
-    with pytest.raises(ValueError, match="not the borders"):
+    with pytest.raises(ValueError, match="not the first and last numbers"):
         store.replace_with_gap(2, 4)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List
 
 import zmq
 
-from ..protocol.journal import CONTROL, IOPUB, SHELL, STDIN
+from ..protocol.events import CONTROL, IOPUB, SHELL, STDIN
 
 #: Messages taken from one socket before the others, and the client, have their turn.
 TURN = 100

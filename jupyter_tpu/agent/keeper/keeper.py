@@ -20,8 +20,7 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 from ..protocol import messages
 from ..protocol.coalescing import Coalescer
 from ..protocol.deduplication import DEDUPLICATED, Deduplicator
-from ..protocol.eviction import Evictor, eviction_priority
-from ..protocol.journal import (
+from ..protocol.events import (
     CONTROL,
     IOPUB,
     KEEPER,
@@ -30,11 +29,12 @@ from ..protocol.journal import (
     URGENT,
     Acknowledged,
     Gap,
-    Journal,
     JournalEvent,
     Message,
     NoticeReceived,
 )
+from ..protocol.eviction import Evictor, eviction_priority
+from ..protocol.journal import Journal
 from ..protocol.paths import boot
 from ..protocol.pump import JournalDisconnected
 from ..protocol.segments import SegmentStore
@@ -174,7 +174,7 @@ class Keeper:
                 self._note_state(parts)
             self.last_activity = messages.now()
         elif channel == STDIN and b'"input_request"' in header:
-            self._deduplicator.asks(parts)
+            self._deduplicator.note_input_request(parts)
         priority = eviction_priority(channel, parts) if self._evictor is not None else 0
         self._journal.send(channel, parts, priority=priority)
         self._check_room()

@@ -12,14 +12,8 @@ import time
 from typing import Any, Dict, Optional, Protocol, Set, Union
 
 from ..protocol import frames
-from ..protocol.journal import (
-    Failed,
-    HelloReader,
-    Journal,
-    JournalEvent,
-    encode_rejection,
-    parse_hello,
-)
+from ..protocol.events import Failed, JournalEvent
+from ..protocol.journal import HelloReader, Journal, encode_rejection, parse_hello
 from ..protocol.peer import peer_user
 from ..protocol.pump import JournalDisconnected, Pump
 from .lease import Denied, Granted, Lease

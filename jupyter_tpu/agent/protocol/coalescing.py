@@ -1,23 +1,23 @@
-"""Folding: what waits to be sent is made smaller, and shows the same in the end.
+"""Coalescing: waiting messages are merged into fewer ones that show the same in the end.
 
-A kernel says much that it takes back at once: a progress bar draws itself a thousand times, a
-display is updated, an output is cleared for the next. Who reads along sees all of it; who was away
-needs only what is left of it, and a thin line could not carry more. A :class:`Coalescer` takes
-messages that follow each other and gives back fewer, by these rules:
+A kernel soon replaces much of its output: a progress bar redraws itself a thousand times, a display
+is updated, an output is cleared for the next. A connected client sees all of it. A client that was
+away needs only the result, and a slow line could not carry more. A :class:`Coalescer` takes
+messages that follow each other and returns fewer, by these rules:
 
 *Streams are merged*: adjacent ones of the same name and parent become one of about `LIMIT` bytes.
-*What is written over goes*: of a stream's text, what a carriage return and as much text after it
-write over (:func:`collapse_overwritten`).
+*Overwritten text goes*: stream text that a carriage return and enough text after it overwrite
+(:func:`collapse_overwritten`).
 *Superseded updates go*: an update_display_data before another one of the same display and parent.
-*Cleared outputs go*: of one parent, outputs before a clear_output that has come into force, and
-earlier ones of it. Outputs with a display id stay, as other messages may speak of them.
+*Cleared outputs go*: of one parent, outputs before a clear_output that has come into effect, and
+earlier clear_outputs. Outputs with a display id stay, as other messages may refer to them.
 
-Nothing is moved. Nothing else goes: replies, status, comms, errors, and what has a form that is
-not expected. As a comm may change where output goes (to a widget that captures it), what is
-cleared is not looked for beyond one, nor beyond an error or a question.
+Nothing is reordered. Everything else stays: replies, status, comms, errors, and messages of an
+unexpected form. A comm may redirect output (to a widget that captures it), so clearing is not
+followed past a comm, an error or an input request.
 
-A message that stays takes over the numbers of those that went or were merged before it, so there
-are no holes. It is for the caller never to fold what a peer may have, wholly or in part.
+A message that stays takes over the numbers of those before it that went or were merged, so there
+are no holes. The caller must never coalesce messages of which a peer may have a byte.
 """
 
 from __future__ import annotations
@@ -26,70 +26,70 @@ import json
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from . import messages
-from .journal import CONTROL, IOPUB, SHELL
+from .events import CONTROL, IOPUB, SHELL
 from .messages import MessageSigner
 from .segments import NumberedMessage
 
-#: Characters of text in a merged stream message: it is to be one piece on the wire.
+#: Characters of text in a merged stream message, so that it is one piece on the wire.
 LIMIT = 32 << 10
 
-_FOLDABLE = ("stream", "display_data", "execute_result", "update_display_data", "clear_output")
+_MERGEABLE = ("stream", "display_data", "execute_result", "update_display_data", "clear_output")
 #: Other messages of iopub that change nothing about where output goes and what is cleared.
-_INDIFFERENT = ("status", "execute_input")
+_NEUTRAL = ("status", "execute_input")
 
 
 class Coalescer:
-    """Folds the messages of one kernel.
+    """Coalesces the messages of one kernel.
 
     Parameters
     ----------
-    signer: signs what had to be written anew; has the kernel's key.
+    signer: signs merged messages; has the kernel's key.
     """
 
     def __init__(self, signer: MessageSigner) -> None:
         self._signer = signer
 
     def coalesce(self, held: Sequence[NumberedMessage]) -> List[NumberedMessage]:
-        """Fewer messages, or as many, for the same numbers."""
+        """The messages to keep instead, with the same numbers."""
         if len(held) == 1 and not any(b"\\r" in part for part in held[0].parts):
-            return list(held)  # alone, a message is made smaller by carriage returns only
-        looks = [_Look(each) for each in held]
-        gone = _superseded(looks)
+            return list(held)  # only carriage returns make a single message smaller
+        views = [_View(each) for each in held]
+        gone = _superseded(views)
         folded: List[NumberedMessage] = []
-        merging: Optional[_Merging] = None
+        merging: Optional[_StreamMerge] = None
         first = 0  # of those that went before the one that stays
-        for index, look in enumerate(looks):
-            first = first or look.held.first
+        for index, view in enumerate(views):
+            first = first or view.held.first
             if index in gone:
                 continue
-            if merging is not None and not merging.takes(look):
-                folded.append(merging.done(self._signer))
+            if merging is not None and not merging.try_add(view):
+                folded.append(merging.finish(self._signer))
                 merging = None
             elif merging is not None:
                 first = 0
                 continue
-            if look.text is not None:
-                merging = _Merging(first, look)
+            if view.text is not None:
+                merging = _StreamMerge(first, view)
             else:
-                folded.append(look.held._replace(first=first))
+                folded.append(view.held._replace(first=first))
             first = 0
         if merging is not None:
-            folded.append(merging.done(self._signer))
+            folded.append(merging.finish(self._signer))
         return folded
 
 
-class _Look:
-    """What matters of one message."""
+class _View:
+    """The parts of a message that the rules need."""
 
     def __init__(self, held: NumberedMessage) -> None:
         self.held = held
-        self.kind = ""  # "": it is left as it is
+        self.kind = ""  # "" if it stays as it is
         self.parent = ""
         self.display: Optional[str] = None  # its display id
         self.wait = False  # of clear_output
         self.name = ""
         self.text: Optional[str] = None  # of a stream that may be merged
-        self.indifferent = held.channel in (SHELL, CONTROL)
+        self.neutral = held.channel in (SHELL, CONTROL)
         if held.channel == IOPUB and not held.flags:
             try:
                 self._read(held.parts)
@@ -100,8 +100,8 @@ class _Look:
         at = self.at = messages.find_delimiter(parts)
         header = json.loads(parts[at + messages.HEADER])
         kind = header["msg_type"]
-        self.indifferent = kind in _INDIFFERENT
-        if kind not in _FOLDABLE:
+        self.neutral = kind in _NEUTRAL
+        if kind not in _MERGEABLE:
             return
         self.parent = _request(parts[at + messages.PARENT])
         if kind not in ("execute_result", "display_data"):
@@ -123,71 +123,71 @@ class _Look:
 
 
 def _request(parent: bytes) -> str:
-    """The request that a parent header is of. (ipykernel writes one header in two ways.)"""
+    """The id of the request in a parent header. (ipykernel serializes one header in two ways.)"""
     return str(json.loads(parent).get("msg_id", ""))
 
 
-def _superseded(looks: Sequence[_Look]) -> Set[int]:
-    """Which of them leave no trace, because of what follows."""
+def _superseded(views: Sequence[_View]) -> Set[int]:
+    """Indices of messages that later ones make superfluous."""
     gone: Set[int] = set()
     updated: Set[Tuple[str, Optional[str]]] = set()
-    shown: Set[str] = set()  # parents of which there is output later on, …
-    cleared: Set[str] = set()  # … and whose output is cleared later on
-    for index in range(len(looks) - 1, -1, -1):
-        look = looks[index]
-        if look.kind == "update_display_data":
-            if (look.parent, look.display) in updated:
+    shown: Set[str] = set()  # parents with output later on, …
+    cleared: Set[str] = set()  # … and those whose output is cleared later on
+    for index in range(len(views) - 1, -1, -1):
+        view = views[index]
+        if view.kind == "update_display_data":
+            if (view.parent, view.display) in updated:
                 gone.add(index)
-            updated.add((look.parent, look.display))
-        elif look.kind == "clear_output":
-            if look.wait and look.parent not in shown:
+            updated.add((view.parent, view.display))
+        elif view.kind == "clear_output":
+            if view.wait and view.parent not in shown:
                 continue  # it waits for output that may never come
-            if look.parent in cleared:
+            if view.parent in cleared:
                 gone.add(index)
-            cleared.add(look.parent)
-        elif look.kind:
-            shown.add(look.parent)
-            if look.parent in cleared and look.display is None:
+            cleared.add(view.parent)
+        elif view.kind:
+            shown.add(view.parent)
+            if view.parent in cleared and view.display is None:
                 gone.add(index)
-        elif not look.indifferent:
+        elif not view.neutral:
             shown.clear()
             cleared.clear()
     return gone
 
 
-class _Merging:
-    """A stream message that is growing.
+class _StreamMerge:
+    """A growing stream message.
 
     Parameters
     ----------
     first: the first number that it stands for.
-    look: the message it begins with.
+    view: the message it begins with.
     """
 
-    def __init__(self, first: int, look: _Look) -> None:
+    def __init__(self, first: int, view: _View) -> None:
         self._first = first
-        self._latest = look
-        self._texts = [look.text or ""]
+        self._latest = view
+        self._texts = [view.text or ""]
         self._size = len(self._texts[0])
         self._count = 1
 
-    def takes(self, look: _Look) -> bool:
-        """Whether the next message was merged; else this one is complete."""
+    def try_add(self, view: _View) -> bool:
+        """Merges the next message; False if this one is complete."""
         latest = self._latest
-        if look.text is None or (look.name, look.parent) != (latest.name, latest.parent):
+        if view.text is None or (view.name, view.parent) != (latest.name, latest.parent):
             return False
-        if self._size + len(look.text) > LIMIT:
+        if self._size + len(view.text) > LIMIT:
             folded = collapse_overwritten("".join(self._texts))
             self._texts, self._size = [folded], len(folded)
-            if self._size + len(look.text) > LIMIT // 2:
+            if self._size + len(view.text) > LIMIT // 2:
                 return False
-        self._latest = look
-        self._texts.append(look.text)
-        self._size += len(look.text)
+        self._latest = view
+        self._texts.append(view.text)
+        self._size += len(view.text)
         self._count += 1
         return True
 
-    def done(self, signer: MessageSigner) -> NumberedMessage:
+    def finish(self, signer: MessageSigner) -> NumberedMessage:
         held, at = self._latest.held, self._latest.at
         text = collapse_overwritten("".join(self._texts))
         if self._count == 1 and text == self._latest.text:
@@ -197,24 +197,24 @@ class _Merging:
 
 
 def collapse_overwritten(text: str) -> str:
-    """*text* without what it writes over itself, wherever it is written.
+    """*text* without the parts that it overwrites itself, wherever it is shown.
 
-    A line's text after a carriage return writes over as many characters as it is long. So what
-    stands between two carriage returns of a line leaves nothing if something at least as long
-    follows one of the next. Lines with backspaces, escape sequences or characters that some count
-    as two are left alone, as all are where a sequence may move the cursor to another line.
+    Text after a carriage return overwrites as many characters as it is long. So text between two
+    carriage returns of a line leaves nothing if text of at least its length follows a later one.
+    Lines with backspaces, escape sequences or double-width characters stay as they are; so does the
+    whole text if a sequence may move the cursor to another line.
     """
-    if "\r" not in text or _moves(text):
+    if "\r" not in text or _moves_cursor(text):
         return text
     lines = text.split("\n")
     for number, line in enumerate(lines):
         if "\r" in line and not {"\b", "\x1b"} & set(line) and max(line) <= "\uffff":
-            lines[number] = _fold_line(line, from_start=number > 0)
+            lines[number] = _collapse_line(line, from_start=number > 0)
     return "\n".join(lines)
 
 
-def _fold_line(line: str, *, from_start: bool) -> str:
-    """*from_start*: what comes before the first carriage return begins the line, too."""
+def _collapse_line(line: str, *, from_start: bool) -> str:
+    """*from_start*: the text before the first carriage return begins the line."""
     written = line.split("\r")
     last = written.pop()
     keep, longest = [last], len(last)
@@ -226,8 +226,8 @@ def _fold_line(line: str, *, from_start: bool) -> str:
     return "\r".join(reversed(keep))
 
 
-def _moves(text: str) -> bool:
-    """Whether there is an escape sequence that is not a colour."""
+def _moves_cursor(text: str) -> bool:
+    """Whether there is an escape sequence other than a colour."""
     rest = text.split("\x1b")[1:]
     return any(not _is_colour(piece) for piece in rest)
 
@@ -240,5 +240,5 @@ def _is_colour(piece: str) -> bool:
 def _json(content: Dict[str, Any]) -> bytes:
     try:
         return json.dumps(content, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # queue of a surrogate pair: only escaped it can travel
+    except UnicodeEncodeError:  # half of a surrogate pair can only be sent escaped
         return json.dumps(content).encode()

@@ -1,8 +1,8 @@
-"""What a client says twice reaches the kernel once, and an answer only the question it answers.
+"""Deduplication: a message sent twice reaches the kernel once, and an answer only its question.
 
-A client that was killed does not know what of its messages had come; the next process in its place
-sends all of them again of which it has not heard, as they were. Meanwhile the kernel may have gone
-on: an answer that comes again may find another question than its own.
+A client that was killed does not know which of its messages arrived. Its successor sends all of
+them again of which it has not heard. Meanwhile the kernel may have gone on: a repeated input_reply
+may meet another input_request than its own.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Dict, List
 
 from . import messages
 
-#: The kinds of messages that are never handed on twice.
+#: The types of messages that never reach the kernel twice.
 DEDUPLICATED = "execute_request", "input_reply", "comm_open", "comm_msg", "comm_close"
-#: Messages of each kind of which it is remembered that they came.
+#: How many messages of each type are remembered.
 REMEMBERED = 4096
 
 
 def deduplicated_type(header: bytes) -> str:
-    """Which of DEDUPLICATED a message is, by its header; "" if none."""
+    """Which type of DEDUPLICATED a message has, by its header; "" if none."""
     return next((kind for kind in DEDUPLICATED if b'"%s"' % kind.encode() in header), "")
 
 
 def answered_request(parts: List[bytes]) -> str:
-    """The id of the input_request that an input_reply answers; "" if it does not say."""
+    """The id of the input_request that an input_reply answers; "" if unknown."""
     if b'"input_request"' not in parts[messages.find_delimiter(parts) + messages.PARENT]:
         return ""
     try:
@@ -34,15 +34,15 @@ def answered_request(parts: List[bytes]) -> str:
 
 
 class Deduplicator:
-    """Remembers what came for one kernel."""
+    """Remembers the messages that came for one kernel."""
 
     def __init__(self) -> None:
-        # Of each kind by itself: many clicks on a widget must not push out a cell that waits. By
-        # whole headers: the clients that one jupyter_client manager makes count ids from 1 each.
-        self._came: Dict[str, Dict[bytes, None]] = {kind: {} for kind in DEDUPLICATED}
+        # Each type by itself: many clicks on a widget must not push out a waiting cell. By whole
+        # headers: the clients of one jupyter_client manager count their message ids from 1 each.
+        self._seen: Dict[str, Dict[bytes, None]] = {kind: {} for kind in DEDUPLICATED}
         self._question = ""  # the id of the latest input_request, until it is answered
 
-    def asks(self, parts: List[bytes]) -> None:
+    def note_input_request(self, parts: List[bytes]) -> None:
         """The kernel sends an input_request; it waits for one answer at a time."""
         with suppress(ValueError):
             self._question = str(messages.decode_part(parts, messages.HEADER).get("msg_id") or "")
@@ -54,15 +54,15 @@ class Deduplicator:
             kind = deduplicated_type(header)
             answers = answered_request(parts) if kind == "input_reply" else ""
         except (ValueError, IndexError):
-            return True  # not for us to judge
+            return True  # not a message that we know
         if not kind:
             return True
-        came = self._came[kind]
-        if header in came or (answers and answers != self._question):
+        seen = self._seen[kind]
+        if header in seen or (answers and answers != self._question):
             return False
         if kind == "input_reply":
             self._question = ""
-        came[header] = None
-        if len(came) > REMEMBERED:
-            del came[next(iter(came))]
+        seen[header] = None
+        if len(seen) > REMEMBERED:
+            del seen[next(iter(seen))]
         return True

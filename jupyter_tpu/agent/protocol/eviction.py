@@ -1,11 +1,11 @@
-"""Dropping: room in a journal that is full, for who would rather lose output than wait.
+"""Eviction: makes room in a full journal for users who prefer losing output to waiting.
 
-What goes is the oldest of what a cell only shows: streams first, then displays and results. What
-else a kernel says stays: replies, status, errors, questions, comms, updates of displays. A display
-that has an id, to which updates may come, is replaced by one that says what stood there.
+The oldest output that a cell only shows goes first: streams, then displays and results. Everything
+else stays: replies, status, errors, input requests, comms, updates of displays. A display with an
+id, which may still be updated, is replaced by a placeholder.
 
-Nothing goes without a trace. What was dropped leaves a gap, whose note says exactly what is missing
-of each request (:class:`Loss`); the client shows that as a line where it would have stood.
+Every eviction leaves a gap with a note that says what is missing of each request (:class:`Loss`).
+The client shows it as a line in that place.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import json
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from . import messages
+from .events import IOPUB
 from .frames import ProtocolError, join_parts, split_parts
-from .journal import IOPUB
 from .messages import MessageSigner
 from .segments import GapRange, SegmentStore, StoredEntry
 
-_RANKS = {"stream": 1, "display_data": 2, "execute_result": 2}
-#: Bytes of a gap's note, about; a gap of more requests than fit is two.
+_PRIORITIES = {"stream": 1, "display_data": 2, "execute_result": 2}
+#: The approximate limit of a gap's note, bytes; a gap of too many requests is split.
 NOTE = 32 << 10
 
 
 class Loss(NamedTuple):
-    """What was dropped of one request."""
+    """What was evicted of one request's output."""
 
     parent: str  # the request's header, JSON
     lines: int  # ends of lines in streams
@@ -43,7 +43,7 @@ class Loss(NamedTuple):
         )
 
     def __str__(self) -> str:
-        """As its reader is told."""
+        """The line that a reader sees."""
         what = []
         if self.lines:
             what.append("%s line%s" % (format(self.lines, ","), "s" * (self.lines != 1)))
@@ -52,34 +52,34 @@ class Loss(NamedTuple):
         one = self.lines + self.displays == 1
         missing = " and ".join(what) or "part of a line"
         verb = "was" if one or not what else "were"
-        said = missing, format_bytes(self.size), verb
-        return "… %s (%s) %s dropped here: the journal was full" % said
+        details = missing, format_bytes(self.size), verb
+        return "… %s (%s) %s dropped here: the journal was full" % details
 
 
 def eviction_priority(channel: int, parts: List[bytes]) -> int:
-    """When a message is dropped: those of 1 before those of 2; never, if 0."""
+    """When a message is evicted: 1 before 2; 0 means never."""
     if channel != IOPUB:
         return 0
     try:
         kind = json.loads(parts[messages.find_delimiter(parts) + messages.HEADER])["msg_type"]
-        return _RANKS.get(kind, 0)
+        return _PRIORITIES.get(kind, 0)
     except (ValueError, KeyError, TypeError):
         return 0
 
 
 def parse_losses(note: bytes) -> List[Loss]:
-    """What a gap's note says; raises ValueError for a note that says something else."""
+    """Reads a gap's note; raises ValueError for a note of another form."""
     try:
         found = [Loss(str(parent), *map(int, counts)) for parent, *counts in json.loads(note)]
         if all(isinstance(json.loads(loss.parent), dict) for loss in found):
             return found
     except (TypeError, RecursionError) as error:
-        raise ValueError("a note that cannot be understood: %s" % error) from error
-    raise ValueError("a note about what is no request")
+        raise ValueError("an invalid note: %s" % error) from error
+    raise ValueError("a note about something that is not a request")
 
 
 def format_bytes(count: float) -> str:
-    """Bytes, for people: "1.2 GB"."""
+    """Bytes as text: "1.2 GB"."""
     if count < 1000:
         return "%d B" % count
     units = ["GB", "MB", "kB"]
@@ -91,19 +91,21 @@ def format_bytes(count: float) -> str:
 
 
 class Evictor:
-    """Drops the messages of one kernel.
+    """Evicts messages of one kernel.
 
     Parameters
     ----------
-    signer: signs what stands in the place of a display; has the kernel's key.
+    signer: signs placeholders; has the kernel's key.
     """
 
     def __init__(self, signer: MessageSigner) -> None:
         self._signer = signer
-        self._done = dict.fromkeys(sorted(set(_RANKS.values())), 0)  # nothing is left before these
+        self._done = dict.fromkeys(
+            sorted(set(_PRIORITIES.values())), 0
+        )  # nothing is left before these numbers
 
     def evict(self, store: SegmentStore, first: int, size: int) -> int:
-        """Frees *size* bytes, if there are as many, of what begins with number *first*, a border.
+        """Frees up to *size* bytes of messages from *first* on, the first number of an entry.
 
         Returns how many it freed.
         """
@@ -111,10 +113,10 @@ class Evictor:
         for priority in self._done:
             missing = size - (before - store.bytes)
             if missing > 0:
-                self._drop(store, priority, first, missing)
+                self._evict(store, priority, first, missing)
         return before - store.bytes
 
-    def _drop(self, store: SegmentStore, priority: int, first: int, size: int) -> None:
+    def _evict(self, store: SegmentStore, priority: int, first: int, size: int) -> None:
         gaps: List[_Gap] = []
         placeholders: Dict[StoredEntry, bytes] = {}
         gap: Optional[_Gap] = None
@@ -123,7 +125,7 @@ class Evictor:
             if size <= 0 and not (entry.note and gap is not None):
                 break
             number = entry.last + 1
-            loss = self._look(store, entry, placeholders) if entry.priority == priority else None
+            loss = self._inspect(store, entry, placeholders) if entry.priority == priority else None
             if loss is not None:
                 size -= loss.size
             elif entry in placeholders:
@@ -131,7 +133,7 @@ class Evictor:
             if loss is None and not entry.note:
                 gap = None
                 continue
-            if gap is None or not gap.takes(entry, loss):
+            if gap is None or not gap.try_add(entry, loss):
                 gap = _Gap(entry, loss)
                 gaps.append(gap)
         # The next time goes on in the gap that this one has reached.
@@ -142,10 +144,10 @@ class Evictor:
         for entry, payload in placeholders.items():
             store.rewrite(entry, payload)
 
-    def _look(
+    def _inspect(
         self, store: SegmentStore, entry: StoredEntry, placeholders: Dict[StoredEntry, bytes]
     ) -> Optional[Loss]:
-        """What is lost with a message; None: it stays, or leaves a placeholder."""
+        """What is lost with a message; None if it stays or leaves a placeholder."""
         try:
             parts = split_parts(store.read(entry, 0, entry.size))
             at = messages.find_delimiter(parts)
@@ -164,7 +166,7 @@ class Evictor:
             if len(payload) < entry.size:
                 placeholders[entry] = payload
         except (ValueError, TypeError, AttributeError, ProtocolError):
-            entry.priority = 0  # not of the form that is expected
+            entry.priority = 0  # not of the expected form
         return None
 
     def _placeholder(
@@ -176,16 +178,16 @@ class Evictor:
 
 
 class _Gap:
-    """A gap that is growing: entries that follow each other, gaps among them."""
+    """A growing gap: entries that follow each other, gaps among them."""
 
     def __init__(self, entry: StoredEntry, loss: Optional[Loss]) -> None:
         self.first = entry.first
         self.last = entry.last
-        self.grown = loss is not None  # it is more than the gap that it began with
+        self.grown = loss is not None  # more than the gap that it began with
         self._losses = _by_request(entry, loss)
         self._size = _size(self._losses)
 
-    def takes(self, entry: StoredEntry, loss: Optional[Loss]) -> bool:
+    def try_add(self, entry: StoredEntry, loss: Optional[Loss]) -> bool:
         """Adds the next entry; False: a new gap has to begin with it."""
         more = _by_request(entry, loss)
         added = _size({request: more[request] for request in more if request not in self._losses})
@@ -203,14 +205,14 @@ class _Gap:
 
 
 def _by_request(entry: StoredEntry, loss: Optional[Loss]) -> Dict[str, Loss]:
-    """The losses of a gap, or of a message that goes, by the id of their request.
+    """The losses of a gap, or of an evicted message, by the id of their request.
 
-    (ipykernel writes one header in two ways.)
+    (ipykernel serializes one header in two ways.)
     """
     found = [loss] if loss is not None else parse_losses(entry.note)
     return {str(json.loads(each.parent).get("msg_id", "")): each for each in found}
 
 
 def _size(found: Dict[str, Loss]) -> int:
-    """Bytes of a note, about."""
+    """The approximate size of a note, bytes."""
     return sum(len(loss.parent) + 100 for loss in found.values())

@@ -1,20 +1,20 @@
-"""The frames that a journal's connection is made of: bytes to frames and back.
+"""The frames of a journal's connection: bytes to frames and back.
 
-A connection is a sequence of frames, each ``length (4 bytes) kind (1 byte) body``, big-endian, the
-length counting kind and body. What the frames mean is the journal's matter (``journal.py``); here
-they are only cut, checked and put together.
+A connection is a sequence of frames, each ``length (4 bytes) kind (1 byte) body``, big-endian; the
+length counts kind and body. ``journal.py`` gives frames their meaning; here they are only encoded,
+decoded and checked.
 
 =========  ====================================================================================
 HELLO      ``JTPU``, protocol version, then JSON: the first frame of each direction
-NOTICE     JSON outside the numbering: a refusal, a farewell
+NOTICE     JSON outside the numbering: a rejection, a goodbye
 MESSAGE    lane, channel, flags, last, span, size, offset, then a piece of the encoded message
 GAP        lane, first, last, count, bytes, and perhaps a note: what was dropped on purpose
 ACK        lane, sequence number, credit
 PING/PONG  a token
 =========  ====================================================================================
 
-Every size has a limit, and a frame that breaks one, or that cannot be read, is a
-:class:`ProtocolError`: a peer that goes wrong is noticed at the frame where it goes wrong.
+Every size has a limit. A frame that breaks one, or that can't be decoded, is a
+:class:`ProtocolError`: a faulty peer is noticed at its first faulty frame.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import json
 import struct
 from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Union
 
-#: The version of this protocol. Peers of different versions refuse each other with a clear word.
+#: The version of this protocol. Peers of different versions reject each other with a message.
 VERSION = 1
 MAGIC = b"JTPU"
 
@@ -48,17 +48,17 @@ _COUNT = struct.Struct("!I")
 
 
 class ProtocolError(Exception):
-    """The peer broke the protocol; the connection it did so on is of no further use."""
+    """The peer broke the protocol; the connection has to be closed."""
 
 
 class Hello(NamedTuple):
-    """Who speaks, what it has, and what it wants."""
+    """Which stream it is, what its end has, and what the application adds."""
 
     fields: Dict[str, Any]
 
 
 class Notice(NamedTuple):
-    """Something said outside the numbering, about this connection only."""
+    """A message outside the numbering, about this connection only."""
 
     fields: Dict[str, Any]
 
@@ -82,12 +82,12 @@ class GapFrame(NamedTuple):
     last: int
     messages: int  # that were dropped …
     size: int  # … and their bytes
-    note: bytes = b""  # what the application says of them
+    note: bytes = b""  # of the application, about them
 
 
 class Ack(NamedTuple):
-    """Everything up to *seq* has been taken for good; *credit* payload bytes of this connection
-    have left the receiver's window."""
+    """Everything up to *seq* is acknowledged; *credit* payload bytes of this connection have left
+    the receiver's window."""
 
     lane: int
     seq: int
@@ -153,24 +153,24 @@ def _decode(kind: int, body: bytes) -> Frame:
         (version,) = _VERSION.unpack_from(body, len(MAGIC))
         if version != VERSION:
             raise ProtocolError(
-                "the peer speaks version %d of the journal protocol, this is version %d"
+                "the peer uses version %d of the journal protocol, this is version %d"
                 % (version, VERSION)
             )
         return Hello(_json_object(body[len(MAGIC) + _VERSION.size :]))
     if kind == NOTICE:
         return Notice(_json_object(body))
-    raise ProtocolError("a frame of the unknown kind %d" % kind)
+    raise ProtocolError("a frame of unknown kind %d" % kind)
 
 
 def _json_object(body: bytes) -> Dict[str, Any]:
     fields = json.loads(body)
     if not isinstance(fields, dict):
-        raise ProtocolError("a hello or word that is not a JSON object")
+        raise ProtocolError("a hello or notice that is not a JSON object")
     return fields
 
 
 class Decoder:
-    """Cuts a byte stream into frames; give it bytes as they come."""
+    """Splits a byte stream into frames."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -178,7 +178,7 @@ class Decoder:
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames that *data* completes, one by one; raises :class:`ProtocolError`.
 
-        A caller may stop in the middle: what is left is given out at the next call.
+        A caller may stop in the middle; the next call continues there.
         """
         self._buffer += data
         while len(self._buffer) >= _HEAD.size:
@@ -193,14 +193,14 @@ class Decoder:
             try:
                 yield _decode(kind, body)
             except (struct.error, ValueError, RecursionError) as error:
-                raise ProtocolError("a frame that cannot be read: %s" % error) from error
+                raise ProtocolError("a frame that cannot be decoded: %s" % error) from error
 
 
 # ---- the parts of one message ------------------------------------------------------------------
 
 
 def join_parts(parts: Sequence[bytes]) -> bytes:
-    """The encoded message of *parts*: their number, their sizes, then they themselves."""
+    """The encoded message of *parts*: their number, their sizes, their bytes."""
     if len(parts) > MAX_PARTS:
         raise ValueError("a message of %d parts; the limit is %d" % (len(parts), MAX_PARTS))
     head = struct.pack("!%dI" % (1 + len(parts)), len(parts), *map(len, parts))
@@ -210,11 +210,11 @@ def join_parts(parts: Sequence[bytes]) -> bytes:
 def split_parts(message: Union[bytes, bytearray]) -> List[bytes]:
     """The inverse of :func:`join_parts`; raises :class:`ProtocolError`."""
     if len(message) < _COUNT.size:
-        raise ProtocolError("a message without its head")
+        raise ProtocolError("a message without its header")
     (count,) = _COUNT.unpack_from(message)
     position = _COUNT.size * (1 + count)
     if count > MAX_PARTS or position > len(message):
-        raise ProtocolError("a message whose head is cut off")
+        raise ProtocolError("a message with an incomplete header")
     sizes = struct.unpack_from("!%dI" % count, message, _COUNT.size)
     if position + sum(sizes) != len(message):
         raise ProtocolError("a message whose parts do not add up to its size")

@@ -3,11 +3,11 @@
 The theory of operation
 =======================
 
-Two programs, a *keeper* beside the kernel and a *client* far away, have something to tell each
-other for longer than any one connection between them lives. A :class:`Journal` is one end of
-that conversation. It does no I/O and has no clock: bytes that came from the peer go into
-:meth:`Journal.receive_data`, which returns events; bytes for the peer come out of
-:meth:`Journal.data_to_send`. Whoever owns the sockets carries them between the two.
+Two programs, a *keeper* beside the kernel and a *client* far away, exchange messages for longer
+than any one connection between them lives. A :class:`Journal` is one end of that conversation. It
+does no I/O and has no clock: bytes from the peer go into :meth:`Journal.receive_data`, which
+returns events; bytes for the peer come out of :meth:`Journal.data_to_send`. The owner of the
+sockets (`Pump`) carries them between the two.
 
 *Exactly once, in order.* Each message gets a number when it is given to :meth:`Journal.send`, and
 is kept (in a `SegmentStore`) until the peer has acknowledged it. When a connection breaks nothing
@@ -15,37 +15,37 @@ happens to the messages. On the next one both hellos say what each end has, and 
 there, in the middle of a message if need be. What arrives twice is dropped, and what is missing is
 a protocol error, so an application sees each message once.
 
-*Acknowledging is the application's word.* ``receive_data`` hands a message out; only
-:meth:`Journal.consumed` acknowledges it. A client that dies between the two has lost nothing: its
-successor gets the message again. An acknowledgement travels with what is sent anyway, or by itself
-a moment later; one that is lost with its connection is given again on the next. A successor is
-known by its *stream* id, which every :class:`Journal` object draws anew: to a peer that does not
-know my stream I send from the oldest unacknowledged message, and whole.
+*The application acknowledges.* ``receive_data`` returns a message; only :meth:`Journal.acknowledge`
+acknowledges it. A client that dies between the two has lost nothing: its successor gets the message
+again. An acknowledgement travels with other data, or by itself a moment later; one that is lost
+with its connection is repeated on the next. A successor is known by its *stream* id, which every
+:class:`Journal` object draws at random. To a peer that does not know this end's stream, sending
+begins with the oldest unacknowledged message, whole.
 
-*Two lanes* in each direction, numbered apart. An interrupt in the URGENT lane overtakes 50 MB
-that wait in the NORMAL one, because messages travel in pieces of 64 KiB and a lane's next piece is
-chosen only when the transport can take it. Within a lane there is one order for all channels.
+*Two lanes* in each direction have numbers of their own. An interrupt in the URGENT lane overtakes
+50 MB that wait in the NORMAL one, because messages travel in pieces of 64 KiB and a lane's next
+piece is chosen only when the transport can take it. All channels of a lane share one order.
 
-*A window* per lane bounds what is under way: at most ``window`` bytes are sent that the receiver
-has not given credit for, and it gives credit as it consumes (for the pieces of a single message
-larger than the window, as they arrive). So the receiver holds at most a window and one message;
-what the sender holds is its store's matter.
+*A window* per lane limits what is in flight: at most ``window`` bytes are sent without credit from
+the receiver. It gives credit for what the application has acknowledged (and for the pieces of a
+single message larger than the window, as they arrive). So the receiver holds at most a window and
+one message; what the sender holds is up to its store.
 
-*Gaps.* A sender may decide not to keep something (``make_room``; ``append_gap``). What was dropped
-is not silence but a record with its own numbers: first, last, how many, how many bytes, and what
-the application notes about it. It is delivered, consumed and acknowledged like a message.
+*Gaps.* A sender may drop messages (``make_room``, ``append_gap``). They leave a record with their
+numbers: first, last, how many, how many bytes, and a note of the application. It is delivered and
+acknowledged like a message.
 
-*Folding.* Messages that wait may be made fewer (``coalescing.py``): one that was merged of several
-stands for all their numbers. Only what no peer can have a byte of is folded, and what was put on
-the wire stays as it was, so a number means the same on every connection.
+*Coalescing.* Waiting messages may be merged (``coalescing.py``); a merged message stands for the
+numbers of all its parts. Only messages of which no peer can have a byte are merged, and what was
+put on the wire stays as it was, so a number means the same on every connection.
 
-*A connection's life* is the table below. ``accept`` may come at any time: a new connection takes
-the place of the old one, which is how a client comes back whose broken link nobody noticed. A
-ProtocolError leaves the stream whole (the broken frame was not taken), so the owner may try again
-on a new connection; it is for the owner to stop when that does not help.
+*A connection's life* is the table below. ``accept`` may come at any time: a new connection replaces
+the old one, which is how a client comes back whose broken link nobody noticed. After a
+ProtocolError the stream is still whole (the broken frame was not taken), so the owner may try again
+on a new connection. The owner also decides when to stop trying.
 
 Who may connect is not decided here: hellos carry fields of the application (the lease, see
-``lease.py``), and a keeper reads them through a :class:`HelloReader` before it accepts.
+``lease.py``), and a keeper reads them with a :class:`HelloReader` before it accepts.
 """
 
 from __future__ import annotations
@@ -53,20 +53,29 @@ from __future__ import annotations
 import os
 from collections import deque
 from enum import Enum
-from typing import Any, Deque, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Deque, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from . import frames
+from .events import (
+    LANES,
+    NORMAL,
+    URGENT,
+    Acknowledged,
+    Failed,
+    Gap,
+    JournalEvent,
+    Message,
+    NoticeReceived,
+    Opened,
+    PongReceived,
+    Rejected,
+    Skipped,
+)
 from .frames import Decoder, ProtocolError
 from .lanes import Coalesce, Evict, IncomingLane, OutgoingLane
 from .segments import SegmentStore
 
-NORMAL, URGENT = 0, 1
-LANES = (URGENT, NORMAL)  # in the order in which they are served
-
-#: What the channels of a kernel's journal are; KEEPER carries JSON between keeper and client.
-KEEPER, SHELL, CONTROL, STDIN, IOPUB = range(5)
-
-#: Bytes under way in a lane without credit: 100 MB/s at a round trip of 40 ms.
+#: Bytes in flight in a lane without credit: 100 MB/s at a round trip of 40 ms.
 WINDOW = 4 << 20
 
 
@@ -74,11 +83,11 @@ class State(str, Enum):
     DETACHED = "detached"  # no connection; messages gather
     GREETING = "greeting"  # our hello is under way, the peer's is awaited
     OPEN = "open"
-    REFUSED = "refused"  # the peer does not want us; its fields say why
+    REFUSED = "refused"  # the peer rejected us; its fields say why
     FAILED = "failed"  # the peer broke the protocol on this connection
 
 
-#: Every transition there is. What is not here is a mistake of the owner.
+#: Every transition. Anything else is a mistake of the owner.
 TRANSITIONS: Dict[Tuple[State, str], State] = {
     (State.DETACHED, "connect"): State.GREETING,
     (State.GREETING, "hello"): State.OPEN,
@@ -98,83 +107,8 @@ TRANSITIONS: Dict[Tuple[State, str], State] = {
 }
 
 
-# ---- events -------------------------------------------------------------------------------------
-
-
-class Opened(NamedTuple):
-    """The peer's hello came; messages flow from now on."""
-
-    fields: Dict[str, Any]
-    #: The peer has never met this stream, or is another than before.
-    fresh: bool
-
-
-class Message(NamedTuple):
-    """A message for the application, which calls ``consumed`` when it is done with it."""
-
-    lane: int
-    last: int
-    channel: int
-    flags: int
-    parts: List[bytes]
-
-
-class Gap(NamedTuple):
-    """Messages that the peer dropped on purpose; to be consumed like a message."""
-
-    lane: int
-    first: int
-    last: int
-    messages: int
-    size: int  # bytes of them
-    note: bytes = b""  # what the peer's application says of them
-
-
-class Skipped(NamedTuple):
-    """Messages that another client of the same stream has acknowledged in the meantime."""
-
-    lane: int
-    first: int
-    last: int
-
-
-class NoticeReceived(NamedTuple):
-    """Words about this connection."""
-
-    fields: Dict[str, Any]
-
-
-class Rejected(NamedTuple):
-    fields: Dict[str, Any]
-
-
-class Failed(NamedTuple):
-    """The peer broke the protocol: the state is FAILED, the connection is to be closed."""
-
-    problem: str
-
-
-class PongReceived(NamedTuple):
-    """The peer answered a ping."""
-
-    token: int
-
-
-class Acknowledged(NamedTuple):
-    lane: int
-    last: int
-
-
-JournalEvent = Union[
-    Opened, Message, Gap, Skipped, NoticeReceived, Rejected, Failed, PongReceived, Acknowledged
-]
-
-
-# ---- the journal --------------------------------------------------------------------------------
-
-
 class HelloReader:
-    """Reads the hello of a connection that somebody opened, before it is accepted."""
+    """Reads the hello of an incoming connection, before it is accepted."""
 
     def __init__(self) -> None:
         self.decoder = Decoder()
@@ -182,7 +116,7 @@ class HelloReader:
     def feed(self, data: bytes) -> Optional[frames.Hello]:
         """The hello, once it is complete; raises :class:`ProtocolError`.
 
-        What it says is for :func:`parse_hello`: a question to a keeper begins with a hello, too.
+        Its fields are not checked yet: a query to a keeper begins with a hello, too.
         """
         for frame in self.decoder.feed(data):
             if not isinstance(frame, frames.Hello):
@@ -192,7 +126,7 @@ class HelloReader:
 
 
 def encode_rejection(fields: Dict[str, Any]) -> bytes:
-    """What to answer, before closing, to a hello that is not accepted."""
+    """The answer, before closing, to a hello that is not accepted."""
     return frames.encode(frames.Notice({"refused": fields}))
 
 
@@ -202,9 +136,9 @@ class Journal:
     Parameters
     ----------
     store: where messages of the normal lane are kept; the urgent one is short and in memory.
-    window: bytes that may be under way in a lane without the peer's credit.
+    window: bytes that may be in flight in a lane without the peer's credit.
     max_message: bytes; a larger message from the peer is a protocol error.
-    coalesce: makes less of messages of the normal lane that wait; see ``coalescing.py``.
+    coalesce: merges waiting messages of the normal lane; see ``coalescing.py``.
     """
 
     def __init__(
@@ -240,7 +174,7 @@ class Journal:
     # -- a connection's life
 
     def connect(self, fields: Dict[str, Any]) -> None:
-        """Begins a connection as the client: says hello with the application's *fields*."""
+        """Begins a connection as the client: sends a hello with the application's *fields*."""
         self._move("connect")
         self._begin(Decoder())
         self._control.append(self._hello(fields))
@@ -248,17 +182,17 @@ class Journal:
     def accept(
         self, greeting: HelloReader, hello: frames.Hello, fields: Dict[str, Any]
     ) -> List[JournalEvent]:
-        """Answers the hello of a new connection; the old one, if any, is forgotten.
+        """Answers the hello of a new connection, which replaces any old one.
 
-        When the client's stream is another than before, messages of the old one that were handed
-        out and not consumed are the application's to forget.
+        If the client's stream is not the one from before, the application has to forget messages
+        of the old stream that it has not acknowledged.
         """
         self._move("accept")
         self._begin(greeting.decoder)
         self._control.append(self._hello(fields))
         events: List[JournalEvent] = []
         try:
-            self._met(hello, events)
+            self._handle_hello(hello, events)
         except ProtocolError as error:
             return [self._fail(error)]
         return events + self.receive_data(b"")
@@ -286,11 +220,11 @@ class Journal:
             [self._out[lane].store.oldest, self._in[lane].received, len(self._in[lane].partial)]
             for lane in (NORMAL, URGENT)
         ]
-        said = {"stream": self.stream, "peer": self._peer, "lanes": lanes, "words": fields}
-        return frames.encode(frames.Hello(said))
+        hello = {"stream": self.stream, "peer": self._peer, "lanes": lanes, "words": fields}
+        return frames.encode(frames.Hello(hello))
 
-    def _met(self, hello: frames.Hello, events: List[JournalEvent]) -> None:
-        """Takes the peer's hello: where it goes on sending, and where this end does."""
+    def _handle_hello(self, hello: frames.Hello, events: List[JournalEvent]) -> None:
+        """Handles the peer's hello: it says where each end goes on sending."""
         stream, knows, lanes, fields = parse_hello(hello)
         events.append(Opened(fields, fresh=knows != self.stream))
         for lane, (oldest, received, offset) in zip((NORMAL, URGENT), lanes):
@@ -307,7 +241,7 @@ class Journal:
                     events.append(Skipped(lane, before + 1, queue.received))
         self._peer = stream
 
-    # -- what the application says
+    # -- from the application
 
     def send(
         self,
@@ -332,18 +266,18 @@ class Journal:
         return number
 
     def make_room(self, evict: Evict, size: int) -> int:
-        """Has *evict* free *size* bytes of the normal lane, of what no peer can have a byte of.
+        """Frees *size* bytes of the normal lane with *evict*; returns how many it freed.
 
-        Returns how many it freed.
+        Messages of which a peer may have a byte stay.
         """
         return self._out[NORMAL].make_room(evict, size)
 
     def acknowledge(self, event: Union[Message, Gap]) -> None:
-        """The application is done with *event* and with all before it in its lane."""
-        self._in[event.lane].consume(event.last)
+        """The application is done with *event* and with everything before it in its lane."""
+        self._in[event.lane].acknowledge(event.last)
 
     def send_notice(self, fields: Dict[str, Any]) -> None:
-        """Says *fields* about this connection: outside the numbering, lost if it breaks."""
+        """Sends *fields* about this connection: not numbered, lost if it breaks."""
         self._control.append(frames.encode(frames.Notice(fields)))
 
     def ping(self, token: int) -> None:
@@ -353,17 +287,16 @@ class Journal:
 
     @property
     def ack_due(self) -> bool:
-        """Whether the peer could be told of something consumed."""
+        """Whether there is an acknowledgement to send."""
         return self.state is State.OPEN and any(queue.ack_due for queue in self._in.values())
 
     def data_to_send(self, limit: int = 4 * frames.PIECE, *, acks: bool = True) -> bytes:
         """About *limit* bytes for the peer; b"" when there is nothing to send for now.
 
-        Call it whenever the transport has room: the less is taken early, the sooner an urgent
-        message gets through.
+        Call it when the transport has room, not earlier, so that urgent messages get through.
 
-        acks: False: acknowledgements only go with something else, or where much waits for them;
-        whoever says so asks again, soon, without it.
+        acks: False sends acknowledgements only with other data, or if the peer needs them now. Call
+            it again soon with True.
         """
         if self.state in (State.DETACHED, State.FAILED, State.REFUSED):
             return b""
@@ -378,7 +311,7 @@ class Journal:
                         break
                     chunks.append(frames.encode(frame))
                     size += len(chunks[-1])
-            if acks or chunks or any(queue.ack_is_pressing for queue in self._in.values()):
+            if acks or chunks or any(queue.ack_is_urgent for queue in self._in.values()):
                 chunks += [frames.encode(ack) for ack in self._acks()]
         return b"".join(chunks)
 
@@ -386,15 +319,15 @@ class Journal:
         for lane in LANES:
             queue = self._in[lane]
             if queue.ack_due:
-                yield frames.Ack(lane, *queue.acknowledge())
+                yield frames.Ack(lane, *queue.next_ack())
 
     def receive_data(self, data: bytes) -> List[JournalEvent]:
-        """What *data* from the peer means, in order; the last event may be :class:`Failed`."""
+        """The events in *data* from the peer, in order; the last one may be :class:`Failed`."""
         events: List[JournalEvent] = []
         if self.state in (State.GREETING, State.OPEN):
             try:
                 for frame in self._decoder.feed(data):
-                    self._take(frame, events)
+                    self._handle(frame, events)
             except ProtocolError as error:
                 events.append(self._fail(error))
         return events
@@ -403,10 +336,10 @@ class Journal:
         self._move("error")
         return Failed(str(error))
 
-    def _take(self, frame: frames.Frame, events: List[JournalEvent]) -> None:
+    def _handle(self, frame: frames.Frame, events: List[JournalEvent]) -> None:
         if self.state is State.GREETING:
             if isinstance(frame, frames.Hello):
-                self._met(frame, events)
+                self._handle_hello(frame, events)
                 self._move("hello")
             elif isinstance(frame, frames.Notice) and "refused" in frame.fields:
                 self._move("refusal")
@@ -414,11 +347,11 @@ class Journal:
             else:
                 raise ProtocolError("the peer did not begin with a hello")
         elif self.state is State.OPEN:
-            self._take_open(frame, events)
+            self._handle_open(frame, events)
 
-    def _take_open(self, frame: frames.Frame, events: List[JournalEvent]) -> None:
+    def _handle_open(self, frame: frames.Frame, events: List[JournalEvent]) -> None:
         if isinstance(frame, frames.Piece):
-            parts = self._incoming(frame.lane).take(frame)
+            parts = self._incoming(frame.lane).receive(frame)
             if parts is not None:
                 events.append(Message(frame.lane, frame.last, frame.channel, frame.flags, parts))
         elif isinstance(frame, frames.Ack):
@@ -429,7 +362,7 @@ class Journal:
         elif isinstance(frame, frames.Pong):
             events.append(PongReceived(frame.token))
         elif isinstance(frame, frames.GapFrame):
-            if self._incoming(frame.lane).take_gap(frame):
+            if self._incoming(frame.lane).receive_gap(frame):
                 events.append(Gap(*frame))
         elif isinstance(frame, frames.Notice):
             events.append(NoticeReceived(frame.fields))
@@ -440,13 +373,13 @@ class Journal:
         try:
             return self._in[lane]
         except KeyError:
-            raise ProtocolError("a message in the unknown lane %d" % lane) from None
+            raise ProtocolError("a message in unknown lane %d" % lane) from None
 
     def _outgoing(self, lane: int) -> OutgoingLane:
         try:
             return self._out[lane]
         except KeyError:
-            raise ProtocolError("an acknowledgement in the unknown lane %d" % lane) from None
+            raise ProtocolError("an acknowledgement in unknown lane %d" % lane) from None
 
 
 def parse_hello(
@@ -457,9 +390,9 @@ def parse_hello(
         stream, knows, fields = said["stream"], said["peer"], said["words"]
         lanes = [(int(oldest), int(got), int(part)) for oldest, got, part in said["lanes"]]
     except (KeyError, TypeError, ValueError) as error:
-        raise ProtocolError("a hello that cannot be understood: %s" % error) from error
+        raise ProtocolError("an invalid hello: %s" % error) from error
     if not isinstance(stream, str) or not isinstance(fields, dict) or len(lanes) != len(LANES):
-        raise ProtocolError("a hello that cannot be understood")
+        raise ProtocolError("an invalid hello")
     if any(oldest < 1 or got < 0 or part < 0 for oldest, got, part in lanes):
         raise ProtocolError("a hello with impossible numbers")
     return stream, knows, lanes, fields

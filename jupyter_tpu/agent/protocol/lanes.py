@@ -1,6 +1,6 @@
 """The two halves of a journal's lane: what one end sends in it, and what it receives.
 
-Part of the machine described in ``journal.py``; no I/O and no clock here either.
+Part of the state machine in ``journal.py``; no I/O and no clock here either.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from . import frames
 from .frames import ProtocolError
 from .segments import NumberedMessage, SegmentStore, StoredEntry
 
-#: Frees bytes of a store: not of what comes before a number, and as many as given if it can; how
-#: many it freed.
+#: Called with a store, a number and a size: frees that many bytes, if it can, of messages from that
+#: number on; returns how many it freed.
 Evict = Callable[[SegmentStore, int, int], int]
-#: Makes fewer messages of some that follow each other, for the same numbers.
+#: Merges messages that follow each other; the result has the same numbers.
 Coalesce = Callable[[Sequence[NumberedMessage]], List[NumberedMessage]]
-#: Messages, and bytes of them, that are folded together.
+#: Messages, and bytes of them, that are coalesced together.
 COALESCE, COALESCE_BYTES = 256, 1 << 20
-#: Bytes of credit that the peer is told of at once: a small part of its window.
-PRESSING = 256 << 10
+#: Bytes of credit that are sent to the peer at once: a small part of its window.
+URGENT_CREDIT = 256 << 10
 
 
 class OutgoingLane:
     """What this end sends in one lane.
 
-    What waits is folded, once when there is much of it and again just before it is sent; if need be
-    it is dropped. Never what a peer can have a byte of.
+    Waiting messages are coalesced, once when there are many and again just before they are sent.
+    They are evicted when there is no room. Messages of which a peer may have a byte stay.
     """
 
     def __init__(
@@ -36,9 +36,9 @@ class OutgoingLane:
         self.store = store
         self.window = window
         self._coalesce = coalesce
-        self._gathered = 0  # folded up to here as it came …
-        self._final = 0  # … and up to here for sending: that stays as it is, and is not dropped
-        self.acked = 0  # the peer has taken everything up to here
+        self._coalesced_early = 0  # coalesced up to here as it came …
+        self._final = 0  # … and up to here for sending: it stays as it is and is not evicted
+        self.acked = 0  # the peer has acknowledged everything up to here
         self.high = 0  # the last number that was ever put on the wire whole
         self.cursor = 1  # the next number to send on this connection …
         self.offset = 0  # … from this byte of its message
@@ -57,7 +57,7 @@ class OutgoingLane:
             self.offset = offset
 
     def restart(self) -> None:
-        """A new connection to a peer that knows nothing of this stream."""
+        """A new connection to a peer that does not know this stream."""
         self.cursor, self.offset, self.sent, self.credit = self.store.oldest, 0, 0, 0
 
     def acknowledged(self, ack: frames.Ack) -> bool:
@@ -76,14 +76,14 @@ class OutgoingLane:
 
     def appended(self) -> None:
         """A message was added to the store."""
-        start = max(self._final, self._gathered) + 1
+        start = max(self._final, self._coalesced_early) + 1
         if self._coalesce is not None and self.store.last - start >= COALESCE:
             entry = self.store.find(start)
             gap = entry.last if entry is not None and entry.is_gap else 0
-            self._gathered = max(start, gap, self._coalesce_from(start))
+            self._coalesced_early = max(start, gap, self._coalesce_from(start))
 
     def make_room(self, evict: Evict, size: int) -> int:
-        """Has *evict* free bytes of what no peer can have a byte of; how many it freed."""
+        """Frees bytes with *evict* where no peer can have one; returns how many it freed."""
         return evict(self.store, self._final + 1, size)
 
     def _next_entry(self) -> Optional[StoredEntry]:
@@ -96,7 +96,7 @@ class OutgoingLane:
         return entry
 
     def _coalesce_from(self, number: int) -> int:
-        """Folds what begins with *number*; the last number that it looked at, or 0."""
+        """Coalesces messages from *number* on; returns the last number it read, or 0."""
         if self._coalesce is None:
             return 0
         before = self.store.messages_from(number, COALESCE, COALESCE_BYTES)
@@ -137,42 +137,42 @@ class IncomingLane:
 
     def __init__(self, max_message: int) -> None:
         self.max_message = max_message
-        self.received = 0  # everything up to here was handed to the application
-        self.consumed = 0  # everything up to here is acknowledged
+        self.received = 0  # everything up to here was delivered to the application
+        self.acknowledged = 0  # everything up to here is acknowledged
         self.partial = bytearray()  # of the message after it
-        self.taken = 0  # payload bytes on this connection
+        self.received_bytes = 0  # of payload, on this connection
         self.credit = 0
-        self._told = 0  # of the credit, what the peer knows
-        self._waiting: Deque[Tuple[int, int]] = deque()  # handed out, not consumed: last, bytes
-        self._held = 0  # bytes of these, as far as they came over this connection
+        self._announced_credit = 0  # what the peer knows of it
+        self._waiting: Deque[Tuple[int, int]] = deque()  # delivered, not acknowledged: last, bytes
+        self._held = 0  # bytes of these that came over this connection
         self.ack_due = False
 
     def restart(self, received: int) -> None:
         """Another stream: the first message to come is the one after *received*."""
-        self.received = self.consumed = received
+        self.received = self.acknowledged = received
         self.partial.clear()
         self._waiting.clear()
 
     def connected(self) -> None:
-        self.taken = self.credit = self._held = self._told = 0
+        self.received_bytes = self.credit = self._held = self._announced_credit = 0
         self._waiting = deque((last, 0) for last, _ in self._waiting)
-        self.ack_due = self.consumed > 0
+        self.ack_due = self.acknowledged > 0
 
     def skip(self, oldest: int) -> int:
-        """The sender no longer has what is before *oldest*; how many messages that loses."""
+        """The sender has nothing before *oldest* any more; returns how many messages are missed."""
         missed = max(0, oldest - 1 - self.received)
         if missed:
             self.received = oldest - 1
             self.partial.clear()
         return missed
 
-    def take(self, piece: frames.Piece) -> Optional[List[bytes]]:
-        """The parts of the message if *piece* completes it; None otherwise, and for a repeat."""
+    def receive(self, piece: frames.Piece) -> Optional[List[bytes]]:
+        """The parts of the message if *piece* completes it; None otherwise, and for a duplicate."""
         if piece.size > self.max_message:
             raise ProtocolError(
                 "a message of %d bytes; the limit is %d" % (piece.size, self.max_message)
             )
-        self.taken += len(piece.data)
+        self.received_bytes += len(piece.data)
         if piece.last <= self.received:
             self._give_credit()
             return None
@@ -185,55 +185,55 @@ class IncomingLane:
         if len(self.partial) < piece.size:
             self._give_credit()
             return None
-        # Whole or not to be used: the next connection does not go on in the middle of it.
+        # Emptied before anything can fail: no later connection continues this message.
         whole, self.partial = self.partial, bytearray()
         if len(whole) > piece.size:
             raise ProtocolError("message %d is longer than it said" % piece.last)
         parts = frames.split_parts(whole)
-        self._hand_out(piece.last, piece.size)
+        self._deliver(piece.last, piece.size)
         return parts
 
-    def take_gap(self, gap: frames.GapFrame) -> bool:
-        """False: it is known."""
+    def receive_gap(self, gap: frames.GapFrame) -> bool:
+        """False if it is known already."""
         if gap.last <= self.received:
             return False
         self._in_order(gap.first)
         self.partial.clear()
-        self._hand_out(gap.last, 0)
+        self._deliver(gap.last, 0)
         return True
 
     def _in_order(self, first: int) -> None:
         if first != self.received + 1:
             raise ProtocolError("message %d came where %d was due" % (first, self.received + 1))
 
-    def _hand_out(self, last: int, size: int) -> None:
+    def _deliver(self, last: int, size: int) -> None:
         self.received = last
         self._waiting.append((last, size))
         self._held += size
 
-    def consume(self, last: int) -> None:
+    def acknowledge(self, last: int) -> None:
         if last > self.received:
-            raise ValueError("message %d was not handed out" % last)
+            raise ValueError("message %d was not delivered" % last)
         while self._waiting and self._waiting[0][0] <= last:
             self._held -= self._waiting.popleft()[1]
-        self.consumed = max(self.consumed, last)
+        self.acknowledged = max(self.acknowledged, last)
         self.ack_due = True
         self._give_credit()
 
     @property
-    def ack_is_pressing(self) -> bool:
-        """Whether the peer, which may have used up its window, should hear of it now."""
-        return self.credit - self._told >= PRESSING
+    def ack_is_urgent(self) -> bool:
+        """Whether the peer, which may have used up its window, needs the credit now."""
+        return self.credit - self._announced_credit >= URGENT_CREDIT
 
-    def acknowledge(self) -> Tuple[int, int]:
-        """What to tell the peer, and that it is told: number and credit."""
-        self.ack_due, self._told = False, self.credit
-        return self.consumed, self.credit
+    def next_ack(self) -> Tuple[int, int]:
+        """The number and credit to send to the peer; they count as sent."""
+        self.ack_due, self._announced_credit = False, self.credit
+        return self.acknowledged, self.credit
 
     def _give_credit(self) -> None:
-        # The pieces of an unfinished message are given back at once, or a message larger than
-        # the window would never come; but only while nothing else waits to be consumed.
+        # Pieces of an unfinished message give credit at once, or a message larger than the window
+        # would never arrive; but only while no delivered message waits to be acknowledged.
         held = self._held + (len(self.partial) if self._waiting else 0)
-        if self.taken - held > self.credit:
-            self.credit = self.taken - held
+        if self.received_bytes - held > self.credit:
+            self.credit = self.received_bytes - held
             self.ack_due = True

@@ -1,8 +1,8 @@
-"""As much of Jupyter's wire format as a keeper needs, with the standard library alone.
+"""The part of Jupyter's wire format that a keeper needs, with the standard library alone.
 
 A message is ``[identities…, <IDS|MSG>, signature, header, parent header, metadata, content,
-buffers…]``. Messages pass through the keeper as they are; it reads a header now and then, and
-signs the few requests that are its own.
+buffers…]``. Messages pass through the keeper unchanged; it reads some headers, and signs the few
+requests of its own.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from datetime import datetime, timezone
 from typing import Any, Dict, List, Sequence, Union
 
 DELIMITER = b"<IDS|MSG>"
-#: Where the header is, counted from the delimiter; the parent header and content follow.
+#: Offsets from the delimiter.
 HEADER, PARENT, METADATA, CONTENT = 2, 3, 4, 5
 
 
 def now() -> str:
-    """This moment in UTC, RFC 3339."""
+    """The current time in UTC, RFC 3339."""
     return datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
 
 
 def find_delimiter(parts: Sequence[bytes]) -> int:
-    """Where the identities end; raises ValueError for what is no Jupyter message."""
+    """The index of the delimiter; raises ValueError if this is not a Jupyter message."""
     for index, part in enumerate(parts):
         if part == DELIMITER:
             if len(parts) < index + 6:
@@ -35,7 +35,7 @@ def find_delimiter(parts: Sequence[bytes]) -> int:
 
 
 def decode_part(parts: Sequence[bytes], which: int) -> Dict[str, Any]:
-    """The header, parent header or content, read."""
+    """The header, parent header, metadata or content as a dict; raises ValueError."""
     found = json.loads(parts[find_delimiter(parts) + which])
     if not isinstance(found, dict):
         raise ValueError("not a Jupyter message")
@@ -43,12 +43,12 @@ def decode_part(parts: Sequence[bytes], which: int) -> Dict[str, Any]:
 
 
 class MessageSigner:
-    """Writes signed messages under a session of its own.
+    """Writes and checks signed messages, under a session of its own.
 
     Parameters
     ----------
-    key: the kernel's session key; "": messages are not signed.
-    name: who it is, in the headers' ``username``.
+    key: the kernel's session key; "" means that messages are not signed.
+    name: the ``username`` in the headers.
     """
 
     def __init__(self, key: str, name: str) -> None:
@@ -64,9 +64,9 @@ class MessageSigner:
         parent: bytes = b"{}",
         idents: Sequence[bytes] = (),
     ) -> List[bytes]:
-        """A message of type *kind*; *parent* is the header it answers, as it came.
+        """A message of type *kind*; *parent* is the encoded header that it answers.
 
-        *content* may be bytes: JSON already.
+        *content* may be bytes of JSON.
         """
         header = {
             "msg_id": os.urandom(16).hex(),
@@ -87,7 +87,7 @@ class MessageSigner:
         return [*parts[:at], DELIMITER, self._sign(body), *body, *parts[at + CONTENT + 1 :]]
 
     def is_signed(self, parts: Sequence[bytes]) -> bool:
-        """Whether *parts*, a message, has the signature that this key gives it."""
+        """Whether the message *parts* has the right signature for the key."""
         at = find_delimiter(parts)
         return hmac.compare_digest(parts[at + 1], self._sign(parts[at + HEADER : at + CONTENT + 1]))
 

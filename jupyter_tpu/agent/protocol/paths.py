@@ -1,4 +1,4 @@
-"""Where the agent keeps things on a host: everything under one private folder.
+"""Where the agent keeps its files on a host: everything is in one private folder.
 
 ::
 
@@ -6,8 +6,8 @@
     ~/.jupyter-tpu/run/HASH.sock       the daemon of that version (.lock: held while it runs)
     ~/.jupyter-tpu/run/k-…/            one kernel: keeper.sock, its ipc sockets, its journal
 
-A unix socket's path may have 107 bytes; where the home folder's is too long for that, ``run`` is
-in /tmp, under a name that only this user can have made.
+A unix socket's path is limited to 107 bytes. If the home folder's is too long, ``run`` is in /tmp,
+under a name that depends on the user.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ def run_folder() -> str:
 
 
 def boot() -> str:
-    """Another text after each start of this host: of the machine, or of the container we are in."""
+    """A text that changes with each boot of this machine, or of the container."""
     found = []
     for path in ("/proc/sys/kernel/random/boot_id", "/proc/1/stat"):
         try:
             with open(path, "rb") as file:
                 # Of /proc/1/stat the 22nd field, when the first process was started.
-                words = file.read().rpartition(b")")[2].split()
+                fields = file.read().rpartition(b")")[2].split()
         except OSError:
-            words = []
-        found.append(words[19 if len(words) > 19 else 0].decode() if words else "")
+            fields = []
+        found.append(fields[19 if len(fields) > 19 else 0].decode() if fields else "")
     return " ".join(found).strip()
 
 
 def kernel_folder(run: str, kernel_id: str) -> str:
-    """The folder of one kernel, whatever its id is spelled like; not made here."""
+    """The folder of one kernel; its id may be any text. Not created here."""
     return run + "/k-" + hashlib.sha256(kernel_id.encode()).hexdigest()[:16]
 
 
@@ -66,7 +66,7 @@ def private_folder(path: str) -> str:
     except FileExistsError:
         found = os.lstat(path)
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-            raise PermissionError("%s is not a folder of this user" % path) from None
+            raise PermissionError("%s is not a folder that belongs to this user" % path) from None
         if stat.S_IMODE(found.st_mode) & 0o077:
             os.chmod(path, 0o700)
     return path

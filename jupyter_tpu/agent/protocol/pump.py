@@ -1,4 +1,4 @@
-"""Carries a journal over one pair of streams: the I/O of the sans-IO machine, for both ends.
+"""Carries a journal over one pair of streams: the I/O of the state machine, for both ends.
 
 The streams are asyncio's, or asyncssh's, which have the same methods.
 """
@@ -9,20 +9,21 @@ import asyncio
 import time
 from typing import Any, Callable, Optional
 
+from .events import Failed, JournalEvent, Rejected
 from .frames import PIECE, Notice, encode
-from .journal import Failed, Journal, JournalEvent, Rejected
+from .journal import Journal
 
-#: Seconds of silence after which the peer is asked for a word …
+#: Seconds of silence after which a ping is sent …
 PING = 2.0
 #: … and after which the connection counts as dead.
 SILENCE = 6.0
-#: Seconds that an acknowledgement waits for something to travel with: each packet of its own
-#: costs both ends, and sshd, more than the message did, and just while the kernel works.
+#: Seconds that an acknowledgement waits for other data to travel with: a packet of its own costs
+#: both ends, and sshd, more than the message did.
 ACK = 0.02
 
 
 class JournalDisconnected(ConnectionError):
-    """The connection is over; the message says how it ended."""
+    """The journal's connection ended; the message says why. The journal itself goes on."""
 
 
 class Pump:
@@ -51,17 +52,17 @@ class Pump:
         self._ping = ping
         self._silence = silence
         self._wake = asyncio.Event()
-        self._acks = False  # they have waited long enough
+        self._acks_due = False  # acknowledgements have waited long enough
         self._ack_timer: Optional[asyncio.TimerHandle] = None
         self._heard = time.monotonic()
         self._end = ""
 
     def wake(self) -> None:
-        """There is something to send."""
+        """Call it when there is something to send."""
         self._wake.set()
 
     def flush(self) -> None:
-        """Sends at once what has no time to wait, before the connection is closed on purpose."""
+        """Sends what is waiting now, before the connection is closed on purpose."""
         self._writer.write(self._journal.data_to_send())
 
     async def run(self) -> None:
@@ -95,7 +96,7 @@ class Pump:
             for event in self._journal.receive_data(data):
                 self._on_event(event)
                 if isinstance(event, Failed):
-                    # So that who goes on trying in vain knows it.
+                    # The peer has to know it, or it would try again forever.
                     self._writer.write(encode(Notice({"failed": event.problem})))
                     raise JournalDisconnected(event.problem)
                 if isinstance(event, Rejected):
@@ -104,8 +105,8 @@ class Pump:
 
     async def _write(self) -> None:
         while True:
-            data = self._journal.data_to_send(acks=self._acks)
-            self._acks = False
+            data = self._journal.data_to_send(acks=self._acks_due)
+            self._acks_due = False
             if data:
                 self._writer.write(data)
                 await self._writer.drain()
@@ -117,7 +118,7 @@ class Pump:
                 self._wake.clear()
 
     def _acknowledge(self) -> None:
-        self._ack_timer, self._acks = None, True
+        self._ack_timer, self._acks_due = None, True
         self._wake.set()
 
     async def _watch(self) -> None:
@@ -125,7 +126,7 @@ class Pump:
             await asyncio.sleep(self._ping)
             silent = time.monotonic() - self._heard
             if silent >= self._silence:
-                raise JournalDisconnected("no word from the peer for %.0f s" % silent)
+                raise JournalDisconnected("no data from the peer for %.0f s" % silent)
             if silent >= self._ping:
                 self._journal.ping(0)
                 self._wake.set()

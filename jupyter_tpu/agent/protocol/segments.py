@@ -1,4 +1,4 @@
-"""The messages that one end of a journal has not yet been told were received: memory, then disk.
+"""The messages of a journal that its peer has not acknowledged yet: memory, then disk.
 
 The first ``memory`` bytes stay in memory. More is written to segments, files of mode 0600 in the
 given folder. A segment is deleted when everything in it is released; :meth:`SegmentStore.close`
@@ -15,7 +15,7 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from .frames import join_parts, split_parts
 
-#: Bytes in one file of a spilling store.
+#: Bytes in one segment.
 SEGMENT = 8 << 20
 
 
@@ -32,9 +32,9 @@ class StoredEntry:
         self.last = last
         self.channel = channel
         self.flags = flags
-        self.size = size  # bytes of the encoded message; 0: a gap
-        self.priority = priority  # what may be dropped first has 1, what comes next 2; 0: never
-        self.payload: Optional[bytes] = None  # None: in *segment* at *offset*, or a gap
+        self.size = size  # bytes of the encoded message; 0 for a gap
+        self.priority = priority  # 1 is evicted before 2; 0 never
+        self.payload: Optional[bytes] = None  # None if it is in *segment* at *offset*, or a gap
         self.segment: Optional[_Segment] = None
         self.offset = 0
         self.count = 0  # of a gap: messages dropped …
@@ -57,15 +57,15 @@ class NumberedMessage(NamedTuple):
 
 
 class GapRange(NamedTuple):
-    """Entries that follow each other, to be dropped; the numbers are borders."""
+    """Entries that follow each other, to be replaced by a gap."""
 
     first: int
     last: int
-    note: bytes = b""  # what the gap is to say of them
+    note: bytes = b""  # for the gap
 
 
 class _Segment:
-    """One file of spilled messages."""
+    """One file of messages."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -75,7 +75,7 @@ class _Segment:
         self.live = 0  # bytes of them
 
     def append(self, payload: bytes) -> int:
-        """Writes *payload* behind what is there and returns its offset; raises OSError."""
+        """Appends *payload* and returns its offset; raises OSError."""
         offset, view = self.end, memoryview(payload)
         while view:
             written = os.pwrite(self.fd, view, self.end + len(payload) - len(view))
@@ -94,8 +94,8 @@ class SegmentStore:
 
     Parameters
     ----------
-    folder: where to spill; None: everything stays in memory.
-    memory: bytes kept in memory before spilling begins.
+    folder: of the segments; None keeps everything in memory.
+    memory: bytes kept in memory before the first segment is written.
     """
 
     def __init__(self, folder: Optional[str] = None, memory: int = 16 << 20) -> None:
@@ -109,7 +109,7 @@ class SegmentStore:
         self.last = 0  # the newest number given out
         self.bytes = 0  # held, in memory and on disk
         self.memory = 0  # of these in memory
-        self.problem = ""  # why the disk could not take something; "" if it could
+        self.problem = ""  # why something could not be written; "" if it could
 
     def __len__(self) -> int:
         return len(self._entries) - self._start
@@ -148,7 +148,7 @@ class SegmentStore:
         return next(self.since(number), None)
 
     def since(self, number: int) -> Iterator[StoredEntry]:
-        """The entries from `find(number)` on; while it runs, none may be added or go."""
+        """The entries from `find(number)` on; meanwhile none may be added or removed."""
         index = bisect.bisect_right(self._firsts, number, self._start) - 1
         if index < self._start or self._entries[index].last < number:
             index += 1
@@ -164,7 +164,7 @@ class SegmentStore:
         return os.pread(entry.segment.fd, size, entry.offset + offset)
 
     def release(self, number: int) -> None:
-        """Forgets all entries that end at or before *number*."""
+        """Removes all entries that end at or before *number*."""
         while self._start < len(self._entries) and self._entries[self._start].last <= number:
             self._free(self._entries[self._start])
             self._start += 1
@@ -175,18 +175,19 @@ class SegmentStore:
     def replace_with_gap(self, first: int, last: int) -> None:
         """Replaces the entries that cover *first* to *last* by one gap.
 
-        For what has not been put on the wire yet; the two numbers must be borders of entries.
+        Only for entries that were not put on the wire yet. *first* and *last* must be the first
+        and last numbers of entries.
         """
         self.replace_with_gaps([GapRange(first, last)])
 
-    def replace_with_gaps(self, runs: Sequence[GapRange]) -> None:
-        """Replaces each of *runs*, which are in order, by one gap."""
-        if not runs:
+    def replace_with_gaps(self, ranges: Sequence[GapRange]) -> None:
+        """Replaces each of *ranges*, which are in order, by one gap."""
+        if not ranges:
             return
-        start = at = self._between(runs[0].first, runs[0].last)[0]
+        start = at = self._between(ranges[0].first, ranges[0].last)[0]
         entries: List[StoredEntry] = []
         gone: List[StoredEntry] = []
-        for first, last, note in runs:
+        for first, last, note in ranges:
             begin, end = self._between(first, last)
             gap = StoredEntry(first, last, 0, 0, 0)
             gap.note = note
@@ -203,15 +204,15 @@ class SegmentStore:
             self._free(entry)
         sparse = {each for each in touched if each is not None and each.entries
                   and each is not self._segment and each.live * 2 < each.end}  # fmt: skip
-        if sparse:  # a few messages that stay would keep large files
+        if sparse:  # a few messages would keep large files
             for entry in self._entries[self._start :]:
                 if entry.segment in sparse:
                     self._put(entry, self.read(entry, 0, entry.size))
 
     def rewrite(self, entry: StoredEntry, payload: bytes) -> None:
-        """Gives an entry another encoded message, which is never dropped.
+        """Gives an entry another encoded message, which is never evicted.
 
-        For what has not been put on the wire yet, like `replace_with_gap`.
+        Only for what has not been put on the wire yet, like `replace_with_gap`.
         """
         entry.priority = 0
         self._put(entry, payload)
@@ -223,8 +224,8 @@ class SegmentStore:
         self._keep(entry, payload)
 
     def messages_from(self, number: int, messages: int, size: int) -> List[NumberedMessage]:
-        """Messages that follow each other from *number* on, a border: as many, and of as many
-        bytes, at most; it ends before a gap.
+        """Messages from *number*, an entry's first, on: at most so many, of at most *size* bytes,
+        and none after a gap.
         """
         found: List[NumberedMessage] = []
         index = bisect.bisect_left(self._firsts, number, self._start)
@@ -239,9 +240,9 @@ class SegmentStore:
         return found
 
     def replace(self, before: Sequence[NumberedMessage], after: Sequence[NumberedMessage]) -> None:
-        """Puts *after* in the place of *before*, the messages of the same numbers.
+        """Replaces the messages *before* by *after*, which have the same numbers.
 
-        For what has not been put on the wire yet, like `replace_with_gap`. Parts that are the
+        Only for what has not been put on the wire yet, like `replace_with_gap`. Parts that are the
         same object are not written again.
         """
         start, end = self._between(after[0].first, after[-1].last)
@@ -275,18 +276,20 @@ class SegmentStore:
         end = bisect.bisect_right(self._firsts, last, self._start)
         gone = self._entries[start:end]
         if not gone or gone[0].first != first or gone[-1].last != last:
-            raise ValueError("%d to %d are not the borders of messages held" % (first, last))
+            raise ValueError(
+                "%d to %d are not the first and last numbers of entries" % (first, last)
+            )
         return start, end
 
     def close(self) -> None:
-        """Forgets everything and deletes the files."""
+        """Removes everything and deletes the files."""
         self.release(self.last)
         if self._segment is not None:
             self._segment.remove()
             self._segment = None
 
     def _spill(self, entry: StoredEntry, payload: bytes) -> bool:
-        """Writes to disk if it is time to; False: keep it in memory."""
+        """Writes to disk if memory is full; False means keep it in memory."""
         if self._folder is None or self.memory + len(payload) <= self._memory_limit:
             return False
         try:

@@ -15,7 +15,7 @@ from threading import RLock
 from typing import Any
 
 from ...agent.protocol import messages
-from ...agent.protocol.journal import IOPUB, SHELL, Message
+from ...agent.protocol.events import IOPUB, SHELL, Message
 from ...errors import TPUError
 from .execute_request import ExecuteRequest
 from .journal_file import MESSAGE, REQUEST, JournalFile, JournalRecord, Reader

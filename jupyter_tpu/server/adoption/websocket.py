@@ -42,7 +42,7 @@ from jupyter_server.services.kernels.connection.base import (
 
 from ...agent.protocol import messages
 from ...agent.protocol.coalescing import Coalescer
-from ...agent.protocol.journal import CONTROL, IOPUB, SHELL, STDIN
+from ...agent.protocol.events import CONTROL, IOPUB, SHELL, STDIN
 from ...agent.protocol.segments import NumberedMessage
 from .execute_request import ExecuteRequest
 from .journal_file import MESSAGE, ClosedError, JournalRecord, Reader
