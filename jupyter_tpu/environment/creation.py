@@ -1,6 +1,6 @@
 """`create`: an environment on all hosts of a TPU at once, step by step, each with check and apply.
 
-Any step may fail or be cut off; making it again finds what is there and goes on. The marker file
+Any step may fail or be cut off; the next call finds what is there and continues. The marker file
 that says "nothing to do" is written last.
 """
 
@@ -9,23 +9,25 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, convert
 
 from ..errors import Reason, TPUError
 from . import pythons
+from .concurrency import gather_or_cancel
 from .models import CreatedEnvironment, EnvironmentSpec, ExpectedHardware, RemoteHost
 from .progress import ProgressReporter, StepPlan
 from .remote_call import NoSuchPython, call
+from .verification import HostCheck, require_usable, single_host_variables
 
 STEPS = (
-    StepPlan("look", "Look at the hosts", 3),
+    StepPlan("look", "Check the hosts", 3),
     StepPlan("uv", "Get uv", 7),
-    StepPlan("venv", "Make the environment", 4),
+    StepPlan("venv", "Create the environment", 4),
     StepPlan("packages", "Install JAX and packages", 70),
-    StepPlan("verify", "Check what JAX sees", 12),
+    StepPlan("verify", "Check JAX and its devices", 12),
 )
 
 #: Bytes that must be free before packages are installed. jax[tpu] brings libtpu, 0.6 GB unpacked,
@@ -33,28 +35,11 @@ STEPS = (
 SPACE = 3 * 2**30
 SPACE_EMULATED = 500 * 2**20
 
-
-def single_host_variables(hosts: int) -> dict[str, str]:
-    """The variables with which a process on one host of a TPU of *hosts* sees that host's chips.
-
-    Without them, on a pod, JAX waits until it is started on all hosts. The hosts of a pod have
-    four chips each. Source: pytorch/xla#7714.
-    """
-    if hosts < 2:
-        return {}
-    return {
-        "TPU_CHIPS_PER_PROCESS_BOUNDS": "2,2,1",
-        "TPU_PROCESS_BOUNDS": "1,1,1",
-        "TPU_VISIBLE_CHIPS": "0,1,2,3",
-        "TPU_VISIBLE_DEVICES": "0,1,2,3",
-    }
+DISK_HINT = "Delete what is not needed there. `du -sh ~/* ~/.cache` shows what is big."
 
 
-_DISK_HINT = "Delete what is not needed there; `du -sh ~/* ~/.cache` shows what is big."
-
-
-class _Look(Struct, frozen=True, kw_only=True):
-    """What one host said of itself; see ``on_host.look``."""
+class _Probe(Struct, frozen=True, kw_only=True):
+    """What one host is and has; see ``on_host.probe``."""
 
     free: int
     chips: int
@@ -71,7 +56,7 @@ async def create(
     expected: ExpectedHardware,
     reporter: ProgressReporter,
 ) -> CreatedEnvironment:
-    """Makes or completes the environment *spec* on all *hosts*, and verifies it.
+    """Creates or completes the environment *spec* on all *hosts*, and verifies it.
 
     Raises TPUError: NO_PYTHON, DISK_FULL, CONFLICT (the environment is there with another
     Python), ENVIRONMENT, CPU_FALLBACK, UNREACHABLE, TIMEOUT. Cancelling ends what runs on the
@@ -95,79 +80,77 @@ class _Creation:
         self._requirements = requirements(spec, emulated=expected.emulated)
 
     async def run(self) -> CreatedEnvironment:
-        looks = await self._look()
-        if all(self._is_ready(look) for look in looks):
-            return self._as_it_is(looks)
-        self._check_space(looks)
-        wanted = pythons.choose(
+        probes = await self._probe()
+        if all(self._is_complete(probe) for probe in probes):
+            return self._reuse(probes[0])
+        self._check_space(probes)
+        python = pythons.choose(
             self._spec.python,
-            [look.pythons for look in looks],
-            [look.environment for look in looks],
+            [probe.pythons for probe in probes],
+            [probe.environment for probe in probes],
             self._spec.name,
         )
-        uvs = await self._get_uv(looks)
-        await self._make_venv(looks, uvs, wanted)
-        await self._install(uvs, self._requirements)
-        told = await self._verify()
-        told = await self._make_equal(uvs, told)
-        made = self._judge(looks, told)
-        if not any("backend_error" in one for one in told):
-            await self._mark(told, made)
+        uvs = await self._get_uv(probes)
+        await self._create_venv(probes, uvs, python)
+        await self._install(uvs)
+        checks = await self._verify()
+        checks = await self._align_versions(uvs, checks)
+        require_usable(checks, self._expected, self._reporter.log)
+        created = self._result(probes[0], checks[0])
+        if not any(check.backend_error for check in checks):
+            await self._write_markers(created)
         self._reporter.done("verify")
-        return made
+        return created
 
     # ---- steps ----
 
-    async def _look(self) -> list[_Look]:
-        import msgspec
-
+    async def _probe(self) -> list[_Probe]:
         answers = await self._on_all("look", "probe", timeout=120, name=self._spec.name)
-        looks = [msgspec.convert(answer, _Look) for answer in answers]
-        for index, look in enumerate(looks):
-            have = ", ".join(pythons.ordered(look.pythons)) or "none that will do"
+        probes = [convert(answer, _Probe) for answer in answers]
+        for index, probe in enumerate(probes):
+            have = ", ".join(pythons.ordered(probe.pythons)) or "no Python 3.8 or newer"
             self._reporter.log(
-                f"host {index}: {look.free / 2**30:.1f} GiB free, {look.chips} TPU chips, "
+                f"host {index}: {probe.free / 2**30:.1f} GiB free, {probe.chips} TPU chips, "
                 f"Python {have}"
             )
         self._reporter.done("look")
-        return looks
+        return probes
 
-    def _is_ready(self, look: _Look) -> bool:
-        return bool(look.environment) and look.marker.get("made of") == self._fingerprint()
+    def _is_complete(self, probe: _Probe) -> bool:
+        return bool(probe.environment) and probe.marker.get("made of") == self._fingerprint()
 
-    def _as_it_is(self, looks: Sequence[_Look]) -> CreatedEnvironment:
+    def _reuse(self, probe: _Probe) -> CreatedEnvironment:
         for key in ("uv", "venv", "packages", "verify"):
             self._reporter.done(key, "skipped")
-        marker = looks[0].marker
-        self._reporter.log("The environment is complete; it was verified when it was made")
+        self._reporter.log("The environment is complete; it was verified when it was created")
         return CreatedEnvironment(
-            path=looks[0].path,
-            python=looks[0].environment,
-            jax=marker["jax"],
-            platform=marker["platform"],
-            devices=marker["devices"],
+            path=probe.path,
+            python=probe.environment,
+            jax=probe.marker["jax"],
+            platform=probe.marker["platform"],
+            devices=probe.marker["devices"],
         )
 
-    def _check_space(self, looks: Sequence[_Look]) -> None:
+    def _check_space(self, probes: Sequence[_Probe]) -> None:
         need = SPACE_EMULATED if self._expected.emulated else SPACE
-        for index, look in enumerate(looks):
-            if look.marker:
+        for index, probe in enumerate(probes):
+            if probe.marker:
                 continue  # complete but for some packages
-            if look.free < need:
+            if probe.free < need:
                 raise TPUError(
-                    f"On host {index} only {look.free / 2**20:.0f} MiB of disk are free; an "
+                    f"On host {index} only {probe.free / 2**20:.0f} MiB of disk are free; an "
                     f"environment with JAX needs {need / 2**20:.0f}.",
                     Reason.DISK_FULL,
-                    _DISK_HINT,
+                    DISK_HINT,
                 )
 
-    async def _get_uv(self, looks: Sequence[_Look]) -> list[str]:
+    async def _get_uv(self, probes: Sequence[_Probe]) -> list[str]:
         answers = await self._on_all("uv", "get_uv", timeout=900)
-        self._reporter.done("uv", "skipped" if all(look.uv for look in looks) else "done")
+        self._reporter.done("uv", "skipped" if all(probe.uv for probe in probes) else "done")
         return [answer["uv"] for answer in answers]
 
-    async def _make_venv(
-        self, looks: Sequence[_Look], uvs: Sequence[str], wanted: pythons.Choice
+    async def _create_venv(
+        self, probes: Sequence[_Probe], uvs: Sequence[str], python: pythons.Choice
     ) -> None:
         try:
             await self._on_all(
@@ -175,40 +158,40 @@ class _Creation:
                 "create_venv",
                 timeout=1200,
                 each=[
-                    {"uv": uv, "python": wanted.path_in(look.pythons)}
-                    for uv, look in zip(uvs, looks, strict=True)
+                    {"uv": uv, "python": python.path_in(probe.pythons)}
+                    for uv, probe in zip(uvs, probes, strict=True)
                 ],
                 name=self._spec.name,
             )
         except NoSuchPython:
-            raise pythons.missing(wanted.said, [look.pythons for look in looks]) from None
+            found = [probe.pythons for probe in probes]
+            raise pythons.missing(python.version, found) from None
         self._reporter.done("venv")
 
-    async def _install(self, uvs: Sequence[str], text: str) -> None:
+    async def _install(self, uvs: Sequence[str]) -> None:
         await self._on_all(
             "packages",
             "install_packages",
             timeout=7300,
             each=[{"uv": uv} for uv in uvs],
             name=self._spec.name,
-            requirements=text,
+            requirements=self._requirements,
         )
         self._reporter.done("packages")
 
-    async def _verify(self) -> list[dict[str, Any]]:
+    async def _verify(self) -> list[HostCheck]:
         variables = single_host_variables(len(self._hosts))
-        return await self._on_all(
+        answers = await self._on_all(
             "verify", "verify", timeout=400, name=self._spec.name, variables=variables
         )
+        return list(map(HostCheck.parse, answers))
 
-    async def _make_equal(
-        self, uvs: Sequence[str], told: list[dict[str, Any]]
-    ) -> list[dict[str, Any]]:
+    async def _align_versions(self, uvs: Sequence[str], checks: list[HostCheck]) -> list[HostCheck]:
         """Gives all hosts the versions of host 0, should they have resolved differently."""
-        first = told[0].get("packages", {})
-        others = [i for i, one in enumerate(told) if one.get("packages", {}) != first]
+        first = checks[0].packages
+        others = [index for index, check in enumerate(checks) if check.packages != first]
         if not others:
-            return told
+            return checks
         self._reporter.log(f"Hosts {', '.join(map(str, others))} get the versions of host 0")
         pins = "".join(f"{name}=={version}\n" for name, version in sorted(first.items()))
         for index in others:
@@ -218,67 +201,29 @@ class _Creation:
             )  # fmt: skip
         return await self._verify()
 
-    async def _mark(self, told: Sequence[dict[str, Any]], made: CreatedEnvironment) -> None:
+    def _result(self, probe: _Probe, check: HostCheck) -> CreatedEnvironment:
+        expected = self._expected.devices_per_host or 0
+        return CreatedEnvironment(
+            path=probe.path,
+            python=check.python,
+            jax=check.jax,
+            platform="tpu" if check.platform is UNSET else check.platform,
+            devices=expected if check.devices is UNSET else check.devices,
+        )
+
+    async def _write_markers(self, created: CreatedEnvironment) -> None:
         content = {
             "made of": self._fingerprint(),
-            "jax": made.jax,
-            "platform": made.platform,
-            "devices": made.devices,
+            "jax": created.jax,
+            "platform": created.platform,
+            "devices": created.devices,
         }
         await asyncio.gather(
             *(
                 self._call(i, "write_marker", timeout=60, name=self._spec.name, content=content)
-                for i in range(len(told))
+                for i in range(len(self._hosts))
             )
         )
-
-    # ---- judging ----
-
-    def _judge(self, looks: Sequence[_Look], told: Sequence[dict[str, Any]]) -> CreatedEnvironment:
-        for index, one in enumerate(told):
-            self._judge_host(index, one)
-        first = told[0]
-        for index, one in enumerate(told):
-            differ = _differences(first, one)
-            if differ:
-                raise TPUError(
-                    f"Host {index} has other versions than host 0: {differ}.",
-                    Reason.ENVIRONMENT,
-                    "Use another environment name, so that it is made anew on all hosts.",
-                )
-        devices = self._expected.devices_per_host or 0
-        return CreatedEnvironment(
-            path=looks[0].path,
-            python=first["python"],
-            jax=first["jax"],
-            platform=first.get("platform", "tpu"),
-            devices=first.get("devices", devices),
-        )
-
-    def _judge_host(self, index: int, one: dict[str, Any]) -> None:
-        if "error" in one:
-            raise TPUError(
-                f"The environment does not work on host {index}: {one['error']}",
-                Reason.ENVIRONMENT,
-                "If a package of yours replaced another's version, leave it out or pin it.",
-            )
-        expected, chips = self._expected, one.get("chips", 0)
-        trouble = one.get("backend_error", "")
-        if trouble and ("in use" in trouble or "busy" in trouble.lower()):
-            # Somebody's program has the chips: no reason to refuse, and nothing to verify now.
-            self._reporter.log(f"host {index}: the chips are in use, so they were not checked")
-            return
-        if trouble or (not expected.emulated and one.get("platform") != "tpu"):
-            raise _fallback(index, chips, one, trouble)
-        want, have = expected.devices_per_host, one["devices"]
-        if want is not None and want != have:
-            raise TPUError(
-                f"JAX sees {have} devices on host {index}; this type has {want} there.",
-                Reason.ENVIRONMENT,
-                "Restart the TPU; if it stays so, it is damaged or has another image.",
-            )
-        versions = f"Python {one['python']}, JAX {one['jax']}"
-        self._reporter.log(f"host {index}: {versions}, {have} {one['platform']} devices")
 
     # ---- calling ----
 
@@ -295,7 +240,7 @@ class _Creation:
         self._reporter.begin(step)
         parts = [0.0] * len(self._hosts)
 
-        async def one(index: int) -> Any:
+        async def on_host(index: int) -> Any:
             def part(value: float) -> None:
                 parts[index] = value
                 self._reporter.part(step, sum(parts) / len(parts))
@@ -308,7 +253,7 @@ class _Creation:
             self._reporter.host_done(step)
             return answer
 
-        return await gather_or_cancel([one(index) for index in range(len(self._hosts))])
+        return await gather_or_cancel([on_host(index) for index in range(len(self._hosts))])
 
     async def _call(
         self,
@@ -341,40 +286,3 @@ def requirements(spec: EnvironmentSpec, *, emulated: bool) -> str:
     """
     lines = ["jax" if emulated else "jax[tpu]", "ipykernel", "pyzmq", "ipywidgets"]
     return "\n".join([*lines, *spec.packages, spec.requirements.strip(), ""])
-
-
-def _differences(first: dict[str, Any], other: dict[str, Any]) -> str:
-    ours, theirs = first.get("packages", {}), other.get("packages", {})
-    names = [name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)]
-    said = [f"{n} {theirs.get(n, 'missing')} instead of {ours.get(n, 'none')}" for n in names[:5]]
-    if first["python"].rpartition(".")[0] != other["python"].rpartition(".")[0]:
-        said.insert(0, f"Python {other['python']} instead of {first['python']}")
-    return ", ".join(sorted(said))
-
-
-def _fallback(index: int, chips: int, one: dict[str, Any], trouble: str) -> TPUError:
-    if not chips:
-        return TPUError(
-            f"No TPU chip is plugged in on host {index}, so JAX falls back to the CPU.",
-            Reason.CPU_FALLBACK,
-            "The runtime version may not fit the type: create the TPU with the type's usual one.",
-        )
-    why = f" ({trouble.splitlines()[0]})" if trouble else ""
-    return TPUError(
-        f"JAX does not use the {chips} TPU chips of host {index} but the "
-        f"{one.get('platform', 'CPU')}{why}.",
-        Reason.CPU_FALLBACK,
-        "Look at the packages: one may have replaced jax[tpu] or libtpu. The log says more.",
-    )
-
-
-async def gather_or_cancel(calls: Sequence[Awaitable[Any]]) -> list[Any]:
-    """All answers in order; the first failure cancels the other calls and is raised."""
-    tasks = [asyncio.ensure_future(one) for one in calls]
-    try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)

@@ -1,4 +1,4 @@
-"""What an environment should be, and what was made."""
+"""What an environment should be, and what was created."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True):
 
 
 class ExpectedHardware(Struct, frozen=True, kw_only=True):
-    """What the catalog says that JAX must see."""
+    """What JAX must see, according to the catalog."""
 
     emulated: bool
     devices_per_host: int | None = None  # None: not known
@@ -39,7 +39,7 @@ class CreatedEnvironment(Struct, frozen=True, kw_only=True):
 
 
 class RemoteHost(Protocol):
-    """Where it is made; ``links.Link`` is one."""
+    """A host to work on; ``links.Link`` is one."""
 
     host: HostName
 

@@ -1,4 +1,4 @@
-"""How the making of an environment is told to whoever started it."""
+"""How the creation of an environment reports its progress."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class StepPlan(Struct, frozen=True):
 
 
 class ProgressReporter(Protocol):
-    """Told on the core thread's loop, never from two hosts at once."""
+    """Called on the core thread's loop, never for two hosts at once."""
 
     def begin(self, key: str) -> None:
         """A step begins, on all hosts."""
 
     def part(self, key: str, part: float) -> None:
-        """A step is so far, 0 to 1."""
+        """The finished part of a step, 0 to 1."""
 
     def host_done(self, key: str) -> None:
-        """One more host is through with it."""
+        """One more host has finished the step."""
 
     def done(self, key: str, state: Literal["done", "skipped"] = "done") -> None:
-        """All hosts are."""
+        """All hosts have finished the step."""
 
     def log(self, line: str) -> None:
         """A line for people."""

@@ -12,25 +12,25 @@ from ..errors import Reason, TPUError
 #: What JAX supports (its "Requires-Python", and the wheels of jaxlib); newer ones only on request.
 OLDEST = (3, 11)
 NEWEST = (3, 14)
-#: What uv fetches where no host has one that will do.
-FETCHED = "3.12"
+#: What uv downloads where no host has a version that JAX supports.
+DOWNLOADED = "3.12"
 
 
 class Choice(Struct, frozen=True):
-    """*said* is "3.12" or "3.12.4"."""
+    """*version* is "3.12" or "3.12.4"."""
 
-    said: str
+    version: str
 
     def path_in(self, found: Mapping[str, str]) -> str:
-        """An interpreter of that version on a host; what uv is to fetch if there is none."""
+        """An interpreter of that version on a host; the version for uv to download if none."""
         for version in ordered(found):
-            if _matches(version, self.said):
+            if _matches(version, self.version):
                 return found[version]
-        return self.said
+        return self.version
 
 
 def check(wanted: str | None) -> None:
-    """Raises INVALID for what is no version of Python, or one that is too old for JAX."""
+    """Raises INVALID for what is not a version of Python, or too old for JAX."""
     if wanted is None:
         return
     if not re.fullmatch(r"[23]\.\d{1,2}(\.\d{1,2})?", wanted, re.ASCII):
@@ -47,39 +47,45 @@ def check(wanted: str | None) -> None:
 def choose(
     wanted: str | None,
     found: Sequence[Mapping[str, str]],
-    made: Sequence[str],
+    existing: Sequence[str],
     environment: str,
 ) -> Choice:
     """The Python for all hosts.
 
-    found: {version: path} of each host; made: the version of the environment that is there
-    already, "" where none is. Raises INVALID for a *wanted* that is no version or too old,
-    CONFLICT where the environment is there with another one.
+    Parameters
+    ----------
+    wanted: a version; None: the newest that all hosts have and JAX supports.
+    found: {version: path} of each host.
+    existing: the version of each host's environment of that name; "" where there is none.
+    environment: its name, for messages.
+
+    Raises INVALID for a *wanted* that is not a version or too old, CONFLICT where the environment
+    exists with another one.
     """
     check(wanted)
-    there = next((version for version in made if version), "")
-    if there:
-        if wanted is not None and not _matches(there, wanted):
+    current = next((version for version in existing if version), "")
+    if current:
+        if wanted is not None and not _matches(current, wanted):
             raise TPUError(
-                f"The environment {environment} has Python {there}, not {wanted}.",
+                f"The environment {environment} has Python {current}, not {wanted}.",
                 Reason.CONFLICT,
-                "Give another environment name for another Python.",
+                "Use another environment name for another Python.",
             )
-        return Choice(".".join(there.split(".")[:2]))
+        return Choice(".".join(current.split(".")[:2]))
     if wanted is not None:
         return Choice(wanted)
     minors = [{_minor(version) for version in of_host} for of_host in found]
     common = set.intersection(*minors) if minors else set()
     usable = [minor for minor in common if OLDEST <= minor <= NEWEST]
-    return Choice("{}.{}".format(*max(usable)) if usable else FETCHED)
+    return Choice("{}.{}".format(*max(usable)) if usable else DOWNLOADED)
 
 
-def missing(said: str, found: Sequence[Mapping[str, str]]) -> TPUError:
-    """Why the Python that was chosen can't be had."""
-    everywhere = sorted({version for of_host in found for version in of_host}, key=_key)
-    usable = [version for version in everywhere if _minor(version) >= OLDEST]
+def missing(version: str, found: Sequence[Mapping[str, str]]) -> TPUError:
+    """The error for a chosen Python that is not there and can't be downloaded."""
+    everywhere = sorted({each for of_host in found for each in of_host}, key=_key)
+    usable = [each for each in everywhere if _minor(each) >= OLDEST]
     return TPUError(
-        f"Python {said} is not on the host, and uv could not fetch it; there is "
+        f"Python {version} is not on the host, and uv could not download it. The host has "
         f"{', '.join(everywhere) or 'no other'}.",
         Reason.ENVIRONMENT,
         f"Choose {' or '.join(usable)}."
@@ -93,8 +99,8 @@ def ordered(versions: Iterable[str]) -> list[str]:
     return sorted(versions, key=_key, reverse=True)
 
 
-def _matches(version: str, said: str) -> bool:
-    return version == said or version.startswith(said + ".")
+def _matches(version: str, wanted: str) -> bool:
+    return version == wanted or version.startswith(wanted + ".")
 
 
 def _minor(version: str) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import Reason, TPUError
 from .models import RemoteHost
 
-_NO_PYTHON = 86  # a status of ours: the shell found no Python that will do
+_NO_PYTHON = 86  # an exit status of ours: the shell found no Python 3.8 or newer
 
 #: Finds a Python and becomes it. The script is on standard input: nothing is left on the host,
 #: and nothing of it is seen in the list of processes.
@@ -25,7 +25,7 @@ for name in python3 python3.14 python3.13 python3.12 python3.11 python3.10 pytho
 done
 exit {_NO_PYTHON}
 """
-#: Makes the modules of ``on_host`` from what is sent, in the order in which they need each other.
+#: The modules of ``on_host``, in the order in which they import each other.
 _MODULES = ("protocol", "paths", "processes", "uv", "probe", "virtualenv", "tensorboard", "main")
 _BOOT = """
 import json, sys, types
@@ -47,7 +47,7 @@ def _script() -> bytes:
 
 
 class NoSuchPython(Exception):
-    """uv can't fetch the Python that is wanted; who asked knows what is there."""
+    """uv can't download the Python version that is wanted. The caller knows which ones exist."""
 
 
 async def call(
@@ -61,33 +61,37 @@ async def call(
 ) -> Any:
     """The function's result.
 
-    log, part: told of its lines and progress; timeout: seconds.
+    Parameters
+    ----------
+    log: receives the function's log lines.
+    part: receives its progress, 0 to 1.
+    timeout: seconds.
 
     Raises TPUError: NO_PYTHON, DISK_FULL, ENVIRONMENT, TIMEOUT, UNREACHABLE; `NoSuchPython`.
     """
     where = f"host {host.host.worker}"
     answer: dict[str, Any] = {}
 
-    def line(text: str) -> None:
+    def on_line(line: str) -> None:
         try:
-            told = json.loads(text)
+            payload = json.loads(line)
         except ValueError:
-            told = None
-        if not isinstance(told, dict):
-            log(f"{where}: {text}")
-        elif "log" in told:
-            log(f"{where}: {told['log']}")
-        elif "part" in told:
-            part(float(told["part"]))
+            payload = None
+        if not isinstance(payload, dict):
+            log(f"{where}: {line}")
+        elif "log" in payload:
+            log(f"{where}: {payload['log']}")
+        elif "part" in payload:
+            part(float(payload["part"]))
         else:
-            answer.update(told)
+            answer.update(payload)
 
     request = json.dumps({"call": function, **arguments}).encode()
     completed = await host.run(
         ["sh", "-c", _SHELL, "sh", _BOOT],
         input=_script() + request,
         timeout=timeout,
-        on_line=line,
+        on_line=on_line,
         check=False,
     )
     if completed.returncode == _NO_PYTHON:
@@ -103,10 +107,10 @@ async def call(
             raise NoSuchPython
         raise TPUError(f"On {where}: {message}", Reason(reason), hint)
     if "result" not in answer:
-        last = completed.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+        last = completed.stderr.strip().splitlines()[-1:] or ["no output"]
         raise TPUError(
             f"On {where}, {function} ended with status {completed.returncode}: {last[0]}",
             Reason.ENVIRONMENT,
-            "Connect again: it goes on where it was.",
+            "Connect again. It continues where it stopped.",
         )
     return answer["result"]

@@ -1,4 +1,4 @@
-"""Programs that a host gets for us, apart from the user's environments; and TensorBoard."""
+"""TensorBoard on a host, in an environment of its own: installed, started, stopped; and traces."""
 
 from __future__ import annotations
 
@@ -8,60 +8,61 @@ from msgspec import Struct
 
 from ..errors import Reason, TPUError
 from . import pythons
+from .creation import DISK_HINT
 from .models import RemoteHost
 from .progress import ProgressReporter, StepPlan
 from .remote_call import NoSuchPython, call
 
-#: Where the tools are; no environment of a user's can have such a name.
-TENSORBOARD = "_tensorboard"
+#: Its environment; a user's environment can't have such a name.
+ENVIRONMENT = "_tensorboard"
 #: xprof is the plug-in for traces; without TensorFlow, logs in a bucket are read by gcsfs.
 REQUIREMENTS = ("tensorboard", "xprof", "gcsfs")
 #: Bytes that must be free before they are installed.
 SPACE = 600 * 2**20
 
 INSTALL_STEPS = (
-    StepPlan("look", "Look at the host", 3),
+    StepPlan("look", "Check the host", 3),
     StepPlan("uv", "Get uv", 5),
-    StepPlan("venv", "Make an environment for tools", 3),
+    StepPlan("venv", "Create an environment for TensorBoard", 3),
     StepPlan("packages", "Install TensorBoard and xprof", 60),
 )
 
 
 class TensorBoardServer(Struct, frozen=True, kw_only=True):
-    """A TensorBoard that answers."""
+    """A TensorBoard that answers requests."""
 
     port: int  # on the host
     logdir: str  # absolute
-    reused: bool  # it ran already
+    reused: bool  # it was running before
 
 
 async def install(host: RemoteHost, reporter: ProgressReporter) -> None:
     """Installs TensorBoard on a host, if it is not there yet; its steps are `INSTALL_STEPS`.
 
     Raises TPUError: DISK_FULL, NO_PYTHON, ENVIRONMENT, UNREACHABLE, TIMEOUT. Cancelling ends what
-    runs on the host; a next time goes on from there.
+    runs on the host; the next call continues from there.
     """
     reporter.begin("look")
-    look = await call(host, "probe", log=reporter.log, timeout=120, name=TENSORBOARD)
+    probe = await call(host, "probe", log=reporter.log, timeout=120, name=ENVIRONMENT)
     reporter.done("look")
     text = "\n".join([*REQUIREMENTS, ""])
     fingerprint = hashlib.sha256(text.encode()).hexdigest()
-    if look["environment"] and look["marker"].get("made of") == fingerprint:
+    if probe["environment"] and probe["marker"].get("made of") == fingerprint:
         for key in ("uv", "venv", "packages"):
             reporter.done(key, "skipped")
         return
-    if look["free"] < SPACE:
+    if probe["free"] < SPACE:
         raise TPUError(
-            f"Only {look['free'] / 2**20:.0f} MiB of the host's disk are free; TensorBoard and "
+            f"Only {probe['free'] / 2**20:.0f} MiB of the host's disk are free; TensorBoard and "
             f"xprof need {SPACE / 2**20:.0f}.",
             Reason.DISK_FULL,
-            "Delete what is not needed there; `du -sh ~/* ~/.cache` shows what is big.",
+            DISK_HINT,
         )
     reporter.begin("uv")
     uv = (await call(host, "get_uv", log=reporter.log, timeout=900))["uv"]
     reporter.done("uv")
     reporter.begin("venv")
-    wanted = pythons.choose(None, [look["pythons"]], [look["environment"]], TENSORBOARD)
+    python = pythons.choose(None, [probe["pythons"]], [probe["environment"]], ENVIRONMENT)
     try:
         await call(
             host,
@@ -69,11 +70,11 @@ async def install(host: RemoteHost, reporter: ProgressReporter) -> None:
             log=reporter.log,
             timeout=1200,
             uv=uv,
-            name=TENSORBOARD,
-            python=wanted.path_in(look["pythons"]),
+            name=ENVIRONMENT,
+            python=python.path_in(probe["pythons"]),
         )
     except NoSuchPython:
-        raise pythons.missing(wanted.said, [look["pythons"]]) from None
+        raise pythons.missing(python.version, [probe["pythons"]]) from None
     reporter.done("venv")
     reporter.begin("packages")
     await call(
@@ -83,12 +84,12 @@ async def install(host: RemoteHost, reporter: ProgressReporter) -> None:
         part=lambda part: reporter.part("packages", part),
         timeout=7300,
         uv=uv,
-        name=TENSORBOARD,
+        name=ENVIRONMENT,
         requirements=text,
     )
     content = {"made of": fingerprint}
     await call(
-        host, "write_marker", log=reporter.log, timeout=60, name=TENSORBOARD, content=content
+        host, "write_marker", log=reporter.log, timeout=60, name=ENVIRONMENT, content=content
     )
     reporter.done("packages")
 
@@ -96,16 +97,16 @@ async def install(host: RemoteHost, reporter: ProgressReporter) -> None:
 async def start(host: RemoteHost, logdir: str, reporter: ProgressReporter) -> TensorBoardServer:
     """Starts TensorBoard for a folder of the host and waits until it answers.
 
-    logdir: below the home if it is relative; a bucket as ``gs://…``. The tools must be there.
+    logdir: below the home folder if it is relative; a bucket as ``gs://…``. `install` was called.
     """
     answer = await call(
-        host, "start_tensorboard", log=reporter.log, timeout=300, name=TENSORBOARD, logdir=logdir
+        host, "start_tensorboard", log=reporter.log, timeout=300, name=ENVIRONMENT, logdir=logdir
     )
     return TensorBoardServer(**answer)
 
 
 async def stop(host: RemoteHost, logdir: str | None = None) -> None:
-    """Ends the TensorBoard of a folder, or all that we have started there."""
+    """Stops the TensorBoard of a folder, or all that we have started there."""
     await call(host, "stop_tensorboard", log=lambda line: None, timeout=60, logdir=logdir)
 
 
@@ -117,9 +118,9 @@ async def capture_trace(
     seconds: float,
     reporter: ProgressReporter,
 ) -> str:
-    """Traces what a kernel does for some seconds; gives the folder with the trace, absolute.
+    """Traces a kernel for some seconds; returns the absolute path of the folder with the trace.
 
-    Raises CONFLICT for a kernel that has not imported JAX, NOT_FOUND for one that is gone.
+    Raises CONFLICT for a kernel that has not imported JAX, NOT_FOUND for one that has ended.
     """
     answer = await call(
         host,

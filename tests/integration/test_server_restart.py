@@ -54,7 +54,7 @@ def test_creating_and_connecting_go_on_after_the_server_was_stopped_and_killed(
     connecting = wait_for(
         lambda: next((o for o in server.tpu("GET", "operations") if o["kind"] == "connect"), None)
     )
-    wait_for(lambda: beyond(server, connecting["id"], "Look at the hosts"))
+    wait_for(lambda: beyond(server, connecting["id"], "Check the hosts"))
     server.kill()
     # What ran on the host for it ends with it.
     wait_for(lambda: "on_host" not in host_processes(emulator, "lasting"))

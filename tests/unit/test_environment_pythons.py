@@ -6,14 +6,14 @@ import pytest
 
 from jupyter_tpu.environment import EnvironmentSpec
 from jupyter_tpu.environment.creation import requirements
-from jupyter_tpu.environment.pythons import FETCHED, choose, missing
+from jupyter_tpu.environment.pythons import DOWNLOADED, choose, missing
 from jupyter_tpu.errors import Reason, TPUError
 
 HOST = {"3.10.12": "/usr/bin/python3", "3.12.4": "/opt/12", "3.13.1": "/opt/13"}
 
 
-def chosen(wanted: str | None, *hosts: dict[str, str], made: str = "") -> str:
-    return choose(wanted, hosts, [made] * len(hosts), "default").said
+def chosen(wanted: str | None, *hosts: dict[str, str], existing: str = "") -> str:
+    return choose(wanted, hosts, [existing] * len(hosts), "default").version
 
 
 def test_the_newest_that_all_hosts_have_is_taken() -> None:
@@ -22,7 +22,7 @@ def test_the_newest_that_all_hosts_have_is_taken() -> None:
 
 
 def test_one_that_jax_does_not_support_is_not_taken() -> None:
-    assert chosen(None, {"3.10.12": "/usr/bin/python3"}) == FETCHED
+    assert chosen(None, {"3.10.12": "/usr/bin/python3"}) == DOWNLOADED
     assert chosen(None, {"3.12.1": "/a", "3.99.0": "/b"}) == "3.12"
 
 
@@ -33,9 +33,9 @@ def test_what_is_asked_for_is_found_by_minor_or_full_version() -> None:
 
 
 def test_an_environment_that_is_there_keeps_its_python() -> None:
-    assert chosen(None, HOST, made="3.12.4") == "3.12"
+    assert chosen(None, HOST, existing="3.12.4") == "3.12"
     with pytest.raises(TPUError, match=r"default has Python 3\.12\.4, not 3\.13") as error:
-        chosen("3.13", HOST, made="3.12.4")
+        chosen("3.13", HOST, existing="3.12.4")
     assert error.value.reason is Reason.CONFLICT
 
 

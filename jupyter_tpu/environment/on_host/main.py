@@ -1,4 +1,4 @@
-"""Answers one call."""
+"""Runs one call."""
 
 import errno
 import json
@@ -40,4 +40,4 @@ def main():
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             emit(error=disk_full(error.strerror).payload)
         else:
-            emit(error=["ENVIRONMENT", "%s." % error, "The log says more."])
+            emit(error=["ENVIRONMENT", "%s." % error, "The log has details."])

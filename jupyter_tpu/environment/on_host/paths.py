@@ -1,4 +1,4 @@
-"""Where things are on a host, and who may work on them: one at a time."""
+"""Our folders on a host, and a lock on each environment."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from .protocol import HostError, emit
 
 HOME = os.path.expanduser("~")
 ROOT = os.path.join(HOME, ".jupyter-tpu")
-LOCK_LIMIT = 3600  # seconds to wait for another connect to the same environment
+LOCK_TIMEOUT = 3600  # seconds to wait for another connection that works on the same environment
 
 
 def environment_dir(name):
@@ -25,21 +25,24 @@ def private_dir(name):
 
 @contextlib.contextmanager
 def exclusive_lock(name):
-    """One at a time on this host, of all who connect to it."""
+    """One caller at a time on this host."""
     import fcntl
 
     with open(os.path.join(private_dir("environments"), ".%s.lock" % name), "w") as file:
-        until, told = time.time() + LOCK_LIMIT, False
+        deadline, reported = time.time() + LOCK_TIMEOUT, False
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
                 pass
-            if not told:
-                emit(log="Waiting: somebody else is working on it, too")
-                told = True
-            if time.time() > until:
-                raise HostError("TIMEOUT", "Somebody else works on this environment for an hour.")
+            if not reported:
+                emit(log="Waiting for another connection that is working on it")
+                reported = True
+            if time.time() > deadline:
+                raise HostError(
+                    "TIMEOUT",
+                    "Another connection has been working on this environment for an hour.",
+                )
             time.sleep(0.2)
         yield

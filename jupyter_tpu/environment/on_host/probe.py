@@ -1,4 +1,4 @@
-"""What a host is and has."""
+"""What a host is and has: Python, uv, chips, disk space, environments."""
 
 import contextlib
 import json
@@ -31,7 +31,7 @@ def python_version(path):
 
 
 def pythons():
-    """{version: path} of the interpreters that are here, one each."""
+    """{version: path} of the installed interpreters, one path per version."""
     import glob
     from concurrent.futures import ThreadPoolExecutor
 
@@ -63,7 +63,7 @@ def pythons():
 
 
 def chips():
-    """How many TPU chips are plugged in."""
+    """The number of TPU chips."""
     count = 0
     try:
         devices = os.listdir(PCI)
@@ -82,7 +82,7 @@ def free_space():
 
 
 def environment_python(path):
-    """ "3.12.4" of an environment that works, else ""."""
+    """ "3.12.4" of a working environment, else ""."""
     python = os.path.join(path, "bin", "python")
     if not os.access(python, os.X_OK):
         return ""

@@ -1,4 +1,4 @@
-"""Processes that end with this one."""
+"""Child processes, which end with this one."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ _children = set()  # type: ignore[var-annotated]
 
 
 def stop(*_):
-    """Ends everything that was started here, and this."""
+    """Ends all child processes and this one."""
     for child in list(_children):
         with contextlib.suppress(OSError):
             os.killpg(child.pid, signal.SIGKILL)
@@ -22,7 +22,7 @@ def stop(*_):
 
 
 def watch_reader():
-    """Ends all when the other side of standard output is gone: the link was cut, or cancelled."""
+    """Ends everything when nobody reads standard output: no link any more, or a cancelled call."""
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)  # errors are always reported
     while not poll.poll(60000):
@@ -43,13 +43,13 @@ def run(argv, input="", env=None, timeout=3600, on_line=None):
     )
     _children.add(child)
 
-    def out_of_time():
+    def kill():
         with contextlib.suppress(OSError):
             os.killpg(child.pid, signal.SIGKILL)
 
     assert child.stdin is not None
     assert child.stdout is not None
-    timer = threading.Timer(timeout, out_of_time)
+    timer = threading.Timer(timeout, kill)
     timer.start()
     lines = []
     try:

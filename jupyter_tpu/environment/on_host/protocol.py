@@ -1,4 +1,4 @@
-"""What is said to whoever called, and what went wrong."""
+"""The output protocol: log lines, progress, results and errors."""
 
 import json
 import sys
@@ -6,6 +6,8 @@ import threading
 
 
 class HostError(Exception):
+    """An error for the caller; *reason* is one of jupyter_tpu.errors.Reason."""
+
     def __init__(self, reason, message, hint=""):
         super().__init__(message)
         self.payload = [reason, message, hint]
@@ -14,15 +16,15 @@ class HostError(Exception):
 _output_lock = threading.Lock()
 
 
-def emit(**what):
+def emit(**payload):
     with _output_lock:
-        sys.stdout.write(json.dumps(what) + "\n")
+        sys.stdout.write(json.dumps(payload) + "\n")
         sys.stdout.flush()
 
 
-def disk_full(what):
+def disk_full(detail):
     return HostError(
         "DISK_FULL",
-        "The disk is full: %s." % what,
-        "Delete what is not needed there; `du -sh ~/* ~/.cache` shows what is big.",
+        "The disk is full: %s." % detail,
+        "Delete what is not needed there. `du -sh ~/* ~/.cache` shows what is big.",
     )

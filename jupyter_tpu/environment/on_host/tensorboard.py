@@ -1,4 +1,4 @@
-"""TensorBoard, started beside whoever asked for it; and traces of kernels for it to show."""
+"""TensorBoard, which outlives the call that starts it; and traces of kernels for it to show."""
 
 import contextlib
 import hashlib
@@ -15,45 +15,46 @@ from .paths import HOME, ROOT, environment_dir, exclusive_lock, private_dir
 from .processes import clean_environment, run
 from .protocol import HostError, emit
 
-#: Seconds that a TensorBoard may take to answer; its first start compiles a lot of Python.
-ANSWERS = 180
-STOPS = 10
+#: Seconds until it answers; its first start compiles a lot of Python.
+START_TIMEOUT = 180
+#: Seconds from SIGTERM to SIGKILL.
+STOP_TIMEOUT = 10
 
 
 def start_tensorboard(name, logdir):
-    """Starts TensorBoard for a folder, or finds the one that runs; returns when it answers."""
+    """Starts TensorBoard for a folder, unless it runs; returns when it answers."""
     logdir = log_folder(logdir)
-    place = _place(logdir)
-    with exclusive_lock("tensorboard-" + os.path.basename(place)):
-        state = _running(place)
+    state_dir = _state_dir(logdir)
+    with exclusive_lock("tensorboard-" + os.path.basename(state_dir)):
+        state = _running(state_dir)
         reused = bool(state)
         if state:
-            emit(log="TensorBoard runs for %s already" % logdir)
+            emit(log="TensorBoard is already running for %s" % logdir)
         else:
             if "://" not in logdir and not os.path.isdir(logdir):
-                emit(log="There is no folder %s yet; what is written there will show" % logdir)
-            state = _start(name, logdir, place)
-        _wait(state, place)
+                emit(log="The folder %s does not exist yet" % logdir)
+            state = _start(name, logdir, state_dir)
+        _wait(state, state_dir)
     return {"port": state["port"], "logdir": logdir, "reused": reused}
 
 
 def stop_tensorboard(logdir):
-    """Ends the TensorBoard of a folder; all of them if it is None."""
-    places = _places() if logdir is None else [_place(log_folder(logdir))]
-    for place in places:
-        state = _running(place)
+    """Stops the TensorBoard of a folder; all of them if it is None."""
+    folders = _state_dirs() if logdir is None else [_state_dir(log_folder(logdir))]
+    for state_dir in folders:
+        state = _running(state_dir)
         if state:
             with contextlib.suppress(OSError):
                 os.killpg(state["pid"], signal.SIGTERM)
-            until = time.time() + STOPS
+            deadline = time.time() + STOP_TIMEOUT
             while _alive(state):
-                if time.time() > until:
+                if time.time() > deadline:
                     with contextlib.suppress(OSError):
                         os.killpg(state["pid"], signal.SIGKILL)
                 time.sleep(0.05)
         with contextlib.suppress(OSError):
-            os.unlink(os.path.join(place, "state.json"))
-    return {"ended": len(places)}
+            os.unlink(os.path.join(state_dir, "state.json"))
+    return {"ended": len(folders)}
 
 
 def log_folder(logdir):
@@ -62,23 +63,23 @@ def log_folder(logdir):
     return os.path.normpath(os.path.join(HOME, os.path.expanduser(logdir)))
 
 
-def _places():
+def _state_dirs():
     top = private_dir("tensorboard")
     return [os.path.join(top, name) for name in sorted(os.listdir(top))]
 
 
-def _place(logdir):
-    """What we keep of one TensorBoard: its state and its log."""
-    place = os.path.join(
+def _state_dir(logdir):
+    """The folder with the state and the log of one TensorBoard."""
+    state_dir = os.path.join(
         private_dir("tensorboard"), hashlib.sha256(os.fsencode(logdir)).hexdigest()[:16]
     )
-    os.makedirs(place, mode=0o700, exist_ok=True)
-    return place
+    os.makedirs(state_dir, mode=0o700, exist_ok=True)
+    return state_dir
 
 
-def _running(place):
+def _running(state_dir):
     try:
-        with open(os.path.join(place, "state.json")) as file:
+        with open(os.path.join(state_dir, "state.json")) as file:
             state = json.load(file)
     except (OSError, ValueError):
         return None
@@ -90,7 +91,7 @@ def _alive(state):
 
 
 def _born(pid):
-    """When a process was started, in the kernel's ticks; "" if there is none (any more)."""
+    """The start time of a process, in the kernel's ticks; "" if it does not exist."""
     with contextlib.suppress(OSError, IndexError):
         with open("/proc/%d/stat" % pid, "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -98,61 +99,63 @@ def _born(pid):
     return ""
 
 
-def _start(name, logdir, place):
+def _start(name, logdir, state_dir):
     python = os.path.join(environment_dir(name), "bin", "python")
     command = [python, "-m", "tensorboard.main", "--logdir", logdir, "--reload_interval", "5"]
     command += ["--host", "127.0.0.1", "--port", "0"]
-    with open(os.path.join(place, "log"), "wb") as log:
+    with open(os.path.join(state_dir, "log"), "wb") as log:
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=dict(clean_environment(), TMPDIR=place),
+            env=dict(clean_environment(), TMPDIR=state_dir),
             cwd=HOME,
             start_new_session=True,
         )
     state = {"pid": child.pid, "born": _born(child.pid), "logdir": logdir, "port": 0}
-    _save(state, place)
+    _save(state, state_dir)
     emit(log="Starting TensorBoard for %s" % logdir)
     return state
 
 
-def _save(state, place):
-    path = os.path.join(place, "state.json")
+def _save(state, state_dir):
+    path = os.path.join(state_dir, "state.json")
     with open(path + ".new", "w") as file:
         json.dump(state, file)
     os.replace(path + ".new", path)
 
 
-def _wait(state, place):
-    """Until it answers; its log says the port that it took."""
-    until = time.time() + ANSWERS
+def _wait(state, state_dir):
+    """Waits until it answers; its log names the port that it took."""
+    deadline = time.time() + START_TIMEOUT
     while True:
         if not state["port"]:
-            said = re.search(r"at http://[^\s/]+:(\d+)/", _log(place))
-            if said:
-                state["port"] = int(said.group(1))
-                _save(state, place)
+            match = re.search(r"at http://[^\s/]+:(\d+)/", _log(state_dir))
+            if match:
+                state["port"] = int(match.group(1))
+                _save(state, state_dir)
         if state["port"] and _answers(state["port"]):
             return
         if not _alive(state):
-            lines = [line for line in _log(place).splitlines() if line.strip()]
+            lines = [line for line in _log(state_dir).splitlines() if line.strip()]
             for line in lines[-20:]:
                 emit(log=line)
             raise HostError(
                 "ENVIRONMENT",
-                "TensorBoard ended at its start: %s" % (lines[-1] if lines else "it said nothing"),
-                "The log has all that it said.",
+                "TensorBoard ended when it was started: %s" % (lines[-1] if lines else "no output"),
+                "The log has its full output.",
             )
-        if time.time() > until:
+        if time.time() > deadline:
             stop_tensorboard(state["logdir"])
-            raise HostError("TIMEOUT", "TensorBoard did not answer within %d s." % ANSWERS)
+            raise HostError("TIMEOUT", "TensorBoard did not answer within %d s." % START_TIMEOUT)
         time.sleep(0.1)
 
 
-def _log(place):
-    with contextlib.suppress(OSError), open(os.path.join(place, "log"), errors="replace") as file:
+def _log(state_dir):
+    with contextlib.suppress(OSError), open(
+        os.path.join(state_dir, "log"), errors="replace"
+    ) as file:
         return file.read()
     return ""
 
@@ -168,7 +171,7 @@ def _answers(port):
     return True
 
 
-#: Runs in the kernel, on a thread beside its cells (a subshell): what they do is traced.
+#: Runs in the kernel, in a subshell (a thread beside the one that runs cells).
 TRACE = """
 import sys, time
 if "jax" not in sys.modules:
@@ -191,97 +194,101 @@ import json, sys, time
 from queue import Empty
 from jupyter_client import BlockingKernelClient
 
-order = json.loads(%r)
-client = BlockingKernelClient(connection_file=order["connection"])
+arguments = json.loads(%r)
+client = BlockingKernelClient(connection_file=arguments["connection"])
 client.load_connection_file()
-# No iopub: what the kernel says there is its notebook's.
+# No iopub: its messages are for the notebook.
 client.start_channels(shell=True, iopub=False, stdin=False, hb=False, control=True)
 
-def tell(**what):
-    print("captured " + json.dumps(what), flush=True)
+def emit(**payload):
+    print("captured " + json.dumps(payload), flush=True)
 
-def answer(channel, request, patience):
-    until = time.monotonic() + patience
-    while time.monotonic() < until:
+def wait_for_reply(channel, request, timeout):
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
         try:
-            message = channel.get_msg(timeout=max(0.05, until - time.monotonic()))
+            message = channel.get_msg(timeout=max(0.05, deadline - time.monotonic()))
         except Empty:
             break
         if message["parent_header"].get("msg_id") == request["header"]["msg_id"]:
             return message["content"]
     return None
 
-def ask(channel, kind, content, patience, **header):
-    request = client.session.msg(kind, content)
+def send(channel, message_type, content, timeout, **header):
+    request = client.session.msg(message_type, content)
     request["header"].update(header)
     channel.send(request)
-    return answer(channel, request, patience)
+    return wait_for_reply(channel, request, timeout)
 
-made = ask(client.control_channel, "create_subshell_request", {}, 10)
-if not made or made.get("status") != "ok":
-    tell(problem="no subshells")
+created = send(client.control_channel, "create_subshell_request", {}, 10)
+if not created or created.get("status") != "ok":
+    emit(problem="no subshells")
     sys.exit()
-subshell = made["subshell_id"]
+subshell = created["subshell_id"]
 try:
     expression = "(lambda d: exec(%%r, d) or d['answer'])(%%r)" %% (
-        order["code"], {"logdir": order["logdir"], "seconds": order["seconds"]})
+        arguments["code"], {"logdir": arguments["logdir"], "seconds": arguments["seconds"]})
     content = {"code": "", "silent": True, "store_history": False, "allow_stdin": False,
                "stop_on_error": False, "user_expressions": {"it": expression}}
     print("tracing", flush=True)
-    reply = ask(client.shell_channel, "execute_request", content, order["seconds"] + 120,
+    reply = send(client.shell_channel, "execute_request", content, arguments["seconds"] + 120,
                 subshell_id=subshell)
-    said = (reply or {}).get("user_expressions", {}).get("it", {})
-    if said.get("status") == "ok":
-        tell(answer=said["data"]["text/plain"])
+    result = (reply or {}).get("user_expressions", {}).get("it", {})
+    if result.get("status") == "ok":
+        emit(answer=result["data"]["text/plain"])
     else:
-        tell(problem=said.get("evalue") or "the kernel did not answer")
+        emit(problem=result.get("evalue") or "the kernel did not answer")
 finally:
-    ask(client.control_channel, "delete_subshell_request", {"subshell_id": subshell}, 10)
+    send(client.control_channel, "delete_subshell_request", {"subshell_id": subshell}, 10)
 """
 
 
 def trace(name, kernel, logdir, seconds):
-    """Traces what a kernel does for some seconds; the trace is below *logdir*."""
+    """Traces a kernel for some seconds; the trace is written below *logdir*."""
     logdir = log_folder(logdir)
     connection = _connection(kernel)
-    order = {"connection": connection, "logdir": logdir, "seconds": seconds, "code": TRACE}
+    arguments = {"connection": connection, "logdir": logdir, "seconds": seconds, "code": TRACE}
     os.makedirs(logdir, mode=0o700, exist_ok=True)
     before = _traces(logdir)
     emit(log="Tracing the kernel for %g s" % seconds)
     status, lines = run(
         [os.path.join(environment_dir(name), "bin", "python"), "-"],
-        input=CLIENT % json.dumps(order),
+        input=CLIENT % json.dumps(arguments),
         env=clean_environment(),
         timeout=seconds + 200,
         on_line=lambda line: None if line.startswith("captured ") else emit(log=line),
     )
-    said = [json.loads(line[len("captured ") :]) for line in lines if line.startswith("captured ")]
-    problem = said[-1].get("problem", "") if said else "its client ended with status %d" % status
-    answer = said[-1].get("answer", "").strip("'\"") if said else ""
+    results = [
+        json.loads(line[len("captured ") :]) for line in lines if line.startswith("captured ")
+    ]
+    problem = (
+        results[-1].get("problem", "") if results else "its client ended with status %d" % status
+    )
+    answer = results[-1].get("answer", "").strip("'\"") if results else ""
     if problem == "no subshells":
         raise HostError(
             "ENVIRONMENT",
-            "The kernel can do one thing at a time only, so that nothing could be traced.",
-            "Give its environment ipykernel 7 or newer, and restart the kernel.",
+            "This kernel has no subshells, so it can't be traced while it runs cells.",
+            "Install ipykernel 7 or newer in its environment, and restart the kernel.",
         )
     if answer == "no jax":
         raise HostError(
             "CONFLICT",
-            "The kernel has not imported JAX: there is nothing to trace.",
-            "Run a cell that uses JAX, and capture while it runs.",
+            "The kernel has not imported JAX, so there is nothing to trace.",
+            "Run a cell that uses JAX, and capture a trace while it runs.",
         )
     if problem or answer != "done":
         raise HostError("ENVIRONMENT", "The kernel could not be traced: %s." % (problem or answer))
-    made = sorted(_traces(logdir) - before)
-    if not made:
+    traces = sorted(_traces(logdir) - before)
+    if not traces:
         raise HostError("ENVIRONMENT", "The kernel was traced, but JAX wrote no trace.")
-    for path in made:
+    for path in traces:
         emit(log="%s: %.1f MB" % (path, os.path.getsize(path) / 1e6))
-    return {"logdir": logdir, "traces": made}
+    return {"logdir": logdir, "traces": traces}
 
 
 def _connection(kernel):
-    """The connection file of a kernel that our agent keeps."""
+    """The connection file of a kernel of our agent."""
     name = "k-" + hashlib.sha256(kernel.encode()).hexdigest()[:16]
     short = hashlib.sha256(os.fsencode(os.path.join(ROOT, "run"))).hexdigest()[:16]
     for run_folder in (
@@ -291,7 +298,7 @@ def _connection(kernel):
         path = os.path.join(run_folder, name, "connection.json")
         if os.path.isfile(path) and os.stat(path).st_uid == os.getuid():
             return path
-    raise HostError("NOT_FOUND", "That kernel does not run here any more.")
+    raise HostError("NOT_FOUND", "The kernel has ended.")
 
 
 def _traces(logdir):

@@ -1,4 +1,4 @@
-"""uv: found on the host, or downloaded from the package index that the host is set to use."""
+"""uv: found on the host, or downloaded from the package index that the host is configured for."""
 
 import contextlib
 import errno
@@ -17,26 +17,26 @@ OLDEST_UV = (0, 4, 0)
 
 
 def find_uv():
-    """Where a uv that is new enough is, or ""."""
-    places = [os.path.join(ROOT, "bin", "uv"), shutil.which("uv") or ""]
-    places += [os.path.join(HOME, folder, "bin", "uv") for folder in (".local", ".cargo")]
-    for place in places:
-        if place and os.access(place, os.X_OK):
+    """The path of a uv that is new enough, or ""."""
+    candidates = [os.path.join(ROOT, "bin", "uv"), shutil.which("uv") or ""]
+    candidates += [os.path.join(HOME, folder, "bin", "uv") for folder in (".local", ".cargo")]
+    for path in candidates:
+        if path and os.access(path, os.X_OK):
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 out = subprocess.run(
-                    [place, "--version"],
+                    [path, "--version"],
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
                     timeout=20,
                 ).stdout.decode()
-                said = re.match(r"uv (\d+)\.(\d+)\.(\d+)", out)
-                if said and tuple(map(int, said.groups())) >= OLDEST_UV:
-                    return place
+                match = re.match(r"uv (\d+)\.(\d+)\.(\d+)", out)
+                if match and tuple(map(int, match.groups())) >= OLDEST_UV:
+                    return path
     return ""
 
 
 def index_url():
-    """The package index this host is set to use."""
+    """The package index that this host is configured for."""
     for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"):
         if os.environ.get(name):
             value = os.environ[name].strip()
@@ -74,7 +74,7 @@ def certificates():
 
 
 def fetch(url, accept="*/*"):
-    """An open answer, and its final address. Name and password in *url* become a header."""
+    """An open response. Name and password in *url* become a header."""
     import base64
     import urllib.parse
     import urllib.request
@@ -110,9 +110,9 @@ def wheels(index):
 
         class Links(HTMLParser):
             def handle_starttag(self, tag, attrs):
-                said = dict(attrs)
-                if tag == "a" and said.get("href") and "data-yanked" not in said:
-                    url, _, fragment = said["href"].partition("#")
+                attributes = dict(attrs)
+                if tag == "a" and attributes.get("href") and "data-yanked" not in attributes:
+                    url, _, fragment = attributes["href"].partition("#")
                     name = urllib.parse.unquote(url.rpartition("/")[2])
                     sha = fragment[7:] if fragment.startswith("sha256=") else ""
                     found.append((name, url, sha))
@@ -130,18 +130,18 @@ def wheels(index):
 
 
 def fits(name):
-    """Whether a wheel's platform is this host's; the better the higher, 0: no."""
+    """How well a wheel's platform fits this host: higher is better, 0 does not fit."""
     machine = platform.machine()
     tags = name[: -len(".whl")].split("-")[-1].split(".")
     if sys.platform == "darwin":
         return int(any(t.startswith("macosx") and t.endswith((machine, "2")) for t in tags))
     libc = platform.libc_ver()
     for tag in tags:
-        said = re.match(r"(manylinux|musllinux)_(\d+)_(\d+)_(\w+)$", tag)
-        if said and said.group(4) == machine:
-            if said.group(1) == "musllinux":
+        match = re.match(r"(manylinux|musllinux)_(\d+)_(\d+)_(\w+)$", tag)
+        if match and match.group(4) == machine:
+            if match.group(1) == "musllinux":
                 return 1  # uv's are static
-            if libc[0] == "glibc" and tuple(map(int, said.group(2, 3))) <= tuple(
+            if libc[0] == "glibc" and tuple(map(int, match.group(2, 3))) <= tuple(
                 map(int, libc[1].split(".")[:2])
             ):
                 return 2
@@ -152,17 +152,17 @@ def choose(files):
     """The newest released wheel of uv for this host."""
     fitting = []
     for name, url, sha in files:
-        said = re.match(r"uv-(\d+)\.(\d+)\.(\d+)-py3-none-.*\.whl$", name)
-        if said and fits(name):
-            fitting.append((tuple(map(int, said.groups())), fits(name), name, url, sha))
+        match = re.match(r"uv-(\d+)\.(\d+)\.(\d+)-py3-none-.*\.whl$", name)
+        if match and fits(name):
+            fitting.append((tuple(map(int, match.groups())), fits(name), name, url, sha))
     return max(fitting)[2:] if fitting else None
 
 
 def get_uv():
-    """The path of uv; downloaded if there is none that will do."""
+    """The path of uv; downloaded unless a new enough one is there."""
     found = find_uv()
     if found:
-        emit(log="uv is there: %s" % found)
+        emit(log="uv is installed: %s" % found)
         return {"uv": found}
     with exclusive_lock("uv"):
         found = find_uv()
@@ -205,8 +205,8 @@ def download_uv():
             if not sha or digest.hexdigest() != sha:
                 raise HostError(
                     "ENVIRONMENT",
-                    "The uv that %s sent is not the one its index promises." % shown,
-                    "Try again; if it stays so, the index or a proxy is not to be trusted.",
+                    "The uv that %s sent does not have the hash of its index." % shown,
+                    "Try again. If it fails again, don't trust that index or the proxy.",
                 )
             with zipfile.ZipFile(file) as wheel:
                 member = next(n for n in wheel.namelist() if n.endswith(".data/scripts/uv"))
@@ -226,6 +226,6 @@ def download_uv():
         raise HostError(
             "ENVIRONMENT",
             "uv could not be downloaded from %s: %s." % (shown, getattr(error, "reason", error)),
-            "Check the host's way to its package index, or install uv there.",
+            "Check that the host can reach its package index, or install uv there.",
         ) from None
     return target

@@ -1,4 +1,4 @@
-"""The environment: made, filled, verified, marked."""
+"""The virtual environment: created, filled, verified, marked as complete."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ from .uv import index_url
 
 
 def uv_environment():
-    """uv's variables, from pip's where uv has none of its own."""
+    """The variables for uv; pip's where uv has none of its own."""
     env = clean_environment()
     if not any(env.get(name) for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL")):
         index = index_url()
@@ -27,15 +27,15 @@ def uv_environment():
 
 
 def create_venv(uv, name, python):
-    """Makes the environment if it is not there; *python* is a path or a version to fetch."""
+    """Creates the environment unless it exists; *python* is a path or a version to download."""
     path = environment_dir(name)
     with exclusive_lock(name):
-        there = environment_python(path)
-        if there:
-            emit(log="The environment is there, with Python %s" % there)
-            return {"python": there, "path": path}
+        existing = environment_python(path)
+        if existing:
+            emit(log="The environment exists, with Python %s" % existing)
+            return {"python": existing, "path": path}
         if os.path.lexists(path):
-            emit(log="What is at %s is not complete; it is made anew" % path)
+            emit(log="The environment at %s is incomplete; creating it again" % path)
             shutil.rmtree(path)
         status, lines = run(
             [uv, "venv", "--no-project", "--python", python, path],
@@ -44,7 +44,7 @@ def create_venv(uv, name, python):
             on_line=lambda line: emit(log=line),
         )
         if status:
-            raise uv_error("Making the environment", lines)
+            raise uv_error("Creating the environment", lines)
         return {"python": environment_python(path), "path": path}
 
 
@@ -52,7 +52,7 @@ def install_packages(uv, name, requirements):
     path = environment_dir(name)
     with exclusive_lock(name):
         with contextlib.suppress(OSError):
-            os.unlink(os.path.join(path, MARKER))  # not verified as it will be
+            os.unlink(os.path.join(path, MARKER))  # until it is verified again
         counter = Counter()
         status, lines = run(
             [uv, "pip", "install", "--python", os.path.join(path, "bin", "python"), "-r", "-"],
@@ -67,10 +67,10 @@ def install_packages(uv, name, requirements):
 
 
 class Counter:
-    """uv's lines as log and as a part of the whole: resolve, download, unpack, install."""
+    """uv's lines as log and as progress: resolve, download, unpack, install."""
 
     def __init__(self):
-        self.begun = self.got = 0
+        self.started = self.finished = 0
 
     def line(self, line):
         emit(log=line)
@@ -78,61 +78,61 @@ class Counter:
         if text.startswith("Resolved "):
             emit(part=0.1)
         elif text.startswith(("Downloading ", "Building ")):
-            self.begun += 1
+            self.started += 1
         elif text.startswith(("Downloaded ", "Built ")):
-            self.got += 1
-            emit(part=round(0.1 + 0.7 * self.got / max(self.begun, self.got + 1), 2))
+            self.finished += 1
+            emit(part=round(0.1 + 0.7 * self.finished / max(self.started, self.finished + 1), 2))
         elif text.startswith("Prepared "):
             emit(part=0.85)
         elif text.startswith(("Installed ", "Audited ", "Checked ")):
             emit(part=1)
 
 
-def uv_error(what, lines):
+def uv_error(action, lines):
     text = "\n".join(lines)
     if re.search(r"[Nn]o space left on device|os error 28|[Dd]isk quota exceeded", text):
-        return disk_full("%s needs more" % what.lower())
+        return disk_full("%s needs more" % action.lower())
     if re.search(
         r"No interpreter found|No download found|python.*(could not|failed).*download", text
     ):
         return HostError("NO_SUCH_PYTHON", "")
     wanted = [line.strip(" ×╰─▶│") for line in lines if line.strip()]
     wanted = [line for line in wanted if not line.startswith(("hint:", "warning:", "Using "))]
-    said = " ".join(wanted[-6:]) if wanted else "uv gave no reason"
-    said = re.sub(r"\s+", " ", said)
-    said = re.sub(r"^error: ", "", said).replace(" cause: ", ": ")
-    if "No solution found" in said:  # connecting again as it was would fail again
-        hint = "Connect again and name the packages you want, or only jax: they replace these."
+    reason = " ".join(wanted[-6:]) if wanted else "uv gave no reason"
+    reason = re.sub(r"\s+", " ", reason)
+    reason = re.sub(r"^error: ", "", reason).replace(" cause: ", ": ")
+    if "No solution found" in reason:  # the same request would fail again
+        hint = "Connect again and name the packages you want, or only jax. They replace these."
     else:
-        hint = "Connect again when it is mended: it goes on where it was."
+        hint = "Fix the problem and connect again. It continues where it stopped."
     return HostError(
         "ENVIRONMENT",
-        "%s failed: %s" % (what, said if len(said) < 600 else said[:600] + "…"),
-        "The log has all that uv said. " + hint,
+        "%s failed: %s" % (action, reason if len(reason) < 600 else reason[:600] + "…"),
+        "The log has uv's full output. " + hint,
     )
 
 
 VERIFY = r"""
 import json, sys
-told = {"python": "%d.%d.%d" % sys.version_info[:3]}
+found = {"python": "%d.%d.%d" % sys.version_info[:3]}
 try:
     from importlib.metadata import distributions
-    told["packages"] = {d.metadata["Name"].lower(): d.version for d in distributions()}
+    found["packages"] = {d.metadata["Name"].lower(): d.version for d in distributions()}
     import ipykernel, zmq, jax
-    told["jax"] = jax.__version__
+    found["jax"] = jax.__version__
     try:
-        told["platform"] = jax.default_backend()
-        told["devices"] = jax.local_device_count()
+        found["platform"] = jax.default_backend()
+        found["devices"] = jax.local_device_count()
     except RuntimeError as error:
-        told["backend_error"] = str(error)
+        found["backend_error"] = str(error)
 except Exception as error:
-    told["error"] = "%s: %s" % (type(error).__name__, error)
-print("verified " + json.dumps(told))
+    found["error"] = "%s: %s" % (type(error).__name__, error)
+print("verified " + json.dumps(found))
 """
 
 
 def verify(name, variables):
-    """What JAX sees, from the environment's Python; *variables* for that process."""
+    """What JAX sees in the environment's Python; *variables* are for that process."""
     path = environment_dir(name)
     env = dict(clean_environment(), **variables)
     status, lines = run(
@@ -147,13 +147,13 @@ def verify(name, variables):
     last = next((line for line in reversed(lines) if line.strip()), "no output")
     raise HostError(
         "ENVIRONMENT",
-        "The environment's Python ended with status %d while it was checked: %s" % (status, last),
-        "The log says more.",
+        "The environment's Python ended with status %d during the check: %s" % (status, last),
+        "The log has details.",
     )
 
 
 def write_marker(name, content):
-    """Says that the environment is verified."""
+    """Marks the environment as verified."""
     path = os.path.join(environment_dir(name), MARKER)
     with open(path + ".new", "w") as file:
         json.dump(content, file)
