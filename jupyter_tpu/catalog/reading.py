@@ -87,13 +87,13 @@ def _by_name() -> dict[str, AcceleratorType]:
 
 
 def _near(name: str) -> list[str]:
-    # "v5e-8" is how people say it; the API says "v5litepod-8".
+    # People say "v5e-8"; the API says "v5litepod-8".
     for generation in GENERATIONS:
-        said = f"{generation.name}-"
-        if name.startswith(said) and generation.prefix != generation.name:
-            meant = generation.prefix + name[len(said) - 1 :]
-            if meant in _by_name():
-                return [meant]
+        prefix = f"{generation.name}-"
+        if name.startswith(prefix) and generation.prefix != generation.name:
+            official = generation.prefix + name[len(prefix) - 1 :]
+            if official in _by_name():
+                return [official]
     return difflib.get_close_matches(name.lower(), _by_name(), n=3, cutoff=0.6)
 
 

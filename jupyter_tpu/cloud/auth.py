@@ -55,9 +55,9 @@ def default_credentials():
     named = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
     if path is None and named:  # it goes first, so logging in would not help
         raise TPUError(
-            f"GOOGLE_APPLICATION_CREDENTIALS names {named}, and there is no such file.",
+            f"GOOGLE_APPLICATION_CREDENTIALS is {named}, but there is no such file.",
             Reason.NO_CREDENTIALS,
-            "Correct it, or unset it and log in with `gcloud auth application-default login`.",
+            "Correct the variable, or unset it and type `gcloud auth application-default login`.",
         )
     if path is None:  # a service account of the machine, or none
         return google.auth.default(scopes=[SCOPE])[0]

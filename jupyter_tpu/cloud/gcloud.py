@@ -1,4 +1,4 @@
-"""What gcloud already knows, read from its files and variables without running it.
+"""gcloud's settings, read from its files and variables without running it.
 
 The order is gcloud's own: a ``CLOUDSDK_*`` variable, then the active configuration. The formats
 are those of Google Cloud SDK 528.
@@ -37,7 +37,7 @@ def setting(section: str, key: str, environ: Mapping[str, str] = os.environ) -> 
     try:
         parser.read_string(text)
     except configparser.Error:
-        return None  # gcloud itself would refuse the file; the missing project is said later
+        return None  # gcloud itself would refuse the file; the missing project is reported later
     return parser.get(section, key, fallback=None) or None
 
 

@@ -16,7 +16,7 @@ EMULATOR_VARIABLE = "JUPYTER_TPU_EMULATOR"
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """Where calls go. Cheap to make; nothing is read from the emulator's file yet."""
+    """Where calls go. Cheap to construct: the emulator's file is not read yet."""
 
     emulator: str | None = None  # path of its state file
     project: str | None = None
@@ -45,7 +45,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
 
 class EmulatorAddress(Struct, frozen=True, kw_only=True):
-    """What the cloud needs of an emulator's state file; the file says more."""
+    """The part of an emulator's state file that is needed here."""
 
     id: str
     grpc: str  # "127.0.0.1:PORT"
@@ -67,7 +67,7 @@ def read_emulator(state_file: str) -> EmulatorAddress:
     except (ValueError, ValidationError):
         problem = "it is not an emulator's state file"
     raise TPUError(
-        f"The emulator of {state_file} can't be asked: {problem}.",
+        f"The emulator of {state_file} can't be reached: {problem}.",
         Reason.UNAVAILABLE,
         f"Start it with `jupyter tpu emulator`, or unset {EMULATOR_VARIABLE}.",
     )

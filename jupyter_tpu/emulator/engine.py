@@ -1,7 +1,7 @@
-"""Does what the model's operations ask for: starts, stops and removes hosts, and reports back.
+"""Carries out the model's operations: starts, stops and removes hosts, and reports back.
 
-One task per operation under way; each is owned here and ended by `close`. The model's memory is
-written after every change, so that an emulator that is killed goes on where it was.
+One task per operation in progress; each is owned here and ended by `close`. The model is saved
+after every change, so that an emulator that is killed continues where it was.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import TPUError
 from .hosts import HostSpec, RunningHost, Runtime
 from .model import api_errors
-from .model.host_profile import devices, host_variables, missing_features
+from .model.host_profile import device_files, host_variables, missing_features
 from .model.model import Model
 from .model.records import Fault, HostRecord, NodeRecord, OperationRecord
 from .model.ssh_users import authorized
@@ -44,12 +44,12 @@ class Engine:
         self._delay = delay
         self._hosts: dict[str, dict[int, RunningHost]] = {}  # node's path → worker → host
         self._tasks: dict[asyncio.Task[None], str] = {}  # → the node's path
-        self._extra: set[asyncio.Task[None]] = set()  # faults at work
+        self._background: set[asyncio.Task[None]] = set()  # faults and watches
         self._starts = asyncio.Semaphore(STARTS_AT_ONCE)
 
     async def open(self) -> None:
-        """Starts the hosts that should run, and goes on with what was under way."""
-        busy = {operation.target for operation in self.model.under_way()}
+        """Starts the hosts that should run, and continues the operations in progress."""
+        busy = {operation.target for operation in self.model.in_progress()}
         ready = [
             node
             for node in self.model.nodes.values()
@@ -57,7 +57,7 @@ class Engine:
         ]
         await asyncio.gather(*map(self._start_again, ready))
         self.save()
-        for operation in self.model.under_way():
+        for operation in self.model.in_progress():
             self.begin(operation)
 
     async def _start_again(self, node: NodeRecord) -> None:
@@ -70,8 +70,8 @@ class Engine:
             node.state, node.health, node.health_description = "STOPPED", "", str(error)
 
     async def close(self) -> None:
-        """Ends all work and all hosts; what is under way goes on at the next start."""
-        tasks = [*self._tasks, *self._extra]
+        """Ends all work and all hosts; operations in progress continue at the next start."""
+        tasks = [*self._tasks, *self._background]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -86,7 +86,7 @@ class Engine:
 
     def begin(self, operation: OperationRecord) -> None:
         """Starts the work of an operation that the model has just begun."""
-        # A delete ends what is under way; for any other the model has seen that nothing is.
+        # Only a delete may begin while another operation is in progress, which it ends.
         before = [task for task, target in self._tasks.items() if target == operation.target]
         self.save()
         if operation.verb == "update":
@@ -130,7 +130,7 @@ class Engine:
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("%s broke", task.get_name(), exc_info=error)
+            log.error("%s failed unexpectedly", task.get_name(), exc_info=error)
 
     async def _create(self, operation: OperationRecord, node: NodeRecord) -> None:
         if self.model.consume_fault("no-capacity", node.zone):
@@ -165,17 +165,17 @@ class Engine:
     # ---- project-wide keys ----------------------------------------------------------------------
 
     async def set_project_metadata(self, project: str, items: dict[str, str]) -> None:
-        """Replaces a project's commonInstanceMetadata; its keys are on the hosts at return."""
+        """Replaces a project's commonInstanceMetadata. The hosts have its keys at return."""
         self.model.project_metadata[project] = items
         self.save()
         for node in list(self.model.nodes.values()):
             if node.project == project:
                 await self._set_users(node)
 
-    # ---- faults that happen at once -------------------------------------------------------------
+    # ---- immediate faults -----------------------------------------------------------------------
 
     def inject_fault(self, fault: Fault, node: NodeRecord) -> None:
-        """Makes an immediate fault happen to *node*; returns before it is over."""
+        """Starts an immediate fault of *node*; returns before it has ended."""
         if fault.kind == "maintenance":
             self.begin(self.model.maintain_node(node.project, node.zone, node.name))
             return
@@ -203,18 +203,18 @@ class Engine:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
-        self._extra.add(task)
-        task.add_done_callback(self._extra_ended)
+        self._background.add(task)
+        task.add_done_callback(self._background_ended)
 
-    def _extra_ended(self, task: asyncio.Task[None]) -> None:
-        self._extra.discard(task)
+    def _background_ended(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.warning("a fault or a watch broke: %s", error, exc_info=error)
+            log.warning("a background task failed: %s", error, exc_info=error)
 
     # ---- hosts ----------------------------------------------------------------------------------
 
     async def describe_hosts(self) -> list[dict[str, Any]]:
-        """Every host with what runs in it, for tests."""
+        """Every host with its processes, for tests."""
         found = []
         for node in list(self.model.nodes.values()):
             for record in node.hosts:
@@ -239,7 +239,7 @@ class Engine:
     async def _start_hosts(
         self, node: NodeRecord, records: Sequence[HostRecord] | None = None
     ) -> None:
-        """Starts a node's hosts, or some of them; raises what the first that failed raised."""
+        """Starts a node's hosts, or some of them; raises the first failure."""
         users = self._users(node)
         running = self._hosts.setdefault(node.path, {})
 
@@ -259,17 +259,17 @@ class Engine:
                 raise answer
 
     async def _watch(self, node: NodeRecord, record: HostRecord, host: RunningHost) -> None:
-        """Starts a host again that ended by itself, as a VM that was rebooted from inside."""
+        """Starts a host again that ended by itself, like a VM that was rebooted from inside."""
         await host.wait_ended()
         await asyncio.sleep(self._delay)
         running = self._hosts.get(node.path, {})
         if running.get(record.worker) is not host or node.state != "READY":
-            return  # ended from here
+            return  # ended by the engine
         del running[record.worker]
         try:
             await self._start_hosts(node, [record])
         except (OSError, TPUError) as error:
-            log.warning("%s did not come back: %s", record.hostname, error)
+            log.warning("%s did not start again: %s", record.hostname, error)
             node.health, node.health_description = "TIMEOUT", str(error)
         self.save()
 
@@ -303,7 +303,7 @@ class Engine:
             environment=host_variables(node, host),
             peers=tuple((other.hostname, other.address) for other in node.hosts),
             folder=self._host_folder(node, host),
-            devices=devices(node.accelerator),
+            devices=device_files(node.accelerator),
             **missing_features(node.metadata),
         )
 

@@ -28,12 +28,12 @@ async def serve(
     delay: float | None = None,
     mode: str | None = None,
 ) -> None:
-    """Serves until it is cancelled; then all hosts are ended, and their files stay.
+    """Serves until it is cancelled; then all hosts are ended. Their files stay.
 
     Parameters
     ----------
-    state_dir: where everything is kept; an emulator started there again goes on with it.
-    port: of the REST transport; 0: the last run's if it is free, else any.
+    state_dir: the folder with all files; the next emulator started there continues with them.
+    port: of the REST transport; 0: that of the last run if it is free, else any.
     on_ready: called once, when both transports answer and the hosts of READY nodes run.
     delay: seconds that an operation takes at least (JUPYTER_TPU_EMULATOR_DELAY; 1.5).
     mode: how hosts are run (JUPYTER_TPU_EMULATOR_MODE); None: the best that works.
@@ -126,7 +126,7 @@ async def _start_rest(runner: object, port: int, last: int) -> int:
                 raise TPUError(
                     f"The emulator can't listen on port {port}: {error.strerror}.",
                     Reason.CONFLICT,
-                    "Choose another with --port, or leave it out.",
+                    "Choose another port with --port, or leave the option out.",
                 ) from None
             continue
         return int(runner.addresses[0][1])
@@ -143,9 +143,9 @@ def _has_many_addresses() -> bool:
     return True
 
 
-def _delay(said: float | None) -> float:
-    if said is not None:
-        return said
+def _delay(given: float | None) -> float:
+    if given is not None:
+        return given
     text = os.environ.get(DELAY_VARIABLE, "")
     try:
         return float(text) if text else DELAY

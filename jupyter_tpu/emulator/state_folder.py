@@ -2,10 +2,10 @@
 
 ```
 STATE/                0700
-  lock                held while an emulator runs; says its pid
-  token               0600: who can read it may do everything
+  lock                held while an emulator runs; has its pid
+  token               0600: whoever can read it has full access
   emulator.json       0600: the state file (EmulatorState); there while the emulator runs
-  memory.json         0600: nodes, operations
+  memory.json         0600: the model: nodes, operations
   ports.json          the ports of the last run, tried first by the next
   hosts/              the hosts' files, one folder each
 ```
@@ -119,7 +119,7 @@ class StateFolder:
         write_atomically(self.state_file, msgspec.json.format(msgspec.json.encode(state)))
 
     def close(self) -> None:
-        """Takes the state file away and gives the folder free."""
+        """Removes the state file and unlocks the folder."""
         with suppress(FileNotFoundError):
             self.state_file.unlink()
         self._lock.close()
@@ -139,7 +139,7 @@ class StateFolder:
 
 
 def default_state_dir() -> Path:
-    """Where the emulator keeps its state if nothing else is said."""
+    """The default folder of the emulator's state."""
     return data_dir() / "emulator"
 
 
@@ -164,7 +164,7 @@ def _lock(path: Path) -> IO[str]:
         raise TPUError(
             f"An emulator already runs in {path.parent} (process {pid}).",
             Reason.CONFLICT,
-            "Use that one, stop it, or choose another folder with --state.",
+            "Use it, stop it, or choose another folder with --state.",
         ) from None
     file.truncate(0)
     file.write(str(os.getpid()))

@@ -156,7 +156,7 @@ def test_a_delete_ends_what_is_under_way_and_the_name_is_free_again() -> None:
     assert model.get_node(P, ZONE, "a").state == "DELETING"
     model.complete(delete)
     assert refused(model.get_node, P, ZONE, "a").code == 5
-    assert not model.under_way()
+    assert not model.in_progress()
     first_id = create.node
     ready(model)
     assert first_id is None
@@ -228,8 +228,8 @@ def test_what_is_saved_goes_on_in_another_model() -> None:
     stopping = model.stop_node(P, ZONE, "a")
     text = msgspec.json.encode(model.snapshot())
     again = Model(msgspec.json.decode(text, type=Snapshot))
-    assert [operation.name for operation in again.under_way()] == [stopping.name]
-    again.complete(again.under_way()[0])
+    assert [operation.name for operation in again.in_progress()] == [stopping.name]
+    again.complete(again.in_progress()[0])
     assert again.get_node(P, ZONE, "a").state == "STOPPED"
     assert again.get_node(P, ZONE, "a").id == model.get_node(P, ZONE, "a").id
 
@@ -284,7 +284,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(at=st.integers(0, 3), fails=st.booleans())
     def end_one(self, at: int, fails: bool) -> None:
-        under_way = self.model.under_way()
+        under_way = self.model.in_progress()
         if at < len(under_way):
             operation = under_way[at]
             if fails:
@@ -295,7 +295,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def a_node_is_moving_exactly_while_an_operation_is_under_way(self) -> None:
-        targets = [operation.target for operation in self.model.under_way()]
+        targets = [operation.target for operation in self.model.in_progress()]
         assert len(targets) == len(set(targets))
         moving = {rule.during for rule in TRANSITIONS.values() if rule.during}
         for path, node in self.model.nodes.items():

@@ -40,14 +40,14 @@ class Cloud:
         self._connected: TpuAsyncClient | None = None
         self._connected_to: EmulatorAddress | None = None
         self._address: EmulatorAddress | None = None
-        self._address_time = 0  # of the state file, ns
+        self._address_time = 0  # when the state file was last changed, ns
         self._lock: asyncio.Lock | None = None  # so that one client is made at a time
 
-    # ---- what it is ----------------------------------------------------------------------
+    # ---- identity ----------------------------------------------------------------------
 
     @property
     def emulated(self) -> bool:
-        """Whether TPUs here are emulated ones."""
+        """Whether the TPUs are emulated."""
         return self.target.emulator is not None
 
     @property
@@ -112,37 +112,36 @@ class Cloud:
     async def create_node(self, name: NodeName, spec: NodeSpec) -> Node:
         """Creates a node and waits for it.
 
-        Capacity shows only while waiting (NO_CAPACITY), quota at once (QUOTA). Cancelling the
-        task ends the waiting, not the creation.
+        A lack of capacity shows only after a while (NO_CAPACITY), of quota at once (QUOTA).
+        Cancelling the task ends the waiting, not the creation.
         """
         request = {
             "parent": f"projects/{name.project}/locations/{name.zone}",
             "node_id": name.node,
             "node": node_message(spec),
         }
-        await self._change("create_node", request, f"creating {name.node}", name)
+        await self._run_operation("create_node", request, f"creating {name.node}", name)
         return await self.get_node(name)
 
     async def delete_node(self, name: NodeName) -> None:
         """Deletes a node and waits until it is gone; NOT_FOUND where there is none."""
-        await self._change("delete_node", {"name": name.path}, f"deleting {name.node}", name)
+        await self._run_operation("delete_node", {"name": name.path}, f"deleting {name.node}", name)
 
     async def start_node(self, name: NodeName) -> Node:
         """Starts a stopped node and waits for it; NO_CAPACITY is possible here too."""
-        await self._change("start_node", {"name": name.path}, f"starting {name.node}", name)
+        await self._run_operation("start_node", {"name": name.path}, f"starting {name.node}", name)
         return await self.get_node(name)
 
     async def stop_node(self, name: NodeName) -> Node:
         """Stops a node and waits; its disk stays."""
-        await self._change("stop_node", {"name": name.path}, f"stopping {name.node}", name)
+        await self._run_operation("stop_node", {"name": name.path}, f"stopping {name.node}", name)
         return await self.get_node(name)
 
     async def add_ssh_key(self, name: NodeName, user: str, public_key: str) -> bool:
         """Lets *public_key* ("ssh-ed25519 AAAA…") log in as *user*, as gcloud does it.
 
-        Adds a line to the node's metadata ``ssh-keys``; other lines stay. Returns False where it
-        was there already. Another change of the node under way (409) is waited for, up to a
-        minute.
+        Adds a line to the node's metadata ``ssh-keys``; other lines stay. Returns False if the key
+        was there already. Waits up to a minute for another change of the node to end (409).
         """
         from google.cloud import tpu_v2
 
@@ -160,7 +159,9 @@ class Cloud:
                 "update_mask": {"paths": ["metadata"]},
             }
             try:
-                await self._change("update_node", request, f"adding a key to {name.node}", name)
+                await self._run_operation(
+                    "update_node", request, f"adding a key to {name.node}", name
+                )
             except TPUError as error:
                 pause = next(pauses, None)
                 if error.reason is not Reason.CONFLICT or pause is None:
@@ -174,7 +175,7 @@ class Cloud:
         answer = await self._read("get_guest_attributes", {"name": name.path})
         return parse_guest_attributes(_json(answer))
 
-    # ---- what is offered -------------------------------------------------------------------
+    # ---- what can be created -------------------------------------------------------------------
 
     async def locations(self) -> tuple[str, ...]:
         """The zones in which Google offers Cloud TPU to the project, sorted."""
@@ -268,14 +269,14 @@ class Cloud:
         except RetryError as error:
             raise error.cause or error from None
 
-    async def _change(self, method: str, request: Any, what: str, name: NodeName) -> None:
+    async def _run_operation(self, method: str, request: Any, what: str, name: NodeName) -> None:
         """A call that starts a long-running operation, and the wait for its end."""
         started = await self._call(method, request, _WRITE)
 
-        async def look(operation: str) -> Any:
+        async def poll(operation: str) -> Any:
             return await self._call("get_operation", {"name": operation}, _READ)
 
-        await wait_for_operation(started.operation, look, what=what, project=name.project)
+        await wait_for_operation(started.operation, poll, what=what, project=name.project)
 
 
 def _may_repeat(error: Exception) -> bool:
@@ -283,7 +284,7 @@ def _may_repeat(error: Exception) -> bool:
     if not isinstance(error, TPUError):
         return False
     passing = error.reason in (Reason.UNAVAILABLE, Reason.RATE_LIMITED)
-    return passing and (error.retry_after or 0.0) < 1.0  # else the caller knows when to ask again
+    return passing and (error.retry_after or 0.0) < 1.0  # else Google has said when
 
 
 def _json(message: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Waiting for long-running operations: quick first, then slower, never for ever."""
+"""Waiting for long-running operations: quick first, then slower, with a limit."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 #: Google gives up on capacity after about a minute; gcloud on the operation after half an hour.
 LIMIT = 1800.0  # seconds
 
-#: A poll may fail for Google's or the network's sake; the operation goes on over there.
+#: A poll that fails for these reasons is repeated; the operation itself continues at Google.
 _PASSING = (Reason.UNAVAILABLE, Reason.RATE_LIMITED, Reason.TIMEOUT)
-_PATIENCE = 300.0  # seconds of nothing but failing polls
+_FAILING_LIMIT = 300.0  # seconds in which all polls fail
 
 
 def poll_intervals(
     first: float = 0.2, factor: float = 1.4, longest: float = 5.0
 ) -> Iterator[float]:
-    """Seconds to wait before each look at the operation."""
+    """Seconds to wait before each poll."""
     pause = first
     while True:
         yield pause
@@ -32,21 +32,21 @@ def poll_intervals(
 
 async def wait_for_operation(
     operation: Operation,
-    look: Callable[[str], Awaitable[Operation]],
+    poll: Callable[[str], Awaitable[Operation]],
     *,
     what: str,
     project: str = "",
     limit: float = LIMIT,
 ) -> None:
-    """Returns when *operation* is done; raises what it failed with.
+    """Returns when *operation* is done; raises TPUError if it failed.
 
     Parameters
     ----------
-    operation: as the call that started it answered.
-    look: asks for an operation by its name; raises TPUError.
+    operation: as returned by the call that started it.
+    poll: gets an operation by its name; raises TPUError.
     what: "creating my-tpu", for the message.
-    limit: seconds; TIMEOUT after that. The operation goes on over there, and so it does when
-        the waiting task is cancelled.
+    limit: seconds; TIMEOUT after that. The operation itself continues at Google, also when the
+        waiting task is cancelled.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + limit
@@ -58,13 +58,13 @@ async def wait_for_operation(
             raise TPUError(
                 f"{what[:1].upper()}{what[1:]} did not finish within {limit / 60:.0f} minutes.",
                 Reason.TIMEOUT,
-                "It may still succeed: look at the list of TPUs.",
+                "It may still succeed. Check the list of TPUs.",
             )
         await asyncio.sleep(pause)
         try:
-            operation = await look(operation.name)
+            operation = await poll(operation.name)
         except TPUError as error:
-            if error.reason not in _PASSING or loop.time() - answered > _PATIENCE:
+            if error.reason not in _PASSING or loop.time() - answered > _FAILING_LIMIT:
                 raise
         else:
             answered = loop.time()

@@ -1,7 +1,7 @@
 """Two reads of the API over plain HTTP, for a process that asks once and ends.
 
 Loading Google's client takes longer than everything else that `ssh my-tpu` does. This asks the same
-API's REST side with the standard library. Without an answer it returns None; `Cloud` says why.
+API's REST side with the standard library. Without an answer it returns None; `Cloud` can say why.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The emulator's own calls, under ``/emulator/v1/``: faults to make, hosts to look at."""
+"""The emulator's own calls, under ``/emulator/v1/``: faults to inject, hosts to inspect."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def add_routes(app: web.Application, engine: Engine) -> None:
         return web.json_response(_done(request, project))
 
     async def get_operation(request: web.Request) -> web.Response:
-        # Every change is made before it is answered, so all operations are done.
+        # Changes are made before the answer, so all operations are done.
         return web.json_response(_done(request, request.match_info["project"]))
 
     root = "/compute/{version:v1|beta|alpha}/projects/{project}"

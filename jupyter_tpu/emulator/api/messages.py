@@ -75,9 +75,9 @@ def _fill_network(config: Any, node: NodeRecord, network: NetworkRecord) -> None
 
 
 def node_request(message: Any) -> NodeRequest:
-    """What a Node in a request asks for."""
+    """The node that a request describes."""
     config = message.accelerator_config
-    # A request that says nothing about the network gets an external address, as gcloud asks for.
+    # Without a network, a request gets an external address: gcloud asks for one, too.
     networks = [
         NetworkRecord(
             network=network.network or "default",

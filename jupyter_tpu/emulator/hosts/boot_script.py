@@ -1,7 +1,7 @@
 """The script that turns a fresh set of namespaces into a host; its last line becomes sshd, PID 1.
 
 It runs as PID 1 of new mount, UTS, IPC and PID namespaces with the host's folder as its working
-folder. It is plain text made from plain values, so that it can be read, and tried by hand.
+folder. It is plain text made from plain values, so that it can be read and tried by hand.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class BootPlan(Struct, frozen=True, kw_only=True):
     cache: the uv cache that all hosts share, bound in writable; None for none.
     links: (target, link) made in the host, replacing what is there.
     disk_limit_mb: size of /home in MiB, in memory; None for a folder on the disk.
-    devices: empty files made in /dev, which all may open.
+    devices: empty files made in /dev, which every user may open.
     final: the program, and its arguments, that becomes PID 1.
     """
 
@@ -86,8 +86,8 @@ def boot_script(plan: BootPlan) -> str:
     return "\n".join(part for part in parts if part) + "\n"
 
 
-# The outer pid of this shell is told while /proc is still the machine's. Then it waits for leave to
-# go on: if the emulator is gone before the death signal was set up, there is an end of file here.
+# The shell prints its outer pid while /proc is still the machine's. Then it waits for permission to
+# continue: if the emulator ended before the death signal was set up, there is an end of file here.
 _BEGIN = """\
 set -eu
 read -r pid rest < /proc/self/stat

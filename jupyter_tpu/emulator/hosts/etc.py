@@ -31,7 +31,7 @@ _SYSTEM_IDS = range(1000)
 _NOBODY = 65534
 
 # `su` is on every Linux, setuid, and its PAM rules can trust a group: what sudo needs, no more.
-_SUDO_WORDS = """\
+_SUDO_OPTIONS = """\
 #!/bin/sh
 # sudo of an emulated TPU host: members of google-sudoers become another user without a password.
 user=root login= shell=
@@ -90,7 +90,7 @@ session optional pam_permit.so
 
 def sudo_script(single_uid: bool) -> str:
     """`sudo` for a host; with a single uid, root is one in another user namespace."""
-    return _SUDO_WORDS + (_SUDO_BY_NAMESPACE if single_uid else _SUDO_BY_SU)
+    return _SUDO_OPTIONS + (_SUDO_BY_NAMESPACE if single_uid else _SUDO_BY_SU)
 
 
 def write_etc(root: Path, spec: HostSpec, *, single_uid: bool = False) -> None:
@@ -195,8 +195,8 @@ def sshd_version() -> tuple[int, int]:
     program = sshd_program()
     if program is None:
         return (0, 0)
-    said = subprocess.run([program, "-V"], capture_output=True, text=True, timeout=20)
-    found = re.search(r"OpenSSH_(\d+)\.(\d+)", said.stdout + said.stderr)
+    output = subprocess.run([program, "-V"], capture_output=True, text=True, timeout=20)
+    found = re.search(r"OpenSSH_(\d+)\.(\d+)", output.stdout + output.stderr)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 

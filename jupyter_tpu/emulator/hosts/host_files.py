@@ -1,4 +1,4 @@
-"""A host's folder on the disk: made before a boot, cleared of /tmp, removed with the host."""
+"""A host's folder on the disk: prepared before each boot, removed with the host."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PYTHON_TOOLS = ("ensurepip", "venv", "pip", "pip-*", "virtualenv", "virtualenv-
 _EMPTY = ("boot", "media", "mnt", "srv", "dev", "proc", "sys", "run", "home", "root", "tmp")
 
 
-def prepare_state(state: Path, mode: str) -> None:
+def prepare_shared_files(state: Path, mode: str) -> None:
     """Makes what all hosts of *state* share, if it is missing.
 
     In the uv cache, what any user of any host leaves, all others can use.
@@ -37,10 +37,10 @@ def prepare_state(state: Path, mode: str) -> None:
         ensure_skeleton(state)
 
 
-def prepare(spec: HostSpec, mode: str, port: int, state: Path) -> BootPlan:
+def prepare_host(spec: HostSpec, mode: str, port: int, state: Path) -> BootPlan:
     """Makes or refreshes the folder of *spec* and gives what its boot has to do.
 
-    *state* has been through `prepare_state`.
+    *state* has been through `prepare_shared_files`.
     """
     folder = spec.folder
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -48,14 +48,14 @@ def prepare(spec: HostSpec, mode: str, port: int, state: Path) -> BootPlan:
         (folder / name).mkdir(exist_ok=True)
     for name in ("tmp", "vartmp"):
         if any((folder / name).iterdir()):
-            clear(folder / name, mode)
+            remove_tree(folder / name, mode)
             (folder / name).mkdir()
         (folder / name).chmod(0o1777)
     for name in ("home", "keys", "upper", "root"):
         (folder / name).chmod(0o755)
     (folder / "private").chmod(0o711)  # Pythons from under the real /root are bound below it
     hidden = machine.hidden_folders([state])
-    layers = _top(folder, hidden, "trusted.overlay.opaque" if mode == "root" else OPAQUE)
+    layers = _create_layers(folder, hidden, "trusted.overlay.opaque" if mode == "root" else OPAQUE)
     etc.write_etc(folder / "upper", spec, single_uid=mode == "user")
     etc.write_ssh(folder / "upper", spec, port, variables=host_variables(spec))
     for pattern in _removed(spec):
@@ -76,7 +76,7 @@ def prepare(spec: HostSpec, mode: str, port: int, state: Path) -> BootPlan:
     )
 
 
-def _top(folder: Path, hidden: tuple[Path, ...], opaque: str) -> tuple[str, ...]:
+def _create_layers(folder: Path, hidden: tuple[Path, ...], opaque: str) -> tuple[str, ...]:
     """Makes the host's top-level folders and links, and its own layers over the machine's."""
     layers = []
     for name in _EMPTY:
@@ -216,8 +216,8 @@ def open_for_all(folder: Path) -> None:
         return
 
 
-def clear(folder: Path, mode: str) -> None:
-    """Removes *folder* and all below it, whoever of the host's users owns it."""
+def remove_tree(folder: Path, mode: str) -> None:
+    """Removes *folder* and all below it, whichever of the host's users owns it."""
     if not os.path.lexists(folder):
         return
     if mode in ("subuid", "user"):  # root there may remove what the host's users own or closed

@@ -1,4 +1,4 @@
-"""What of this machine emulated hosts may see: system folders, Pythons, files that variables name.
+"""The parts of this machine that emulated hosts may see: system folders, Pythons, named files.
 
 Everything else, the real user's home above all, stays hidden.
 """
@@ -27,7 +27,7 @@ _MINOR = re.compile(r"python3\.\d+")
 
 
 def real_homes() -> tuple[Path, ...]:
-    """The folders that belong to whoever runs this process."""
+    """The home folders of the user who runs this process."""
     homes = {Path(os.path.realpath(os.path.expanduser("~")))}
     with contextlib.suppress(KeyError):  # a uid without an entry has only $HOME
         homes.add(Path(os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir)))

@@ -127,10 +127,10 @@ class NamespaceHost:
             )
 
     def _last_words(self) -> str:
-        return "It said: " + " | ".join(list(self._lines)[-5:]) if self._lines else ""
+        return "Its output: " + " | ".join(list(self._lines)[-5:]) if self._lines else ""
 
     async def wait_ended(self) -> None:
-        """Returns when the host has ended, whoever ended it."""
+        """Returns when the host has ended, for whatever reason."""
         if self._reader is not None:
             await asyncio.wait([self._reader])
 
@@ -147,7 +147,7 @@ class NamespaceHost:
             _, late = await asyncio.wait([self._reader], timeout=_END_SECONDS)
             if late:
                 raise TPUError(
-                    f"The emulated host {self._spec.hostname} does not end.", Reason.TIMEOUT
+                    f"The emulated host {self._spec.hostname} can't be stopped.", Reason.TIMEOUT
                 )
 
     async def set_users(self, keys: Mapping[str, Sequence[str]]) -> None:
@@ -155,7 +155,7 @@ class NamespaceHost:
         for user in keys:
             if not USER_NAME.fullmatch(user):
                 raise TPUError(
-                    f"{user!r} can't be a user of a TPU VM.",
+                    f"{user!r} can't be a user name on a TPU VM.",
                     Reason.INVALID,
                     "Use a letter first, then letters, digits, dots, dashes and underscores.",
                 )
@@ -167,7 +167,7 @@ class NamespaceHost:
         assert self._process is not None
         only = "1000" if self._mode == "user" else ""
         process = await asyncio.create_subprocess_exec(
-            *enter(self._process.pid, self._mode),
+            *nsenter_command(self._process.pid, self._mode),
             *("sh", "-c", _ADD_USERS, "sh", only),
             env={"PATH": PATH, "LC_ALL": "C"},
             stdin=asyncio.subprocess.PIPE,
@@ -176,14 +176,14 @@ class NamespaceHost:
         )
         lines = "".join(f"{name}\n" for name in names).encode()
         try:
-            _, said = await asyncio.wait_for(process.communicate(lines), _BOOT_SECONDS)
+            _, errors = await asyncio.wait_for(process.communicate(lines), _BOOT_SECONDS)
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
         if process.returncode:
             raise TPUError(
-                f"Users could not be added to {self._spec.hostname}: {said.decode().strip()}",
+                f"Users could not be added to {self._spec.hostname}: {errors.decode().strip()}",
                 Reason.INTERNAL,
             )
 
@@ -202,7 +202,7 @@ class NamespaceHost:
                     os.kill(entry["outer"], signal.SIGKILL)
 
 
-def enter(launcher: int, mode: str) -> tuple[str, ...]:
+def nsenter_command(launcher: int, mode: str) -> tuple[str, ...]:
     """The command, before a program's own, that runs it with a host's files as its root.
 
     *launcher* is the process that made the namespaces: unlike the init it is still in the first of

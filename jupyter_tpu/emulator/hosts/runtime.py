@@ -16,14 +16,14 @@ from ...errors import Reason, TPUError
 from ...paths import private_dir
 from . import etc, fallback_host
 from .boot_script import BOOT_FILE, boot_script, unshare_command
-from .host_files import CACHE, clear, free_port, prepare, prepare_state
+from .host_files import CACHE, free_port, prepare_host, prepare_shared_files, remove_tree
 from .namespace_host import NamespaceHost
 from .spec import HostSpec
 
 # From best to least; each is tried until one works.
 MODES = ("root", "subuid", "user", "fallback")
 _PROGRAMS = ("unshare", "nsenter", "setpriv", "mount", "umount", "pivot_root", "ssh-keygen")
-_TRY_SECONDS = 20.0
+_TRIAL_SECONDS = 20.0
 _PORT_22 = "sshd is not on port 22 but on the port in guest attribute ssh/port."
 _SKIPPED: dict[str, tuple[str, ...]] = {
     "root": (),
@@ -65,13 +65,13 @@ class RunningHost(Protocol):
         """All processes of the host: ``pid`` (there), ``name``, ``cmdline`` (list of str)."""
 
     async def cut_links(self) -> None:
-        """Ends all SSH connections; what runs on the host goes on."""
+        """Ends all SSH connections. The host's processes continue."""
 
     async def wait_ended(self) -> None:
-        """Returns when the host has ended, whoever ended it."""
+        """Returns when the host has ended, for whatever reason."""
 
     async def stop(self) -> None:
-        """Ends everything that runs there, daemons too, as pulling the plug would."""
+        """Ends all its processes at once, daemons too, like a power cut."""
 
 
 class Runtime:
@@ -105,7 +105,7 @@ class Runtime:
         """
         if mode is not None and mode not in MODES:
             raise TPUError(
-                f"There is no way of running hosts called {mode!r}.",
+                f"There is no mode {mode!r} for hosts.",
                 Reason.INVALID,
                 f"Choose one of {', '.join(MODES)}.",
             )
@@ -114,7 +114,7 @@ class Runtime:
         for candidate in MODES if mode is None else (mode,):
             runtime = cls(folder, candidate, [f"Why: {problem}"] if problem else [])
             try:
-                await runtime._try()
+                await runtime._trial_boot()
             except TPUError as error:
                 if mode is not None:
                     raise TPUError(
@@ -128,13 +128,13 @@ class Runtime:
                 return runtime
         raise AssertionError("the fallback needs no trial")
 
-    async def _try(self) -> None:
-        """Boots and ends a host for trial. Raises TPUError if that is impossible."""
+    async def _trial_boot(self) -> None:
+        """Boots and ends a host. Raises TPUError if that fails."""
         if self.mode == "fallback":
             return
         await self._try_namespaces()
         for left in (*self.folder.glob("trial-*"), *self.folder.glob("skeleton-*")):
-            await asyncio.to_thread(clear, left, self.mode)  # a killed emulator's
+            await asyncio.to_thread(remove_tree, left, self.mode)  # a killed emulator's
         folder = Path(tempfile.mkdtemp(prefix="trial-", dir=self.folder))
         spec = HostSpec(
             node_id="trial",
@@ -156,7 +156,7 @@ class Runtime:
     async def _try_namespaces(self) -> None:
         """The quick part of a trial: the programs, and the namespaces alone."""
         if sys.platform != "linux":
-            raise TPUError("Namespaces are Linux's.", Reason.UNAVAILABLE)
+            raise TPUError("Only Linux has namespaces.", Reason.UNAVAILABLE)
         missing = [name for name in _PROGRAMS if shutil.which(name, path=etc.PATH) is None]
         if etc.sshd_program() is None:
             missing.append("sshd")
@@ -169,7 +169,7 @@ class Runtime:
                 "On Debian and Ubuntu: apt-get install openssh-server util-linux uidmap.",
             )
         if self.mode == "root" and os.geteuid() != 0:
-            raise TPUError("Only root can do that.", Reason.UNAVAILABLE)
+            raise TPUError("This mode needs root.", Reason.UNAVAILABLE)
         process = await asyncio.create_subprocess_exec(
             *unshare_command(self.mode),
             *("mount", "-t", "proc", "proc", "/proc"),
@@ -179,14 +179,14 @@ class Runtime:
             stderr=asyncio.subprocess.PIPE,
         )
         try:
-            _, said = await asyncio.wait_for(process.communicate(), _TRY_SECONDS)
+            _, errors = await asyncio.wait_for(process.communicate(), _TRIAL_SECONDS)
         except TimeoutError:
             process.kill()
             await process.wait()
-            raise TPUError("Making namespaces takes for ever.", Reason.UNAVAILABLE) from None
+            raise TPUError("Creating namespaces timed out.", Reason.UNAVAILABLE) from None
         if process.returncode:
-            text = said.decode(errors="replace").strip().replace("\n", " ")
-            raise TPUError(f"Linux namespaces are refused here ({text}).", Reason.UNAVAILABLE)
+            text = errors.decode(errors="replace").strip().replace("\n", " ")
+            raise TPUError(f"Linux namespaces are not permitted here ({text}).", Reason.UNAVAILABLE)
 
     async def start(self, spec: HostSpec) -> RunningHost:
         """Boots the host of *spec*, for the first time or again; its home is as it was left.
@@ -196,10 +196,10 @@ class Runtime:
         """
         self._running = {path: host for path, host in self._running.items() if not host.ended}
         if spec.folder in self._running:
-            raise TPUError(f"{spec.hostname} is running already.", Reason.CONFLICT)
+            raise TPUError(f"{spec.hostname} is already running.", Reason.CONFLICT)
         if self.max_hosts is not None and len(self._running) >= self.max_hosts:
             raise TPUError(
-                f"This machine can run {self.max_hosts} emulated host only.",
+                f"This machine can run only {self.max_hosts} emulated host.",
                 Reason.NO_CAPACITY,
                 "Choose a type with one host, and stop or delete the other TPU first.",
             )
@@ -207,14 +207,14 @@ class Runtime:
         host: NamespaceHost | fallback_host.FallbackHost
         if self.mode == "fallback":
             private_dir(spec.folder)
-            await asyncio.to_thread(prepare_state, self.folder, self.mode)
-            await asyncio.to_thread(clear, spec.folder / "tmp", self.mode)
+            await asyncio.to_thread(prepare_shared_files, self.folder, self.mode)
+            await asyncio.to_thread(remove_tree, spec.folder / "tmp", self.mode)
             host = fallback_host.FallbackHost(spec, port, self.folder / CACHE)
             await host.boot()
         else:
             async with self._shared:
-                await asyncio.to_thread(prepare_state, self.folder, self.mode)
-            plan = await asyncio.to_thread(prepare, spec, self.mode, port, self.folder)
+                await asyncio.to_thread(prepare_shared_files, self.folder, self.mode)
+            plan = await asyncio.to_thread(prepare_host, spec, self.mode, port, self.folder)
             keys = etc.host_keys(spec.folder / "upper")
             host = NamespaceHost(spec, port, keys, self.mode)
             (spec.folder / BOOT_FILE).write_text(boot_script(plan))
@@ -227,7 +227,7 @@ class Runtime:
         host = self._running.pop(spec.folder, None)
         if host is not None:
             await host.stop()
-        await asyncio.to_thread(clear, spec.folder, self.mode)
+        await asyncio.to_thread(remove_tree, spec.folder, self.mode)
 
     async def close(self) -> None:
         """Ends all hosts; their files stay."""

@@ -148,7 +148,7 @@ class Session:
 
 async def _pump(source: asyncio.StreamReader, target: asyncssh.SSHWriter[bytes]) -> None:
     """Copies until the end of *source*, no faster than the client takes it."""
-    with contextlib.suppress(BrokenPipeError, ConnectionError):  # nobody listens any more
+    with contextlib.suppress(BrokenPipeError, ConnectionError):  # the client has gone
         while data := await _read(source):
             target.write(data)
             await target.drain()
@@ -157,5 +157,5 @@ async def _pump(source: asyncio.StreamReader, target: asyncssh.SSHWriter[bytes])
 async def _read(source: asyncio.StreamReader) -> bytes:
     try:
         return await source.read(_CHUNK)
-    except OSError:  # how a terminal whose last program has gone says so
+    except OSError:  # what a terminal answers when its last program has ended
         return b""

@@ -1,4 +1,4 @@
-"""What one emulated host is told about itself."""
+"""The description of one emulated host."""
 
 from __future__ import annotations
 

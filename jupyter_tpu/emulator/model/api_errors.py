@@ -1,4 +1,4 @@
-"""How the service refuses, in Google's own words (with the `[EID: 0x…]` of most messages).
+"""The service's errors, in Google's own words (with the `[EID: 0x…]` of most messages).
 
 Codes are google.rpc.Code numbers; both transports translate them. The wordings were seen on the
 real service, except those marked: an API form that is general to Google, or ours.
@@ -35,7 +35,7 @@ CODES: dict[int, tuple[str, int]] = {
 
 
 class ApiError(Exception):
-    """A request refused: *code* of google.rpc.Code, the message, and ErrorInfo where there is one.
+    """An error answer: *code* of google.rpc.Code, the message, and ErrorInfo where there is one.
 
     *info* is (reason, domain, metadata) of google.rpc.ErrorInfo.
     """

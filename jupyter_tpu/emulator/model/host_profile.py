@@ -1,4 +1,4 @@
-"""What a host is like: its sessions' environment variables, and what it lacks on purpose.
+"""A host's environment variables, its device files, and the features it lacks on purpose.
 
 The variables are a TPU VM's, a simulated JAX's and, so that a host installs packages the way the
 machine does, what the machine's own package clients need (indexes, proxies, certificates).
@@ -70,7 +70,7 @@ def host_variables(
         "JAX_PLATFORMS": "cpu",
         "JAX_NUM_CPU_DEVICES": str(kind.devices_per_host),
         # XLA sizes its thread pools by it. With fewer threads than simulated devices a collective
-        # waits for ever for those that find no thread, and XLA aborts the process (tried).
+        # waits in vain for those that find no thread, and XLA aborts the process (tried).
         "NPROC": str(max(32, 4 * kind.devices_per_host)),
         # Hosts share the machine's network: without it every pod's coordinator takes 0.0.0.0.
         "JAX_COORDINATOR_BIND_ADDRESS": f"{first}:{JAX_COORDINATOR_PORT}",
@@ -89,7 +89,7 @@ def host_variables(
     return found
 
 
-def devices(kind: AcceleratorType) -> tuple[str, ...]:
+def device_files(kind: AcceleratorType) -> tuple[str, ...]:
     """The device files of a host's chips; those of newer generations are numbered IOMMU groups."""
     old = kind.generation in ("v2", "v3", "v4")
     form = "/dev/accel%d" if old else "/dev/vfio/%d"
@@ -98,7 +98,7 @@ def devices(kind: AcceleratorType) -> tuple[str, ...]:
 
 
 def missing_features(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """What hosts lack as asked by a node's metadata, as arguments of HostSpec.
+    """The features that a node's metadata takes from its hosts, as arguments of HostSpec.
 
     ``emulator-without-python`` and ``emulator-without-python-tools`` (no venv, no pip) are "true"
     or "false"; ``emulator-disk-limit-mb`` is the size of /home in MiB.

@@ -67,7 +67,7 @@ class Model:
         self._one_address = one_address
 
     def snapshot(self) -> Snapshot:
-        """What has to be written for `Model(snapshot)` to go on from here."""
+        """What has to be saved for `Model(snapshot)` to continue from here."""
         return Snapshot(
             id=self.id,
             nodes=list(self.nodes.values()),
@@ -75,7 +75,7 @@ class Model:
             project_metadata=self.project_metadata,
         )
 
-    # ---- what is offered ------------------------------------------------------------------------
+    # ---- what can be created --------------------------------------------------------------------
 
     def zones(self) -> tuple[str, ...]:
         return catalog.zones()
@@ -187,16 +187,16 @@ class Model:
         return self._begin("create", node)
 
     def start_node(self, project: str, zone: str, name: str) -> OperationRecord:
-        node = self._ready_for("start", project, zone, name)
+        node = self._node_for("start", project, zone, name)
         if node.preemptible or node.spot:
             raise api_errors.not_restartable()
         return self._begin("start", node)
 
     def stop_node(self, project: str, zone: str, name: str) -> OperationRecord:
-        return self._begin("stop", self._ready_for("stop", project, zone, name))
+        return self._begin("stop", self._node_for("stop", project, zone, name))
 
     def maintain_node(self, project: str, zone: str, name: str) -> OperationRecord:
-        return self._begin("maintain", self._ready_for("maintain", project, zone, name))
+        return self._begin("maintain", self._node_for("maintain", project, zone, name))
 
     def delete_node(self, project: str, zone: str, name: str) -> OperationRecord:
         node = self.get_node(project, zone, name)
@@ -212,7 +212,7 @@ class Model:
         self, project: str, zone: str, name: str, mask: Sequence[str], request: NodeRequest
     ) -> OperationRecord:
         """Changes the fields named in *mask* (of description, labels, metadata, tags)."""
-        node = self._ready_for("update", project, zone, name)
+        node = self._node_for("update", project, zone, name)
         for field in mask:
             if field not in ("description", "labels", "metadata", "tags"):
                 raise api_errors.invalid_field(f"field {field} in the update mask is not mutable")
@@ -233,11 +233,11 @@ class Model:
         return [found for name, found in self.operations.items() if name.startswith(start)]
 
     def cancel_operation(self, name: str) -> None:
-        """Asks for it; the service gives no promise, and neither does this."""
+        """Only a request: the service promises nothing, and neither does this."""
         self.get_operation(name).cancel_requested = True
 
     def delete_operation(self, name: str) -> None:
-        """Forgets it if it is done; the client says that it is no longer interested."""
+        """Removes it if it is done: the client is no longer interested."""
         if self.get_operation(name).done:
             del self.operations[name]
 
@@ -245,7 +245,7 @@ class Model:
         return self.nodes[operation.target]
 
     def complete(self, operation: OperationRecord) -> None:
-        """The work of *operation* is done: its node moves on. No-op if it was ended before."""
+        """The work of *operation* is done: its node changes state. No-op if it ended before."""
         if operation.done:
             return
         node = self.nodes[operation.target]
@@ -259,7 +259,7 @@ class Model:
         self._end(operation, None)
 
     def fail(self, operation: OperationRecord, code: int, message: str) -> None:
-        """The work of *operation* could not be done. No-op if it was ended before."""
+        """The work of *operation* failed. No-op if it ended before."""
         if operation.done:
             return
         if operation.verb == "create":
@@ -268,8 +268,8 @@ class Model:
             self.nodes[operation.target].state = AFTER_FAILURE[operation.verb]
         self._end(operation, Failure(code=code, message=message))
 
-    def under_way(self) -> list[OperationRecord]:
-        """Operations not yet done; an emulator that starts again goes on with them."""
+    def in_progress(self) -> list[OperationRecord]:
+        """Operations in progress; an emulator that starts again continues them."""
         return [operation for operation in self.operations.values() if not operation.done]
 
     # ---- guest attributes -----------------------------------------------------------------------
@@ -295,7 +295,7 @@ class Model:
             items = [("hostkeys", kind, value) for kind, value in sorted(host.host_keys.items())]
             if host.host_keys:  # it has run
                 items.append(("vm", "hostname", host.hostname))
-                port = self._line_to(node, host) or host.port
+                port = self._proxy_port(node, host) or host.port
                 if port != 22:
                     items.append(("ssh", "port", str(port)))
             answer.append(
@@ -305,8 +305,8 @@ class Model:
 
     # ---- faults ---------------------------------------------------------------------------------
 
-    def _line_to(self, node: NodeRecord, host: HostRecord) -> int:
-        """The port of a line that somebody has put before the host; 0: there is none."""
+    def _proxy_port(self, node: NodeRecord, host: HostRecord) -> int:
+        """The port of a proxy that a "line" fault put before the host; 0: there is none."""
         lines = [
             f.port
             for f in self.faults.values()
@@ -331,7 +331,7 @@ class Model:
         return None
 
     def preempt(self, node: NodeRecord) -> None:
-        """The node's hosts are taken away; it stays as PREEMPTED until it is deleted."""
+        """Google takes the hosts away; the node stays as PREEMPTED until it is deleted."""
         node.state, node.health = "PREEMPTED", ""
 
     def find_node(self, name: str) -> NodeRecord:
@@ -341,7 +341,7 @@ class Model:
             raise api_errors.not_found(name)
         return found[0]
 
-    # ---- inside ---------------------------------------------------------------------------------
+    # ---- internals ------------------------------------------------------------------------------
 
     def renew_external_addresses(self, node: NodeRecord) -> None:
         """Gives the hosts other external addresses, as after a start or maintenance."""
@@ -364,26 +364,26 @@ class Model:
         offered = catalog.types_in(zone)
         if request.type:
             fitting = [kind for kind in offered if kind.name == request.type]
-            said = request.type
+            description = request.type
         elif request.config_type:
             fitting = [
                 kind
                 for kind in offered
                 if (kind.config_type, kind.topology) == (request.config_type, request.topology)
             ]
-            said = f"{request.config_type} {request.topology}"
+            description = f"{request.config_type} {request.topology}"
         else:
             raise api_errors.invalid_field("the accelerator type must be given")
         if not fitting:
-            raise api_errors.type_not_in_zone(said, zone)
+            raise api_errors.type_not_in_zone(description, zone)
         return fitting[0]
 
-    def _ready_for(self, verb: Verb, project: str, zone: str, name: str) -> NodeRecord:
+    def _node_for(self, verb: Verb, project: str, zone: str, name: str) -> NodeRecord:
         node = self.get_node(project, zone, name)
         self._take_permission_fault(verb, node.path, zone)
         if node.state not in TRANSITIONS[verb].begins_in:
             raise api_errors.wrong_state(verb, node.state)
-        if any(open_.target == node.path for open_ in self.under_way()):
+        if any(open_.target == node.path for open_ in self.in_progress()):
             raise api_errors.busy(node.path)
         return node
 

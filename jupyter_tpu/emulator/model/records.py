@@ -1,4 +1,4 @@
-"""What the emulator remembers: nodes, their hosts, operations and faults. Plain data, no transport.
+"""The emulator's data: nodes, their hosts, operations and faults; no transport.
 
 Everything here is kept in the state folder as JSON. Times are RFC 3339 in UTC.
 """
@@ -102,7 +102,7 @@ class NodeRecord(Struct, kw_only=True):
 
 
 class NodeRequest(Struct, kw_only=True):
-    """A node as a request describes it; empty means not said."""
+    """A node as a request describes it; empty fields were not given."""
 
     type: str = ""
     config_type: str = ""  # AcceleratorConfig, the other way to say a type
@@ -155,26 +155,26 @@ FaultKind = Literal[
     "cut-links",
     "line",
 ]
-#: Faults that happen at once to a node, against those that wait for requests.
+#: Faults that happen at once to a node. The others wait for calls.
 IMMEDIATE: tuple[str, ...] = ("preempt", "reboot", "maintenance", "cut-links")
 
 
 class Fault(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Something to go wrong, asked for by ``POST /emulator/v1/faults``."""
+    """A fault to inject; the body of ``POST /emulator/v1/faults``."""
 
     kind: FaultKind
-    #: Where; None: in every zone.
+    #: The zone; None: every zone.
     zone: str | None = None
     #: The node (its id or full path) for those that happen at once, and for "line".
     node: str | None = None
-    #: How many requests it hits; None: until it is deleted.
+    #: How many calls it hits; None: all, until it is deleted.
     count: int | None = None
     #: How much longer operations take ("slow").
     seconds: float = 10.0
-    #: What the node's first host publishes as its SSH port: of somebody's bad "line" to it, on the
-    #: host's own address.
+    #: "line": the port of a proxy on the address of the node's first host, which the host then
+    #: publishes as its SSH port.
     port: int = 0
-    #: Given by the emulator.
+    #: Set by the emulator.
     id: str = ""
 
 

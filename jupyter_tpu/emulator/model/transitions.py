@@ -1,4 +1,4 @@
-"""How each operation moves a node from state to state: the one table of transitions."""
+"""The states through which each operation takes a node: the one table of transitions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Verb = Literal["create", "delete", "start", "stop", "update", "maintain"]
 
 
 class Transition(Struct, frozen=True):
-    """How an operation moves a node: states it may begin in, the one during, the one after."""
+    """An operation: the states it may begin in, the state during it, and the state after it."""
 
     begins_in: tuple[str, ...]
     during: str | None  # None: the state stays as it is
     after: str | None
 
 
-#: "delete" may begin in any state, and ends whatever is under way.
+#: "delete" may begin in any state, and ends the operation in progress.
 TRANSITIONS: dict[str, Transition] = {
     "create": Transition((), "CREATING", "READY"),
     "start": Transition(("STOPPED",), "STARTING", "READY"),
@@ -26,5 +26,5 @@ TRANSITIONS: dict[str, Transition] = {
     "maintain": Transition(("READY",), "REPAIRING", "READY"),
     "delete": Transition((), "DELETING", None),
 }
-#: Where a node is after an operation that failed; a node that could not be created is gone.
+#: The state after an operation that failed. A node that could not be created is removed.
 AFTER_FAILURE = {"start": "STOPPED", "stop": "READY", "maintain": "STOPPED", "delete": "STOPPED"}
