@@ -1,42 +1,60 @@
 """``jupyter tpu api``: one call to the REST interface of the running server.
 
 For editors and scripts: it finds the server and its token, so that nothing has to be configured
-and no secret stands in a command, a task or a process list.
+and no secret is in a command, a task or a process list.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..commands.session import Session, client_of
+import click
+
+from ..commands.grammar import argument, command, examples
 from ..errors import Reason, TPUError
-from ..fleet.servers import Server, running_servers, server_at
 from .console import print_json
 
 if TYPE_CHECKING:
+    from ..commands.session import Session
     from ..fleet.client import FleetClient, Response
+    from ..fleet.servers import Server
 
-#: Under these a path is the server's own; any other is under jupyter-tpu/v1/.
+#: Paths of the server's own begin with these; any other is under jupyter-tpu/v1/.
 _OWN_PATHS = ("jupyter-tpu/", "api/")
 
 
-def api(chosen: argparse.Namespace) -> None:
+@command(
+    "api",
+    epilog=examples(
+        "jupyter tpu api GET tpus",
+        """jupyter tpu api POST tpus --data '{"name": "my-tpu", "type": "v5litepod-8"}' --follow""",
+    ),
+)
+@argument("method", metavar="METHOD", help="GET, POST or DELETE.")
+@argument("path", metavar="PATH", help="A path under jupyter-tpu/v1/, such as tpus or catalog.")
+@click.option("--data", metavar="JSON", help="The body: JSON, @FILE, or - for standard input.")
+@click.option(
+    "--server", "url", metavar="URL", help="The server to call.  [default: the newest of yours]"
+)
+@click.option("--follow", is_flag=True, help="Wait for the operation that the call starts.")
+def api(method: str, path: str, data: str | None, url: str | None, follow: bool) -> None:
+    """Call the REST interface of your running Jupyter server."""
+    from ..commands.session import Session
     from ..fleet.client import error_of
     from ..links import core_thread
 
-    body = _body(chosen.data)
-    path = _path(chosen.path)
+    body = _body(data)
+    path = _path(path)
     core = core_thread()
-    server, client = core.wait(_find(chosen.server))
+    server, client = core.wait(_find(url))
     try:
-        answer = core.wait(client.fetch(chosen.method.upper(), path, body))
+        answer = core.wait(client.fetch(method.upper(), path, body))
         if answer.status >= 400:
             raise error_of(answer, server.url)
-        if chosen.follow and answer.status == 202:
+        if follow and answer.status == 202:
             _follow(Session(client, server), answer)
         else:
             _show(answer)
@@ -46,7 +64,9 @@ def api(chosen: argparse.Namespace) -> None:
 
 async def _find(url: str | None) -> tuple[Server, FleetClient]:
     """The server with that URL, or the newest that has the extension; with its client."""
+    from ..commands.session import client_of
     from ..fleet.client import PREFIX
+    from ..fleet.servers import running_servers, server_at
 
     if url is not None:
         server = server_at(url)
@@ -55,7 +75,7 @@ async def _find(url: str | None) -> tuple[Server, FleetClient]:
     locked = ""
     for server in servers:
         if server.password:
-            locked = f" The one at {server.url} asks for a password, so there is no token for it."
+            locked = f" The server at {server.url} requires a password, so it can't be used."
             continue
         client = client_of(server)
         try:
@@ -63,34 +83,34 @@ async def _find(url: str | None) -> tuple[Server, FleetClient]:
             if (await client.fetch("GET", PREFIX + "openapi.json")).status == 200:
                 return server, client
         except TPUError:
-            pass  # it is ending, or hangs: the next one, then
+            pass  # it is ending, or hangs: try the next one
         await client.close()
-    there = "has the jupyter-tpu extension" if servers else "is running"
+    problem = "has the jupyter-tpu extension" if servers else "is running"
     raise TPUError(
-        f"No Jupyter server of yours {there}.{locked}",
+        f"No Jupyter server of yours {problem}.{locked}",
         Reason.NOT_FOUND,
         "Start one with `jupyter lab` where jupyter-tpu is installed.",
     )
 
 
 def _path(given: str) -> str:
-    """The path under the server's base URL; a whole URL is refused, the token is only for ours."""
+    """The path under the server's base URL. A URL is refused: the token is only for our server."""
     if "://" in given:
         raise TPUError(
-            f"{given} is a URL, and a path is needed.",
+            f"{given} is a URL; a path is needed.",
             Reason.INVALID,
-            "Give the path alone (tpus, say), and the server with --server URL.",
+            "Give only the path, such as tpus. Choose the server with --server URL.",
         )
     from ..fleet.client import PREFIX
 
     path = given.lstrip("/")
     if any(part in (".", "..") for part in path.partition("?")[0].split("/")):
-        raise TPUError(f"{given} is not a path of the interface.", Reason.INVALID)
+        raise TPUError(f"{given} is not a path of the REST interface.", Reason.INVALID)
     return path if f"{path}/".startswith(_OWN_PATHS) else PREFIX + path
 
 
 def _body(data: str | None) -> bytes | None:
-    """What --data gives: JSON itself, @FILE, or - for standard input."""
+    """The body that --data gives: JSON itself, @FILE, or - for standard input."""
     if data is None:
         return None
     try:
@@ -101,7 +121,7 @@ def _body(data: str | None) -> bytes | None:
         else:
             content = data.encode()
     except OSError as error:
-        raise TPUError(f"{data[1:]} can't be read: {error.strerror}.", Reason.INVALID) from None
+        raise TPUError(f"Can't read {data[1:]}: {error.strerror}.", Reason.INVALID) from None
     try:
         json.loads(content)
     except ValueError as error:

@@ -1,73 +1,194 @@
-"""``jupyter tpu app``: web applications of hosts in the browser."""
+"""``jupyter tpu app``, ``tensorboard`` and ``profile``: web apps of hosts in the browser."""
 
 from __future__ import annotations
 
-import argparse
-import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import click
+
+from ..commands.grammar import (
+    Group,
+    argument,
+    command,
+    examples,
+    tpu_argument,
+    worker_option,
+)
 from ..commands.session import Session, open_session
-from ..commands.tables import size, state, table
+from ..commands.tables import host_text, problem_text, size, state_text, table
 from ..errors import Reason, TPUError
-from .console import note, print_json
-from .tpus import stream_of
-from .waiting import finish
+from .console import json_option, note, print_json
+from .waiting import finish, progress_stream
 
 if TYPE_CHECKING:
     from ..fleet.models import App, Operation
 
-
-def app(chosen: argparse.Namespace) -> None:
-    """Opens, lists or closes, by the words given."""
-    name, word = chosen.name, chosen.port
-    if name == "close" and word:
-        return _close(word, chosen)
-    if name in (None, "list") and word is None:
-        return _list(chosen)
-    if word is None:
-        raise TPUError(
-            f"Which port of {name}?", Reason.INVALID, f"For instance: jupyter tpu app {name} 6006"
-        )
-    return _open(name, word, chosen)
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _open(name: str, word: str, chosen: argparse.Namespace) -> None:
+def _browser_option(function: F) -> F:
+    return click.option(
+        "--no-browser",
+        is_flag=True,
+        help="Print the address instead of opening it. It works once, within 30 seconds.",
+    )(function)
+
+
+@click.group("app", cls=Group, short_form="open")
+def app() -> None:
+    """Open web apps of a host in the browser.
+
+    An app has an origin of its own: it gets no cookie and no token of Jupyter, and can't call
+    Jupyter's API. With a running Jupyter server an app stays open until the server ends; without
+    one, as long as the command runs. For browsers that reach only Jupyter, such as behind a Hub:
+    c.JupyterTPU.proxy_ports (docs/apps.md).
+
+    `jupyter tpu app NAME PORT` is short for `jupyter tpu app open NAME PORT`.
+    """
+
+
+@app.command(
+    "open",
+    epilog=examples(
+        "jupyter tpu app open my-tpu 8080",
+        "jupyter tpu app open my-tpu 7860 --path /demo --no-browser",
+    ),
+)
+@tpu_argument()
+@argument("port", type=int, metavar="PORT", help="The port on the host.")
+@click.option("--path", default="/", help="The page to open.")
+@click.option(
+    "--anywhere",
+    is_flag=True,
+    help="Let the page connect and send forms to any address, also to programs on this computer. "
+    "Only for apps you trust.",
+)
+@worker_option
+@_browser_option
+@json_option
+def open_app(
+    name: str, port: int, path: str, anywhere: bool, worker: int, no_browser: bool, as_json: bool
+) -> None:
+    """Open a web app that a host serves on a port."""
     from ..fleet.models import OpenApp
 
-    try:
-        port = int(word)
-    except ValueError:
-        raise TPUError(
-            f"{word!r} is not a port.", Reason.INVALID, "Ports are 1 to 65535."
-        ) from None
-    wanted = OpenApp(port=port, host=chosen.worker, path=chosen.path, anywhere=chosen.anywhere)
-    if wanted.anywhere:
+    if anywhere:
         note(
-            "This page may connect and send forms to anywhere, to programs on your own machine, "
-            "too: only for pages you trust."
+            "This page may connect and send forms to any address, also to programs on this "
+            "computer. Open only apps you trust."
         )
+    wanted = OpenApp(port=port, host=worker, path=path, anywhere=anywhere)
     with open_session() as session:
         opened = session.call(session.fleet.open_app(name, wanted))
-        show(session, opened, chosen)
+        _show(session, opened, no_browser, as_json)
 
 
-def tensorboard(chosen: argparse.Namespace) -> None:
-    """Opens TensorBoard for a folder of a host."""
+@app.command("list")
+@json_option
+def list_apps(as_json: bool) -> None:
+    """List the open web apps."""
+    with open_session() as session:
+        apps = session.call(session.fleet.apps())
+    if as_json:
+        print_json(apps)
+    elif not apps:
+        print("No apps are open. Open one: jupyter tpu app open NAME PORT")
+    else:
+        rows = [
+            (
+                each.id,
+                each.name,
+                host_text(each.tpu, each.host),
+                str(each.port),
+                each.logdir or each.path,
+                state_text(each.state),
+                size(each.sent),
+                size(each.received),
+            )
+            for each in apps
+        ]
+        heads = ("ID", "NAME", "TPU", "PORT", "SHOWS", "STATE", "SENT", "RECEIVED")
+        print(table(heads, rows))
+        for each in apps:
+            if each.problem is not None:
+                print(f"{each.id}: {problem_text(each.problem)}")
+
+
+@app.command("close", epilog=examples("jupyter tpu app close 8080"))
+@argument("id", metavar="ID|PORT", help="The app's ID, or its port on the host.")
+@json_option
+def close_app(id: str, as_json: bool) -> None:
+    """Close a web app."""
+    with open_session() as session:
+        found = [
+            each for each in session.call(session.fleet.apps()) if id in (each.id, str(each.port))
+        ]
+        if not found:
+            raise TPUError(
+                f"There is no app {id}.",
+                Reason.NOT_FOUND,
+                "Give its ID or its port; `jupyter tpu app list` shows them.",
+            )
+        for each in found:
+            session.call(session.fleet.close_app(each.id))
+            if not as_json:
+                print(f"Closed {_title(each)}")
+    if as_json:
+        print_json(found)
+
+
+@command("tensorboard", epilog=examples("jupyter tpu tensorboard my-tpu --logdir ~/runs"))
+@tpu_argument()
+@click.option(
+    "--logdir", required=True, metavar="DIR", help="A folder on the host, or gs://BUCKET/FOLDER."
+)
+@worker_option
+@_browser_option
+@json_option
+def tensorboard(name: str, logdir: str, worker: int, no_browser: bool, as_json: bool) -> None:
+    """Open TensorBoard (with xprof) for a folder of a host.
+
+    It is installed on the host if it is missing.
+    """
     from ..fleet.models import OpenTensorBoard
 
-    wanted = OpenTensorBoard(logdir=chosen.logdir, host=chosen.worker)
+    wanted = OpenTensorBoard(logdir=logdir, host=worker)
     with open_session() as session:
-        _finish(session, session.call(session.fleet.open_tensorboard(chosen.name, wanted)), chosen)
+        operation = session.call(session.fleet.open_tensorboard(name, wanted))
+        _finish(session, operation, no_browser, as_json)
 
 
-def profile(chosen: argparse.Namespace) -> None:
-    """Traces a kernel, the only one if none is named, and opens the trace."""
+@command("profile", epilog=examples("jupyter tpu profile my-tpu --seconds 3"))
+@tpu_argument()
+@argument(
+    "kernel",
+    metavar="[KERNEL]",
+    required=False,
+    help="Kernel ID.  [default: the TPU's only kernel]",
+)
+@click.option(
+    "--seconds", type=float, default=3.0, metavar="SECONDS", help="Duration of the trace."
+)
+@click.option("--logdir", metavar="DIR", help="A folder on the host.  [default: a new folder]")
+@_browser_option
+@json_option
+def profile(
+    name: str,
+    kernel: str | None,
+    seconds: float,
+    logdir: str | None,
+    no_browser: bool,
+    as_json: bool,
+) -> None:
+    """Trace a running kernel, and show the trace in TensorBoard."""
     from ..fleet.models import ProfileKernel
 
-    wanted = ProfileKernel(seconds=chosen.seconds, logdir=chosen.logdir or "")
+    wanted = ProfileKernel(seconds=seconds, logdir=logdir or "")
     with open_session() as session:
-        kernel = chosen.kernel or _only_kernel(session, chosen.name)
-        _finish(session, session.call(session.fleet.profile(chosen.name, kernel, wanted)), chosen)
+        kernel = kernel or _only_kernel(session, name)
+        operation = session.call(session.fleet.profile(name, kernel, wanted))
+        _finish(session, operation, no_browser, as_json)
 
 
 def _only_kernel(session: Session, name: str) -> str:
@@ -75,40 +196,42 @@ def _only_kernel(session: Session, name: str) -> str:
     if len(kernels) == 1:
         return kernels[0].id
     if not kernels:
-        raise TPUError(
-            f"No kernel runs on {name}.", Reason.NOT_FOUND, "Start a notebook there first."
-        )
-    named = ", ".join(f"{k.id} ({k.notebook or k.environment})" for k in kernels)
-    raise TPUError(f"Which kernel? There are {named}.", Reason.INVALID, "Name one by its id.")
+        raise TPUError(f"No kernel runs on {name}.", Reason.NOT_FOUND, "Start a notebook first.")
+    names = ", ".join(f"{k.id} ({k.notebook or k.environment})" for k in kernels)
+    raise TPUError(
+        f"{len(kernels)} kernels run on {name}: {names}.", Reason.INVALID, "Give the ID of one."
+    )
 
 
-def _finish(session: Session, operation: Operation, chosen: argparse.Namespace) -> None:
-    ended = finish(session, operation, stream_of(chosen))
+def _finish(session: Session, operation: Operation, no_browser: bool, as_json: bool) -> None:
+    ended = finish(session, operation, progress_stream(as_json))
     for opened in session.call(session.fleet.apps()):
         if opened.id == ended.app:
-            show(session, opened, chosen)
+            _show(session, opened, no_browser, as_json)
 
 
-def show(session: Session, opened: App, chosen: argparse.Namespace) -> None:
-    """Opens it in the browser. Without a server it lasts as long as this command."""
-    if chosen.json:
+def _show(session: Session, opened: App, no_browser: bool, as_json: bool) -> None:
+    """Opens it in the browser. Without a server the app lasts as long as this command."""
+    import threading
+
+    if as_json:
         print_json(opened)
     visit = session.call(session.fleet.visit_app(opened.id))
-    if not chosen.json:
-        print(f"{_what(opened)}: {visit.url}", flush=True)
-    if chosen.browser:
+    if not as_json:
+        print(f"{_title(opened)}: {visit.url}", flush=True)
+    if not no_browser:
         if not _browse(visit.url):
-            note("No browser could be started here: open the address yourself.")
-    elif not chosen.json:
-        note("The address is good once, within 30 seconds; the command gives another one.")
+            note("Could not start a browser. Open the address yourself.")
+    elif not as_json:
+        note("The address works once, within 30 seconds. Run the command again for another one.")
     if session.server is None:
-        if not chosen.json:
-            print("Ctrl-C closes it.", flush=True)
+        if not as_json:
+            print("Press Ctrl-C to close it.", flush=True)
         threading.Event().wait()  # until Ctrl-C
 
 
 def _browse(url: str) -> bool:
-    """Starts the browser by way of a file: what stands in its command line, others can read."""
+    """Starts the browser through a file: other users can read its command line."""
     import html
     import os
     import webbrowser
@@ -124,50 +247,5 @@ def _browse(url: str) -> bool:
     return webbrowser.open(path.as_uri())
 
 
-def _list(chosen: argparse.Namespace) -> None:
-    with open_session() as session:
-        found = session.call(session.fleet.apps())
-    if chosen.json:
-        print_json(found)
-    elif not found:
-        print("No apps are open. Open one: jupyter tpu app NAME PORT")
-    else:
-        rows = [
-            (
-                each.id,
-                each.name,
-                each.tpu + (f" host {each.host}" if each.host else ""),
-                str(each.port),
-                each.logdir or each.path,
-                state(each.state),
-                size(each.sent),
-                size(each.received),
-            )
-            for each in found
-        ]
-        heads = ("ID", "NAME", "TPU", "PORT", "SHOWS", "STATE", "SENT", "RECEIVED")
-        print(table(heads, rows))
-        for each in found:
-            if each.problem is not None:
-                print(f"{each.id}: {each.problem.message} {each.problem.hint}".rstrip())
-
-
-def _close(word: str, chosen: argparse.Namespace) -> None:
-    with open_session() as session:
-        there = session.call(session.fleet.apps())
-        found = [each for each in there if word in (each.id, str(each.port))]
-        if not found:
-            raise TPUError(
-                f"There is no app {word}.",
-                Reason.NOT_FOUND,
-                "Give its id or its port; `jupyter tpu app list` shows them.",
-            )
-        for each in found:
-            session.call(session.fleet.close_app(each.id))
-            if not chosen.json:
-                print(f"Closed: {_what(each)}")
-
-
-def _what(each: App) -> str:
-    host = f" host {each.host}" if each.host else ""
-    return f"{each.name} of {each.tpu}{host}"
+def _title(each: App) -> str:
+    return f"{each.name} of {host_text(each.tpu, each.host)}"

@@ -1,21 +1,27 @@
-"""What a person sees: one-line complaints, tables, colours, questions."""
+"""What a person sees and answers: complaints of one line, notes, JSON, questions."""
 
 from __future__ import annotations
 
+import os
 import select
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-import msgspec
+import click
 
-from ..commands.tables import colour
+from ..commands.tables import is_terminal
 from ..errors import Reason, TPUError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def complain(message: str) -> None:
     """One line on stderr."""
-    line = " ".join(message.split())
-    print(colour("jupyter tpu:", "red", sys.stderr), line, file=sys.stderr, flush=True)
+    start = "jupyter tpu:"
+    if is_terminal(sys.stderr) and not os.environ.get("NO_COLOR"):  # https://no-color.org
+        start = click.style(start, "red")
+    print(start, " ".join(message.split()), file=sys.stderr, flush=True)
 
 
 def note(message: str) -> None:
@@ -25,32 +31,57 @@ def note(message: str) -> None:
 
 def print_json(value: Any) -> None:
     """A model as JSON, for programs: the same as REST gives."""
+    import msgspec
+
     print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
+def json_option(function: F) -> F:
+    """--json, or gcloud's --format json, as the parameter *as_json*."""
+
+    def given(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+        ctx.meta["json"] = value == "json"
+
+    form = click.Choice(["json", "text"])
+    function = click.option("--format", type=form, callback=given, expose_value=False, hidden=True)(
+        function
+    )
+    return click.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        callback=lambda ctx, _, value: value or ctx.meta.get("json", False),
+        help="Print JSON, for programs. Also: --format json.",
+    )(function)
+
+
+def yes_option(help: str) -> Callable[[F], F]:
+    """--yes, or gcloud's --quiet, as the parameter *yes*."""
+    return click.option("--yes", "-y", "--quiet", "-q", "yes", is_flag=True, help=help)
+
+
 def can_ask() -> bool:
-    """Whether there is somebody to ask."""
+    """Whether somebody can answer a question."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
 def ask(question: str) -> str:
     """The line that the user types; "" for an end of input. Ctrl-C is raised at once.
 
-    Not input(): a Ctrl-C just before it begins to read is not seen until a line has been typed.
+    Not input(): it notices a Ctrl-C that comes just before it reads only after the next line.
     """
     print(question, end="", flush=True)
-    if sys.platform != "win32":
-        while not select.select([sys.stdin], [], [], 0.2)[0]:
-            pass
+    while not select.select([sys.stdin], [], [], 0.2)[0]:
+        pass
     return sys.stdin.readline()
 
 
 def confirm(question: str, instead: str) -> None:
-    """Returns if the user says yes; raises CANCELLED if not, and where nobody can be asked,
-    CONFLICT with *instead*: what to type then.
+    """Returns if the user says yes.
+
+    Raises CANCELLED if not, and CONFLICT where nobody can answer; *instead* says what to do then.
     """
     if not can_ask():
-        raise TPUError(f"There is nobody here to ask: {question}", Reason.CONFLICT, instead)
-    answer = ask(f"{question} [y/N] ")
-    if answer.strip().lower() not in ("y", "yes"):
+        raise TPUError(f"Not a terminal, so I can't ask: {question}", Reason.CONFLICT, instead)
+    if ask(f"{question} [y/N] ").strip().lower() not in ("y", "yes"):
         raise TPUError("Nothing was changed.", Reason.CANCELLED)

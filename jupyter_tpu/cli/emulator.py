@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import contextlib
 import os
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import Reason, TPUError
+import click
+
+from ..commands.grammar import command, examples
+from ..errors import TPUError
 
 if TYPE_CHECKING:
     from ..emulator import EmulatorState
 
 
-def emulator(chosen: argparse.Namespace) -> None:
-    """Runs until Ctrl-C or SIGTERM; all emulated hosts end with it."""
+@command("emulator", epilog=examples("jupyter tpu emulator --state ./tpu-emulator"))
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="PORT",
+    help="Port of the REST API; 0 for any free port.",
+)
+@click.option(
+    "--state",
+    metavar="DIR",
+    help="The folder of its TPUs.  [default: a folder in jupyter-tpu's data folder]",
+)
+@click.option(
+    "--env",
+    is_flag=True,
+    help="Also print the export lines that point gcloud and jupyter-tpu at it. If it is already "
+    "running, print only them.",
+)
+def emulator(port: int, state: str | None, env: bool) -> None:
+    """Run an emulator of Cloud TPU on this computer, until Ctrl-C."""
+    import asyncio
+
     from ..emulator import default_state_dir
 
-    if not 0 <= chosen.port <= 65535:
-        raise TPUError(f"{chosen.port} is not a port.", Reason.INVALID, "Take one of 1–65535.")
-    folder = Path(chosen.state).expanduser().absolute() if chosen.state else default_state_dir()
-    if chosen.env and _print_environment_of(folder):
+    folder = Path(state).expanduser().absolute() if state else default_state_dir()
+    if env and _print_environment_of(folder):
         return
-    asyncio.run(_serve(folder, chosen.port, chosen.env))
+    asyncio.run(_serve(folder, port, env))
 
 
 def _print_environment_of(folder: Path) -> bool:
@@ -42,6 +60,10 @@ def _print_environment_of(folder: Path) -> bool:
 
 
 async def _serve(folder: Path, port: int, env: bool) -> None:
+    import asyncio
+    import contextlib
+    import signal
+
     from ..emulator import environment_lines, serve
 
     def ready(state: EmulatorState) -> None:
@@ -52,22 +74,22 @@ async def _serve(folder: Path, port: int, env: bool) -> None:
             print("\n".join(environment_lines(state)))
         for part in state.skipped:
             print(f"not emulated here: {part}")
-        print("Ctrl-C ends it, and the hosts of its TPUs.", flush=True)
+        print("Press Ctrl-C to stop it and the hosts of its TPUs.", flush=True)
 
     serving = asyncio.ensure_future(serve(folder, port=port, on_ready=ready))
     loop = asyncio.get_running_loop()
-    ending = False
+    stopping = False
 
-    def end() -> None:
-        nonlocal ending
-        if not ending:  # a second Ctrl-C must not cut the hosts' ending short
-            ending = serving.cancel()
+    def stop() -> None:
+        nonlocal stopping
+        if not stopping:  # a second Ctrl-C must not interrupt the hosts' shutdown
+            stopping = serving.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, end)
+        loop.add_signal_handler(number, stop)
     with contextlib.suppress(asyncio.CancelledError):
         await serving
     print("emulator ended", flush=True)
-    for number in (signal.SIGINT, signal.SIGTERM):  # it ends well, also if that is asked again
+    for number in (signal.SIGINT, signal.SIGTERM):  # it exits with 0 also if asked again
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)

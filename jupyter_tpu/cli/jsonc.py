@@ -1,135 +1,92 @@
 """JSON with comments, as in VS Code's files: where values stand, so that an edit keeps the rest.
 
-The grammar is JSON's with ``//`` and ``/* */`` comments and a comma allowed after the last member
-(https://code.visualstudio.com/docs/languages/json#_json-with-comments).
+Comments and the comma that may follow the last member become spaces. The rest is JSON, with every
+value where it was (https://code.visualstudio.com/docs/languages/json#_json-with-comments).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-_SKIPPED = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
-_PLAIN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
-_DEPTH = 200  # of nesting; deeper is no settings file
-
-
-class Malformed(ValueError):
-    """The text is not JSON with comments; says where."""
-
-    def __init__(self, what: str, text: str, at: int) -> None:
-        line = text.count("\n", 0, at) + 1
-        column = at - (text.rfind("\n", 0, at) + 1) + 1
-        super().__init__(f"{what} (line {line}, column {column})")
+_STRING = r'"(?:[^"\\\n]|\\.)*"'
+_COMMENTS = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+_LAST_COMMAS = re.compile(rf'{_STRING}|(?<=[\]}}"\w])\s*,(?=\s*[\]}}])')
+_SPACE = re.compile(r"[\s:,]*")
 
 
-@dataclass
-class Part:
-    """A value and where it stands: text[start:end]."""
+class Part(NamedTuple):
+    """A value and where it stands: text[start:end]; *name* is that of an object's member."""
 
     value: Any
     start: int
     end: int
-    #: Of an object: its members (the last one of a name counts); of an array: its items.
-    members: dict[str, Part] = field(default_factory=dict)
-    items: list[Part] = field(default_factory=list)
-    #: Where the last member or item ends, and whether a comma follows it.
-    last: int | None = None
-    comma: bool = False
+    name: str = ""
 
 
 def parse(text: str) -> Part:
-    """The whole text as one value; raises :class:`Malformed`."""
-    part = _value(text, _skip(text, 0), 0)
-    rest = _skip(text, part.end)
-    if rest != len(text):
-        raise Malformed("something follows the end", text, rest)
-    return part
-
-
-def _skip(text: str, at: int) -> int:
-    match = _SKIPPED.match(text, at)
-    assert match is not None  # it matches the empty string, too
-    return match.end()
-
-
-def _value(text: str, at: int, depth: int) -> Part:
-    if depth > _DEPTH:
-        raise Malformed("too many levels", text, at)
-    opening = text[at : at + 1]
-    if opening in ("{", "["):
-        return _container(text, at, depth)
-    match = _STRING.match(text, at) or _PLAIN.match(text, at)
-    if match is None:
-        raise Malformed("a value is missing" if opening in "]},:" else "no value", text, at)
+    """The whole text as one value. Raises ValueError, which says where the text is wrong."""
+    plain = _plain(text)
     try:
-        return Part(json.loads(match.group()), at, match.end())
-    except ValueError:
-        raise Malformed("a string has a wrong escape", text, at) from None
+        value = json.loads(plain)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return Part(value, len(plain) - len(plain.lstrip()), len(plain.rstrip()))
 
 
-def _container(text: str, start: int, depth: int) -> Part:
-    is_object = text[start] == "{"
-    closing = "}" if is_object else "]"
-    part = Part({} if is_object else [], start, start)
-    at = _skip(text, start + 1)
-    while text[at : at + 1] != closing:
-        if part.last is not None and not part.comma:
-            raise Malformed(f'"," or "{closing}" is missing', text, at)
-        if is_object:
-            key = _STRING.match(text, at)
-            if key is None:
-                raise Malformed(f'a name or "{closing}" is missing', text, at)
-            at = _skip(text, key.end())
-            if text[at : at + 1] != ":":
-                raise Malformed('":" is missing', text, at)
-            member = _value(text, _skip(text, at + 1), depth + 1)
-            try:
-                name = json.loads(key.group())
-            except ValueError:
-                raise Malformed("a name has a wrong escape", text, key.start()) from None
-            part.members[name] = member
-            part.value[name] = member.value
-        else:
-            member = _value(text, at, depth + 1)
-            part.items.append(member)
-            part.value.append(member.value)
-        part.last = member.end
-        at = _skip(text, member.end)
-        part.comma = text[at : at + 1] == ","
-        if part.comma:
-            at = _skip(text, at + 1)
-    part.end = at + 1
-    return part
+def parts(text: str, whole: Part) -> list[Part]:
+    """The members of an object, or the items of an array, of a text that was parsed."""
+    plain, decode = _plain(text), json.JSONDecoder().raw_decode
+    found = []
+    at = _skip(plain, whole.start + 1)
+    while at < whole.end - 1:
+        name = ""
+        if isinstance(whole.value, dict):
+            name, at = decode(plain, at)
+            at = _skip(plain, at)
+        value, end = decode(plain, at)
+        found.append(Part(value, at, end, name))
+        at = _skip(plain, end)
+    return found
 
 
-def insertion(text: str, part: Part, added: list[str], indent: str, newline: str) -> str:
-    """*text* with *added* (values, or ``"name": value``) behind the last of *part*'s.
+def insert(text: str, whole: Part, added: str, indent: str, newline: str) -> str:
+    """*text* with *added* (a value, or ``"name": value``) after the last part of *whole*.
 
-    Each goes on lines of its own, indented by *indent*; comments behind the last one stay there.
+    It is on lines of its own, indented by *indent*. Comments after the last part stay there.
     """
-    closing = part.end - 1
+    closing = whole.end - 1
     line = text.rfind("\n", 0, closing)
     if line >= 0 and not text[line:closing].strip():
         content_end = line - (text[line - 1 : line] == "\r")  # the line before may be a comment
     else:
         content_end = len(text[:closing].rstrip())
-    outer = newline + _indent_of(text, part.start)
-    inserted = ",".join(newline + _indented(each, indent, newline) for each in added)
+    inserted = "".join(newline + indent + line for line in added.splitlines())
+    outer = newline + indent_at(text, whole.start)
     result = text[:content_end] + inserted + outer + text[closing:]
-    if part.last is not None and not part.comma:
-        result = result[: part.last] + "," + result[part.last :]
+    there = parts(text, whole)
+    if there and "," not in _blank(_COMMENTS, text)[there[-1].end : closing]:
+        result = result[: there[-1].end] + "," + result[there[-1].end :]
     return result
 
 
-def _indented(value: str, indent: str, newline: str) -> str:
-    return newline.join(indent + line for line in value.splitlines())
-
-
-def _indent_of(text: str, at: int) -> str:
+def indent_at(text: str, at: int) -> str:
     """The white space that the line of *at* begins with."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _plain(text: str) -> str:
+    return _blank(_LAST_COMMAS, _blank(_COMMENTS, text))
+
+
+def _blank(pattern: re.Pattern[str], text: str) -> str:
+    """*text* with spaces in place of what *pattern* finds, except strings and line breaks."""
+    return pattern.sub(lambda m: m[0] if m[0][0] == '"' else re.sub(r"[^\r\n]", " ", m[0]), text)
+
+
+def _skip(plain: str, at: int) -> int:
+    match = _SPACE.match(plain, at)
+    assert match is not None  # it also matches the empty string
+    return match.end()

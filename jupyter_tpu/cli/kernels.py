@@ -1,15 +1,17 @@
-"""``jupyter tpu kernel``: what Jupyter's kernel pickers show of TPUs."""
+"""``jupyter tpu kernel``: the kernels of TPUs, in Jupyter's kernel pickers and running."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from typing import TYPE_CHECKING
 
+import click
+
+from ..commands.grammar import Group, argument, environment_option, examples, tpu_argument
 from ..commands.session import open_session
 from ..commands.tables import table
 from ..errors import Reason, TPUError
-from .console import print_json
+from .console import json_option, print_json
 from .waiting import finish
 
 if TYPE_CHECKING:
@@ -18,19 +20,34 @@ if TYPE_CHECKING:
     from ..fleet.models import Kernel
     from ..kernels.specs import KernelSpec
 
+_kernel_argument = argument("kernel", metavar="KERNEL", help="Kernel ID, or its unique prefix.")
 
-def list_(chosen: argparse.Namespace) -> None:
-    """Reads this user's kernelspecs, which asks no cloud; of a TPU: the kernels that run there."""
+
+@click.group("kernel", cls=Group)
+def kernel() -> None:
+    """Manage the kernels of TPUs."""
+
+
+@kernel.command("list", epilog=examples("jupyter tpu kernel list my-tpu"))
+@tpu_argument(required=False)
+@json_option
+def list_kernels(name: str | None, as_json: bool) -> None:
+    """List the TPU kernels in Jupyter's kernel pickers, or the kernels running on a TPU."""
+    if name is None:
+        _list_kernelspecs(as_json)
+    else:
+        _list_running(name, as_json)
+
+
+def _list_kernelspecs(as_json: bool) -> None:
+    """From this user's files, without a call to Google."""
     from ..kernels import KernelSpecs
 
-    if chosen.name is not None:
-        _list_running(chosen)
-        return
     specs = KernelSpecs().list()
-    if chosen.json:
+    if as_json:
         print_json(specs)
     elif not specs:
-        print("No TPU has a kernel here. Make one: jupyter tpu connect NAME")
+        print("No TPU has a kernel here. Add one: jupyter tpu connect NAME")
     else:
         rows = [
             (
@@ -45,107 +62,123 @@ def list_(chosen: argparse.Namespace) -> None:
         print(table(("KERNEL", "TPU", "ZONE", "ENVIRONMENT", "KERNELSPEC"), rows))
 
 
-def _list_running(chosen: argparse.Namespace) -> None:
+def _list_running(name: str, as_json: bool) -> None:
     with open_session() as session:
-        kernels = session.call(session.fleet.kernels(chosen.name))
-        chips = session.call(session.fleet.chips(chosen.name)) if kernels else []
-    if chosen.json:
+        kernels = session.call(session.fleet.kernels(name))
+        chips = session.call(session.fleet.chips(name)) if kernels else []
+    if as_json:
         print_json(kernels)
         return
     if not kernels:
-        print(f"No kernel runs on {chosen.name}.")
+        print(f"No kernel runs on {name}.")
         return
     rows = [
         (
-            kernel.id,
-            kernel.notebook or "-",
-            kernel.state,
-            _held_by(kernel),
-            "yes" if kernel.chips else "",
+            each.id,
+            each.notebook or "-",
+            each.state,
+            _user_of(each),
+            "yes" if each.chips else "",
         )
-        for kernel in kernels
+        for each in kernels
     ]
-    print(table(("KERNEL", "NOTEBOOK", "STATE", "HELD BY", "CHIPS"), rows))
+    print(table(("KERNEL", "NOTEBOOK", "STATE", "USED BY", "CHIPS"), rows))
     for holder in chips:
         if not holder.kernel:
-            print(f"The chips are held by process {holder.pid} of {holder.user}: {holder.command}")
+            print(f"Process {holder.pid} of {holder.user} uses the chips: {holder.command}")
 
 
-def _held_by(kernel: Kernel) -> str:
+def _user_of(kernel: Kernel) -> str:
     if kernel.attached:
         return kernel.holder
-    return f"nobody (was {kernel.holder})" if kernel.holder else "nobody"
+    return f"not in use (last used by {kernel.holder})" if kernel.holder else "not in use"
 
 
-def end(chosen: argparse.Namespace) -> None:
-    """Ends a kernel that runs on a TPU, whoever has it."""
+@kernel.command("end", epilog=examples("jupyter tpu kernel end my-tpu 1b671a64"))
+@tpu_argument()
+@_kernel_argument
+def end_kernel(name: str, kernel: str) -> None:
+    """Shut down a kernel that runs on a TPU, whoever uses it."""
     with open_session() as session:
-        kernels = session.call(session.fleet.kernels(chosen.name))
-        kernel = _one_of(kernels, chosen.kernel, chosen.name)
-        session.call(session.fleet.end_kernel(chosen.name, kernel.id))
-    named = f" of {kernel.notebook}" if kernel.notebook else ""
-    print(f"The kernel {kernel.id}{named} has ended.")
+        found = _find(session.call(session.fleet.kernels(name)), kernel, name)
+        session.call(session.fleet.end_kernel(name, found.id))
+    print(f"Shut down {_title(found)}.")
 
 
-def take(chosen: argparse.Namespace) -> None:
-    """Has the running Jupyter server take a kernel over, whoever has it."""
+@kernel.command("take", epilog=examples("jupyter tpu kernel take my-tpu 1b671a64"))
+@tpu_argument()
+@_kernel_argument
+def take_kernel(name: str, kernel: str) -> None:
+    """Move a running kernel, with its notebook, to your Jupyter server.
+
+    Whoever uses it now loses it. Running cells continue.
+    """
     with open_session() as session:
-        kernels = session.call(session.fleet.kernels(chosen.name))
-        kernel = _one_of(kernels, chosen.kernel, chosen.name)
-        session.call(session.fleet.take_over_kernel(chosen.name, kernel.id))
-    named = f" of {kernel.notebook}" if kernel.notebook else ""
-    print(f"Your Jupyter server has the kernel {kernel.id}{named} now.")
+        found = _find(session.call(session.fleet.kernels(name)), kernel, name)
+        session.call(session.fleet.take_over_kernel(name, found.id))
+    print(f"Your Jupyter server now has {_title(found)}.")
 
 
-def _one_of(kernels: Sequence[Kernel], id: str, tpu: str) -> Kernel:
-    """The kernel whose id is, or begins with, *id*; raises NOT_FOUND, or CONFLICT for several."""
+def _title(kernel: Kernel) -> str:
+    return f"kernel {kernel.id}" + (f" of {kernel.notebook}" if kernel.notebook else "")
+
+
+def _find(kernels: Sequence[Kernel], id: str, tpu: str) -> Kernel:
+    """The kernel whose ID is *id* or begins with it; raises NOT_FOUND, or CONFLICT for several."""
     found = [kernel for kernel in kernels if kernel.id == id]
     found = found or [kernel for kernel in kernels if kernel.id.startswith(id)]
     if len(found) == 1:
         return found[0]
-    hint = f"`jupyter tpu kernel list {tpu}` shows those that run there."
+    hint = f"`jupyter tpu kernel list {tpu}` shows the running kernels."
     if found:
         raise TPUError(f"Several kernels on {tpu} begin with {id}.", Reason.CONFLICT, hint)
     raise TPUError(f"There is no kernel {id} on {tpu}.", Reason.NOT_FOUND, hint)
 
 
-def add(chosen: argparse.Namespace) -> None:
-    """Registers the kernel of an environment that is on the TPU; makes none."""
+@kernel.command("add", epilog=examples("jupyter tpu kernel add my-tpu"))
+@tpu_argument()
+@environment_option
+def add_kernel(name: str, environment: str) -> None:
+    """Add the kernel of an existing environment to the kernel pickers."""
     from ..fleet.models import ConnectTPU
 
     with open_session() as session:
-        there = session.call(session.fleet.environments(chosen.name))
-        found = [each for each in there if each.name == chosen.env and each.state == "ready"]
-        if not found:
-            names = ", ".join(each.name for each in there if each.state == "ready") or "none"
+        environments = session.call(session.fleet.environments(name))
+        ready = {each.name: each for each in environments if each.state == "ready"}
+        if environment not in ready:
+            names = ", ".join(ready) or "none"
             raise TPUError(
-                f"{chosen.name} has no environment {chosen.env}; it has {names}.",
+                f"{name} has no environment {environment}. Its environments: {names}.",
                 Reason.NOT_FOUND,
-                f"Make it: jupyter tpu connect {chosen.name} --env {chosen.env}",
+                f"Create it: jupyter tpu connect {name} --env {environment}",
             )
-        # Connecting again checks what is there and registers it; with the packages that it has.
-        wanted = ConnectTPU(environment=chosen.env, packages=found[0].packages)
-        finish(session, session.call(session.fleet.connect(chosen.name, wanted)), sys.stdout)
-        for each in session.call(session.fleet.environments(chosen.name)):
-            if each.name == chosen.env:
+        # Connecting again checks the environment, with the packages it has, and registers it.
+        wanted = ConnectTPU(environment=environment, packages=ready[environment].packages)
+        finish(session, session.call(session.fleet.connect(name, wanted)), sys.stdout)
+        for each in session.call(session.fleet.environments(name)):
+            if each.name == environment:
                 print(f'The kernel "{each.display_name}" is in every kernel picker.')
 
 
-def remove(chosen: argparse.Namespace) -> None:
+@kernel.command("remove", epilog=examples("jupyter tpu kernel remove my-tpu"))
+@tpu_argument()
+@environment_option
+def remove_kernel(name: str, environment: str) -> None:
+    """Remove a kernel from the kernel pickers; its environment stays on the TPU."""
     from ..kernels import KernelSpecs
 
     specs = KernelSpecs()
-    found = [spec for spec in specs.list() if _is_of(spec, chosen.name, chosen.env)]
+    found = [spec for spec in specs.list() if _is_of(spec, name, environment)]
     if not found:
         raise TPUError(
-            f"{chosen.name} has no kernel of an environment {chosen.env} here.",
+            f"{name} has no kernel of an environment {environment} here.",
             Reason.NOT_FOUND,
-            "`jupyter tpu kernel list` shows those there are.",
+            "`jupyter tpu kernel list` shows the kernels.",
         )
     if len(found) > 1:
-        where = ", ".join(f"{spec.config['zone']}/{spec.config['tpu']}" for spec in found)
+        names = ", ".join(f"{spec.config['zone']}/{spec.config['tpu']}" for spec in found)
         raise TPUError(
-            f"Several TPUs have that name: {where}.", Reason.CONFLICT, "Give the zone, too."
+            f"Several TPUs have this name: {names}.", Reason.CONFLICT, "Give the zone, too."
         )
     config = found[0].config
     specs.unregister(
@@ -155,30 +188,8 @@ def remove(chosen: argparse.Namespace) -> None:
         environment=config["environment"],
     )
     print(
-        f'The kernel "{found[0].display_name}" is in no kernel picker any more; its environment '
-        f"stays on {config['tpu']}, and connecting brings it back."
-    )
-
-
-def warm(chosen: argparse.Namespace) -> None:
-    """Decides it; the server that keeps the TPU connected sees to it."""
-    from ..fleet.models import KeepWarm
-
-    wanted = {"on": True, "off": False, "default": None}[chosen.what]
-    how = KeepWarm(wanted=wanted, imports=chosen.imports)
-    with open_session() as session:
-        environment = session.call(session.fleet.keep_warm(chosen.name, chosen.env, how))
-    if chosen.json:
-        print_json(environment)
-        return
-    words = {
-        "on": "has a warm kernel",
-        "off": "has no warm kernel",
-        "default": "has a warm kernel where c.JupyterTPU.warm_kernels says so",
-    }[chosen.what]
-    print(
-        f"{chosen.env} on {chosen.name} {words} while a Jupyter server keeps it connected; "
-        f"`jupyter tpu describe {chosen.name}` shows what it costs."
+        f'Removed the kernel "{found[0].display_name}" from the kernel pickers. Its environment '
+        f"stays on {config['tpu']}; `jupyter tpu kernel add` adds the kernel again."
     )
 
 
@@ -186,3 +197,47 @@ def _is_of(spec: KernelSpec, ref: str, environment: str) -> bool:
     config = spec.config
     names = (config["tpu"], f"{config['zone']}~{config['tpu']}")
     return ref.replace("/", "~", 1) in names and config["environment"] == environment
+
+
+@kernel.command("warm", epilog=examples("jupyter tpu kernel warm my-tpu on --import numpy pandas"))
+@tpu_argument()
+@argument(
+    "setting",
+    metavar="on|off|default",
+    type=click.Choice(["on", "off", "default"]),
+    help="default: as c.JupyterTPU.warm_kernels says.",
+)
+@environment_option
+@click.option(
+    "--import",
+    "imports",
+    multiple=True,
+    metavar="MODULE...",
+    help="Modules to import in it, too. They must not use the chips.",
+)
+@json_option
+def warm_kernel(
+    name: str, setting: str, environment: str, imports: tuple[str, ...], as_json: bool
+) -> None:
+    """Keep a started kernel ready on a TPU, so that the next notebook starts faster.
+
+    The Jupyter server that keeps the TPU connected does it.
+    """
+    from ..fleet.models import KeepWarm
+
+    wanted = {"on": True, "off": False, "default": None}[setting]
+    request = KeepWarm(wanted=wanted, imports=list(imports))
+    with open_session() as session:
+        changed = session.call(session.fleet.keep_warm(name, environment, request))
+    if as_json:
+        print_json(changed)
+        return
+    effect = {
+        "on": "keeps a warm kernel",
+        "off": "keeps no warm kernel",
+        "default": "keeps a warm kernel if c.JupyterTPU.warm_kernels says so",
+    }[setting]
+    print(
+        f"{environment} on {name} {effect} while a Jupyter server is connected to it. "
+        f"`jupyter tpu describe {name}` shows the memory it uses."
+    )

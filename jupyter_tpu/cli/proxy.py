@@ -1,7 +1,8 @@
-"""``jupyter tpu proxy``: the ProxyCommand of our OpenSSH entries.
+"""``python -m jupyter_tpu.cli.proxy``: the ProxyCommand of our OpenSSH entries.
 
-Asks where a host is now, writes down which keys it may show, connects, and gives the connection to
-a small program that carries bytes. What goes wrong is one line, which ssh shows.
+Looks up a host's current address, writes down the host keys that it may show, connects, and hands
+the connection to a small program that carries bytes. A failure is one line, which ssh shows. It is
+no command of ``jupyter tpu``: people do not type it, and each `ssh` waits for its imports.
 """
 
 from __future__ import annotations
@@ -20,25 +21,42 @@ if TYPE_CHECKING:
     from ..ssh import HostAddress
     from ..ssh.proxies import ProxyRoute
 
-#: Seconds: for the question where the host is and our key to get there, and for the connection.
-ASK_LIMIT = 60.0
+#: Seconds: to look the host up and put our key there, and to connect.
+LOOKUP_LIMIT = 60.0
 CONNECT_LIMIT = 20.0
 
 
-def proxy(chosen: argparse.Namespace) -> None:
+def main() -> int:
+    """Becomes the program that carries bytes; returns the exit code if that fails."""
+    parser = argparse.ArgumentParser(prog="jupyter_tpu.cli.proxy", allow_abbrev=False)
+    parser.add_argument("name")
+    parser.add_argument("--worker", type=int, default=0)
+    parser.add_argument("--set", action="append", default=[])
+    for option in ("emulator", "project", "zone", "data", "key", "user", "known-hosts"):
+        parser.add_argument(f"--{option}")
+    try:
+        proxy(parser.parse_args())
+    except TPUError as error:
+        print(f"jupyter tpu: {' '.join(str(error).split())}", file=sys.stderr)
+    except KeyboardInterrupt:
+        pass
+    return 1
+
+
+def proxy(args: argparse.Namespace) -> None:
     from ..ssh import openssh_config
     from ..ssh.keys import KEY_VARIABLE, USER_VARIABLE
 
-    # What the entry was written with counts, wherever ssh is started from.
-    given = {"JUPYTER_TPU_DATA_DIR": chosen.data, KEY_VARIABLE: chosen.key}
-    given[USER_VARIABLE] = chosen.user
-    given |= dict(pair.split("=", 1) for pair in chosen.set)
+    # The settings the entry was written with, wherever ssh is started.
+    given = {"JUPYTER_TPU_DATA_DIR": args.data, KEY_VARIABLE: args.key}
+    given[USER_VARIABLE] = args.user
+    given |= dict(pair.split("=", 1) for pair in args.set)
     os.environ.update({name: value for name, value in given.items() if value})
 
-    address = _quickly(chosen) or _thoroughly(chosen)
+    address = _quickly(args) or _thoroughly(args)
     route = _route(address)
-    if chosen.known_hosts:
-        openssh_config.write_host_keys(Path(chosen.known_hosts), address.host_keys)
+    if args.known_hosts:
+        openssh_config.write_host_keys(Path(args.known_hosts), address.host_keys)
     if route.jumps:
         *before, last = route.jumps
         command = ["ssh", "-W", _place(address), *(["-J", ",".join(before)] if before else [])]
@@ -48,62 +66,60 @@ def proxy(chosen: argparse.Namespace) -> None:
     _carry(address)
 
 
-def _quickly(chosen: argparse.Namespace) -> HostAddress | None:
+def _quickly(args: argparse.Namespace) -> HostAddress | None:
     """The address of a host that was reached before; None where there is more to be done."""
     from ..cloud import NodeName, Target
     from ..links import HostName
     from ..links.fast_lookup import fast_lookup
 
-    if not (chosen.project and chosen.zone):
+    if not (args.project and args.zone):
         return None
-    target = Target(emulator=chosen.emulator, project=chosen.project, zone=chosen.zone)
-    node = NodeName(chosen.project, chosen.zone, chosen.name)
-    return fast_lookup(target, HostName(node, chosen.worker))
+    target = Target(emulator=args.emulator, project=args.project, zone=args.zone)
+    node = NodeName(args.project, args.zone, args.name)
+    return fast_lookup(target, HostName(node, args.worker))
 
 
-def _thoroughly(chosen: argparse.Namespace) -> HostAddress:
-    """The same, with our key put on the node, its hosts' keys pinned, and what is wrong said."""
+def _thoroughly(args: argparse.Namespace) -> HostAddress:
+    """The same; also puts our key on the node, pins its hosts' keys and says what is wrong."""
     try:
-        return asyncio.run(asyncio.wait_for(_find(chosen), ASK_LIMIT))
+        return asyncio.run(asyncio.wait_for(_find(args), LOOKUP_LIMIT))
     except TimeoutError:
         raise TPUError(
-            f"It took too long to learn where {chosen.name} is.", Reason.TIMEOUT, "Try again."
+            f"Looking up the address of {args.name} timed out.", Reason.TIMEOUT, "Try again."
         ) from None
 
 
 def _route(address: HostAddress) -> ProxyRoute:
-    """The user's own route out of their network, if they need one."""
+    """The proxy that the user's own SSH configuration names, if any."""
     from ..ssh.openssh_config import config_path, without_include
     from ..ssh.proxies import ProxyRoute, resolve_route, user_config
 
     config = user_config()
     try:
-        said = without_include(config.read_bytes(), config_path()).lower()
+        text = without_include(config.read_bytes(), config_path()).lower()
     except OSError:
-        said = b""
-    if not any(word in said for word in (b"proxy", b"include", b"exec")):
+        text = b""
+    if not any(word in text for word in (b"proxy", b"include", b"exec")):
         return ProxyRoute(command=address.proxy_command)  # without loading what reads it properly
     return asyncio.run(resolve_route(address))
 
 
-async def _find(chosen: argparse.Namespace) -> HostAddress:
+async def _find(args: argparse.Namespace) -> HostAddress:
     from ..cloud import Cloud, NodeName, Target
     from ..links import HostName
     from ..links.lookup import Lookup
 
-    target = Target.from_environment(
-        emulator=chosen.emulator, project=chosen.project, zone=chosen.zone
-    )
+    target = Target.from_environment(emulator=args.emulator, project=args.project, zone=args.zone)
     cloud = Cloud(target)
     lookup = Lookup(cloud)
     try:
-        zone = chosen.zone or cloud.zone
+        zone = args.zone or cloud.zone
         if not zone:
             raise TPUError(
-                f"The zone of {chosen.name} is not known.", Reason.INVALID, "Give it with --zone."
+                f"The zone of {args.name} is unknown.", Reason.INVALID, "Give it with --zone."
             )
-        node = NodeName(cloud.project, zone, chosen.name)
-        return (await lookup.find(HostName(node, chosen.worker))).address
+        node = NodeName(cloud.project, zone, args.name)
+        return (await lookup.find(HostName(node, args.worker))).address
     finally:
         await lookup.close()
         await cloud.close()
@@ -117,29 +133,21 @@ def _carry(address: HostAddress) -> NoReturn:
         connection = socket.create_connection((address.address, address.port), CONNECT_LIMIT)
     except OSError as error:
         raise TPUError(
-            f"{address.label} at {address.address} port {address.port} can't be reached: "
+            f"Can't reach {address.label} at {address.address} port {address.port}: "
             f"{(error.strerror or str(error)).lower()}.",
             Reason.UNREACHABLE,
-            "Check the network and the TPU's firewall rules (SSH must be let in).",
+            "Check the network, and that the TPU's firewall rules allow SSH.",
         ) from error
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if sys.platform == "win32":
-        stdio.main(connection.detach())
     connection.set_inheritable(True)
     _become([sys.executable, "-I", "-S", stdio.__file__, str(connection.detach())])
 
 
 def _become(command: list[str]) -> NoReturn:
-    if sys.platform == "win32":
-        import subprocess
-
-        raise SystemExit(subprocess.run(command).returncode)
     try:
         os.execvp(command[0], command)
     except OSError as error:
-        raise TPUError(
-            f"{command[0]} can't be run: {error.strerror}.", Reason.UNREACHABLE
-        ) from error
+        raise TPUError(f"Can't run {command[0]}: {error.strerror}.", Reason.UNREACHABLE) from error
 
 
 def _place(address: HostAddress) -> str:
@@ -153,3 +161,7 @@ def _destination(jump: str) -> list[str]:
     if not colon:
         return [jump]
     return ["-p", port, f"{user}{at}{name}"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

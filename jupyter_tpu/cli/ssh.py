@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import quote
 
+import click
+
+from ..commands.grammar import Command, argument, command, examples, tpu_argument, worker_option
 from ..errors import Reason, TPUError
 from .console import note
 
@@ -22,67 +24,139 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def ssh(chosen: argparse.Namespace) -> None:
-    """Becomes `ssh` (or mosh); how the TPU is reached stands on its command line."""
-    command = _own_options(chosen, list(chosen.command))
-    node, cloud = _wait(_node(chosen.name))
-    host = _host(node, chosen.worker)
+class _SSHCommand(Command):
+    """Our options may also follow NAME. The first other word begins what is for ssh."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        before = _own_options(args)
+        words = args[before + 1 :]
+        after = _own_options(words)
+        ours = [*args[:before], *words[:after]]
+        return super().parse_args(ctx, [*ours, *args[before : before + 1], *words[after:]])
+
+
+def _own_options(words: list[str]) -> int:
+    """How many words at the start are options of ours, with their values."""
+    count = 0
+    while count < len(words) and words[count].partition("=")[0] in ("--worker", "--mosh"):
+        count += 2 if words[count] == "--worker" else 1
+    return count
+
+
+@click.command(
+    "ssh",
+    cls=_SSHCommand,
+    context_settings={"allow_interspersed_args": False},
+    epilog=examples(
+        "jupyter tpu ssh my-tpu",
+        "jupyter tpu ssh my-tpu --worker 1 -- nproc",
+        "jupyter tpu ssh my-tpu -- -L 8080:localhost:8080",
+    ),
+)
+@tpu_argument()
+@argument(
+    "words",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="[-- ...]",
+    help="Options of ssh, and a command.",
+)
+@worker_option
+@click.option("--mosh", is_flag=True, help="Use mosh. The host's UDP ports must be reachable.")
+def ssh(name: str, words: tuple[str, ...], worker: int, mosh: bool) -> None:
+    """Log in to a host with your own ssh.
+
+    The host's current address is looked up each time.
+    """
+    words = words[1:] if words[:1] == ("--",) else words
+    node, cloud = _wait(_node(name))
+    host = _host(node, worker)
     entry = _entry(cloud, host)
-    words = [_program("ssh"), *_options(entry)]
-    if chosen.mosh:
-        # mosh asks ssh for the address it used, and would put a ProxyCommand of its own in the
-        # place of ours to learn it. Its packets go straight to the host.
+    command = [_program("ssh"), *_options(entry)]
+    if mosh:
+        # mosh asks ssh for the address it used, and would replace our ProxyCommand by one of its
+        # own to learn it. Its packets go straight to the host.
         endpoint = node.endpoints[host.worker]
         address = endpoint.external or endpoint.internal
         # mosh runs its ssh through a shell.
-        way = [_program("mosh"), "--experimental-remote-ip=local", f"--ssh={shlex.join(words)}"]
-        _become([*way, f"{entry.user}@{address}", *(["--", *command] if command else [])])
+        start = [_program("mosh"), "--experimental-remote-ip=local", f"--ssh={shlex.join(command)}"]
+        _become([*start, f"{entry.user}@{address}", *(["--", *words] if words else [])])
     # OpenSSH's options come before the host's name, and what runs there after it.
-    split = next((i for i, word in enumerate(command) if word == "--"), None)
-    before = command[:split] if split is not None else _leading_options(command)
-    after = command[split + 1 :] if split is not None else command[len(before) :]
-    _become([*words, *before, "--", entry.names[0], *after])
+    split = words.index("--") if "--" in words else None
+    before = words[:split] if split is not None else _leading_options(words)
+    after = words[split + 1 :] if split is not None else words[len(before) :]
+    _become([*command, *before, "--", entry.names[0], *after])
 
 
-def ssh_config(chosen: argparse.Namespace) -> None:
-    """Prints our entries, or wires them into the user's configuration."""
-    from ..fleet.hosts import openssh
-    from ..ssh.openssh_config import change_user_config, config_path, entries_named, render
+@command("ssh-config", epilog=examples("jupyter tpu ssh-config --write && ssh my-tpu"))
+@click.option(
+    "--write",
+    is_flag=True,
+    help="Keep the entries in a file, and add one line to ~/.ssh/config that includes it.",
+)
+@click.option("--remove", is_flag=True, help="Remove that line.")
+@click.option(
+    "--between-hosts",
+    metavar="NAME",
+    help="Let the hosts of this TPU reach each other, each with its own key.",
+)
+def ssh_config(write: bool, remove: bool, between_hosts: str | None) -> None:
+    """Let ssh, scp, rsync, git and VS Code find TPUs by name.
+
+    Prints the entries for OpenSSH if no option is given.
+    """
+    if write + remove + bool(between_hosts) > 1:
+        raise click.UsageError("Give only one of --write, --remove and --between-hosts.")
+    if remove:
+        _remove_entries()
+    elif between_hosts:
+        _authorize_hosts(between_hosts)
+    elif write:
+        _write_entries()
+    else:
+        from ..fleet.hosts import openssh
+        from ..ssh.openssh_config import render
+
+        cloud, nodes = _wait(_nodes())
+        print(render(openssh.entries(cloud, nodes)), end="")
+
+
+def _remove_entries() -> None:
+    from ..ssh.openssh_config import change_user_config, config_path
     from ..ssh.proxies import user_config
 
-    if chosen.remove:
-        removed = change_user_config(user_config(), config_path(), add=False)
-        config_path().unlink(missing_ok=True)
-        print(
-            f"{user_config()} includes our entries no more."
-            if removed
-            else f"{user_config()} did not include them."
-        )
-        return
-    if chosen.between_hosts:
-        _between_hosts(chosen.between_hosts)
-        return
+    removed = change_user_config(user_config(), config_path(), add=False)
+    config_path().unlink(missing_ok=True)
+    print(
+        f"{user_config()} no longer includes the entries."
+        if removed
+        else f"{user_config()} did not include the entries."
+    )
+
+
+def _write_entries() -> None:
+    from ..fleet.hosts import openssh
+    from ..ssh.openssh_config import change_user_config, config_path, entries_named
+    from ..ssh.proxies import user_config
+
     cloud, nodes = _wait(_nodes())
-    if not chosen.write:
-        print(render(openssh.entries(cloud, nodes)), end="")
-        return
-    made = openssh.write(cloud, nodes)
-    names = [entry.names[0] for entry in made]
+    written = openssh.write(cloud, nodes)
+    names = [entry.names[0] for entry in written]
     config = user_config()
     own = entries_named(config.read_bytes(), names) if config.exists() else []
     added = change_user_config(config, config_path(), add=True)
     print(
         f"{config}: added one line, which includes {config_path()}."
         if added
-        else f"{config} includes {config_path()} already; its entries are up to date."
+        else f"{config} already includes {config_path()}. Its entries are up to date."
     )
     if own:
-        note(f"Your own entries for {', '.join(own)} are overruled by ours.")
+        note(f"These entries override your own for {', '.join(own)}.")
     if names:
         print(f"Try: ssh {names[0]}")
-        print(f"VS Code: code --remote ssh-remote+{names[0]} /home/{made[0].user}")
+        print(f"VS Code: code --remote ssh-remote+{names[0]} /home/{written[0].user}")
     else:
-        print("There is no TPU yet; entries come and go with TPUs.")
+        print("No TPUs yet. Entries are added and removed as TPUs are.")
 
 
 def open_remotely(name: str, worker: int, folder: str) -> None:
@@ -98,13 +172,13 @@ def open_remotely(name: str, worker: int, folder: str) -> None:
     alias = openssh.entry(cloud, host, ("x",)).alias
     found = [entry for entry in entries if entry.alias == alias]
     if not found:
-        raise TPUError(f"{host} has no name for ssh.", Reason.NOT_FOUND)
+        raise TPUError(f"SSH has no name for {host}.", Reason.NOT_FOUND)
     config = user_config()
     if not config.exists() or not includes(config.read_bytes(), config_path()):
         raise TPUError(
             "VS Code can't find TPUs by name yet.",
             Reason.CONFLICT,
-            "Let ssh know them first: jupyter tpu ssh-config --write",
+            "Run this first: jupyter tpu ssh-config --write",
         )
     remote, path = found[0].names[0], folder or f"/home/{found[0].user}"
     print(f"code --remote {shlex.quote(f'ssh-remote+{remote}')} {shlex.quote(path)}")
@@ -114,7 +188,7 @@ def open_remotely(name: str, worker: int, folder: str) -> None:
 # ---- keys between the hosts of a pod -------------------------------------------------------------
 
 
-def _between_hosts(name: str) -> None:
+def _authorize_hosts(name: str) -> None:
     from ..links import HostName, core_thread, default_links
     from ..links.pod_ssh import authorize_hosts
 
@@ -133,8 +207,8 @@ def _between_hosts(name: str) -> None:
 
     count = core_thread().wait(all_of_them())
     print(
-        f"The {count} hosts of {name} reach each other: ssh host-0 … ssh host-{count - 1}, with a "
-        "key of its own on each."
+        f"The {count} hosts of {name} can reach each other: ssh host-0 … ssh host-{count - 1}. "
+        "Each has its own key."
     )
 
 
@@ -161,7 +235,7 @@ async def _node(ref: str) -> tuple[Node, Cloud]:
         raise TPUError(
             f"There are several TPUs called {name}: in {zones}.",
             Reason.CONFLICT,
-            f"Say which one: {found[0].name.zone}~{name}.",
+            f"Give the zone, too: {found[0].name.zone}~{name}.",
         )
     return found[0], cloud
 
@@ -185,31 +259,11 @@ def _options(entry: HostEntry) -> list[str]:
     return [word for name, value in entry.options() for word in ("-o", f"{name} {value}")]
 
 
-def _own_options(chosen: argparse.Namespace, words: list[str]) -> list[str]:
-    """What is left for ssh: argparse takes all that follows NAME for it, our options too."""
-    while words:
-        name, equals, value = words[0].partition("=")
-        if name == "--mosh" and not equals:
-            chosen.mosh = True
-        elif name == "--worker" and (equals or len(words) > 1):
-            value = value if equals else words.pop(1)
-            try:
-                chosen.worker = int(value)
-            except ValueError:
-                raise TPUError(
-                    f"--worker is the number of a host, not {value!r}.", Reason.INVALID
-                ) from None
-        else:
-            break
-        del words[0]
-    return words[1:] if words[:1] == ["--"] else words
-
-
 #: Options of ssh that take a value, which may be the next word.
 _WITH_VALUE = frozenset("BbcDEeFIiJLlmOoPpQRSWw")
 
 
-def _leading_options(words: list[str]) -> list[str]:
+def _leading_options(words: Sequence[str]) -> Sequence[str]:
     """The options of ssh at the start of *words*, with their values."""
     count = 0
     while count < len(words) and words[count].startswith("-") and len(words[count]) > 1:
@@ -235,10 +289,6 @@ def _program(name: str) -> str:
 
 def _become(command: list[str]) -> NoReturn:
     sys.stdout.flush()
-    if sys.platform == "win32":
-        import subprocess
-
-        raise SystemExit(subprocess.run(command).returncode)
     os.execv(command[0], command)
 
 

@@ -2,297 +2,404 @@
 
 from __future__ import annotations
 
-import argparse
-import io
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TypeVar
 
+import click
+
+from ..commands.grammar import (
+    argument,
+    command,
+    environment_option,
+    examples,
+    packages_option,
+    python_option,
+    tpu_argument,
+)
 from ..commands.operations import left_running
 from ..commands.session import Session, open_session
-from ..commands.tables import colour, is_terminal, problem_sentence, state, table, tpu_table
+from ..commands.tables import tpu_table
 from ..errors import Reason, TPUError
-from .console import confirm, note, print_json
-from .waiting import finish, finish_all, leave
+from .console import confirm, json_option, note, print_json, yes_option
+from .waiting import finish, finish_all, leave, progress_stream
 
 if TYPE_CHECKING:
-    from ..fleet.models import TPU, ConnectTPU, Kernel, Operation, WarmKernel
+    from collections.abc import Coroutine
+    from typing import Any
+
+    from ..fleet.models import TPU, ConnectTPU, Kernel, Operation
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_requirements_option = click.option(
+    "--requirements", metavar="FILE", help="A requirements file of packages to install."
+)
+_no_wait_option = click.option(
+    "--no-wait", is_flag=True, help="Return immediately; the operation continues."
+)
 
 
-def create(chosen: argparse.Namespace) -> None:
+def _complete_type(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    from ..catalog import types
+
+    return [each.name for each in types() if each.name.startswith(incomplete)]
+
+
+@command(
+    "create",
+    epilog=examples(
+        "jupyter tpu create my-tpu --type v5litepod-8 --zone us-west4-a --connect",
+        "jupyter tpu create my-tpu --type v4-8 --spot --no-wait",
+    ),
+)
+@argument("name", metavar="NAME", help="Lower-case letters, digits and hyphens.")
+@click.option(
+    "--type",
+    "--accelerator-type",
+    "accelerator_type",
+    required=True,
+    metavar="TYPE",
+    shell_complete=_complete_type,
+    help="Accelerator type, such as v5litepod-8.",
+)
+@click.option("--zone", metavar="ZONE", help="Its zone.  [default: gcloud's]")
+@click.option(
+    "--version",
+    metavar="VERSION",
+    help="Runtime version (OS image).  [default: the usual one of the type]",
+)
+@click.option("--spot", is_flag=True, help="Cheaper; Google may preempt it at any time.")
+@click.option("--network", metavar="NETWORK", help="VPC network.  [default: the project's]")
+@click.option("--subnetwork", metavar="SUBNETWORK", help="Subnetwork of the VPC network.")
+@click.option(
+    "--connect",
+    "then_connect",
+    is_flag=True,
+    help="Then connect it (see `connect`).",
+)
+@environment_option
+@python_option
+@packages_option
+@_requirements_option
+@_no_wait_option
+@json_option
+def create(
+    name: str,
+    accelerator_type: str,
+    zone: str | None,
+    version: str | None,
+    spot: bool,
+    network: str | None,
+    subnetwork: str | None,
+    then_connect: bool,
+    environment: str,
+    python: str | None,
+    packages: tuple[str, ...],
+    requirements: str | None,
+    no_wait: bool,
+    as_json: bool,
+) -> None:
+    """Create a TPU."""
     from ..fleet.models import CreateTPU
 
-    wanted = CreateTPU(
-        name=chosen.name,
-        type=chosen.type,
-        zone=chosen.zone,
-        version=chosen.version,
-        tier="spot" if chosen.spot else "on-demand",
-        network=chosen.network,
-        subnetwork=chosen.subnetwork,
-        connect=_connection(chosen) if chosen.connect else None,
-    )
-    if not chosen.connect and (chosen.python or chosen.packages or chosen.requirements):
+    if not then_connect and (python or packages or requirements):
         raise TPUError(
-            "--python, --packages and --requirements are for --connect.",
+            "--python, --packages and --requirements need --connect.",
             Reason.INVALID,
             "Add --connect, or give them to `jupyter tpu connect` later.",
         )
+    wanted = CreateTPU(
+        name=name,
+        type=accelerator_type,
+        zone=zone,
+        version=version,
+        tier="spot" if spot else "on-demand",
+        network=network,
+        subnetwork=subnetwork,
+        connect=_connection(environment, python, packages, requirements) if then_connect else None,
+    )
     with open_session() as session:
-        if chosen.connect:
-            _needs_server_to_leave(session, chosen)
+        if then_connect and no_wait:
+            _require_server(session)
         operation = session.call(session.fleet.create(wanted))
         ref = f"{operation.zone}~{operation.tpu}" if operation.zone else operation.tpu
-        if _no_wait(session, operation, chosen):
-            return
-        if not chosen.json:
-            _say_what(session, chosen.type)
-        finish_all(session, operation, stream_of(chosen))
+        if no_wait:
+            return _leave(session, operation, as_json)
+        if not as_json:
+            _print_meaning(session, accelerator_type)
+        finish_all(session, operation, progress_stream(as_json))
         tpu = session.call(session.fleet.tpu(ref))
-        if chosen.json:
-            print_json(tpu)
+        if as_json:
+            return print_json(tpu)
+        print(f"{tpu.name} is ready: {_type_of(tpu)}, in {tpu.zone}.")
+        if then_connect:
+            _print_kernels(tpu)
         else:
-            print(f"{tpu.name} is ready: {_what(tpu)}, in {tpu.zone}.")
-            if chosen.connect:
-                _say_kernels(tpu)
-            else:
-                print(f"Make it ready for notebooks: jupyter tpu connect {tpu.name}")
+            print(f"To use it in notebooks: jupyter tpu connect {tpu.name}")
+    return None
 
 
-def list_(chosen: argparse.Namespace) -> None:
+@command("list")
+@json_option
+def list_tpus(as_json: bool) -> None:
+    """List the project's TPUs."""
     with open_session() as session:
         found = session.call(session.fleet.tpus())
-    if found.problem is not None and not found.tpus:
-        raise TPUError(found.problem.message, found.problem.reason, found.problem.hint)
-    if chosen.json:
+    problem = found.problem
+    if problem is not None and not found.tpus:
+        raise TPUError(problem.message, problem.reason, problem.hint)
+    if as_json:
         print_json(found)
     else:
         print(tpu_table(found))
-    if found.problem is not None:
-        note(f"This list may be incomplete: {found.problem.message} {found.problem.hint}")
+    if problem is not None:
+        note(f"This list may be incomplete: {problem.message} {problem.hint}")
 
 
-def describe(chosen: argparse.Namespace) -> None:
+@command("describe")
+@tpu_argument()
+@json_option
+def describe(name: str, as_json: bool) -> None:
+    """Show a TPU's hosts, environments and running kernels."""
     with open_session() as session:
-        tpu = session.call(session.fleet.tpu(chosen.name))
-        if chosen.json:
-            print_json(tpu)
-            return
+        tpu = session.call(session.fleet.tpu(name))
+        if as_json:
+            return print_json(tpu)
         kernels = _kernels(session, tpu)
-    facts = [
-        ("type", f"{tpu.type} = {tpu.meaning}" if tpu.meaning else tpu.type),
-        ("zone", tpu.zone),
-        ("project", tpu.project),
-        ("state", state(tpu.state) + (f", health {tpu.health}" if tpu.health else "")),
-        ("connection", state(tpu.connection.value)),
-        ("version", tpu.version),
-        ("tier", tpu.tier),
-        ("created", tpu.created),
-        ("problem", problem_sentence(tpu.problem)),
-    ]
-    print(colour(tpu.name, "bold") + ("  (emulated)" if tpu.emulated else ""))
-    print("\n".join(f"  {name:11} {value}" for name, value in facts if value))
-    if tpu.hosts:
-        rows = [
-            (
-                str(host.index),
-                host.internal_address,
-                host.external_address,
-                state(host.link.state.value),
-                problem_sentence(host.link.problem),
-            )
-            for host in tpu.hosts
-        ]
-        print("\n" + table(("HOST", "INTERNAL", "EXTERNAL", "LINK", "PROBLEM"), rows))
-    if tpu.environments:
-        made = [
-            (
-                each.name,
-                state(each.state),
-                each.python,
-                each.jax,
-                each.display_name,
-                _warm(each.warm),
-                each.path,
-            )
-            for each in tpu.environments
-        ]
-        heads = ("ENVIRONMENT", "STATE", "PYTHON", "JAX", "KERNEL", "WARM KERNEL", "PATH")
-        print("\n" + table(heads, made))
-    if kernels:
-        rows = [(k.id, k.state, k.environment, str(k.pid or ""), k.notebook) for k in kernels]
-        print("\n" + table(("RUNNING KERNEL", "STATE", "ENVIRONMENT", "PID", "NOTEBOOK"), rows))
+    from .description import description
+
+    print(description(tpu, kernels))
+    return None
 
 
-def start(chosen: argparse.Namespace) -> None:
+@command("start")
+@tpu_argument()
+@_no_wait_option
+@json_option
+def start(name: str, no_wait: bool, as_json: bool) -> None:
+    """Start a stopped TPU."""
     with open_session() as session:
-        operation = session.call(session.fleet.start(chosen.name))
-        _end(session, operation, chosen, "is running again")
+        _run(session, name, session.fleet.start(name), "Started {}.", no_wait, as_json)
 
 
-def stop(chosen: argparse.Namespace) -> None:
+@command("stop")
+@tpu_argument()
+@yes_option("Shut down the kernels that run there without asking.")
+@_no_wait_option
+@json_option
+def stop(name: str, yes: bool, no_wait: bool, as_json: bool) -> None:
+    """Stop a TPU. Its disk is kept."""
     from ..fleet.models import StopTPU
 
     with open_session() as session:
-        tpu, end = _kernels_may_end(session, chosen, "Stop")
-        operation = session.call(session.fleet.stop(tpu, StopTPU(end_kernels=end)))
-        _end(session, operation, chosen, "is stopped; its disk stays")
+        ref, end = _confirm_kernels(session, name, yes, "Stop")
+        stopping = session.fleet.stop(ref, StopTPU(end_kernels=end))
+        _run(session, name, stopping, "Stopped {}. Its disk is kept.", no_wait, as_json)
 
 
-def disconnect(chosen: argparse.Namespace) -> None:
+@command("disconnect")
+@tpu_argument()
+@yes_option("Shut down the kernels that run there without asking.")
+@_no_wait_option
+@json_option
+def disconnect(name: str, yes: bool, no_wait: bool, as_json: bool) -> None:
+    """Remove a TPU's kernels from Jupyter. Its environments stay on its hosts."""
     from ..fleet.models import DisconnectTPU
 
     with open_session() as session:
-        tpu, end = _kernels_may_end(session, chosen, "Disconnect")
-        operation = session.call(session.fleet.disconnect(tpu, DisconnectTPU(end_kernels=end)))
-        _end(session, operation, chosen, "is disconnected; its environments stay on its hosts")
+        ref, end = _confirm_kernels(session, name, yes, "Disconnect")
+        no_wait = no_wait and session.server is not None  # alone it takes no time worth leaving
+        disconnecting = session.fleet.disconnect(ref, DisconnectTPU(end_kernels=end))
+        done = "Disconnected {}. Its environments stay on its hosts."
+        _run(session, name, disconnecting, done, no_wait, as_json)
 
 
-def delete(chosen: argparse.Namespace) -> None:
+@command("delete", epilog=examples("jupyter tpu delete my-tpu --yes"))
+@tpu_argument()
+@yes_option("Delete it, and shut down the kernels that run there, without asking.")
+@_no_wait_option
+@json_option
+def delete(name: str, yes: bool, no_wait: bool, as_json: bool) -> None:
+    """Delete a TPU and everything on its disk."""
     from ..fleet.models import DeleteTPU
 
     with open_session() as session:
-        tpu = session.call(session.fleet.tpu(chosen.name))
-        kernels = _kernels(session, tpu)
-        if not chosen.yes:
+        tpu = session.call(session.fleet.tpu(name))
+        if not yes:
             confirm(
-                f"Delete {tpu.name} ({_what(tpu)}, in {tpu.zone}) with everything on its disk?"
-                + _that_end(tpu, kernels),
-                "Add --yes to delete it without being asked.",
+                f"Delete {tpu.name} ({_type_of(tpu)}, in {tpu.zone}) and everything on its disk?"
+                + _kernels_that_end(tpu, _kernels(session, tpu)),
+                "Add --yes to delete it without asking.",
             )
-        ref = f"{tpu.zone}~{tpu.name}"
-        operation = session.call(session.fleet.delete(ref, DeleteTPU(end_kernels=True)))
-        if _no_wait(session, operation, chosen):
-            return
-        finish(session, operation, stream_of(chosen))
-        if not chosen.json:
-            print(f"{tpu.name} is deleted.")
+        operation = session.call(session.fleet.delete(_ref(tpu), DeleteTPU(end_kernels=True)))
+        if no_wait:
+            return _leave(session, operation, as_json)
+        finish(session, operation, progress_stream(as_json))
+        if as_json:
+            print_json(session.call(session.fleet.operation(operation.id)))
+        else:
+            print(f"Deleted {tpu.name}.")
+    return None
 
 
-def connect(chosen: argparse.Namespace) -> None:
-    wanted = _connection(chosen)
+@command(
+    "connect", epilog=examples("jupyter tpu connect my-tpu --python 3.12 --packages flax optax")
+)
+@tpu_argument()
+@environment_option
+@python_option
+@packages_option
+@_requirements_option
+@_no_wait_option
+@json_option
+def connect(
+    name: str,
+    environment: str,
+    python: str | None,
+    packages: tuple[str, ...],
+    requirements: str | None,
+    no_wait: bool,
+    as_json: bool,
+) -> None:
+    """Prepare a TPU for notebooks.
+
+    Creates a Python environment with JAX on its hosts, and adds the environment's kernel to
+    Jupyter's kernel pickers.
+    """
+    wanted = _connection(environment, python, packages, requirements)
     with open_session() as session:
-        _needs_server_to_leave(session, chosen)
-        operation = session.call(session.fleet.connect(chosen.name, wanted))
-        if _no_wait(session, operation, chosen):
-            return
-        finish(session, operation, stream_of(chosen))
-        tpu = session.call(session.fleet.tpu(chosen.name))
-        if chosen.json:
+        if no_wait:
+            _require_server(session)
+        operation = session.call(session.fleet.connect(name, wanted))
+        if no_wait:
+            return _leave(session, operation, as_json)
+        finish(session, operation, progress_stream(as_json))
+        tpu = session.call(session.fleet.tpu(name))
+        if as_json:
             print_json(tpu)
         else:
-            _say_kernels(tpu, wanted.environment)
+            _print_kernels(tpu, environment)
+    return None
 
 
-# ---- what is asked for -------------------------------------------------------------------------
+# ---- before: what is asked for -----------------------------------------------------------------
 
 
-def _connection(chosen: argparse.Namespace) -> ConnectTPU:
+def _connection(
+    environment: str, python: str | None, packages: Sequence[str], requirements: str | None
+) -> ConnectTPU:
     from ..fleet.models import ConnectTPU
 
     return ConnectTPU(
-        environment=chosen.env,
-        python=chosen.python,
-        packages=list(chosen.packages),
-        requirements=_text(chosen.requirements) if chosen.requirements else None,
+        environment=environment,
+        python=python,
+        packages=list(packages),
+        requirements=_read(requirements) if requirements else None,
     )
 
 
-def _text(path: str) -> str:
+def _read(path: str) -> str:
     try:
         return Path(path).expanduser().read_text(encoding="utf-8")
     except OSError as error:
-        raise TPUError(f"{path} can't be read: {error.strerror}.", Reason.INVALID) from None
+        raise TPUError(f"Can't read {path}: {error.strerror}.", Reason.INVALID) from None
     except UnicodeDecodeError:
         raise TPUError(f"{path} is not a text file.", Reason.INVALID) from None
 
 
+def _require_server(session: Session) -> None:
+    """For a command that leaves the connecting to somebody."""
+    if session.server is None:
+        raise TPUError(
+            "--no-wait needs a running Jupyter server, which continues to connect the TPU.",
+            Reason.CONFLICT,
+            "Omit --no-wait, or start `jupyter lab` first.",
+        )
+
+
+def _confirm_kernels(session: Session, name: str, yes: bool, verb: str) -> tuple[str, bool]:
+    """The TPU's reference, and whether kernels there may end: asked if there are any."""
+    tpu = session.call(session.fleet.tpu(name))
+    kernels = _kernels(session, tpu)
+    if kernels and not yes:
+        confirm(
+            f"{verb} {tpu.name}?" + _kernels_that_end(tpu, kernels),
+            "Add --yes to shut them down without asking.",
+        )
+    return _ref(tpu), bool(kernels) or yes
+
+
 def _kernels(session: Session, tpu: TPU) -> list[Kernel]:
-    """The kernels running there; none for a TPU that can't be asked now."""
+    """The kernels running there; none if the TPU can't be asked now."""
     if not tpu.kernels and tpu.connection.value == "disconnected":
         return []
     try:
-        return session.call(session.fleet.kernels(f"{tpu.zone}~{tpu.name}"))
+        return session.call(session.fleet.kernels(_ref(tpu)))
     except TPUError as error:
-        note(f"The kernels on {tpu.name} can't be listed: {error.message}")
+        note(f"Can't list the kernels on {tpu.name}: {error.message}")
         return []
 
 
-def _that_end(tpu: TPU, kernels: Sequence[Kernel]) -> str:
-    if not kernels:
-        return f" {tpu.kernels} running kernel(s) end with it." if tpu.kernels else ""
+def _kernels_that_end(tpu: TPU, kernels: Sequence[Kernel]) -> str:
+    count = len(kernels) or tpu.kernels
+    if not count:
+        return ""
     names = ", ".join(
         f"{kernel.notebook or kernel.id} ({kernel.state}, {kernel.environment})"
         for kernel in kernels
     )
-    count = "1 running kernel ends" if len(kernels) == 1 else f"{len(kernels)} running kernels end"
-    return f" {count} with it: {names}."
+    loss = "1 running kernel" if count == 1 else f"{count} running kernels"
+    return f" This shuts down {loss}" + (f": {names}." if names else ".")
 
 
-def _kernels_may_end(session: Session, chosen: argparse.Namespace, verb: str) -> tuple[str, bool]:
-    """The TPU's reference, and whether kernels there may end: asked if there are any."""
-    tpu = session.call(session.fleet.tpu(chosen.name))
-    kernels = _kernels(session, tpu)
-    if kernels and not chosen.yes:
-        confirm(
-            f"{verb} {tpu.name}?" + _that_end(tpu, kernels),
-            "Add --yes to end them without being asked.",
-        )
-    return f"{tpu.zone}~{tpu.name}", bool(kernels) or chosen.yes
+def _ref(tpu: TPU) -> str:
+    return f"{tpu.zone}~{tpu.name}"
 
 
-# ---- what is said ------------------------------------------------------------------------------
+# ---- after: what is printed --------------------------------------------------------------------
 
 
-def stream_of(chosen: argparse.Namespace) -> TextIO:
-    """Where progress goes: with --json stdout is the program's, and stderr is for a person."""
-    if not chosen.json:
-        return sys.stdout
-    return sys.stderr if is_terminal(sys.stderr) else io.StringIO()
+def _run(
+    session: Session,
+    name: str,
+    beginning: Coroutine[Any, Any, Operation],
+    done: str,
+    no_wait: bool,
+    as_json: bool,
+) -> None:
+    """Begins an operation, waits for it, and prints *done* with the TPU's name, or the TPU."""
+    operation = session.call(beginning)
+    if no_wait:
+        return _leave(session, operation, as_json)
+    finish(session, operation, progress_stream(as_json))
+    tpu = session.call(session.fleet.tpu(name))
+    if as_json:
+        print_json(tpu)
+    else:
+        print(done.format(tpu.name))
+    return None
 
 
-def _no_wait(session: Session, operation: Operation, chosen: argparse.Namespace) -> bool:
-    """Ends a command that shall not wait, by printing its operation."""
-    if chosen.wait or (session.server is None and operation.kind == "disconnect"):
-        return False  # disconnecting takes no time worth leaving
+def _leave(session: Session, operation: Operation, as_json: bool) -> None:
+    """Ends a command that does not wait."""
     leave(session, operation)
-    if chosen.json:
+    if as_json:
         print_json(operation)
     else:
         print(f"{left_running(session, operation)} (operation {operation.id})")
-    return True
 
 
-def _needs_server_to_leave(session: Session, chosen: argparse.Namespace) -> None:
-    if not chosen.wait and session.server is None:
-        raise TPUError(
-            "Without a running Jupyter server nobody goes on connecting when this command ends.",
-            Reason.CONFLICT,
-            "Leave --no-wait out, or start `jupyter lab` first.",
-        )
-
-
-def _end(session: Session, operation: Operation, chosen: argparse.Namespace, words: str) -> None:
-    if _no_wait(session, operation, chosen):
-        return
-    finish(session, operation, stream_of(chosen))
-    tpu = session.call(session.fleet.tpu(chosen.name))
-    if chosen.json:
-        print_json(tpu)
-    else:
-        print(f"{tpu.name} {words}.")
-
-
-def _say_what(session: Session, type: str) -> None:
+def _print_meaning(session: Session, accelerator_type: str) -> None:
     """What a type's name means, before it is paid for."""
     catalog = session.call(session.fleet.catalog())
-    meaning = {each.name: each.meaning for each in catalog.types}.get(type)
+    meaning = {each.name: each.meaning for each in catalog.types}.get(accelerator_type)
     if meaning:
-        print(f"{type} = {meaning}" + (" (emulated)" if catalog.emulated else ""), flush=True)
+        emulated = " (emulated)" if catalog.emulated else ""
+        print(f"{accelerator_type} = {meaning}{emulated}", flush=True)
 
 
-def _say_kernels(tpu: TPU, environment: str | None = None) -> None:
+def _print_kernels(tpu: TPU, environment: str | None = None) -> None:
     for each in tpu.environments:
         if each.state == "ready" and environment in (None, each.name):
             devices = f"{each.devices} devices ({each.platform})" if each.devices else ""
@@ -300,13 +407,6 @@ def _say_kernels(tpu: TPU, environment: str | None = None) -> None:
             print(f'The kernel "{each.display_name}" is in every kernel picker: {versions}.')
 
 
-def _what(tpu: TPU) -> str:
-    words = f"{tpu.type} = {tpu.meaning}" if tpu.meaning else tpu.type
-    return words + (" (emulated)" if tpu.emulated else "")
-
-
-def _warm(kernel: WarmKernel) -> str:
-    """What the warm kernel of an environment costs, or what keeps it from being there."""
-    if kernel.state == "ready":
-        return f"{kernel.memory / 1e6:.0f} MB"
-    return kernel.problem or ("" if kernel.state == "off" else kernel.state)
+def _type_of(tpu: TPU) -> str:
+    meaning = f"{tpu.type} = {tpu.meaning}" if tpu.meaning else tpu.type
+    return meaning + (" (emulated)" if tpu.emulated else "")

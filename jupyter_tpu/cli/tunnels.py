@@ -1,101 +1,134 @@
-"""``jupyter tpu tunnel``: ports of this machine that lead to ports of hosts."""
+"""``jupyter tpu tunnel``: local ports forwarded to ports of hosts."""
 
 from __future__ import annotations
 
-import argparse
 import threading
 from typing import TYPE_CHECKING
 
+import click
+
+from ..commands.grammar import (
+    Group,
+    argument,
+    examples,
+    ports_argument,
+    tpu_argument,
+    worker_option,
+)
 from ..commands.session import Session, open_session
 from ..commands.tables import describe_tunnel, tunnel_table
-from ..commands.tunnels import close_tunnels, parse_ports
-from .console import note, print_json
+from ..commands.tunnels import close_tunnels
+from .console import json_option, note, print_json
 
 if TYPE_CHECKING:
     from ..fleet.models import Change, OpenTunnel, Tunnel
 
 
-def tunnel(chosen: argparse.Namespace) -> None:
-    """Opens, lists or removes, by the words given."""
-    name, words = chosen.name, chosen.ports
-    if name == "remove" and words:
-        return _remove(words, chosen)
-    if not words:
-        return _list(None if name in (None, "list") else name, chosen)
-    return _open(
-        name,
-        [parse_ports(word, worker=chosen.worker, address=chosen.address) for word in words],
-        chosen,
-    )
+@click.group("tunnel", cls=Group, short_form="open", aliases={"remove": "close"})
+def tunnel() -> None:
+    """Forward local ports to ports of a host.
+
+    A running Jupyter server keeps the tunnels, and opens them again when it is restarted. Without
+    a server they last as long as the command.
+
+    `jupyter tpu tunnel NAME PORT` is short for `jupyter tpu tunnel open NAME PORT`.
+    """
 
 
-def _open(name: str, wanted: list[OpenTunnel], chosen: argparse.Namespace) -> None:
+@tunnel.command(
+    "open",
+    epilog=examples(
+        "jupyter tpu tunnel open my-tpu 6006            localhost:6006 to the TPU's port 6006",
+        "jupyter tpu tunnel open my-tpu 6006:7007 8888  localhost:7007 to port 6006, and 8888",
+    ),
+)
+@tpu_argument()
+@ports_argument
+@worker_option
+@click.option("--address", default="127.0.0.1", help="The local address to listen on.")
+@json_option
+def open_tunnel(
+    name: str, ports: list[tuple[int, int | None]], worker: int, address: str, as_json: bool
+) -> None:
+    """Forward local ports to ports of a host."""
+    from ..fleet.models import OpenTunnel
+
+    wanted = [
+        OpenTunnel(port=port, local_port=local, host=worker, address=address)
+        for port, local in ports
+    ]
     with open_session() as session:
         if session.server is None:
-            return _hold(session, name, wanted, chosen)
+            return _keep_open(session, name, wanted, as_json)
         opened = [session.call(session.fleet.open_tunnel(name, each)) for each in wanted]
-    if chosen.json:
-        print_json(opened)
-        return None
+    if as_json:
+        return print_json(opened)
     for each in opened:
         print(describe_tunnel(each))
         if each.state != "open":
-            note(f"It is {each.state}{_why(each)}; `jupyter tpu tunnel list` shows it.")
+            note(f"State: {_state(each)}. `jupyter tpu tunnel list` shows changes.")
     return None
 
 
-def _hold(
-    session: Session, name: str, wanted: list[OpenTunnel], chosen: argparse.Namespace
-) -> None:
-    """Without a server the tunnels last as long as this command."""
+def _keep_open(session: Session, name: str, wanted: list[OpenTunnel], as_json: bool) -> None:
+    """Without a server: opens the tunnels, and shows their changes until Ctrl-C."""
     from ..fleet import Fleet
 
     fleet = session.fleet
     assert isinstance(fleet, Fleet)
     states: dict[str, str] = {}
-    said = threading.Lock()
-
-    def tell(each: Tunnel) -> None:
-        line = f"{each.state}{_why(each)}"
-        with said:
-            if states.get(each.id) != line:
-                known, states[each.id] = each.id in states, line
-                if known or each.state != "open":
-                    note(f"port {each.local_port}: {line}")
+    lock = threading.Lock()  # the core's thread tells of changes
 
     def changed(change: Change) -> None:
-        if change.tunnel is not None and change.tunnel.id in states:
-            tell(change.tunnel)
+        each = change.tunnel
+        if each is None or each.id not in states:
+            return
+        with lock:
+            if states[each.id] != _state(each):
+                states[each.id] = _state(each)
+                note(f"port {each.local_port}: {_state(each)}")
 
     fleet.subscribe(changed)
     opened = [session.call(fleet.open_tunnel(name, each, keep=False)) for each in wanted]
-    if chosen.json:
+    if as_json:
         print_json(opened)
     for each in opened:
-        if not chosen.json:
+        if not as_json:
             print(describe_tunnel(each), flush=True)
         states[each.id] = each.state
-    if not chosen.json:
-        print("Ctrl-C closes it." if len(opened) == 1 else "Ctrl-C closes them.", flush=True)
+    if not as_json:
+        print(f"Press Ctrl-C to close {'it' if len(opened) == 1 else 'them'}.", flush=True)
     threading.Event().wait()  # until Ctrl-C
 
 
-def _list(name: str | None, chosen: argparse.Namespace) -> None:
+@tunnel.command("list")
+@tpu_argument(required=False)
+@json_option
+def list_tunnels(name: str | None, as_json: bool) -> None:
+    """List the tunnels of a TPU, or of all TPUs."""
     with open_session() as session:
         fleet = session.fleet
-        found = session.call(fleet.tunnels(name) if name is not None else fleet.all_tunnels())
-    if chosen.json:
-        print_json(found)
+        tunnels = session.call(fleet.all_tunnels() if name is None else fleet.tunnels(name))
+    if as_json:
+        print_json(tunnels)
     else:
-        print(tunnel_table(found))
+        print(tunnel_table(tunnels))
 
 
-def _remove(words: list[str], chosen: argparse.Namespace) -> None:
+@tunnel.command("close", epilog=examples("jupyter tpu tunnel close 7007"))
+@argument("ids", nargs=-1, required=True, metavar="ID|LOCAL...", help="ID or local port.")
+@json_option
+def close(ids: tuple[str, ...], as_json: bool) -> None:
+    """Close tunnels."""
+    closed = []
     with open_session() as session:
-        for each in close_tunnels(session, words):
-            if not chosen.json:
+        for each in close_tunnels(session, ids):
+            closed.append(each)
+            if not as_json:
                 print(f"Closed: {describe_tunnel(each)}")
+    if as_json:
+        print_json(closed)
 
 
-def _why(each: Tunnel) -> str:
-    return f": {each.problem.message}" if each.problem is not None else ""
+def _state(each: Tunnel) -> str:
+    return f"{each.state}: {each.problem.message}" if each.problem is not None else each.state

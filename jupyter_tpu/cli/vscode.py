@@ -6,7 +6,6 @@ port stands in the file. What else is in it, comments too, is the user's and sta
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -14,41 +13,53 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
+
+from ..commands.grammar import argument, command, examples, worker_option
 from ..errors import Reason, TPUError
 from ..files import write_atomically
-from .jsonc import Part, insertion, parse
+from .jsonc import Part, indent_at, insert, parse, parts
 
 _UNIT = "    "
 _INPUTS = ("tpuName", "tpuType", "tpuZone")
 
 
-def vscode(chosen: argparse.Namespace) -> None:
-    if chosen.remote:
+@command("vscode", epilog=examples("jupyter tpu vscode ~/my-project"))
+@argument("dir", default=".", metavar="[DIR]", help="The project's folder.  [default: this one]")
+@click.option(
+    "--remote",
+    metavar="NAME",
+    help="Instead, print the command and the link that open VS Code on this TPU, in DIR there.",
+)
+@worker_option
+def vscode(dir: str, remote: str | None, worker: int) -> None:
+    """Write tasks for VS Code that create and connect TPUs."""
+    if remote:
         from .ssh import open_remotely
 
-        open_remotely(chosen.remote, chosen.worker, "" if chosen.dir == "." else chosen.dir)
+        open_remotely(remote, worker, "" if dir == "." else dir)
         return
-    folder = Path(chosen.dir).expanduser()
+    folder = Path(dir).expanduser()
     if not folder.is_dir():
         raise TPUError(f"There is no folder {folder}.", Reason.NOT_FOUND)
     path = (folder / ".vscode" / "tasks.json").resolve()
-    shown = os.path.relpath(path) if not chosen.dir.startswith(("/", "~")) else str(path)
+    shown = os.path.relpath(path) if not dir.startswith(("/", "~")) else str(path)
     old = _read(path)
     wanted = tasks(_jupyter(folder.resolve())), inputs()
     try:
         new = merge(old, *wanted)
     except ValueError as error:
         raise TPUError(
-            f"{shown} can't be merged: {error}.",
+            f"Can't add the tasks to {shown}: {error}.",
             Reason.CONFLICT,
-            "Mend it or move it away, and run this again; it was not changed.",
+            "Correct or move the file, and run this again. It was not changed.",
         ) from None
     if new == old:
-        print(f"{shown} has these tasks already.")
+        print(f"{shown} already has these tasks.")
         return
     _write(path, new)
     print(f"{shown}: wrote the tasks " + ", ".join(task["label"] for task in wanted[0]) + ".")
-    print('In VS Code: "Tasks: Run Task". Create and connect need a running Jupyter server.')
+    print('In VS Code: "Tasks: Run Task". Most tasks need a running Jupyter server.')
 
 
 def tasks(jupyter: str) -> list[dict[str, Any]]:
@@ -161,62 +172,49 @@ def inputs() -> list[dict[str, Any]]:
 
 
 def merge(old: str, tasks: list[dict[str, Any]], inputs: list[dict[str, Any]]) -> str:
-    """The text of tasks.json with these tasks and inputs in place of those of the same label or
-    id; everything else as it was. Raises ValueError for a text that can't be merged into.
+    """The text of tasks.json with these tasks and inputs, in place of those with the same label
+    or ID; the rest is unchanged. Raises ValueError for a text that can't be merged into.
     """
     if not old.strip("\ufeff \t\r\n"):
-        return (
-            json.dumps(
-                {"version": "2.0.0", "tasks": tasks, "inputs": inputs},
-                indent=_UNIT,
-                ensure_ascii=False,
-            )
-            + "\n"
-        )
+        new = {"version": "2.0.0", "tasks": tasks, "inputs": inputs}
+        return json.dumps(new, indent=_UNIT, ensure_ascii=False) + "\n"
     bom = "\ufeff" if old.startswith("\ufeff") else ""
     text = old[len(bom) :]
     root = parse(text)
     if not isinstance(root.value, dict):
         raise ValueError("it is not an object")
-    for member in ("tasks", "inputs"):
+    if "version" not in root.value:
+        text = _add(text, root, '"version": "2.0.0"')
+    for member, key, wanted in (("tasks", "label", tasks), ("inputs", "id", inputs)):
         if not isinstance(root.value.get(member, []), list):
             raise ValueError(f'its "{member}" is not a list')
-    if "version" not in root.members:
-        text = _add(text, root, ['"version": "2.0.0"'])
-    for member, key, wanted in (("tasks", "label", tasks), ("inputs", "id", inputs)):
-        root = parse(text)
-        if member not in root.members:
-            text = _add(text, root, [f'"{member}": []'])
+        if member not in root.value:
+            text = _add(text, parse(text), f'"{member}": []')
         for each in wanted:
-            text = _put(text, parse(text).members[member], key, each)
+            text = _put(text, member, key, each)
     return bom + text
 
 
-def _put(text: str, array: Part, key: str, wanted: dict[str, Any]) -> str:
-    """Replaces the item with the same *key*, or adds it."""
-    for item in array.items:
+def _put(text: str, member: str, key: str, wanted: dict[str, Any]) -> str:
+    """Replaces the item of the root's *member* that has the same *key*, or adds it."""
+    array = {part.name: part for part in parts(text, parse(text))}[member]
+    for item in parts(text, array):
         if isinstance(item.value, dict) and item.value.get(key) == wanted[key]:
             if item.value == wanted:
                 return text
-            indent = _line_indent(text, item.start)
             lines = _dumps(text, wanted).splitlines()
-            changed = (_newline(text) + indent).join(lines)
+            changed = (_newline(text) + indent_at(text, item.start)).join(lines)
             return text[: item.start] + changed + text[item.end :]
-    return _add(text, array, [_dumps(text, wanted)])
+    return _add(text, array, _dumps(text, wanted))
 
 
-def _add(text: str, part: Part, added: list[str]) -> str:
-    indent = _line_indent(text, part.start) + _unit(text)
-    return insertion(text, part, added, indent, _newline(text))
+def _add(text: str, part: Part, added: str) -> str:
+    indent = indent_at(text, part.start) + _unit(text)
+    return insert(text, part, added, indent, _newline(text))
 
 
 def _dumps(text: str, value: Any) -> str:
     return json.dumps(value, indent=_unit(text), ensure_ascii=False)
-
-
-def _line_indent(text: str, at: int) -> str:
-    line = text[text.rfind("\n", 0, at) + 1 : at]
-    return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _unit(text: str) -> str:
@@ -233,8 +231,7 @@ def _jupyter(folder: Path) -> str:
     """How the tasks call ``jupyter``: the one beside this Python, which VS Code may not have on
     its PATH; relative to the folder if it is inside, so that the file can be shared.
     """
-    name = "jupyter.exe" if sys.platform == "win32" else "jupyter"
-    beside = Path(sys.executable).with_name(name)
+    beside = Path(sys.executable).with_name("jupyter")
     if not beside.exists():
         return "jupyter"
     try:
@@ -253,7 +250,7 @@ def _read(path: Path) -> str:
             f"{path} is not UTF-8 text.", Reason.CONFLICT, "It was not changed."
         ) from None
     except OSError as error:
-        raise TPUError(f"{path} can't be read: {error.strerror}.", Reason.INVALID) from None
+        raise TPUError(f"Can't read {path}: {error.strerror}.", Reason.INVALID) from None
 
 
 def _write(path: Path, text: str) -> None:
@@ -263,4 +260,4 @@ def _write(path: Path, text: str) -> None:
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
         write_atomically(path, text, mode=mode)
     except OSError as error:
-        raise TPUError(f"{path} can't be written: {error.strerror}.", Reason.INVALID) from None
+        raise TPUError(f"Can't write {path}: {error.strerror}.", Reason.INVALID) from None

@@ -1,35 +1,32 @@
 """Waits for an operation in front of the user: a bar on a terminal, lines elsewhere, and Ctrl-C.
 
-Ctrl-C never leaves the user guessing: it says what goes on and asks; a second one cancels.
+At Ctrl-C the user is told what continues and asked what to do; a second Ctrl-C cancels.
 """
 
 from __future__ import annotations
 
 import contextlib
-import shutil
+import io
+import sys
 import threading
-import time
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotYet
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ..commands.operations import (
-    DOING,
+    activity,
     left_running,
     progress_line,
     raise_failure,
     status_command,
-    subject,
 )
 from ..commands.tables import is_terminal
 from ..errors import Reason, TPUError
 from .console import ask, can_ask, note
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from ..commands.session import Session
     from ..fleet.models import Operation
-
-_BAR = 20  # cells of the bar
 
 #: States of a TPU in which Google has not begun yet.
 _BEFORE = {
@@ -39,57 +36,66 @@ _BEFORE = {
 }
 
 
+def progress_stream(as_json: bool) -> TextIO:
+    """Where progress goes: with --json stdout is for the program, and stderr for a person."""
+    if not as_json:
+        return sys.stdout
+    return sys.stderr if is_terminal(sys.stderr) else io.StringIO()
+
+
 class Progress:
-    """Shows an operation's states on *stream*; may be told from any thread."""
+    """Shows an operation's states on *stream*; may be called from any thread."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._terminal = is_terminal(stream)
         self._lock = threading.Lock()  # the core's thread shows, this one pauses
-        self._paused = False
-        self._said = ""
-        self._began = time.monotonic()
+        self._line = ""
+        self._bar: Any = _bar(stream) if is_terminal(stream) else None
+        self._task = self._bar.add_task("", total=None) if self._bar is not None else None
 
     def show(self, operation: Operation) -> None:
         line = progress_line(operation)
         with self._lock:
-            if self._terminal:
-                if not self._paused:
-                    width = shutil.get_terminal_size().columns - 1
-                    bar = _bar(operation.progress, line, time.monotonic() - self._began)
-                    self._stream.write("\r" + bar[:width] + "\x1b[K")
-            elif line and line != self._said:
-                self._said = line
+            if self._bar is not None:
+                part = operation.progress
+                self._bar.update(
+                    self._task,
+                    description=line,
+                    total=None if part is None else 1.0,  # None: the bar moves to and fro
+                    completed=part or 0.0,
+                )
+            elif line and line != self._line:
+                self._line = line
                 self._stream.write(line + "\n")
-            self._stream.flush()
-
-    def pause(self, paused: bool) -> None:
-        """Keeps the line free, for a question, and what was shown in sight."""
-        with self._lock:
-            if paused and self._terminal:
-                self._stream.write("\n")
-                self._stream.flush()
-            self._paused = paused
-
-    def end(self) -> None:
-        """Leaves an empty line's start behind."""
-        self._paused = True
-        if self._terminal:
-            with self._lock:
-                self._stream.write("\r\x1b[K")
                 self._stream.flush()
 
+    def resume(self) -> None:
+        if self._bar is not None:
+            self._bar.start()
 
-def _bar(part: float | None, line: str, seconds: float) -> str:
-    if part is None:
-        filled = "·" * _BAR
-        share = "    "
-    else:
-        done = round(part * _BAR)
-        filled = "█" * done + "·" * (_BAR - done)
-        share = f"{part:4.0%}"
-    minutes, rest = divmod(int(seconds), 60)
-    return f"[{filled}] {share} {minutes}:{rest:02} {line}"
+    def pause(self) -> None:
+        """Removes the bar, and keeps its line free."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _bar(stream: TextIO) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+    from rich.table import Column
+
+    line = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    return Bar(
+        BarColumn(bar_width=20),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False, table_column=line),
+        expand=True,
+        console=Console(file=stream, force_jupyter=False),
+        transient=True,
+        refresh_per_second=4,
+    )
 
 
 def finish(session: Session, operation: Operation, stream: TextIO) -> Operation:
@@ -110,26 +116,28 @@ def finish(session: Session, operation: Operation, stream: TextIO) -> Operation:
                 if interrupted:
                     interrupted, certain = False, asked
                     asked = not can_ask()
-                    if certain or _asks_to_cancel(session, operation, progress):
-                        ended = _cancel(session, operation, progress)
+                    progress.pause()
+                    if certain or _asks_to_cancel(session, operation):
+                        ended = _cancel(session, operation)
                         break
+                progress.resume()
                 future = future or core_thread().submit(
                     wait_for_end(session.fleet, operation, progress.show)
                 )
-                ended = _result(future)
+                ended = future.result()
                 break
             except KeyboardInterrupt:
                 interrupted = True
     finally:
         if future is not None:
             future.cancel()
-        progress.end()
+        progress.pause()
     raise_failure(ended)
     return ended
 
 
 def finish_all(session: Session, operation: Operation, stream: TextIO) -> Operation:
-    """As :func:`finish`; after a create that asks for it, the connecting, too."""
+    """As :func:`finish`; after a create that connects, waits for the connecting, too."""
     ended = finish(session, operation, stream)
     if operation.kind != "create":
         return ended
@@ -143,7 +151,7 @@ def finish_all(session: Session, operation: Operation, stream: TextIO) -> Operat
                 finish(session, other, stream)
             except TPUError as error:
                 raise TPUError(
-                    f"{operation.tpu} is created, but not connected: {error.message}",
+                    f"Created {operation.tpu}, but could not connect it: {error.message}",
                     error.reason,
                     error.hint,
                 ) from None
@@ -151,49 +159,35 @@ def finish_all(session: Session, operation: Operation, stream: TextIO) -> Operat
     return ended
 
 
-def _cancel(session: Session, operation: Operation, progress: Progress) -> Operation:
-    """Cancels and waits until that is done; another Ctrl-C stops the waiting."""
+def _cancel(session: Session, operation: Operation) -> Operation:
+    """Cancels and waits until that is done; another Ctrl-C stops waiting."""
     from ..fleet.client import wait_for_end
 
     async def cancel() -> Operation:
         return await wait_for_end(session.fleet, await session.fleet.cancel(operation.id))
 
-    progress.end()
-    note(f"Cancelling; waiting until {subject(operation)} is tidied up …")
+    note(f"Cancelling {activity(operation)}, and cleaning up …")
     try:
         return session.call(cancel())
     except KeyboardInterrupt:
         raise TPUError(
-            f"This did not wait until {subject(operation)} was tidied up.",
+            "Stopped waiting for the clean-up.",
             Reason.INTERRUPTED,
-            f"{status_command(operation)} shows what there is.",
+            f"{status_command(operation)} shows its state.",
         ) from None
 
 
-def _result(future: Future[Operation]) -> Operation:
-    """The future's result, waited for in short pieces: on Windows a wait can't be interrupted."""
-    while True:
-        try:
-            return future.result(timeout=0.5)
-        except NotYet:
-            if future.done():
-                raise
-
-
-def _asks_to_cancel(session: Session, operation: Operation, progress: Progress) -> bool:
-    """After a Ctrl-C: whether to cancel. Raises CANCELLED to leave the operation to itself."""
-    doing = f"{subject(operation)} is still being {DOING[operation.kind]}"
+def _asks_to_cancel(session: Session, operation: Operation) -> bool:
+    """After a Ctrl-C: whether to cancel. Raises CANCELLED to leave the operation running."""
+    doing = f"Still {activity(operation)}."
     if not can_ask():
-        note(f"{doing}. Another Ctrl-C cancels that; {status_command(operation)} shows it.")
+        note(f"{doing} Press Ctrl-C again to cancel; {status_command(operation)} shows its state.")
         return False
-    progress.pause(True)
-    leaving = "l leaves it to the server" if session.server else "l leaves it to Google"
+    who = "the server" if session.server else "Google"
     try:
-        answer = ask(f"{doing}. Enter waits on, {leaving}, c (or Ctrl-C) cancels: ")
+        answer = ask(f"{doing} Enter: keep waiting, l: leave it to {who}, c or Ctrl-C: cancel? ")
     except KeyboardInterrupt:
         return True
-    finally:
-        progress.pause(False)
     choice = answer.strip().lower()[:1]
     if choice == "l":
         leave(session, operation)
@@ -202,8 +196,8 @@ def _asks_to_cancel(session: Session, operation: Operation, progress: Progress) 
 
 
 def leave(session: Session, operation: Operation) -> None:
-    """Returns when *operation* goes on without this process: a server has it anyway, and what
-    Google has begun it ends by itself. Raises what it failed with before.
+    """Returns when *operation* continues without this process: at once if a server runs it, else
+    when Google has begun it. Raises what it failed with before.
     """
     from ..fleet.client import follow
 
@@ -217,7 +211,7 @@ def leave(session: Session, operation: Operation) -> None:
                 raise
             return operation.kind == "delete"
         if not tpu.id:
-            return False  # Google has not told of it yet
+            return False  # Google does not know it yet
         return tpu.state not in _BEFORE.get(operation.kind, ())
 
     async def begun() -> Operation:

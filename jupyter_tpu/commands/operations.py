@@ -1,4 +1,4 @@
-"""Operations in words: what is being done, what failed, what goes on without us."""
+"""Operations in words: what is being done, what failed, and what continues without us."""
 
 from __future__ import annotations
 
@@ -10,37 +10,38 @@ if TYPE_CHECKING:
     from ..fleet.models import Operation
     from .session import Session
 
-DOING = {
-    "create": "created",
-    "start": "started",
-    "stop": "stopped",
-    "delete": "deleted",
-    "connect": "connected",
-    "disconnect": "disconnected",
-    "environment": "given an environment",
-    "compile": "compiled",
-    "tensorboard": "given a TensorBoard",
-    "profile": "traced",
+_ACTIVITIES = {
+    "create": "creating {}",
+    "start": "starting {}",
+    "stop": "stopping {}",
+    "delete": "deleting {}",
+    "connect": "connecting {}",
+    "disconnect": "disconnecting {}",
+    "environment": "creating an environment on {}",
+    "compile": "compiling the program",
+    "tensorboard": "starting TensorBoard on {}",
+    "profile": "tracing a kernel on {}",
 }
 
 
+def activity(operation: Operation) -> str:
+    """ "creating my-tpu"."""
+    return _ACTIVITIES[operation.kind].format(operation.tpu)
+
+
 def progress_line(operation: Operation) -> str:
-    """What is being done now: "my-tpu: Installing JAX (2 of 4 hosts)"."""
-    said = operation.message if operation.state == "running" else ""
+    """The current step: "my-tpu: Installing JAX (2 of 4 hosts)"; "" once it has ended."""
+    line = operation.message if operation.state == "running" else ""
     for step in operation.steps:
-        if step.state == "running" and step.title == said and step.hosts > 1:
-            said += f" ({step.hosts_done} of {step.hosts} hosts)"
-    return f"{operation.tpu}: {said}" if said and operation.tpu else said
-
-
-def subject(operation: Operation) -> str:
-    return operation.tpu or "the program"
+        if step.state == "running" and step.title == line and step.hosts > 1:
+            line += f" ({step.hosts_done} of {step.hosts} hosts)"
+    return f"{operation.tpu}: {line}" if line and operation.tpu else line
 
 
 def status_command(operation: Operation) -> str:
-    """The command that shows what becomes of it."""
-    what = "list" if operation.tpu else f"api GET operations/{operation.id}"
-    return f"`jupyter tpu {what}`"
+    """The command that shows how it is going."""
+    command = "list" if operation.tpu else f"api GET operations/{operation.id}"
+    return f"`jupyter tpu {command}`"
 
 
 def raise_failure(ended: Operation) -> None:
@@ -48,26 +49,18 @@ def raise_failure(ended: Operation) -> None:
     if ended.state == "failed" and ended.problem is not None:
         raise TPUError(ended.problem.message, ended.problem.reason, ended.problem.hint)
     if ended.state == "cancelled":
-        raise TPUError(
-            f"{subject(ended)} is not {DOING[ended.kind]}: that was cancelled.", Reason.CANCELLED
-        )
+        raise TPUError(f"Cancelled {activity(ended)}.", Reason.CANCELLED)
 
 
 def left_running(session: Session, operation: Operation) -> str:
-    """What becomes of an operation that nobody waits for."""
-    if session.server is not None:
-        return (
-            f"{subject(operation)} is still being {DOING[operation.kind]} by the Jupyter server; "
-            f"{status_command(operation)} shows it."
-        )
-    if operation.kind in ("connect", "environment"):
-        return (
-            f"{operation.tpu} is not connected yet; `jupyter tpu connect {operation.tpu}` goes on "
-            "where this ended."
-        )
-    if operation.kind in ("tensorboard", "profile"):
-        return f"TensorBoard is not open; `jupyter tpu {operation.kind}` goes on where this ended."
-    return (
-        f"{operation.tpu} is still being {DOING[operation.kind]} by Google; "
-        "`jupyter tpu list` shows it."
-    )
+    """What happens to an operation that is no longer waited for."""
+    if session.server is None:
+        if operation.kind in ("connect", "environment"):
+            return (
+                f"{operation.tpu} is not connected yet. "
+                f"Run `jupyter tpu connect {operation.tpu}` to continue."
+            )
+        if operation.kind in ("tensorboard", "profile"):
+            return f"TensorBoard is not open. Run `jupyter tpu {operation.kind}` to continue."
+    who = "The Jupyter server" if session.server is not None else "Google"
+    return f"{who} is still {activity(operation)}; {status_command(operation)} shows its state."

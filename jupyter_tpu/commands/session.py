@@ -1,28 +1,30 @@
 """The fleet that a command uses: a running server's, or one in this process.
 
 A running server of this user is used if it has the extension and works on the same cloud; it
-keeps the one list of what is wished for, and goes on when the command has ended.
+keeps the desired state, and its operations continue after the command has ended.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import Reason, TPUError
-from ..fleet.servers import Server, running_servers
 
 if TYPE_CHECKING:
     from ..cloud import Target
     from ..fleet.api import FleetAPI
     from ..fleet.client import FleetClient
     from ..fleet.models import Catalog
+    from ..fleet.servers import Server
 
 T = TypeVar("T")
 
 #: Seconds in which a server must say what cloud it works on; a busy one is not waited for.
 LOOK_LIMIT = 5.0
+#: Seconds for a list of names while somebody types.
+NAMES_LIMIT = 3.0
 
 
 class Session:
@@ -41,19 +43,19 @@ class Session:
 
 
 def client_of(server: Server) -> FleetClient:
-    """Raises PERMISSION for a server that can only be entered with a password."""
+    """Raises PERMISSION for a server that requires a password: there is no token to send."""
     from ..fleet.client import FleetClient
 
     if server.password:
         raise TPUError(
-            f"The Jupyter server at {server.url} asks for a password, so there is no token for it.",
+            f"The Jupyter server at {server.url} requires a password.",
             Reason.PERMISSION,
-            "Start it with a token (the default) to use it from here.",
+            "Start it with a token (the default) to use it from the command line.",
         )
     return FleetClient(server.url, server.token, socket=server.socket)
 
 
-@contextmanager
+@contextlib.contextmanager
 def open_session() -> Iterator[Session]:
     """The fleet to use, closed at the end."""
     from ..cloud import Target
@@ -83,6 +85,8 @@ async def _own_fleet(target: Target) -> FleetAPI:
 
 async def _serving(target: Target) -> tuple[Server, FleetClient] | None:
     """The newest server that works on *target*, with its client."""
+    from ..fleet.servers import running_servers
+
     for server in running_servers():
         if server.password:
             continue
@@ -95,7 +99,7 @@ async def _serving(target: Target) -> tuple[Server, FleetClient] | None:
 
 
 async def catalog_of(client: FleetClient) -> Catalog | None:
-    """What the server offers; None if it has no extension, or does not answer in time."""
+    """The server's catalog; None if it has no extension, or does not answer in time."""
     import asyncio
 
     try:
@@ -107,7 +111,7 @@ async def catalog_of(client: FleetClient) -> Catalog | None:
 def same_cloud(target: Target, catalog: Catalog) -> bool:
     """Whether a server with that catalog works on what this process's environment names.
 
-    An environment that names nothing, neither emulator nor project, takes what the server has.
+    An environment that names neither an emulator nor a project accepts any server.
     """
     if target.emulator:
         from ..cloud.target import read_emulator
@@ -115,7 +119,19 @@ def same_cloud(target: Target, catalog: Catalog) -> bool:
         try:
             return catalog.cloud == f"emulator:{read_emulator(target.emulator).id}"
         except TPUError:
-            return False  # said by the fleet in this process, which needs it
+            return False  # the fleet in this process raises it again
     if not target.project:
         return True
     return not catalog.emulated and catalog.project == target.project
+
+
+def tpu_names() -> list[str]:
+    """The names of the project's TPUs, for completion; those that could be learned in time."""
+    from ..kernels import KernelSpecs
+    from ..links import core_thread
+
+    names = {str(spec.config["tpu"]) for spec in KernelSpecs().list()}
+    with contextlib.suppress(TPUError, TimeoutError), open_session() as session:
+        found = core_thread().wait(session.fleet.tpus(), NAMES_LIMIT)
+        names |= {tpu.name for tpu in found.tpus}
+    return sorted(names)

@@ -1,40 +1,33 @@
-"""Tables and colours: plain text, or coloured on a terminal."""
+"""Tables: plain lines, or colours and the terminal's width on a terminal (rich)."""
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from ..fleet.models import TPU, TPUList, Tunnel
 
-_COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "dim": 2, "bold": 1}
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
-
-_STATE_COLOURS = {
-    "READY": "green",
-    "connected": "green",
-    "ready": "green",
-    "up": "green",
-    "CREATING": "yellow",
-    "STARTING": "yellow",
-    "STOPPING": "yellow",
-    "connecting": "yellow",
-    "reconnecting": "yellow",
-    "making": "yellow",
-    "PREEMPTED": "red",
-    "TERMINATED": "red",
-    "failed": "red",
-    "needs-you": "red",
-    # of tunnels and apps
-    "open": "green",
-    "waiting": "yellow",
-    "elsewhere": "dim",
-    "taken": "red",
+_STYLES = {
+    "green": ["READY", "connected", "ready", "up", "open"],
+    "yellow": [
+        "CREATING",
+        "STARTING",
+        "STOPPING",
+        "connecting",
+        "reconnecting",
+        "making",
+        "waiting",
+    ],
+    "red": ["PREEMPTED", "TERMINATED", "failed", "needs-you", "taken"],
 }
+_STYLE_OF = {state: style for style, states in _STYLES.items() for state in states}
+#: Characters a line may have where nothing but the text decides: no terminal's width.
+_UNLIMITED = 10_000
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -42,109 +35,113 @@ def is_terminal(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def colour(text: str, name: str, stream: TextIO | None = None) -> str:
-    """*text* in a colour, on a terminal without NO_COLOR (https://no-color.org)."""
-    stream = stream or sys.stdout
-    if not text or os.environ.get("NO_COLOR") or not is_terminal(stream):
-        return text
-    return f"\x1b[{_COLOURS[name]}m{text}\x1b[0m"
+def render(what: Any) -> str:
+    """Something of rich's as text for stdout."""
+    from rich.console import Console
+
+    width = None if is_terminal(sys.stdout) else _UNLIMITED
+    console = Console(file=sys.stdout, width=width, force_jupyter=False, highlight=False)
+    with console.capture() as captured:
+        console.print(what)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns aligned with two spaces between them; columns empty in all rows are left out."""
+def table(heads: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> str:
+    """Aligned columns; a column without content is left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
     kept = [i for i in range(len(heads)) if any(row[i] for row in rows)]
-    lines = [[colour(heads[i], "bold") for i in kept]]
-    lines += [[row[i] for i in kept] for row in rows]
-    widths = [max(_width(line[i]) for line in lines) for i in range(len(kept))]
-    return "\n".join(
-        "  ".join(
-            cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)
-        ).rstrip()
-        for line in lines
-    )
+    for i in kept:
+        grid.add_column(heads[i], overflow="fold")
+    for row in rows:
+        cells = [row[i] for i in kept]
+        grid.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
+    return render(grid)
 
 
-def _width(cell: str) -> int:
-    return len(_ESCAPES.sub("", cell))
+def state_text(state: str) -> Text:
+    """A state in its colour."""
+    from rich.text import Text
+
+    return Text(state, _STYLE_OF.get(state, "dim"))
 
 
 def tpu_table(found: TPUList) -> str:
-    """The list as a table."""
+    """The project's TPUs, and below them what is wrong with which."""
     if not found.tpus:
         return "No TPUs yet. Create one: jupyter tpu create my-tpu --type TYPE --zone ZONE"
-    heads = ("NAME", "ZONE", "TYPE", "WHAT IT IS", "STATE", "CONNECTION", "KERNELS", "")
+    heads = ("NAME", "ZONE", "TYPE", "MEANING", "STATE", "CONNECTION", "KERNELS", "")
     lines = [table(heads, [_row(tpu) for tpu in found.tpus])]
     names = [tpu.name for tpu in found.tpus]
     for tpu in found.tpus:
         if tpu.problem:
             name = tpu.name if names.count(tpu.name) == 1 else f"{tpu.zone}~{tpu.name}"
-            lines.append(f"{name}: {problem_sentence(tpu.problem)}")
+            lines.append(f"{name}: {problem_text(tpu.problem)}")
     return "\n".join(lines)
 
 
-def tunnel_table(found: list[Tunnel]) -> str:
-    """The tunnels as a table."""
-    if not found:
-        return "No tunnels. Open one: jupyter tpu tunnel NAME PORT"
-    rows = [
-        (
-            each.id,
-            _url(each),
-            each.tpu + (f" host {each.host}" if each.host else ""),
-            str(each.port),
-            state(each.state),
-            str(each.connections) if each.connections else "",
-            size(each.sent),
-            size(each.received),
-        )
-        for each in found
-    ]
-    heads = ("ID", "HERE", "LEADS TO", "PORT", "STATE", "CONNECTIONS", "SENT", "RECEIVED")
-    lines = [table(heads, rows)]
-    for each in found:
-        if each.problem is not None:
-            lines.append(f"{each.id}: {each.problem.message} {each.problem.hint}".rstrip())
-    return "\n".join(lines)
-
-
-def _url(each: Tunnel) -> str:
-    if each.address in ("127.0.0.1", "::1"):
-        return f"localhost:{each.local_port}"
-    return f"{f'[{each.address}]' if ':' in each.address else each.address}:{each.local_port}"
-
-
-def describe_tunnel(each: Tunnel) -> str:
-    """What it leads to, as a sentence."""
-    host = f" host {each.host}" if each.host else ""
-    return f"{_url(each)} leads to port {each.port} of {each.tpu}{host}."
-
-
-def _row(tpu: TPU) -> tuple[str, ...]:
+def _row(tpu: TPU) -> tuple[str | Text, ...]:
     return (
         tpu.name,
         tpu.zone,
         tpu.type,
         tpu.meaning,
-        state(tpu.state),
-        state(tpu.connection.value),
+        state_text(tpu.state),
+        state_text(tpu.connection.value),
         str(tpu.kernels) if tpu.kernels else "",
         "emulated" if tpu.emulated else "",
     )
 
 
-def state(word: str) -> str:
-    return colour(word, _STATE_COLOURS.get(word, "dim"))
+def tunnel_table(tunnels: Sequence[Tunnel]) -> str:
+    """Tunnels, and below them what is wrong with which."""
+    if not tunnels:
+        return "No tunnels. Open one: jupyter tpu tunnel open NAME PORT"
+    rows = [
+        (
+            each.id,
+            _local(each),
+            host_text(each.tpu, each.host),
+            str(each.port),
+            state_text(each.state),
+            str(each.connections) if each.connections else "",
+            size(each.sent),
+            size(each.received),
+        )
+        for each in tunnels
+    ]
+    heads = ("ID", "LOCAL", "TPU", "PORT", "STATE", "CONNECTIONS", "SENT", "RECEIVED")
+    problems = [f"{each.id}: {problem_text(each.problem)}" for each in tunnels if each.problem]
+    return "\n".join([table(heads, rows), *problems])
 
 
-def problem_sentence(problem: object) -> str:
-    message = getattr(problem, "message", "")
-    return f"{message} {getattr(problem, 'hint', '')}".strip()
+def describe_tunnel(tunnel: Tunnel) -> str:
+    """ "localhost:6006 forwards to port 6006 of my-tpu"."""
+    where = host_text(tunnel.tpu, tunnel.host)
+    return f"{_local(tunnel)} forwards to port {tunnel.port} of {where}"
+
+
+def _local(tunnel: Tunnel) -> str:
+    address = tunnel.address
+    if address in ("127.0.0.1", "::1"):
+        address = "localhost"
+    return f"{f'[{address}]' if ':' in address else address}:{tunnel.local_port}"
+
+
+def host_text(tpu: str, host: int) -> str:
+    """A host; host 0 is just its TPU."""
+    return f"{tpu} host {host}" if host else tpu
+
+
+def problem_text(problem: Any) -> str:
+    """A problem's message and hint; "" for None."""
+    return f"{problem.message} {problem.hint}".strip() if problem is not None else ""
 
 
 def size(count: int) -> str:
-    """*count* bytes in words; "" for none."""
-    if not count:
-        return ""
-    units = ("B", "kB", "MB", "GB", "TB")
-    power = min((len(str(count)) - 1) // 3, 4)
-    return f"{count / 1000**power:.{1 if power else 0}f} {units[power]}"
+    """*count* bytes with a unit; "" for none."""
+    from rich.filesize import decimal
+
+    return decimal(count) if count else ""

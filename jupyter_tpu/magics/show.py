@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import getpass
 import html
+import queue
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..fleet.models import Operation
 from .comms import Comms
 from .remote import RemoteKernel
+
+if TYPE_CHECKING:
+    from ..commands.session import Session
 
 
 class RemoteError(Exception):
@@ -46,7 +50,7 @@ def run_cell(kernel: RemoteKernel, comms: Comms, code: str, *, allow_stdin: bool
             if channel == "shell":
                 break
             if channel == "stdin":
-                kernel.answer(_asked(message["content"]))
+                kernel.answer(_answer(message["content"]))
             elif message["msg_type"] == "error":
                 error = message["content"]
             else:
@@ -63,7 +67,7 @@ def run_cell(kernel: RemoteKernel, comms: Comms, code: str, *, allow_stdin: bool
         name = error.get("ename", "Error")
         raise type(name, (RemoteError,), {})(error.get("evalue", ""), error.get("traceback") or [])
     if reply["status"] == "aborted":
-        raise MagicError("The cell was not run: the kernel there was interrupted before it.")
+        raise MagicError("The cell did not run: its kernel was interrupted first.")
     _show_payloads(reply.get("payload", []))
 
 
@@ -89,7 +93,7 @@ def _show(message: dict[str, Any], comms: Comms) -> None:
 
 
 def _show_payloads(payloads: list[dict[str, Any]]) -> None:
-    """What ``object?`` answers goes to a pager, which a cell's output stands in for."""
+    """The answer to ``object?``, meant for a pager: shown as output of the cell."""
     from IPython.display import publish_display_data
 
     for payload in payloads:
@@ -97,7 +101,7 @@ def _show_payloads(payloads: list[dict[str, Any]]) -> None:
             publish_display_data(payload["data"], {})
 
 
-def _asked(content: dict[str, Any]) -> str:
+def _answer(content: dict[str, Any]) -> str:
     """The user's answer to input() or getpass() on the host."""
     prompt = content.get("prompt", "")
     return getpass.getpass(prompt) if content.get("password") else input(prompt)
@@ -110,11 +114,11 @@ class OperationDisplay:
         self._handle: Any = None
         self._shown: tuple[str, float | None] | None = None
 
-    def show(self, operation: Operation, words: str) -> None:
-        if self._shown == (words, operation.progress):
+    def show(self, operation: Operation, line: str) -> None:
+        if self._shown == (line, operation.progress):
             return
-        self._shown = (words, operation.progress)
-        bundle = {"text/plain": _plain(operation, words), "text/html": _html(operation, words)}
+        self._shown = (line, operation.progress)
+        bundle = {"text/plain": _plain(operation, line), "text/html": _html(operation, line)}
         if self._handle is None:
             from IPython.display import display
 
@@ -123,12 +127,40 @@ class OperationDisplay:
             self._handle.update(bundle, raw=True)
 
 
-def _plain(operation: Operation, words: str) -> str:
-    return words if operation.progress is None else f"[{operation.progress:4.0%}] {words}"
+def _plain(operation: Operation, line: str) -> str:
+    return line if operation.progress is None else f"[{operation.progress:4.0%}] {line}"
 
 
-def _html(operation: Operation, words: str) -> str:
-    said = html.escape(words)
+def _html(operation: Operation, line: str) -> str:
+    escaped = html.escape(line)
     value = "" if operation.progress is None else f' value="{operation.progress:.3f}"'
-    bar = f'<progress max="1"{value} aria-label="{said}"></progress> '
-    return (bar if operation.state == "running" else "") + f"<span>{said}</span>"
+    bar = f'<progress max="1"{value} aria-label="{escaped}"></progress> '
+    return (bar if operation.state == "running" else "") + f"<span>{escaped}</span>"
+
+
+def wait_for(session: Session, operation: Operation) -> None:
+    """Waits for an operation, shown as one display that is updated; raises what it failed with."""
+    from ..commands.operations import left_running, progress_line, raise_failure
+    from ..fleet.client import wait_for_end
+    from ..links import core_thread
+
+    states: queue.SimpleQueue[tuple[Operation, str] | None] = queue.SimpleQueue()
+
+    async def watch() -> Operation:
+        try:
+            return await wait_for_end(
+                session.fleet, operation, lambda now: states.put((now, progress_line(now)))
+            )
+        finally:
+            states.put(None)
+
+    display = OperationDisplay()
+    future = core_thread().submit(watch())
+    try:
+        while (state := states.get()) is not None:
+            display.show(*state)
+        raise_failure(future.result())
+    except KeyboardInterrupt:
+        raise MagicError(left_running(session, operation)) from None
+    finally:
+        future.cancel()

@@ -78,7 +78,7 @@ def test_an_app_is_opened_listed_and_closed(shell: Shell, tpu: dict[str, Any], p
         found = re.fullmatch(rf"Port {port} of {name}: (http://\S+)\n", opened.stdout)
         assert found, opened.stdout
         assert visit(found[1]) == "hello from the host"
-        assert "good once" in opened.stderr
+        assert "works once" in opened.stderr
         # A browser is started with a file that only its user can read, not with the address.
         said = shell.folder / "browser.txt"
         starter = shell.folder / "browser"
@@ -94,20 +94,20 @@ def test_an_app_is_opened_listed_and_closed(shell: Shell, tpu: dict[str, Any], p
         assert visit(url) == "hello from the host"
         [listed] = shell.json("app", "list", "--json")
         assert (listed["tpu"], listed["port"], listed["state"]) == (name, port, "open")
-        assert re.search(rf"Port {port} +{name} +{port} +/ +open", shell.out("app"))
-        assert f"Closed: Port {port} of {name}" in shell.out("app", "close", str(port))
+        assert re.search(rf"Port {port} +{name} +{port} +/ +open", shell.out("app", "list"))
+        assert f"Closed Port {port} of {name}" in shell.out("app", "close", str(port))
         assert "No apps are open" in shell.out("app", "list")
         wide = shell.run("app", name, str(port), "--no-browser", "--anywhere")
-        assert "only for pages you trust" in wide.stderr
+        assert "Open only apps you trust" in wide.stderr
         [listed] = shell.json("app", "list", "--json")
         assert listed["anywhere"]
         shell.out("app", "close", str(port))
         for words, why in (
             (["close", "9"], "There is no app 9"),
-            ([name], "Which port of"),
+            (["open", name], "Missing argument 'PORT'"),
             ([name, "0"], "0 is not a port"),
             ([name, "70000"], "70000 is not a port"),
-            ([name, "web"], "'web' is not a port"),
+            (["open", name, "web"], "'web' is not a valid integer"),
             ([name, "80", "--worker", "7"], "there is no host 7"),
             ([name, "80", "--path", "x"], "'x' is not a path"),
             (["nothing", "80"], "There is no TPU called nothing"),
@@ -133,7 +133,7 @@ def test_without_a_server_an_app_lasts_as_long_as_the_command(
     line = process.stdout.readline()
     url = line.partition(": ")[2].strip()
     assert visit(url) == "hello from the host"
-    assert process.stdout.readline() == "Ctrl-C closes it.\n"
+    assert process.stdout.readline() == "Press Ctrl-C to close it.\n"
     process.send_signal(signal.SIGINT)
     assert process.wait(LIMIT) == 1
     with pytest.raises(OSError, match=r"refused|reset"):

@@ -76,10 +76,10 @@ def test_a_tpu_is_created_listed_described_stopped_started_and_deleted(
     assert "v5litepod-4 = 4 chips · 1 host · 64 GB HBM" in text
     assert described["hosts"][0]["external_address"] in text
 
-    assert f"{name} is stopped" in shell.out("stop", name)
+    assert f"Stopped {name}" in shell.out("stop", name)
     assert state_of(emulator, name) == "STOPPED"
     assert shell.json("start", name, "--json")["state"] == "READY"
-    assert f"{name} is deleted." in shell.out("delete", name, "--yes")
+    assert f"Deleted {name}." in shell.out("delete", name, "--yes")
     assert state_of(emulator, name) == ""
     assert name not in shell.out("list")
 
@@ -105,7 +105,7 @@ def test_without_waiting_the_operation_is_given_and_goes_on(
         ("create ok --type v5litepod-4 --version v1", "There is no runtime version 'v1'"),
         ("create ok --type v5litepod-4 --connect --python 2.7", "JAX needs Python 3.11 or newer"),
         ("create ok --type v5litepod-4 --connect --env ../x", "connect.environment is not allowed"),
-        ("create ok --type v4-8 --packages x", "--packages and --requirements are for --connect"),
+        ("create ok --type v4-8 --packages x", "--packages and --requirements need --connect"),
         ("describe nothing", "There is no TPU called nothing"),
         ("connect nothing", "There is no TPU called nothing"),
         ("delete nothing --yes", "There is no TPU called nothing"),
@@ -217,7 +217,7 @@ def test_delete_asks_a_person_and_refuses_where_nobody_is(
 
     for answer in ("yikes\n", "\x04"):  # \x04: Ctrl-D
         terminal = Terminal(alone, "delete", name)
-        terminal.expect(r"Delete .* with everything on its disk\? \[y/N\] ")
+        terminal.expect(r"Delete .* and everything on its disk\? \[y/N\] ")
         terminal.type(answer)
         assert terminal.end() == 1
         assert "Nothing was changed" in terminal.text
@@ -235,17 +235,17 @@ def test_a_terminal_shows_a_bar_and_ctrl_c_twice_cancels(
 ) -> None:
     faults(kind="slow", seconds=30, count=1)
     terminal = Terminal(shell, "create", name, "--type", "v5litepod-4")
-    terminal.expect(rf"\r\[[█·]+\].*\d:\d\d {name}: Create the TPU")
+    terminal.expect(rf"━.*\d:\d\d {name}: ")
     terminal.type("\x03")
-    terminal.expect(f"{name} is still being created. Enter waits on, .* cancels: ")
-    terminal.type("\n")  # waits on
-    terminal.expect(rf"\r\[[█·]+\].*{name}: Making the")
+    terminal.expect(f"Still creating {name}. Enter: keep waiting, .* Ctrl-C: cancel")
+    terminal.type("\n")  # keeps waiting
+    terminal.expect(rf"━.*{name}: ")
     terminal.type("\x03")
-    terminal.expect("cancels: ")
+    terminal.expect("Ctrl-C: cancel")
     terminal.type("\x03")
-    terminal.expect("Cancelling; waiting until")
+    terminal.expect(f"Cancelling creating {name}")
     assert terminal.end() == 1
-    assert f"{name} is not created: that was cancelled." in terminal.text
+    assert f"Cancelled creating {name}." in terminal.text
     assert state_of(emulator, name) in ("", "DELETING")
 
 
@@ -254,11 +254,11 @@ def test_leaving_a_wait_says_who_goes_on(shell: Shell, name: str, faults: Any) -
     terminal = Terminal(shell, "create", name, "--type", "v5litepod-4")
     terminal.expect(f"{name}: Create the TPU")
     terminal.type("\x03")
-    terminal.expect("cancels: ")
+    terminal.expect("Ctrl-C: cancel")
     terminal.type("l\n")
     assert terminal.end() == 1
     assert re.search(
-        f"{name} is still being created by (Google|the Jupyter server); `jupyter tpu list` shows",
+        f"(Google|The Jupyter server) is still creating {name}; `jupyter tpu list` shows",
         terminal.text,
     )
     assert name in shell.out("list")
@@ -281,11 +281,11 @@ def test_a_signal_without_a_terminal_says_what_goes_on_and_a_second_one_cancels(
     while "Create the TPU" not in process.stdout.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    assert "Another Ctrl-C cancels that" in process.stderr.readline()
+    assert "Press Ctrl-C again to cancel" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     _, rest = process.communicate(timeout=LIMIT)
     assert process.returncode == 1
-    assert f"{name} is not created: that was cancelled." in rest
+    assert f"Cancelled creating {name}." in rest
     assert "Traceback" not in rest
     assert state_of(emulator, name) in ("", "DELETING")
 
@@ -443,6 +443,16 @@ def test_help_is_there_at_once_because_it_imports_nothing_heavy(tmp_path: Path) 
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT, check=True
     )
     loaded = set(re.findall(r"'(\w+)'", done.stdout.splitlines()[-1]))
-    assert {"jupyter_tpu", "argparse"} <= loaded
-    heavy = {"aiohttp", "asyncssh", "google", "grpc", "jupyter_server", "msgspec", "asyncio", "zmq"}
+    assert {"jupyter_tpu", "click"} <= loaded
+    heavy = {
+        "aiohttp",
+        "asyncssh",
+        "google",
+        "grpc",
+        "jupyter_server",
+        "msgspec",
+        "asyncio",
+        "rich",
+        "zmq",
+    }
     assert not heavy & loaded

@@ -86,7 +86,7 @@ def test_the_way_of_a_second_ssh_loads_no_heavy_library(
     name = NodeName.parse(create_tpu()["name"])
     keys = tmp_path / "keys"
     command = [
-        *("-m", "jupyter_tpu.cli", "proxy", name.node, f"--emulator={emulator.state_file}"),
+        *("-m", "jupyter_tpu.cli.proxy", name.node, f"--emulator={emulator.state_file}"),
         *(f"--project={name.project}", f"--zone={name.zone}", f"--known-hosts={keys}"),
     ]
     environment = {**os.environ, "HOME": str(tmp_path)}

@@ -124,7 +124,7 @@ def test_the_task_for_vs_code_makes_a_tpu_with_a_kernel(shell: Shell, made: list
 def test_a_removed_kernel_is_added_again_without_making_the_environment_anew(
     shell: Shell, made: list[str]
 ) -> None:
-    assert "is in no kernel picker any more" in shell.out("kernel", "remove", NAME)
+    assert "from the kernel pickers" in shell.out("kernel", "remove", NAME)
     assert shell.json("kernel", "list", "--json") == []
     assert "is in every kernel picker" in shell.out("kernel", "add", NAME)
     assert len(shell.json("kernel", "list", "--json")) == 1
@@ -135,7 +135,9 @@ def test_a_removed_kernel_is_added_again_without_making_the_environment_anew(
 
 def test_connect_in_a_notebook_starts_its_kernel_on_the_host(notebook: Notebook) -> None:
     said = notebook.text(f"%tpu connect {NAME}")
-    assert re.search(rf"Python 3\.\d+ · {NAME} \(emulated\): cells that begin with %%tpu", said)
+    assert re.search(
+        rf"Python 3\.\d+ · {NAME} \(emulated\): cells that begin with %%tpu now run", said
+    )
     assert NAME in notebook.text("%tpu list")
     assert re.search(rf"{NAME} +default .*running", notebook.text("%tpu status"))
 
@@ -226,11 +228,12 @@ def test_comms_of_widgets_go_both_ways(notebook: Notebook) -> None:
 @pytest.mark.parametrize(
     ("code", "complaint"),
     [
-        ("%tpu frob", "%tpu has no frob; it has connect, status, list, tunnel, disconnect"),
-        ("%tpu connect", "the following arguments are required: name"),
+        ("%tpu frob", "No such command 'frob'. (see `%tpu --help`)"),
+        ("%tpu conect x", "Did you mean connect"),
+        ("%tpu connect", "Missing argument 'NAME'. (see `%tpu connect --help`)"),
         ("%tpu connect nothing", "There is no TPU called nothing"),
         ("%tpu connect 'unclosed", "no closing quotation"),
-        ("%%tpu nothing\n1", "nothing has no kernel in this Jupyter. Make one: %tpu connect noth"),
+        ("%%tpu nothing\n1", "nothing has no kernel in this Jupyter. Add one: %tpu connect noth"),
         ("%%tpu magics --env other\n1", "magics has no kernel"),
     ],
 )
@@ -255,9 +258,9 @@ def test_describe_and_delete_name_the_notebook_whose_kernel_would_end(
     (kernel,) = running(shell)
     assert kernel["notebook"] == "my.ipynb"
     assert "my.ipynb" in shell.out("describe", NAME)
-    assert "1 running kernel ends with it: my.ipynb" in shell.complaint("delete", NAME)
+    assert "This shuts down 1 running kernel: my.ipynb" in shell.complaint("delete", NAME)
     terminal = Terminal(shell, "disconnect", NAME)
-    terminal.expect(r"1 running kernel ends with it: my.ipynb .*\[y/N\] ")
+    terminal.expect(r"This shuts down 1 running kernel: my.ipynb .*\[y/N\] ")
     terminal.type("n\n")
     assert terminal.end() == 1
     assert state_of(emulator, NAME) == "READY"
@@ -288,7 +291,7 @@ def test_the_kernel_there_ends_with_the_one_here(shell: Shell, made: list[str]) 
 def test_disconnecting_takes_the_kernel_out_of_jupyter(
     shell: Shell, notebook: Notebook, tmp_path: Path
 ) -> None:
-    assert "is disconnected" in notebook.text(f"%tpu disconnect {NAME}")
+    assert notebook.text(f"%tpu disconnect {NAME}").startswith(f"Disconnected {NAME}")
     assert shell.json("kernel", "list", "--json") == []
     shown = notebook.run(f"%tpu connect {NAME}")
     kinds = [each["type"] for each in shown]
@@ -300,12 +303,12 @@ def test_disconnecting_takes_the_kernel_out_of_jupyter(
 
 def test_tunnels_are_opened_listed_and_removed_in_a_notebook(notebook: Notebook) -> None:
     said = notebook.text(f"%tpu tunnel {NAME} 6006")
-    found = re.fullmatch(rf"localhost:(\d+) leads to port 6006 of {NAME}\.\n", said)
+    found = re.fullmatch(rf"localhost:(\d+) forwards to port 6006 of {NAME}\n", said)
     assert found, said
-    assert f"localhost:{found[1]}" in notebook.text("%tpu tunnel")
-    assert f"localhost:{found[1]}" in notebook.text(f"%tpu tunnel {NAME}")
+    assert f"localhost:{found[1]}" in notebook.text("%tpu tunnel list")
+    assert f"localhost:{found[1]}" in notebook.text(f"%tpu tunnel list {NAME}")
     assert "70000 is not a port" in notebook.complaint(f"%tpu tunnel {NAME} 70000")
-    assert "is not PORT or PORT:LOCAL" in notebook.complaint(f"%tpu tunnel {NAME} x")
-    assert notebook.text(f"%tpu tunnel remove {found[1]}").startswith("Closed: localhost")
-    assert "There is no tunnel" in notebook.complaint(f"%tpu tunnel remove {found[1]}")
-    assert notebook.text("%tpu tunnel").startswith("No tunnels.")
+    assert "is not PORT or PORT:LOCAL" in notebook.complaint(f"%tpu tunnel open {NAME} x")
+    assert notebook.text(f"%tpu tunnel close {found[1]}").startswith("Closed: localhost")
+    assert "There is no tunnel" in notebook.complaint(f"%tpu tunnel close {found[1]}")
+    assert notebook.text("%tpu tunnel list").startswith("No tunnels.")

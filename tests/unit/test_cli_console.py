@@ -1,21 +1,29 @@
-"""What a person sees: tables, colours, progress, complaints of one line."""
+"""What a person sees and types: tables, colours, progress, complaints of one line, the grammar."""
 
 from __future__ import annotations
 
 import io
+import os
 import re
+import shutil
+import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
+import click
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_tpu.cli import main
-from jupyter_tpu.cli.arguments import parser
+from jupyter_tpu.cli.completion import VARIABLE
 from jupyter_tpu.cli.console import complain, confirm
+from jupyter_tpu.cli.root import tpu
 from jupyter_tpu.cli.waiting import Progress
+from jupyter_tpu.commands.grammar import Argument
 from jupyter_tpu.commands.operations import progress_line
-from jupyter_tpu.commands.tables import colour, table
+from jupyter_tpu.commands.tables import state_text, table
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import Operation, Step
 
@@ -29,6 +37,7 @@ def operation(message: str, progress: float | None = None, **other: object) -> O
     return Operation(id="1", kind="connect", tpu="t", message=message, progress=progress, **other)
 
 
+@settings(deadline=None)  # the first table imports rich
 @given(
     st.integers(1, 5).flatmap(
         lambda n: st.lists(
@@ -58,15 +67,31 @@ def test_a_column_without_content_is_left_out() -> None:
 
 
 def test_colours_are_for_terminals_whose_owner_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
+    def shown(stream: io.StringIO, **variables: str) -> str:
+        with monkeypatch.context() as patch:
+            patch.delenv("NO_COLOR", raising=False)
+            for name, value in {"TERM": "xterm", "COLUMNS": "80", **variables}.items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "stdout", stream)
+            return table(("STATE",), [(state_text("READY"),)]).splitlines()[1]
+
+    assert shown(Terminal()).startswith("\x1b[32mREADY\x1b[0m")
+    assert shown(io.StringIO()) == "READY"
+    assert "32m" not in shown(Terminal(), NO_COLOR="1")
+    assert shown(Terminal(), TERM="dumb") == "READY"
+
+
+def test_a_table_fits_a_terminal_and_is_as_wide_as_its_text_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("TERM", "xterm")
-    assert colour("READY", "green", Terminal()) == "\x1b[32mREADY\x1b[0m"
-    assert colour("READY", "green", io.StringIO()) == "READY"
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert colour("READY", "green", Terminal()) == "READY"
-    monkeypatch.delenv("NO_COLOR")
-    monkeypatch.setenv("TERM", "dumb")
-    assert colour("READY", "green", Terminal()) == "READY"
+    rows = [("1", "word " * 30)]
+    assert len(table(("A", "B"), rows).splitlines()) == 2
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    wrapped = re.sub(r"\x1b\[[\d;]*m", "", table(("A", "B"), rows))
+    assert max(map(len, wrapped.splitlines())) <= 40
+    assert wrapped.split().count("word") == 30
 
 
 def test_a_complaint_is_one_line_whatever_it_says(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,10 +102,11 @@ def test_a_complaint_is_one_line_whatever_it_says(capsys: pytest.CaptureFixture[
 def test_progress_is_a_line_per_change_where_there_is_no_terminal() -> None:
     stream = io.StringIO()
     progress = Progress(stream)
+    progress.resume()
     for message, part in (("Looking", 0.1), ("Looking", 0.2), ("Installing", 0.3)):
         progress.show(operation(message, part))
     progress.show(operation("Done", 1.0, state="done"))
-    progress.end()
+    progress.pause()
     assert stream.getvalue() == "t: Looking\nt: Installing\n"
 
 
@@ -89,15 +115,18 @@ def test_progress_is_one_line_with_a_bar_on_a_terminal(monkeypatch: pytest.Monke
     monkeypatch.setenv("COLUMNS", "60")
     stream = Terminal()
     progress = Progress(stream)
-    progress.show(operation("Looking"))
+    progress.resume()
+    progress.show(operation("[Looking]"))
+    progress.pause()  # draws it once more, and removes it
+    first = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", stream.getvalue())
+    assert re.search(r"━ +0:00:00 t: \[Looking\]", first)
+    assert stream.getvalue().endswith("\x1b[2K")  # the line is empty
+    progress.resume()
     progress.show(operation("Installing " + "x" * 80, 0.5))
-    unknown, half = stream.getvalue().split("\r")[1:]
-    assert unknown.startswith("[····················]      0:00 t: Looking")
-    assert half.startswith("[██████████··········]  50% 0:00 t: Installing xxx")
-    assert len(half.removesuffix("\x1b[K")) == 59
-    progress.end()
-    assert stream.getvalue().endswith("\r\x1b[K")
-    assert "\n" not in stream.getvalue()
+    progress.pause()
+    second = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", stream.getvalue())
+    assert re.search(r" 50% 0:00:\d\d t: Installing xxx", second)
+    assert max(map(len, re.split(r"[\r\n]+", second))) <= 60
 
 
 def test_progress_says_on_how_many_hosts_a_step_is_done() -> None:
@@ -114,57 +143,200 @@ def test_where_nobody_can_be_asked_the_answer_is_no(monkeypatch: pytest.MonkeyPa
     assert caught.value.reason is Reason.CONFLICT
 
 
+def failing(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """The exit code and the one line of a command that fails."""
+    code = main(words)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("jupyter tpu: ")
+    assert printed.err.count("\n") == 1
+    return code, printed.err
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("frobnicate", "invalid choice: 'frobnicate'"),
-        ("create", "required: NAME, --type"),
-        ("create a --type v4-8 --zonk x", "unrecognized arguments: --zonk x"),
-        ("kernel", "required: list|end|take|add|remove|warm"),
-        ("describe", "required: NAME"),
-        ("emulator --port many", "invalid int value: 'many'"),
-        ("emulator --port 99999", "99999 is not a port"),
+        ("frobnicate", "No such command 'frobnicate'. (see `jupyter tpu --help`)"),
+        ("conect t", "No such command 'conect'. Did you mean connect"),
+        ("kernel lst", "No such command 'lst'. Did you mean list?"),
+        ("create", "Missing argument 'NAME'. (see `jupyter tpu create --help`)"),
+        ("create a", "Missing option '--type' / '--accelerator-type'"),
+        ("create a --type v4-8 --zonk x", "No such option"),
+        ("kernel", "Missing command. Use one of: list, end, take, add, remove, warm"),
+        ("tunnel", "Missing command. Use one of: open, list, close"),
+        ("tunnel my-tpu", "No such command 'my-tpu'"),
+        ("tunnel open my-tpu eighty", "'eighty' is not PORT or PORT:LOCAL"),
+        ("app my-tpu", "No such command 'my-tpu'"),
+        ("describe", "Missing argument 'NAME'"),
+        ("describe a b", "unexpected extra argument"),
+        ("emulator --port many", "'many' is not a valid integer"),
+        ("emulator --port 99999", "99999 is not in the range"),
+        ("ssh-config --write --remove", "Give only one of"),
+        ("completion tcsh", "'tcsh' is not one of"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_and_exit_code_2(
+    words: str, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, line = failing(words.split(), capsys)
+    assert code == 2
+    assert complaint in line
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
         ("vscode /nowhere/at/all", "There is no folder /nowhere/at/all"),
-        ("connect t --requirements /nowhere", "/nowhere can't be read: No such file"),
-        ("api GET http://example.org/", "is a URL, and a path is needed"),
+        ("connect t --requirements /nowhere", "Can't read /nowhere: No such file"),
+        ("api GET http://example.org/", "is a URL; a path is needed"),
         ("api GET tpus/../../api", "is not a path"),
         ("api POST tpus --data {", "--data is not JSON"),
-        ("api POST tpus --data @/nowhere", "/nowhere can't be read"),
+        ("api POST tpus --data @/nowhere", "Can't read /nowhere"),
         ("api GET tpus", "No Jupyter server of yours is running"),
         ("kernel remove nothing", "nothing has no kernel of an environment default here"),
     ],
 )
-def test_a_wrong_command_is_one_line_and_exit_code_1(
+def test_a_command_that_fails_is_one_line_and_exit_code_1(
     words: str, complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    try:
-        code = main(words.split())
-    except SystemExit as end:
-        code = end.code  # type: ignore[assignment]
+    code, line = failing(words.split(), capsys)
     assert code == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("jupyter tpu: ")
-    assert said.err.count("\n") == 1
-    assert complaint in said.err
+    assert complaint in line
 
 
-def test_every_command_has_a_help_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        main(["--help"])
-    assert end.value.code == 0
-    commands = re.findall(r"^    (\w+)", capsys.readouterr().out, re.MULTILINE)
-    assert {"emulator", "create", "list", "delete", "connect", "kernel", "api"} <= set(commands)
-    for command in set(commands) - {"COMMAND"}:
-        with pytest.raises(SystemExit) as end:
-            main([command, "--help"])
-        assert end.value.code == 0
-        assert f"usage: jupyter tpu {command}" in capsys.readouterr().out
+def all_commands() -> list[tuple[str, click.Command]]:
+    """Every command and its words, those of groups too."""
+    context = click.Context(tpu)
+    found = []
+    for name in tpu.list_commands(context):
+        command = tpu.get_command(context, name)
+        assert command is not None
+        found.append((name, command))
+        if isinstance(command, click.Group):
+            found += [(f"{name} {verb}", each) for verb, each in command.commands.items()]
+    return found
+
+
+@pytest.mark.parametrize("words", [words for words, _ in all_commands()])
+def test_every_command_has_a_help_of_its_own(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words.split(), "--help"]) == 0
+    help = capsys.readouterr().out
+    assert help.startswith(f"Usage: jupyter tpu {words} ")
+    assert "\b" not in help
+    assert help.count("Arguments:") <= 1
+
+
+@pytest.mark.parametrize(("words", "command"), all_commands())
+def test_every_option_is_explained_and_says_its_default(words: str, command: click.Command) -> None:
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and not parameter.hidden:
+            assert parameter.help, (words, parameter.name)
+            assert parameter.help.rstrip("]").endswith((".", "ult")) or "default" in parameter.help
+        elif isinstance(parameter, Argument):
+            assert parameter.description, (words, parameter.name)
+
+
+def parsed(*words: str) -> dict[str, Any]:
+    """The parameters that a command is called with."""
+    context = click.Context(tpu)
+    command, rest = tpu, list(words)
+    while isinstance(command, click.Group):
+        _, found, rest = command.resolve_command(context, rest)
+        assert found is not None
+        command = found
+    return command.make_context("command", rest).params
 
 
 def test_options_reach_their_command() -> None:
     words = "create t --type v4-8 --zone z --spot --network n --subnetwork s --connect --no-wait"
-    chosen = parser().parse_args([*words.split(), "--packages", "flax", "optax"])
-    assert (chosen.name, chosen.type, chosen.zone, chosen.network) == ("t", "v4-8", "z", "n")
-    assert (chosen.subnetwork, chosen.spot, chosen.connect, chosen.wait) == ("s", True, True, False)
-    assert (chosen.env, chosen.packages) == ("default", ["flax", "optax"])
+    args = parsed(*words.split(), "--packages", "flax", "optax", "--packages", "einops")
+    assert (args["name"], args["accelerator_type"], args["zone"]) == ("t", "v4-8", "z")
+    assert (args["network"], args["subnetwork"], args["spot"]) == ("n", "s", True)
+    assert (args["then_connect"], args["no_wait"], args["environment"]) == (True, True, "default")
+    assert args["packages"] == ("flax", "optax", "einops")
+
+
+def test_the_habits_of_gcloud_work() -> None:
+    assert parsed("create", "t", "--accelerator-type", "v4-8")["accelerator_type"] == "v4-8"
+    for words in (["--json"], ["--format", "json"], ["--format=json"]):
+        assert parsed("list", *words)["as_json"] is True
+        assert parsed("ls", *words)["as_json"] is True
+    for words in ([], ["--format", "text"]):
+        assert parsed("list", *words)["as_json"] is False
+    for word in ("--quiet", "-q", "--yes", "-y"):
+        assert parsed("delete", "t", word)["yes"] is True
+
+
+def test_a_tpu_may_be_called_like_a_verb() -> None:
+    assert parsed("tunnel", "open", "list", "6006")["name"] == "list"
+    assert parsed("app", "open", "close", "80")["name"] == "close"
+    assert parsed("describe", "ls")["name"] == "ls"
+
+
+def test_the_short_form_of_a_tunnel_and_an_app_opens_it() -> None:
+    args = parsed("tunnel", "my-tpu", "6006", "8888:7007", "--worker", "2")
+    assert (args["name"], args["worker"]) == ("my-tpu", 2)
+    assert args["ports"] == ((6006, None), (8888, 7007))
+    assert parsed("app", "my-tpu", "80", "--path", "/x")["path"] == "/x"
+    assert parsed("tunnel", "remove", "7007")["ids"] == ("7007",)
+
+
+def test_what_follows_the_name_is_for_ssh_but_for_our_options() -> None:
+    args = parsed("ssh", "t", "--worker", "1", "--mosh", "--", "-L", "1:h:1", "--", "ls", "--help")
+    assert (args["name"], args["worker"], args["mosh"]) == ("t", 1, True)
+    assert args["words"] == ("--", "-L", "1:h:1", "--", "ls", "--help")
+    args = parsed("ssh", "--worker=2", "t", "grep", "--worker", "x")
+    assert (args["name"], args["worker"]) == ("t", 2)
+    assert args["words"] == ("grep", "--worker", "x")
+
+
+def completions(*words: str, start: str = "") -> list[str]:
+    from click.shell_completion import ShellComplete
+
+    completer = ShellComplete(tpu, {}, "jupyter-tpu", VARIABLE)
+    return [item.value for item in completer.get_completions(list(words), start)]
+
+
+def test_commands_options_and_types_are_completed() -> None:
+    assert completions(start="de") == ["describe", "delete"]
+    assert completions("tunnel") == ["open", "list", "close"]
+    assert "--packages" in completions("connect", "t", start="--p")
+    assert "v5litepod-8" in completions("create", "t", "--type", start="v5lite")
+
+
+def test_bash_completes_through_jupyter_and_leaves_its_other_commands_alone(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    if shutil.which("bash") is None:
+        pytest.skip("bash is not installed")
+    assert main(["completion", "bash"]) == 0
+    script = tmp_path / "completion.bash"
+    script.write_text(
+        "before() { COMPREPLY=(lab notebook); }; complete -F before jupyter\n"
+        + capsys.readouterr().out
+        + """
+complete_words() {
+    COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+    $(complete -p "$1" | sed -nE 's/.* -F ([^ ]+) .*/\\1/p') "$1" "${@: -1}" "${@: -2:1}"
+    echo "${COMPREPLY[*]}"
+}
+complete_words jupyter-tpu tunnel ""
+complete_words jupyter tpu tunnel ""
+complete_words jupyter tpu des
+complete_words jupyter l
+"""
+    )
+    beside = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "--norc", str(script)],
+        env={**os.environ, **beside},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "open list close", "open list close", "describe", "lab notebook",
+    ]  # fmt: skip

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
+import re
 from typing import Any
 
 import pytest
 
 from jupyter_tpu.fleet.models import Operation
+from jupyter_tpu.magics import grammar
+from jupyter_tpu.magics.kernels import NotebookKernels
+from jupyter_tpu.magics.magic import _run
 from jupyter_tpu.magics.show import MagicError, OperationDisplay, RemoteError
 
 
@@ -58,10 +61,29 @@ def test_an_error_of_ours_is_a_sentence_and_one_of_the_host_its_own_traceback() 
     assert RemoteError("why", ["line 1", "line 2"])._render_traceback_() == ["line 1", "line 2"]
 
 
-def test_wrong_words_are_no_exit_of_the_kernel() -> None:
-    from jupyter_tpu.magics.magic import _Parser
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("connect", "Missing argument 'NAME'. (see `%tpu connect --help`)"),
+        ("conect x", "No such command 'conect'. Did you mean connect"),
+        ("tunnel open x y", "'y' is not PORT or PORT:LOCAL"),
+        ("connect 'x", "%tpu: no closing quotation"),
+    ],
+)
+def test_a_wrong_line_is_one_sentence_and_does_not_end_the_kernel(
+    line: str, complaint: str
+) -> None:
+    with pytest.raises(MagicError, match=re.escape(complaint)):
+        _run(grammar.line, line, NotebookKernels())
 
-    parser: argparse.ArgumentParser = _Parser(prog="%tpu connect", add_help=False)
-    parser.add_argument("name")
-    with pytest.raises(MagicError, match="required: name"):
-        parser.parse_args([])
+
+@pytest.mark.parametrize("line", ["", "--help", "tunnel open --help"])
+def test_help_is_printed_and_runs_nothing(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(grammar.line, line, NotebookKernels()) is None
+    assert capsys.readouterr().out.startswith("Usage: %tpu ")
+
+
+def test_the_line_of_a_cell_names_a_tpu_and_an_environment() -> None:
+    assert _run(grammar.cell, "", NotebookKernels()) == (None, None)
+    assert _run(grammar.cell, "my-tpu --env other", NotebookKernels()) == ("my-tpu", "other")
+    assert _run(grammar.cell, "--help", NotebookKernels()) is None

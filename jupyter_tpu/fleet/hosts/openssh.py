@@ -57,7 +57,7 @@ def entry(cloud: Cloud, host: HostName, names: tuple[str, ...]) -> HostEntry:
     if cloud.emulated:
         alias += "." + cloud.identity.replace(":", "-")
     known_hosts = data / "ssh" / "hosts" / alias
-    proxy = [sys.executable, "-m", "jupyter_tpu.cli", "proxy", node.node]
+    proxy = [sys.executable, "-m", "jupyter_tpu.cli.proxy", node.node]
     if cloud.target.emulator:
         proxy.append(f"--emulator={os.path.abspath(cloud.target.emulator)}")
     proxy += [

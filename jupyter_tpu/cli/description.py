@@ -1,0 +1,72 @@
+"""What ``jupyter tpu describe`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from ..commands.tables import problem_text, render, state_text, table
+
+if TYPE_CHECKING:
+    from ..fleet.models import TPU, Kernel, WarmKernel
+
+
+def description(tpu: TPU, kernels: Sequence[Kernel]) -> str:
+    """A TPU with its hosts, environments and running kernels, as text for stdout."""
+    title = Text(tpu.name, "bold").append("  (emulated)" if tpu.emulated else "", "not bold")
+    parts = [f"{render(title)}\n{_facts(tpu)}"]
+    if tpu.hosts:
+        rows = [
+            (
+                str(host.index),
+                host.internal_address,
+                host.external_address,
+                state_text(host.link.state.value),
+                problem_text(host.link.problem),
+            )
+            for host in tpu.hosts
+        ]
+        parts.append(table(("HOST", "INTERNAL", "EXTERNAL", "LINK", "PROBLEM"), rows))
+    if tpu.environments:
+        environments = [
+            (
+                each.name,
+                state_text(each.state),
+                each.python,
+                each.jax,
+                each.display_name,
+                _warm(each.warm),
+                each.path,
+            )
+            for each in tpu.environments
+        ]
+        heads = ("ENVIRONMENT", "STATE", "PYTHON", "JAX", "KERNEL", "WARM KERNEL", "PATH")
+        parts.append(table(heads, environments))
+    if kernels:
+        running = [(k.id, k.state, k.environment, str(k.pid or ""), k.notebook) for k in kernels]
+        parts.append(table(("RUNNING KERNEL", "STATE", "ENVIRONMENT", "PID", "NOTEBOOK"), running))
+    return "\n\n".join(parts)
+
+
+def _facts(tpu: TPU) -> str:
+    facts: list[tuple[str, str | Text]] = [
+        ("type", f"{tpu.type} = {tpu.meaning}" if tpu.meaning else tpu.type),
+        ("zone", tpu.zone),
+        ("project", tpu.project),
+        ("state", state_text(tpu.state).append(f", health {tpu.health}" if tpu.health else "", "")),
+        ("connection", state_text(tpu.connection.value)),
+        ("version", tpu.version),
+        ("tier", tpu.tier),
+        ("created", tpu.created),
+        ("problem", problem_text(tpu.problem)),
+    ]
+    return "\n".join(render(Text(f"  {name:11} ").append(fact)) for name, fact in facts if fact)
+
+
+def _warm(kernel: WarmKernel) -> str:
+    """The memory that the warm kernel of an environment uses, or why there is none."""
+    if kernel.state == "ready":
+        return f"{kernel.memory / 1e6:.0f} MB"
+    return kernel.problem or ("" if kernel.state == "off" else kernel.state)

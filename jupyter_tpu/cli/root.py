@@ -1,0 +1,115 @@
+"""The grammar's root: which commands there are, and where an error becomes a line and an exit code.
+
+Only click is imported here; a command's module is imported when the command is used.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from ..commands.grammar import CONTEXT, Group, usage_line
+from ..errors import TPUError
+
+#: Where each command stands: a module of this folder, and the command's name there.
+COMMANDS = {
+    "create": "tpus:create",
+    "list": "tpus:list_tpus",
+    "describe": "tpus:describe",
+    "start": "tpus:start",
+    "stop": "tpus:stop",
+    "delete": "tpus:delete",
+    "connect": "tpus:connect",
+    "disconnect": "tpus:disconnect",
+    "kernel": "kernels:kernel",
+    "tunnel": "tunnels:tunnel",
+    "app": "apps:app",
+    "tensorboard": "apps:tensorboard",
+    "profile": "apps:profile",
+    "ssh": "ssh:ssh",
+    "ssh-config": "ssh:ssh_config",
+    "vscode": "vscode:vscode",
+    "api": "api:api",
+    "emulator": "emulator:emulator",
+    "completion": "completion:completion",
+}
+
+
+class LazyGroup(Group):
+    """The commands of COMMANDS, each imported when it is used or listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(f".{module}", __package__), name)
+        return command
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings=CONTEXT,
+    epilog="Each command has a --help of its own. `jupyter tpu completion` lets your shell "
+    "complete commands and TPUs.",
+)
+@click.option("--version", is_flag=True, help="Print the version and exit.")
+@click.pass_context
+def tpu(ctx: click.Context, version: bool) -> None:
+    """Google Cloud TPUs as part of the notebook.
+
+    \b
+    Examples:
+      jupyter tpu create my-tpu --type v5litepod-8 --zone us-west4-a --connect
+      jupyter tpu list
+      jupyter tpu connect my-tpu --packages flax optax
+      jupyter tpu delete my-tpu
+
+    Project, zone and credentials are those of gcloud (`gcloud config`, application default
+    credentials). To try it without a cloud account, run `jupyter tpu emulator`, and set
+    JUPYTER_TPU_EMULATOR=STATE_FILE elsewhere.
+    """
+    if version:
+        from .. import __version__
+
+        click.echo(__version__)
+    elif ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit code."""
+    from .completion import VARIABLE, complete
+
+    if VARIABLE in os.environ:
+        return complete(tpu)
+    from .console import complain
+
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        with tpu.make_context("jupyter tpu", words) as ctx:
+            tpu.invoke(ctx)
+        sys.stdout.flush()
+        return 0
+    except click.exceptions.Exit as end:  # after --help, for instance
+        return end.exit_code
+    except click.UsageError as error:
+        complain(usage_line(error))
+        return error.exit_code
+    except TPUError as error:
+        complain(str(error))
+        return 1
+    except KeyboardInterrupt:
+        complain("Interrupted.")
+        return 1
+    except BrokenPipeError:
+        # Whoever read our output (`… | head`) is gone; nothing more can be written to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
