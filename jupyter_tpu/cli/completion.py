@@ -39,12 +39,9 @@ _jupyter_tpu_through_jupyter() {
 }
 compdef _jupyter_tpu_through_jupyter jupyter
 """,
-    "fish": """\
-function _jupyter_tpu_words
-    string join ' ' jupyter-tpu (commandline -cp | string split -n ' ')[3..]
-end
-complete -c jupyter -n 'string match -q "jupyter tpu *" (commandline -cp)' -f -a \\
-    '(complete -C (_jupyter_tpu_words)(string match -q "* " (commandline -cp); and echo " "))'
+    "fish": r"""
+complete -c jupyter -n 'string match -qr "^jupyter\s+tpu\s" (commandline -cp)' -f -a \
+    '(complete -C (commandline -cp | string replace -r "^jupyter\s+tpu" jupyter-tpu))'
 """,
 }
 
