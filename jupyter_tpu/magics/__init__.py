@@ -17,7 +17,7 @@ def load(ipython: Any) -> None:
 
 
 def unload(ipython: Any) -> None:
-    """Takes the magics away and ends the remote kernels they started."""
+    """Removes the magics, and shuts down the remote kernels they started."""
     magics = _loaded.pop(id(ipython), None)
     if magics is not None:
         magics.unregister()

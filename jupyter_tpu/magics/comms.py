@@ -1,7 +1,7 @@
-"""Widgets of a cell that ran on a host: its comms, opened again here under the same ids.
+"""Widgets of a cell that ran on a host: its comms, opened again here with the same IDs.
 
-The notebook's page only talks to the local kernel; each comm of the remote kernel has a twin
-here, and what is said to the one is said to the other.
+The notebook's page talks only to the local kernel. Each comm of the remote kernel has a twin here;
+messages to one are forwarded to the other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Comms:
             twin.close(content["data"])
 
     def close(self) -> None:
-        """Closes all twins, so that their widgets show that their kernel has ended."""
+        """Closes all twins, so that their widgets show that the kernel has ended."""
         while self._twins:
             self._twins.popitem()[1].close()
 
@@ -49,10 +49,10 @@ class Comms:
             comm_id=id,
         )
         self._twins[id] = twin
-        twin.on_msg(lambda said: self._to_remote("comm_msg", id, said))
-        twin.on_close(lambda said: self._to_remote("comm_close", id, said))
+        twin.on_msg(lambda message: self._to_remote("comm_msg", id, message))
+        twin.on_close(lambda message: self._to_remote("comm_close", id, message))
 
-    def _to_remote(self, kind: str, id: str, said: dict[str, Any]) -> None:
-        if id in self._twins:  # one that was closed from there needs no telling
-            content = {"comm_id": id, "data": said["content"].get("data", {})}
-            self._kernel.send_comm(kind, content, said.get("buffers") or [])
+    def _to_remote(self, kind: str, id: str, message: dict[str, Any]) -> None:
+        if id in self._twins:  # else the remote kernel closed it
+            content = {"comm_id": id, "data": message["content"].get("data", {})}
+            self._kernel.send_comm(kind, content, message.get("buffers") or [])

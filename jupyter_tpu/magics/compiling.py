@@ -1,4 +1,4 @@
-"""``%%tpu compile``: what a TPU's compiler says of the cell's program, asked on this machine."""
+"""``%%tpu compile``: compiles the cell's program for a TPU, on this computer."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from .show import MagicError
 if TYPE_CHECKING:
     from ..jaxkit import CompileReport
 
-_FORM = "The cell's last line has to be the function and the shapes it is called with: step, (8, 4)"
+_FORM = "The cell's last line must be a function and the shapes of its arguments: step, (8, 4)"
 
 
 def compile_cell(shell: Any, line: str, cell: str) -> CompileReport:
-    """Runs *cell* in the notebook's namespace and compiles what its last line names.
+    """Runs *cell* in the notebook's namespace, and compiles the function in its last line.
 
-    *line*: the type of TPU, then options of :func:`jaxkit.compile_for` as they stand in a call:
+    *line*: the accelerator type, then options of :func:`jaxkit.compile_for` as in a call:
     ``v5litepod-8 mesh={"data": -1}, in_shardings=P("data")``; evaluated after the cell.
 
-    Raises `MagicError` for a cell of another form, what the cell raises, and what `compile_for`
-    does (`TPUError`).
+    Raises `MagicError` for a cell of another form, what the cell raises, and the `TPUError` of
+    `compile_for`.
     """
     from ..jaxkit import compile_for
 
-    kind, _, options = line.strip().partition(" ")
-    if not kind:
-        raise MagicError("For which type of TPU? %%tpu compile v5litepod-8, for example.")
+    accelerator_type, _, options = line.strip().partition(" ")
+    if not accelerator_type:
+        raise MagicError("Give an accelerator type, such as %%tpu compile v5litepod-8.")
     known = {
         name
         for name, parameter in inspect.signature(compile_for).parameters.items()
@@ -41,12 +41,12 @@ def compile_cell(shell: Any, line: str, cell: str) -> CompileReport:
             raise MagicError(_FORM)
         value = (value,)
     function, *shapes = value
-    given = eval(shell.compile(call, "<%%tpu compile>", "eval"), shell.user_ns)
-    return compile_for(kind, function, *shapes, **given)
+    keywords = eval(shell.compile(call, "<%%tpu compile>", "eval"), shell.user_ns)
+    return compile_for(accelerator_type, function, *shapes, **keywords)
 
 
 def _options(text: str, known: set[str]) -> ast.Expression:
-    """``dict(<text>)``, once it is sure that it has nothing but known options."""
+    """``dict(<text>)``, checked to contain only known options."""
     try:
         tree = ast.parse(f"dict({text})", mode="eval")
     except SyntaxError:
@@ -60,7 +60,7 @@ def _options(text: str, known: set[str]) -> ast.Expression:
         or any(keyword.arg is None for keyword in call.keywords)
     ):
         raise MagicError(
-            'After the type stand options as in a call: mesh={"data": -1}, in_shardings=P("data")'
+            'Write the options as in a call: mesh={"data": -1}, in_shardings=P("data")'
         )
     for keyword in call.keywords:
         if keyword.arg not in known:
@@ -71,8 +71,8 @@ def _options(text: str, known: set[str]) -> ast.Expression:
 
 
 def _last_value(shell: Any, cell: str) -> Any:
-    """Runs the cell as IPython would; what its last line evaluates to."""
-    # The first line of the cell is the magic's: with it, lines have the numbers of the page.
+    """Runs the cell as IPython does; returns the value of its last line."""
+    # The newline stands for the magic's line, so that line numbers are those of the page.
     code = "\n" + shell.transform_cell(cell)
     name = shell.compile.cache(code, shell.execution_count, raw_code=code)
     tree = shell.compile.ast_parse(code, filename=name)

@@ -1,8 +1,8 @@
 """One kernel on a TPU's host that belongs to this notebook's kernel.
 
-It is an ordinary Jupyter kernel of the registered kernelspec, so everything that its provisioner
-does (the link healing, the journal) works here as well. Its client lives on the core's thread;
-the cell's thread takes messages from a queue, which is what an interrupt can break into.
+It is an ordinary Jupyter kernel of the registered kernelspec, so its provisioner (reconnecting, the
+journal) works here, too. Its client runs on the core's thread. The cell's thread takes messages
+from a queue, because that wait can be interrupted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..links import core_thread
 
 T = TypeVar("T")
 
-#: Seconds: for a kernel to answer after its start, to end, and between looks whether it lives.
+#: Seconds: for a kernel to answer after its start, to shut down, and between checks that it lives.
 READY_LIMIT = 120.0
 END_LIMIT = 20.0
 ALIVE_EVERY = 2.0
@@ -47,11 +47,11 @@ class RemoteKernel:
         return self._client is not None
 
     def alive(self) -> bool:
-        """Whether the kernel runs, as far as is known here; a lost link is not a dead kernel."""
+        """Whether the kernel runs, as far as is known; a lost link does not mean a dead kernel."""
         return self.started and _wait(self._manager.is_alive())
 
     def start(self) -> None:
-        """Starts it and waits until it answers. Raises what the provisioner raises, and TIMEOUT."""
+        """Starts it and waits until it answers. Raises the provisioner's errors, and TIMEOUT."""
         _wait(self._start())
 
     def end(self) -> None:
@@ -62,7 +62,7 @@ class RemoteKernel:
         _wait(self._manager.interrupt_kernel())
 
     def answer(self, text: str) -> None:
-        """Gives the reply to an input_request."""
+        """Replies to an input_request."""
 
         async def send() -> None:
             self._client.input(text)
@@ -70,7 +70,7 @@ class RemoteKernel:
         _wait(send())
 
     def send_comm(self, kind: str, content: dict[str, Any], buffers: list[Any]) -> None:
-        """Hands a front end's comm message on; from any thread, without waiting."""
+        """Forwards a frontend's comm message; from any thread, without waiting."""
 
         async def send() -> None:
             if self._client is not None:
@@ -81,9 +81,9 @@ class RemoteKernel:
         core_thread().submit(send())
 
     def execute(self, code: str, *, allow_stdin: bool) -> Iterator[Message]:
-        """Runs *code*, giving each message about it as it comes; the reply is the last one.
+        """Runs *code*, and yields each message about it as it arrives; the reply is the last one.
 
-        An interrupt of this thread while it waits is raised here and leaves the iterator usable.
+        An interrupt of this thread while it waits is raised here; the iterator stays usable.
         """
         return _Run(self, code, allow_stdin)
 
@@ -104,7 +104,7 @@ class RemoteKernel:
             raise TPUError(
                 f"The kernel on {self.tpu} did not start: {error}.",
                 Reason.TIMEOUT,
-                "`%tpu list` shows how the TPU is.",
+                "`%tpu list` shows the state of the TPU.",
             ) from None
         self._manager, self._client = manager, client
         self._readers = [
@@ -167,7 +167,7 @@ class _Run:
                     raise TPUError(
                         f"The kernel on {kernel.tpu} died.",
                         Reason.CONFLICT,
-                        "Run the cell again: it starts a new one, without the old one's variables.",
+                        "Run the cell again to start a new one, without the old one's variables.",
                     ) from None
                 continue
             if channel == "shell":

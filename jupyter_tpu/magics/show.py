@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RemoteError(Exception):
-    """What a cell raised on the host; the class of each has the name of the exception there."""
+    """What a cell raised on the host. Its class has the name of the exception there."""
 
     def __init__(self, value: str, traceback: list[str]) -> None:
         super().__init__(value)
@@ -29,17 +29,17 @@ class RemoteError(Exception):
 
 
 class MagicError(Exception):
-    """What a user should read: one sentence and no traceback."""
+    """A failure shown as one sentence, without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
 
 
 def run_cell(kernel: RemoteKernel, comms: Comms, code: str, *, allow_stdin: bool) -> None:
-    """Runs *code* there and shows what comes, as a local cell would. Raises :class:`RemoteError`.
+    """Runs *code* there and shows its output, as a local cell does. Raises :class:`RemoteError`.
 
-    The first interrupt interrupts the remote kernel, whose answer is then waited for; the second
-    one stops waiting.
+    The first interrupt interrupts the remote kernel, and waits for its reply; the second one stops
+    waiting.
     """
     messages = kernel.execute(code, allow_stdin=allow_stdin)
     error: dict[str, Any] | None = None
