@@ -97,7 +97,7 @@ def test_a_cell_is_compiled_with_the_notebooks_names_and_its_report_is_the_resul
 def test_what_is_wrong_is_said_in_one_sentence(notebook: Notebook) -> None:
     cell = "def f(x):\n    return x\nf, (8,)"
     for code, word in (
-        (f"%%tpu compile\n{cell}", "which type"),
+        (f"%%tpu compile\n{cell}", "accelerator type"),
         ("%%tpu compile v5litepod-8\nx = 1", "last line"),
         ("%%tpu compile v5litepod-8\n1, 2", "last line"),
         (f"%%tpu compile v5litepod-8 color=1\n{cell}", "no option color"),
