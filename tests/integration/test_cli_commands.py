@@ -235,7 +235,7 @@ def test_a_terminal_shows_a_bar_and_ctrl_c_twice_cancels(
 ) -> None:
     faults(kind="slow", seconds=30, count=1)
     terminal = Terminal(shell, "create", name, "--type", "v5litepod-4")
-    terminal.expect(rf"━.*\d:\d\d {name}: ")
+    terminal.expect(rf"━.*\d:\d\d.*{name}: ")
     terminal.type("\x03")
     terminal.expect(f"Still creating {name}. Enter: keep waiting, .* Ctrl-C: cancel")
     terminal.type("\n")  # keeps waiting
