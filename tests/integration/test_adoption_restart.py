@@ -659,7 +659,7 @@ def test_a_kernel_without_its_kernelspec_is_one_line_in_the_log_and_is_not_lost(
         assert server.request("GET", "/api/kernels") == []
         said = server.log.read_text()[before:]
         [line_] = [each for each in said.splitlines() if kernel_id in each]
-        assert f"work.ipynb) is not taken up: there is no kernelspec {name}. Connect" in line_
+        assert f"work.ipynb) is not adopted: there is no kernelspec {name}. Connect" in line_
         assert "Traceback" not in said
     finally:
         server.stop()

@@ -10,10 +10,10 @@ import pytest
 
 from jupyter_tpu.agent.protocol import messages
 from jupyter_tpu.agent.protocol.events import IOPUB, NORMAL, SHELL, STDIN, Message
-from jupyter_tpu.server.adoption import journal_file
+from jupyter_tpu.server.adoption import journal_file, kernel_folder
 from jupyter_tpu.server.adoption import persisted_kernel as persisted_kernel_module
 from jupyter_tpu.server.adoption.journal_file import MESSAGE, JournalFile
-from jupyter_tpu.server.adoption.kernel_folder import KernelFolder, KernelRecord
+from jupyter_tpu.server.adoption.kernel_folder import KernelFolder, KernelRecord, kernels_dir
 from jupyter_tpu.server.adoption.persisted_kernel import PersistedKernel
 
 KERNEL = messages.MessageSigner("key", "kernel")
@@ -60,8 +60,61 @@ def test_a_record_that_was_cut_off_is_as_if_never_written(tmp_path: Path, cut: i
     path.write_bytes(path.read_bytes()[:-cut])
     again = JournalFile(tmp_path)
     assert everything(again) == [(1, b"message 1"), (2, b"message 2")]
-    assert again.append(MESSAGE, IOPUB, 3, [b"again"]) == 3
-    assert everything(again, 3) == [(3, b"again")]
+    number = again.append(MESSAGE, IOPUB, 3, [b"again"])
+    assert number >= 3, "no number is used twice"
+    assert everything(again, 3) == [(number, b"again")]
+
+
+def zero(data: bytearray, start: int, end: int) -> None:
+    data[start:end] = bytes(len(data[start:end]))
+
+
+@pytest.mark.parametrize("damage", ["first block", "last block", "random end", "one bit", "empty"])
+@pytest.mark.parametrize("which", [0, 1, -1])
+def test_a_damaged_file_costs_no_record_of_another_file(
+    tmp_path: Path, small_files: None, damage: str, which: int
+) -> None:
+    journal = JournalFile(tmp_path)
+    written = [(n, b"%d" % n + b"x" * 100) for n in range(1, 61)]
+    for number, text in written:
+        journal.append(MESSAGE, IOPUB, number, [text])
+    journal.close()
+    paths = sorted(tmp_path.glob("journal-*"))
+    firsts = [int(path.name.rpartition("-")[2]) for path in paths] + [61]
+    damaged = paths[which]
+    lost = range(firsts[paths.index(damaged)], firsts[paths.index(damaged) + 1])
+    data = bytearray(damaged.read_bytes())
+    if damage == "first block":
+        zero(data, 0, 512)
+    elif damage == "last block":
+        zero(data, len(data) - 512, len(data))
+    elif damage == "random end":
+        data[-200:] = random.Random(1).randbytes(200)
+    elif damage == "one bit":
+        data[len(data) // 2] ^= 16
+    else:
+        data.clear()
+    damaged.write_bytes(data)
+
+    again = JournalFile(tmp_path)
+    found = everything(again)
+    assert set(found) <= set(written), "nothing is made up"
+    assert found == sorted(found)
+    assert {each for each in written if each[0] not in lost} <= set(found)
+    number = again.append(MESSAGE, IOPUB, 61, [b"more"])
+    assert damage == "empty" or number > 60, "clients may have seen the lost numbers"
+    assert everything(again, number) == [(number, b"more")]
+    again.close()
+    assert everything(JournalFile(tmp_path)) == [*found, (number, b"more")]
+
+
+def test_a_file_that_is_not_ours_keeps_nothing_from_being_read(tmp_path: Path) -> None:
+    journal = JournalFile(tmp_path)
+    journal.append(MESSAGE, IOPUB, 1, [b"message"])
+    journal.close()
+    (tmp_path / "journal-of-somebody").write_bytes(b"x" * 100)
+    (tmp_path / "journal-000000000009").mkdir()
+    assert everything(JournalFile(tmp_path)) == [(1, b"message")]
 
 
 def test_a_reader_of_what_was_removed_goes_on_with_the_oldest(
@@ -95,13 +148,13 @@ def test_a_full_disk_is_survived_in_memory(tmp_path: Path, monkeypatch: pytest.M
 
 
 def kept(kernel_id: str = "k", *, states: list[str] | None = None) -> PersistedKernel:
-    found = {record.id: (place, record) for place, record in KernelFolder.find_unowned()}
-    place, record = found.get(kernel_id) or (
+    found = {record.id: (folder, record) for folder, record in KernelFolder.find_unowned("/")}
+    folder, record = found.get(kernel_id) or (
         KernelFolder.create(kernel_id),
         KernelRecord(id=kernel_id, kernel_name="spec", root_dir="/", key="key", secret="s"),
     )
     return PersistedKernel(
-        place,
+        folder,
         record,
         adopting=kernel_id in found,
         on_lost=lambda *_: None,
@@ -245,16 +298,54 @@ def test_a_client_goes_on_where_it_was_or_where_it_says_it_is() -> None:
 
 def test_two_processes_never_have_the_same_kernel() -> None:
     first = kept()
-    assert KernelFolder.find_unowned() == []
+    assert KernelFolder.find_unowned("/") == []
     first.release()
-    [(place, record)] = KernelFolder.find_unowned()
+    [(folder, record)] = KernelFolder.find_unowned("/")
     assert record.id == "k"
-    place.release()
+    folder.release()
 
 
-def test_a_folder_without_a_whole_record_is_cleared_away() -> None:
-    place = KernelFolder.create("half")
-    (place.path / "record.json").write_text('{"id": "ha')
-    place.release()
-    assert KernelFolder.find_unowned() == []
-    assert not place.path.exists()
+def test_a_server_does_not_lock_kernels_of_another_root_folder() -> None:
+    kept().release()
+    assert KernelFolder.find_unowned("/elsewhere") == []
+    [(folder, _)] = KernelFolder.find_unowned("/")
+    folder.release()
+
+
+def test_a_folder_without_a_record_is_removed() -> None:
+    folder = KernelFolder.create("empty")
+    folder.release()
+    assert KernelFolder.find_unowned("/") == []
+    assert not folder.path.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b'{"id": "ha', bytes(300), b'{"id": "other"}'])
+def test_a_damaged_record_is_reported_and_kept_a_while_and_others_are_found(
+    content: bytes, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = KernelFolder.create("damaged")
+    (folder.path / "record.json").write_bytes(content)
+    folder.release()
+    kept().release()
+    [(found, record)] = KernelFolder.find_unowned("/")
+    assert record.id == "k"
+    assert "jupyter tpu kernel take TPU damaged" in caplog.text
+    found.release()
+    assert folder.path.exists()
+    monkeypatch.setattr(kernel_folder, "FORGET_AFTER", -1.0)
+    assert len(KernelFolder.find_unowned("/")) == 1
+    assert not folder.path.exists()
+
+
+def test_a_kernel_whose_launch_the_disk_lost_is_heard() -> None:
+    first = kept()
+    host = Host(first)
+    for _ in range(20):
+        host.says("stream", {}, b"{}")
+    first.begin_launch("key")
+    first.release()
+    [path] = (kernels_dir() / "k").glob("journal-*")
+    data = path.read_bytes()
+    path.write_bytes(data[:-5])  # the launch is the last record
+    second = kept()
+    assert Host(second).says("stream", {}, b"{}"), "its host counts from 1 again"

@@ -27,8 +27,6 @@ OnLost = Callable[[str, dict[str, str], str, TPUError], None]
 
 #: Seconds for the kernels' links to be closed when the server stops.
 DETACH_TIMEOUT = 5.0
-#: Seconds after which a kernel without a kernelspec is not looked for any more: its TPU is gone.
-FORGET_AFTER = 14 * 24 * 3600.0
 #: Seconds between looks at a kernel that was taken up and whose state is not known.
 STATE_POLL = 0.5
 UNKNOWN_STATES = "unknown", "starting"
@@ -91,11 +89,11 @@ class Adoption:
         from .kernel_folder import KernelFolder
 
         try:
-            for folder, record in KernelFolder.find_unowned():
-                if record.root_dir != self._root:
-                    folder.release()  # for a server whose documents these are
-                    continue
-                await self._adopt_one(folder, record)
+            for folder, record in KernelFolder.find_unowned(self._root):
+                try:
+                    await self._adopt_one(folder, record)
+                except Exception:  # whatever is wrong with one kernel, the others are adopted
+                    self._log.exception("Kernel %s is not adopted", record.id)
         finally:
             self.closed = False
 
@@ -118,33 +116,36 @@ class Adoption:
             )
         except NoSuchKernel:
             self._log.warning(
-                "Kernel %s (%s) is not taken up: there is no kernelspec %s. Connect its TPU again "
+                "Kernel %s (%s) is not adopted: there is no kernelspec %s. Connect its TPU again "
                 "and restart the server.",
                 record.id,
                 self._notebook(record) or "no document",
                 record.kernel_name,
             )
-            folder.release(forget_after=FORGET_AFTER)
+            folder.release_unusable()
             return
-        except (TPUError, OSError) as error:
-            self._log.warning("Kernel %s is not taken up: %s", record.id, error)
+        except BaseException as error:
+            persisted = self._persisted.get(record.id)
+            if persisted is not None:
+                persisted.release()
             folder.release()
+            if not isinstance(error, (TPUError, OSError)):
+                raise
+            self._log.warning("Kernel %s is not adopted: %s", record.id, error)
             return
         finally:
             self._adoptable.pop(record.id, None)
         kernel = self._kernels.get_kernel(record.id)
         persisted = self._persisted[record.id]
         kernel.execution_state = persisted.state or "unknown"  # until its link is there
-        if (
-            not persisted.running
-        ):  # else it may be busy, and is not to be culled before that is known
+        if not persisted.running:  # a kernel that may be busy must not be culled
             kernel.last_activity = _parse_time(persisted.last_activity) or kernel.last_activity
         for row in sessions:
             await self._app.session_manager.save_session(
                 row.id, path=row.path, name=row.name, type=row.type, kernel_id=record.id
             )
         self._watches[record.id] = self._loop.create_task(self._watch_state(record.id))
-        self._log.info("Kernel %s is taken up again", record.id)
+        self._log.info("Kernel %s is adopted", record.id)
 
     async def take_over(self, kernel_id: str, kernel_name: str, key: str, notebook: str) -> None:
         """Takes a kernel of another client up, on purpose, with its notebook if that is here.

@@ -1,18 +1,25 @@
-"""The journal's copy on this machine: what a kernel said, on disk before its host may forget it.
+"""A kernel's journal on this machine: messages are on disk before the host may delete them.
 
-A file per few MB, one record per message. Whoever reads has a :class:`Reader` and goes through the
-records in order, so memory stays small however much there is. A process that is killed loses
-nothing: what was written is in the system's hands, and a record that was cut off in the middle was
-not acknowledged, so the host sends it again.
+One record per message, in files of a few MB. A client reads through a :class:`Reader`, in order,
+so memory stays small however long the journal is. A killed process loses nothing: what was written
+is in the operating system's cache.
 
-Where the disk takes no more, the files go on in memory; their owner bounds how much that can be.
+Each record has a checksum. A file is used up to its first damaged record; other files are not
+affected. After a loss, numbers are skipped, because clients may have seen the lost ones.
+
+If the disk is full, records are kept in memory. The journal's owner limits how much that can be.
+
+Plain files, because SQLite (WAL, checksums) took more CPU per appended message: 1.1 to 2.5 times
+as much for 200 bytes and 1.9 to 2.7 times for 5 kB, with 32 messages or one per transaction.
 """
 
 from __future__ import annotations
 
 import bisect
+import logging
 import os
 import struct
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import RLock
@@ -20,21 +27,25 @@ from typing import NamedTuple
 
 from ...agent.protocol import frames
 
+log = logging.getLogger(__name__)
+
 #: Bytes in one file.
 SEGMENT = 4 << 20
-#: Kinds of records: what the kernel said, and what it was asked.
+#: Kinds of records: a message of the kernel, and an execute request of a client.
 MESSAGE, REQUEST = 1, 2
 
-_HEAD = struct.Struct("!IBBQ")  # bytes after the head, kind, channel, the number its host gave it
+#: Checksum of the rest, bytes after the head, kind, channel, the host's number.
+_HEAD = struct.Struct("!IIBBQ")
+_CHECKSUM = 4  # bytes
 
 
 class JournalRecord(NamedTuple):
-    """One record. *number* counts records of this kernel from 1 and is never given out twice."""
+    """One record. *number* counts this kernel's records and is never used twice."""
 
     number: int
     kind: int
     channel: int
-    last: int  # the number in the journal between host and client; 0 for what was asked
+    last: int  # the number in the journal between host and client; 0 for a client's request
     parts: list[bytes]
     size: int  # bytes
 
@@ -44,6 +55,8 @@ class ClosedError(OSError):
 
 
 class _Segment:
+    """One file, or its records in memory."""
+
     def __init__(self, path: Path, first: int, *, new: bool) -> None:
         self.path = path
         self.first = first
@@ -63,13 +76,12 @@ class _Segment:
         return self.first + self.count
 
     def append(self, data: bytes) -> bool:
-        """False: the disk took it not, or not whole; nothing was appended."""
+        """False: the disk did not take all of it, and nothing was appended."""
         if self.memory is not None:
             self.memory += data
         else:
             try:
-                written = os.pwrite(self._fd, data, self.end)
-                if written != len(data):
+                if os.pwrite(self._fd, data, self.end) != len(data):
                     return False
             except OSError:
                 return False
@@ -82,20 +94,6 @@ class _Segment:
             return bytes(self.memory[offset : offset + size])
         return os.pread(self._fd, size, offset)
 
-    def records(self, offset: int, stop: int) -> Iterator[tuple[int, int, int, int, int]]:
-        """Offset, kind, channel, last and size of whole records from *offset* to *stop*."""
-        while offset + _HEAD.size <= stop:
-            size, kind, channel, last = _HEAD.unpack(self.read(offset, _HEAD.size))
-            if offset + _HEAD.size + size > stop:
-                return
-            yield offset, kind, channel, last, size
-            offset += _HEAD.size + size
-
-    def cut(self, end: int) -> None:
-        self.end = end
-        if self._fd >= 0:
-            os.ftruncate(self._fd, end)
-
     def close(self, *, remove: bool = False) -> None:
         if self._fd >= 0:
             os.close(self._fd)
@@ -105,20 +103,24 @@ class _Segment:
 
 
 class Reader:
-    """A place between two records."""
+    """A position between two records."""
 
-    def __init__(self, segment: _Segment, offset: int, number: int) -> None:
+    def __init__(self, segment: _Segment) -> None:
+        self.move(segment)
+
+    def move(self, segment: _Segment) -> None:
+        """To the start of *segment*."""
         self.segment = segment
-        self.offset = offset
-        self.number = number  # of the record that comes next
+        self.offset = 0
+        self.number = segment.first  # of the next record
 
 
 class JournalFile:
-    """All records of one kernel, from the oldest that is kept to the newest.
+    """All records of one kernel, from the oldest that is stored to the newest.
 
     Parameters
     ----------
-    folder: where the files are; those that are there are read.
+    folder: where the files are. Existing ones are read.
     on_load: called with each record found there.
     """
 
@@ -129,46 +131,64 @@ class JournalFile:
         self._lock = RLock()
         self._closed = False
         self._segments: list[_Segment] = []
+        unused = 1
         for path in sorted(folder.glob("journal-*")):
-            self._load(path, on_load)
-        if not self._segments:
-            self._begin(1)
+            unused = self._load(path, on_load) or unused
+        if not self._segments or self.next < unused:
+            self._begin(unused)
 
-    def _load(self, path: Path, on_load: Callable[[JournalRecord], None] | None) -> None:
-        segment = _Segment(path, int(path.name.rpartition("-")[2]), new=False)
-        if self._segments and self._segments[-1].next != segment.first:
-            for before in self._segments:  # a hole: what is before it is of no use
-                before.close(remove=True)
-            self._segments.clear()
-        self._segments.append(segment)
-        end = 0
-        for offset, *_, size in segment.records(0, os.path.getsize(path)):
-            end = offset + _HEAD.size + size
+    def _load(self, path: Path, on_load: Callable[[JournalRecord], None] | None) -> int | None:
+        """Reads one file. A damaged one raises nothing; its intact beginning is used.
+
+        Returns a number that is above all of its records, also the lost ones.
+        """
+        try:
+            first = int(path.name.rpartition("-")[2])
+            segment = _Segment(path, first, new=False)
+            data = segment.read(0, os.path.getsize(path))
+        except (OSError, ValueError) as error:
+            log.warning("%s cannot be read: %s", path, error)
+            return None
+        if self._segments and self._segments[-1].next > first:
+            log.warning("%s repeats the numbers of another file and is skipped", path)
+            segment.close(remove=True)
+            return None
+        for record, end in _intact_records(data, first):
             segment.count += 1
-        segment.cut(end)
-        if on_load is not None:
-            reader = Reader(segment, 0, segment.first)
-            for entry in self.read(reader, end + 1):
-                on_load(entry)
+            segment.end = end
+            if on_load is not None:
+                on_load(record)
+        lost = len(data) - segment.end
+        if lost:
+            log.warning("%s is damaged: its last %d bytes are skipped", path, lost)
+        if segment.count:
+            self._segments.append(segment)
+        else:
+            segment.close(remove=True)
+        return segment.next + -(-lost // _HEAD.size)  # at most so many were lost
 
     def _begin(self, first: int) -> None:
+        if self._segments and not self._segments[-1].count:
+            self._segments.pop().close(remove=True)
         path = self._folder / f"journal-{first:012d}"
         self._segments.append(_Segment(path, first, new=True))
 
     @property
     def next(self) -> int:
-        """The number that the next record will have."""
+        """The number of the next record."""
         return self._segments[-1].next
 
     @property
     def oldest(self) -> int:
-        """The number of the oldest record that is kept, or of the next one if none is."""
+        """The number of the oldest stored record, or of the next one if there is none."""
         return self._segments[0].first
 
     def append(self, kind: int, channel: int, last: int, parts: list[bytes]) -> int:
-        """Writes a record down and returns its number."""
+        """Writes a record and returns its number."""
         payload = frames.join_parts(parts)
-        data = _HEAD.pack(len(payload), kind, channel, last) + payload
+        head = _HEAD.pack(0, len(payload), kind, channel, last)[_CHECKSUM:]
+        checksum = zlib.crc32(payload, zlib.crc32(head))
+        data = b"".join((checksum.to_bytes(_CHECKSUM, "big"), head, payload))
         with self._lock:
             segment = self._segments[-1]
             if segment.end >= SEGMENT:
@@ -184,18 +204,18 @@ class JournalFile:
             return segment.next - 1
 
     def reader(self, number: int) -> Reader:
-        """A reader whose next record is *number*, or the oldest there is."""
+        """A reader whose next record is *number*, or the first one after it."""
         with self._lock:
             if self._closed:
                 raise ClosedError("the journal is closed")
             number = min(max(number, self.oldest), self.next)
             index = bisect.bisect_right([s.first for s in self._segments], number) - 1
             segment = self._segments[index]
-            reader = Reader(segment, 0, segment.first)
-            for offset, *_, size in segment.records(0, segment.end):
-                if reader.number == number:
-                    break
-                reader.offset, reader.number = offset + _HEAD.size + size, reader.number + 1
+            reader = Reader(segment)
+            data = segment.read(0, segment.end)
+            while reader.number < min(number, segment.next):
+                reader.offset += _HEAD.size + _HEAD.unpack_from(data, reader.offset)[1]
+                reader.number += 1
             return reader
 
     def read(self, reader: Reader, limit: int) -> list[JournalRecord]:
@@ -205,7 +225,7 @@ class JournalFile:
             if self._closed:
                 raise ClosedError("the journal is closed")
             if reader.number < self.oldest:  # removed in the meantime
-                self._move(reader, self._segments[0])
+                reader.move(self._segments[0])
             size = 0
             while size < limit:
                 segment = reader.segment
@@ -213,29 +233,20 @@ class JournalFile:
                     index = self._segments.index(segment)
                     if index + 1 == len(self._segments):
                         break
-                    self._move(reader, self._segments[index + 1])
+                    reader.move(self._segments[index + 1])
                     continue
-                head = segment.read(reader.offset, _HEAD.size)
-                length, kind, channel, last = _HEAD.unpack(head)
-                payload = segment.read(reader.offset + _HEAD.size, length)
-                parts = frames.split_parts(payload)
-                found.append(JournalRecord(reader.number, kind, channel, last, parts, length))
-                reader.offset += _HEAD.size + length
-                reader.number += 1
-                size += length
+                for record in _read_records(segment, reader, limit - size):
+                    found.append(record)
+                    size += record.size
         return found
 
-    @staticmethod
-    def _move(reader: Reader, segment: _Segment) -> None:
-        reader.segment, reader.offset, reader.number = segment, 0, segment.first
-
     def bytes_from(self, number: int) -> int:
-        """About how many bytes of records there are from *number* on, to a file's precision."""
+        """About how many bytes of records there are from *number* on, in whole files."""
         with self._lock:
             return sum(s.end for s in self._segments if s.next > number)
 
     def release(self, number: int) -> None:
-        """Removes files all of whose records are before *number*."""
+        """Removes files whose records are all before *number*."""
         with self._lock:
             while len(self._segments) > 1 and self._segments[0].next <= number:
                 self._segments.pop(0).close(remove=True)
@@ -254,3 +265,37 @@ class JournalFile:
             self._closed = True
             for segment in self._segments:
                 segment.close(remove=remove)
+
+
+def _read_records(segment: _Segment, reader: Reader, limit: int) -> Iterator[JournalRecord]:
+    """The records at *reader*, at least one, read from the file at once; moves the reader."""
+    data = segment.read(reader.offset, max(limit, _HEAD.size))
+    at = 0
+    while reader.number < segment.next and at + _HEAD.size <= len(data):
+        _, size, kind, channel, last = _HEAD.unpack_from(data, at)
+        end = at + _HEAD.size + size
+        if end > len(data):
+            if at:
+                return
+            data = segment.read(reader.offset, end)  # one record that is larger than the limit
+        number = reader.number
+        reader.number += 1
+        reader.offset += end - at
+        parts = frames.split_parts(data[at + _HEAD.size : end])
+        yield JournalRecord(number, kind, channel, last, parts, size)
+        at = end
+
+
+def _intact_records(data: bytes, number: int) -> Iterator[tuple[JournalRecord, int]]:
+    """The records of a file up to the first damaged one, each with its end in *data*."""
+    at = 0
+    while at + _HEAD.size <= len(data):
+        checksum, size, kind, channel, last = _HEAD.unpack_from(data, at)
+        start, end = at + _HEAD.size, at + _HEAD.size + size
+        if end > len(data):
+            return
+        payload = data[start:end]
+        if zlib.crc32(payload, zlib.crc32(data[at + _CHECKSUM : start])) != checksum:
+            return
+        yield JournalRecord(number, kind, channel, last, frames.split_parts(payload), size), end
+        number, at = number + 1, end

@@ -1,13 +1,13 @@
-"""Where a running kernel is written down, so that the next server finds it.
+"""The folder from which the next server adopts a running kernel.
 
-A folder (0700) per kernel: ``record.json``, the journal's files, what each client has read, and a
-lock that its server holds. The system drops the lock when that server ends, however it ends; so a
-kernel whose lock is free has no server, and no two servers ever take the same one.
+A folder (0700) per kernel: ``record.json``, the journal's files, how far each client has read, and
+a lock that its server holds. The system releases the lock when that server ends, however it ends.
+So a kernel whose lock is free has no server, and two servers never adopt the same kernel.
 """
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import os
 import shutil
 import time
@@ -20,6 +20,11 @@ from ...files import write_atomically
 from ...locks import try_lock
 from ...paths import data_dir, private_dir
 
+log = logging.getLogger(__name__)
+
+#: Seconds for which a folder is kept whose kernel cannot be adopted.
+FORGET_AFTER = 14 * 24 * 3600.0
+
 
 class SessionRow(Struct):
     """A row of Jupyter's sessions: a document and its kernel."""
@@ -31,24 +36,25 @@ class SessionRow(Struct):
 
 
 class KernelRecord(Struct):
-    """What it takes to find a kernel again. Has secrets: it is readable by its owner only."""
+    """What a server needs to adopt a kernel. Contains secrets; only its owner can read it."""
 
     id: str
     kernel_name: str  # the kernelspec, whose provisioner's config says on which host it runs
     root_dir: str  # of the server: the paths of sessions are relative to it
     key: str  # signs the kernel's messages
-    secret: str  # of its lease
+    secret: str  # for its lease
     cwd: str | None = None
     boot: str = ""  # which boot of its host it runs in
-    steal: bool = False  # its lease is taken from whoever has it, once
-    taken_once: bool = False  # what comes twice, its keeper hands on to the kernel once
+    launched: int = 0  # the journal's record at which it was launched
+    steal: bool = False  # take its lease from any other client, once
+    taken_once: bool = False  # its keeper drops repeated messages
     last_activity: str = ""  # RFC 3339
     info: str | None = None  # the content of its kernel_info_reply
     sessions: list[SessionRow] = []
 
 
 def kernels_dir() -> Path:
-    """The folder of all running kernels' folders."""
+    """The parent of all kernels' folders."""
     return private_dir(data_dir() / "kernels")
 
 
@@ -61,7 +67,7 @@ class KernelFolder:
 
     @classmethod
     def create(cls, kernel_id: str) -> KernelFolder:
-        """A new, empty one. Raises FileExistsError where another process has the kernel."""
+        """A new, empty folder. Raises FileExistsError if another process has the kernel."""
         path = private_dir(kernels_dir() / kernel_id)
         folder = cls._lock_folder(path)
         if folder is None:
@@ -80,46 +86,86 @@ class KernelFolder:
         return None
 
     @classmethod
-    def find_unowned(cls) -> list[tuple[KernelFolder, KernelRecord]]:
-        """The kernels that no living process has, now locked by this one.
+    def find_unowned(cls, root_dir: str) -> list[tuple[KernelFolder, KernelRecord]]:
+        """The kernels of *root_dir* that no living process has, now locked by this one.
 
-        A folder without a whole record is cleared away: its kernel never started, or nobody could
-        find it anyway.
+        Folders of other servers are not touched: those servers may be starting, too. A folder
+        without a record is removed, because its kernel was never started.
         """
         found = []
         parent = data_dir() / "kernels"
         for path in sorted(parent.iterdir()) if parent.is_dir() else ():
-            folder = cls._lock_folder(path) if path.is_dir() else None
-            if folder is None:
+            try:
+                if not path.is_dir() or _belongs_elsewhere(path, root_dir):
+                    continue
+                folder = cls._lock_folder(path)
+            except OSError as error:
+                log.warning("The folder of kernel %s cannot be used: %s", path.name, error)
                 continue
-            record = folder.read()
-            if record is None or record.id != path.name or not record.key:
-                folder.remove()
-            else:
+            if folder is not None and (record := folder.read()) is not None:
                 found.append((folder, record))
         return found
 
     def read(self) -> KernelRecord | None:
+        """Its record. None if there is no usable one; then the folder is no longer locked."""
         try:
-            return msgspec.json.decode((self.path / "record.json").read_bytes(), type=KernelRecord)
-        except (OSError, msgspec.DecodeError):
+            record = _read(self.path)
+        except (OSError, ValueError) as error:
+            log.warning(
+                "Kernel %s is not adopted: its record is damaged (%s). If `jupyter tpu kernel list "
+                "TPU` shows the kernel, `jupyter tpu kernel take TPU %s` brings it back.",
+                *(self.path.name, error, self.path.name),
+            )
+            self.release_unusable()
             return None
+        if record is None or not record.key:
+            self.remove()
+            return None
+        return record
 
     def write(self, record: KernelRecord) -> None:
-        """Whoever reads sees the old record or the new one whole."""
-        write_atomically(self.path / "record.json", msgspec.json.encode(record))
+        """Readers see the old record or the new one. A power cut loses neither."""
+        write_atomically(self.path / "record.json", msgspec.json.encode(record), durable=True)
 
-    def release(self, *, forget_after: float | None = None) -> None:
-        """Lets the next server have it, unless its record is older than *forget_after* seconds."""
-        if forget_after is not None:
-            with contextlib.suppress(OSError):
-                if time.time() - (self.path / "record.json").stat().st_mtime > forget_after:
-                    self.remove()
+    def release_unusable(self) -> None:
+        """For a kernel that cannot be adopted: keeps the folder, but removes an old one."""
+        try:
+            age = time.time() - (self.path / "record.json").stat().st_mtime
+        except OSError:
+            age = 0.0
+        if age > FORGET_AFTER:
+            self.remove()
+        else:
+            self.release()
+
+    def release(self) -> None:
+        """Lets the next server adopt the kernel."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
     def remove(self) -> None:
-        """The kernel is gone."""
+        """Deletes the folder: the kernel is gone."""
         shutil.rmtree(self.path, ignore_errors=True)
         self.release()
+
+
+def _read(path: Path) -> KernelRecord | None:
+    """The record in a folder; None if there is none. Raises OSError, ValueError if damaged."""
+    try:
+        content = (path / "record.json").read_bytes()
+    except FileNotFoundError:
+        return None
+    record = msgspec.json.decode(content, type=KernelRecord)
+    if record.id != path.name:
+        raise ValueError("it is the record of another kernel")
+    return record
+
+
+def _belongs_elsewhere(path: Path, root_dir: str) -> bool:
+    """Whether it is the folder of a server with another root folder."""
+    try:
+        record = _read(path)
+    except (OSError, ValueError):
+        return False
+    return record is not None and record.root_dir != root_dir

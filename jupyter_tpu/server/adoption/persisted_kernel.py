@@ -77,6 +77,8 @@ class PersistedKernel:
         self._gone = False
         self._cursors = self._read_cursors()
         self.journal = JournalFile(folder.path, self._restore if adopting else None)
+        if adopting:
+            self._forget_read_requests()
         self._outbox = Outbox(folder.path)
         if not adopting:
             folder.write(record)
@@ -110,7 +112,7 @@ class PersistedKernel:
             self.requests.clear()
             self._outbox.clear()
             self.signer = messages.MessageSigner(key, "kernel")
-            self.journal.append(LAUNCH, 0, 0, [])
+            self.record.launched = self.journal.append(LAUNCH, 0, 0, [])
             self.record.key, self.record.info = key, None
             self._folder.write(self.record)
 
@@ -295,7 +297,8 @@ class PersistedKernel:
 
     def _restore(self, entry: JournalRecord) -> None:
         if entry.kind == MESSAGE:
-            self._last = max(self._last, entry.last)
+            if entry.number >= self.record.launched:
+                self._last = max(self._last, entry.last)
             self._track(entry.channel, entry.parts, entry.number)
         elif entry.kind == REQUEST:
             self._restore_request(entry)
@@ -303,7 +306,6 @@ class PersistedKernel:
             self._last = 0
             self.running.clear()
             self.requests.clear()
-        self._forget_read_requests()
 
     def _restore_request(self, entry: JournalRecord) -> None:
         try:
