@@ -1,6 +1,6 @@
-"""A face: TPU kernels for jupyter_client and VS Code; provisioner, kernelspecs, launcher.
+"""A face: TPU kernels for jupyter_client and VS Code: provisioner, kernelspecs, launcher.
 
-Everything that runs all the time is a relay on the links' core thread.
+Each running kernel has a relay on the links' core thread.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ __all__ = ["KernelSpecs", "TPUProvisioner"]
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when jupyter_client asks for it: fleet's registrar needs none of it.
+    # Loaded on demand: fleet needs only KernelSpecs.
     if name == "TPUProvisioner":
         from .provisioner import TPUProvisioner
 

@@ -1,8 +1,8 @@
-"""The client's end of a kernel's journal, kept attached to its keeper over a link that may break.
+"""The client's end of a kernel's journal. It stays attached to the keeper when the link breaks.
 
-While the link heals nothing is lost and nothing is decided: the keeper keeps what the kernel says,
-the journal here keeps what its clients say. Only the host itself can report the kernel gone, and
-only Google the host.
+While the link reconnects nothing is lost: the keeper stores the kernel's messages, and the journal
+here stores the clients' messages. Only the host can report that the kernel is gone, and only
+Google that the host is gone.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from ..links import HostGone
 
 log = logging.getLogger(__name__)
 
-#: Seconds between attempts while the link itself is up: the first, and the longest.
+#: Seconds between attempts while the link is up: the first and the longest.
 RETRY = 0.05, 1.0
-#: The longest while the link needs the user: each attempt asks Google where the host is.
+#: The longest while the link needs attention: each attempt asks Google for the host's address.
 RETRY_NEEDS_ATTENTION = 30.0
-#: Reasons that pass by themselves, or when another client of the kernel lets go of it.
+#: Reasons that pass by themselves, or when another client releases the kernel.
 _TRANSIENT = (Reason.UNREACHABLE, Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.CONFLICT,
             Reason.NOT_FOUND, Reason.INTERNAL, Reason.RATE_LIMITED)  # fmt: skip
-#: Protocol errors in a row after which it is clear that trying again does not help.
+#: Protocol errors in a row after which retrying is pointless.
 MAX_PROTOCOL_ERRORS = 3
 
 
 class Host(Protocol):
-    """As much of a link as kernels need."""
+    """The part of a link that kernels need."""
 
     def acquire(self) -> None: ...
     def release(self) -> None: ...
@@ -54,41 +54,41 @@ class Host(Protocol):
 
 
 class LeaseLost(TPUError):
-    """Another client is the kernel's master now; the kernel goes on there."""
+    """Another client has taken the kernel over. It continues there."""
 
     def __init__(self, holder: str) -> None:
         super().__init__(
             f"The kernel was taken over by {holder}.",
             Reason.CONFLICT,
-            "It goes on there; `jupyter tpu kernel take` brings it back.",
+            "It continues there. `jupyter tpu kernel take` brings it back.",
         )
 
 
 class ProtocolMismatch(TPUError):
-    """The two ends do not understand each other. The kernel goes on: who can may take it up."""
+    """The two ends speak different protocols. The kernel continues for a client that can attach."""
 
     def __init__(self, message: str, reason: Reason = Reason.INTERNAL) -> None:
         super().__init__(
-            f"{message} The kernel goes on at its host.",
+            f"{message} The kernel continues on its host.",
             reason,
-            "`jupyter tpu kernel take` brings it back to a Jupyter server that understands it (try "
-            "this one again, or the one that started it), `jupyter tpu kernel end` ends it.",
+            "`jupyter tpu kernel take` brings it back to this server, or to the one that started "
+            "it. `jupyter tpu kernel end` ends it.",
         )
 
 
 class Attachment:
-    """Holds the lease of one kernel and carries its journal; lives on the core loop.
+    """Holds the lease of one kernel and carries its journal. Runs on the core loop.
 
     Parameters
     ----------
-    host: the link to the kernel's host; it is held by whoever made this.
-    kernel_id: which kernel.
-    secret: of its lease; the same again after a reconnect or a restart of this process.
-    on_event: called with each message, and with ``Opened`` when the keeper greets.
-    on_gone: called once, when the host says that there is no such kernel any more, when there is
-        no such host any more, or with `LeaseLost` or `ProtocolMismatch`.
-    boot: which boot of its host the kernel runs in, if an earlier process knew it.
-    steal: takes the lease from whoever has it, once: from who steals it back it is not stolen.
+    host: the link to the kernel's host. The caller holds it.
+    kernel_id: the kernel's id.
+    secret: for its lease. It stays the same after a reconnect or a restart of this process.
+    on_event: called with each message, and with ``Opened`` when the keeper answers.
+    on_gone: called once: the host no longer has the kernel, the host is gone, `LeaseLost` or
+        `ProtocolMismatch`.
+    boot: the boot of its host that the kernel runs in, if an earlier process knew it.
+    steal: takes the lease from another client, once. If that client takes it back, it stays there.
     """
 
     def __init__(
@@ -103,9 +103,9 @@ class Attachment:
         steal: bool = False,
     ) -> None:
         self.kernel_id = kernel_id
-        self.problem: TPUError | None = None  # why it is not attached just now
+        self.problem: TPUError | None = None  # why it is not attached at the moment
         self.attached = asyncio.Event()
-        self.final = False  # the kernel's last words are here: the next end of stream is the end
+        self.final = False  # the kernel has ended and all its messages are here
         self._host = host
         self._secret = secret
         self._on_event = on_event
@@ -123,21 +123,21 @@ class Attachment:
 
     @property
     def waiting(self) -> int:
-        """Bytes for the kernel that its host has not acknowledged."""
+        """Bytes for the kernel that its host has not acknowledged yet."""
         return self._journal.waiting
 
     def send(self, channel: int, parts: list[bytes], *, urgent: bool = False) -> int:
-        """Hands a client's message on, now or when the link is back; returns its number."""
+        """Sends a client's message, now or when the link is back. Returns its number."""
         number = self._journal.send(channel, parts, urgent=urgent)
         self._wake()
         return number
 
     def request(self, **request: Any) -> None:
-        """Asks the keeper itself to do something: before everything else that waits."""
+        """Sends a request to the keeper itself, ahead of all waiting messages."""
         self.send(KEEPER, [json.dumps(request).encode()], urgent=True)
 
     def acknowledge(self, message: Message | Gap) -> None:
-        """The message was delivered: its host may forget it."""
+        """The message was delivered, so its host may delete it."""
         self._journal.acknowledge(message)
         self._wake()
 
@@ -148,17 +148,17 @@ class Attachment:
     # ---- its life
 
     async def wait_closed(self, timeout: float | None = None) -> None:
-        """Returns when there is nothing more to come, or after *timeout* seconds."""
+        """Returns when no more messages can come, or after *timeout* seconds."""
         await asyncio.wait([self._task], timeout=timeout)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
-        # Whatever else happens is a fault of ours; nobody must wait for this kernel for ever.
+        # Any other exception is a bug here. Nothing must wait for this kernel forever.
         if not task.cancelled() and task.exception() is not None:
             log.error("Kernel %s was lost", self.kernel_id, exc_info=task.exception())
             self._on_gone(TPUError(f"The kernel was lost: {task.exception()!r}.", Reason.INTERNAL))
 
     async def close(self, release: bool = False) -> None:
-        """Lets go of the kernel, which lives on; *leave*: the next client need not wait."""
+        """Detaches from the kernel, which continues. *release*: also gives up the lease at once."""
         if release and self._pump is not None:
             self._journal.send_notice({"leave": True})
             self._pump.flush()
@@ -193,7 +193,7 @@ class Attachment:
             self._pause = min(2 * self._pause, RETRY[1])
 
     async def _connect(self) -> None:
-        """One connection, from finding the agent to the stream's end."""
+        """One connection, from finding the agent to the end of the stream."""
         agent = await self._host.agent()
         reader, writer = await agent.open_keeper(self.kernel_id)
         lease = {"secret": self._secret, "holder": _holder(), "steal": self._steal}
@@ -210,13 +210,13 @@ class Attachment:
         if failed := _protocol_error(event):
             self._failures += 1
             self.problem = ProtocolMismatch(
-                f"The connection to the kernel went wrong {self._failures} times: {failed}."
+                f"The connection to the kernel failed {self._failures} times: {failed}."
             )
         elif isinstance(event, Rejected) and event.fields.get("reason") == "PROTOCOL":
             self._failures = MAX_PROTOCOL_ERRORS
             raise ProtocolMismatch(
-                "The kernel was started by another version of jupyter-tpu, and the two do not "
-                f"understand each other ({event.fields.get('message')}).",
+                "The kernel was started by an incompatible version of jupyter-tpu "
+                f"({event.fields.get('message')}).",
                 Reason.CONFLICT,
             )
         elif isinstance(event, Rejected):
@@ -238,11 +238,11 @@ class Attachment:
                 self._on_event(event)
 
     async def _is_gone(self, error: TPUError) -> bool:
-        """Nothing listens where the keeper was: asks the host whether it knows the kernel."""
+        """The keeper does not answer: asks the host whether it still has the kernel."""
         if isinstance(error, HostGone):
             self._on_gone(
                 TPUError(
-                    f"The kernel has ended with its TPU: {error.message}",
+                    f"The kernel ended with its TPU: {error.message}",
                     Reason.NOT_FOUND,
                     error.hint,
                 )
@@ -265,7 +265,7 @@ class Attachment:
 
 
 def _protocol_error(event: JournalEvent) -> str:
-    """What was wrong, where this end or the other says that the protocol was broken; else ""."""
+    """The protocol error that this end or the other reports; "" if there is none."""
     if isinstance(event, Failed):
         return event.problem
     if isinstance(event, NoticeReceived):
@@ -277,22 +277,22 @@ def _protocol_error(event: JournalEvent) -> str:
 
 def _kernel_gone_error(kernel_id: str) -> TPUError:
     return TPUError(
-        "The kernel is no longer on its host, which was restarted, or somebody ended it there.",
+        "The kernel is no longer on its host. The host was restarted, or the kernel was ended.",
         Reason.NOT_FOUND,
-        "Restart the kernel; what it computed is lost.",
+        "Restart the kernel. Its variables are lost.",
     )
 
 
 def _host_rebooted_error() -> TPUError:
     return TPUError(
-        "The kernel's host was restarted, and the kernel has ended with it.",
+        "The kernel's host was restarted, which ended the kernel.",
         Reason.NOT_FOUND,
-        "Restart the kernel; what it computed is lost.",
+        "Restart the kernel. Its variables are lost.",
     )
 
 
 def _holder() -> str:
-    """Who holds a lease, for others to read."""
+    """Describes this process as a lease holder, for other users."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a user without a name

@@ -1,4 +1,4 @@
-"""Ends kernels over there in the background, however long it takes to reach their hosts."""
+"""Ends kernels on their hosts in the background, even if a host is unreachable for a while."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _shutdowns: set[asyncio.Task[None]] = set()
 
 
 def shutdown_in_background(host: Host, kernel_id: str, secret: str) -> asyncio.Task[None]:
-    """Begins to end a kernel, and everything that it started; done when nothing of it is left.
+    """Starts to end a kernel and its child processes. The task is done when all have ended.
 
-    secret: of its lease: what another client has taken over is not ended.
+    secret: for its lease: a kernel that another client has taken over is not ended.
     """
     host.acquire()
     task = asyncio.get_running_loop().create_task(
@@ -32,7 +32,7 @@ def shutdown_in_background(host: Host, kernel_id: str, secret: str) -> asyncio.T
 
 
 def pending() -> list[str]:
-    """The ids of the kernels that are not ended yet."""
+    """The ids of the kernels that have not ended yet."""
     return [task.get_name() for task in _shutdowns if not task.done()]
 
 
@@ -46,9 +46,9 @@ async def _shutdown(host: Host, kernel_id: str, secret: str) -> None:
                 await agent.request("end_kernel", id=kernel_id, now=True, secret=secret)
                 return
             except HostGone:
-                return  # and so is everything that ran there
+                return  # and the kernel with it
             except TPUError as error:
-                log.info("Kernel %s is not ended yet: %s", kernel_id, error.message)
+                log.info("Kernel %s has not ended yet: %s", kernel_id, error.message)
                 await asyncio.sleep(RETRY)
     finally:
         host.release()

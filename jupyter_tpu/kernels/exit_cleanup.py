@@ -1,8 +1,8 @@
-"""Kernels that end with this process, because nothing outside it knows them.
+"""Kernels that end with this process, because nothing else knows them.
 
-A server writes down what it needs to find its kernels again. Everybody else (a console, nbclient,
-papermill, a script with a KernelManager) may just exit, some after a last shutdown_request that is
-still under way; a local kernel would see its parent gone and end.
+A server stores what it needs to find its kernels again. Other programs (a console, nbclient,
+papermill, a script with a KernelManager) may just exit, some right after sending a
+shutdown_request. A local kernel would notice that its parent is gone, and end.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from . import background_shutdown
 
 log = logging.getLogger(__name__)
 
-#: Seconds for a shutdown_request that was sent last of all to arrive here.
+#: Seconds in which a last shutdown_request arrives here.
 SHUTDOWN_REQUEST_DELAY = 0.2
-#: Seconds for a kernel that was asked to end to do so by itself.
+#: Seconds in which a kernel that was asked to end may do so by itself.
 GRACE = 5.0
-#: Seconds that the end of this process may take by this: somewhat more than all that it waits for.
+#: Seconds by which this may delay the exit: a little more than all the waits below.
 TIMEOUT = 30.0
 
 _kernels: set[OwnedKernel] = set()
 if hasattr(os, "register_at_fork"):
-    # A fork has them, but not the core thread; they are its parent's.
+    # They belong to the parent. A fork has no core thread to end them.
     os.register_at_fork(after_in_child=_kernels.clear)
 
 
@@ -46,11 +46,11 @@ class OwnedKernel(Protocol):
         """Waits until it has ended."""
 
     async def cleanup(self) -> None:
-        """Leaves nothing of it on its host."""
+        """Ends it on its host."""
 
 
 def register(kernel: OwnedKernel) -> None:
-    """From now on *kernel* ends when this process exits, unless it is disowned before."""
+    """From now on *kernel* ends when this process exits, until it is unregistered."""
     if not _kernels:
         atexit.unregister(_exit)
         atexit.register(_exit)
@@ -58,7 +58,7 @@ def register(kernel: OwnedKernel) -> None:
 
 
 def unregister(kernel: OwnedKernel) -> None:
-    """*kernel* was ended, or left to somebody else."""
+    """*kernel* has ended, or was left to another process."""
     _kernels.discard(kernel)
 
 

@@ -1,4 +1,4 @@
-"""What a host dropped because its journal was full, in words for who reads the cell."""
+"""Describes messages that a host dropped because its journal was full."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ log = logging.getLogger(__name__)
 
 
 def describe_gap(gap: Gap, running: bytes) -> list[tuple[bytes, str]]:
-    """A line for each request that misses something: the request's header, and the text.
+    """For each request whose output was dropped: its header, and a line of text.
 
-    There are no more of them than numbers in the gap. *running*: the header of the request that is
-    told of a gap whose keeper does not say whose output it was.
+    Returns at most as many lines as the gap has numbers. *running*: the header of the running
+    request, for a gap without details.
     """
     try:
         found = parse_losses(gap.note) if gap.note else []
     except ValueError:
-        log.warning("A gap with a note that cannot be read: %r", gap.note[:200])
+        log.warning("Cannot read the note of a gap: %r", gap.note[:200])
         found = []
     if found:
         return [(loss.parent.encode(), f"{loss}\n") for loss in found][: gap.last - gap.first + 1]
     one = gap.messages == 1
     what = "a message" if one else f"{gap.messages:,} messages"
     were = "was" if one else "were"
-    text = f"… {what} ({format_bytes(gap.size)}) {were} too large to be kept here\n"
+    text = f"… {what} ({format_bytes(gap.size)}) {were} too large to be stored\n"
     return [(running, text)]

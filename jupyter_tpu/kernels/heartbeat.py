@@ -1,7 +1,7 @@
-"""The kernel's heartbeat port on this machine, answered by a thread of its own.
+"""The kernel's heartbeat port on this machine, answered by its own thread.
 
-Clients take a second without an answer for a death. The core loop is quick, but it shares the
-interpreter with imports and with whatever its callers compute.
+Clients take a second without an answer for a dead kernel. The core loop is quick, but it shares
+the interpreter with imports and with other code in this process.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import zmq
 
 
 class Heartbeat:
-    """Echoes what comes to *endpoint*, from its making until :meth:`stop`.
+    """Echoes messages at *endpoint* until :meth:`stop`.
 
-    Raises zmq.ZMQError where the port is taken.
+    Raises zmq.ZMQError if the port is in use.
     """
 
     def __init__(self, endpoint: str) -> None:
@@ -36,6 +36,6 @@ class Heartbeat:
             self._socket.close()
 
     def stop(self) -> None:
-        """Ends the thread and frees the port; at once."""
+        """Ends the thread and frees the port at once."""
         self._context.term()
         self._thread.join(1.0)

@@ -1,7 +1,7 @@
-"""What the relay says itself, in the kernel's name: who it is, what it does, what became of it.
+"""Messages that the relay sends in the kernel's name: kernel_info replies, states, and notes.
 
-A busy kernel would answer kernel_info when its cell ends, and one that is far away when its link is
-back; JupyterLab shows nothing until then. So the relay answers from memory.
+A busy kernel answers kernel_info only when its cell ends, and an unreachable one only when its
+link is back. JupyterLab shows nothing until then. So the relay answers from memory.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ log = logging.getLogger(__name__)
 
 
 class KernelInfoResponder:
-    """Speaks to the clients of one kernel.
+    """Answers the clients of one kernel from memory.
 
     Parameters
     ----------
     kernel_id: its id.
-    send: gives a channel's message to the clients, if there are any.
+    send: sends a message to the clients on a channel.
     """
 
     def __init__(self, kernel_id: str, send: Callable[[int, list[bytes]], None]) -> None:
         self._kernel_id = kernel_id
         self._send = send
         self._signer = messages.MessageSigner("", "")
-        self._pending: list[tuple[int, list[bytes]]] = []  # kernel_info requests before it is known
+        self._pending: list[tuple[int, list[bytes]]] = []  # requests before info is known
         self._running: dict[str, bytes] = {}  # headers of the requests that keep the kernel busy
         #: The content of the kernel's kernel_info_reply, once it is known.
         self.info: bytes | None = None
@@ -38,9 +38,9 @@ class KernelInfoResponder:
     def reset(
         self, key: str, info: bytes | None = None, running: Mapping[str, bytes] | None = None
     ) -> None:
-        """Another kernel; what is known of it already, if it was taken up.
+        """Another kernel runs under the id.
 
-        key: signs its messages.
+        key: signs its messages. info, running: known already, if it was adopted.
         """
         self._signer = messages.MessageSigner(key, "kernel")
         self.info = info
@@ -48,18 +48,18 @@ class KernelInfoResponder:
 
     @property
     def busy(self) -> bool:
-        """Whether a request is known to run."""
+        """Whether a request is running, as far as known."""
         return bool(self._running)
 
-    # ---- what it learns
+    # ---- from the kernel
 
     def observe(self, parts: list[bytes]) -> None:
-        """Remembers what the kernel works on, which it says on iopub."""
+        """Tracks the running requests by the states that the kernel publishes."""
         at = messages.find_delimiter(parts)
         if b'"status"' not in parts[at + messages.HEADER]:
             return
         parent = parts[at + messages.PARENT]
-        # JupyterLab drops what it still has to handle when another session's message comes.
+        # JupyterLab drops pending messages when one of another session arrives.
         self._signer.session = str(messages.decode_part(parts, messages.HEADER).get("session"))
         state = messages.decode_part(parts, messages.CONTENT).get("execution_state")
         request = messages.decode_part(parts, messages.PARENT).get("msg_id")
@@ -69,13 +69,13 @@ class KernelInfoResponder:
             self._running.pop(request, None)
 
     def set_info(self, info: bytes) -> None:
-        """The kernel is ready, and this is what it says about itself."""
+        """The kernel is ready, and *info* is the content of its kernel_info_reply."""
         self.info = info
         pending, self._pending = self._pending, []
         for channel, parts in pending:
             self._reply(channel, parts)
 
-    # ---- what it says
+    # ---- to the clients
 
     def request_info(self, channel: int, parts: list[bytes]) -> None:
         """Answers a kernel_info request, now or when the kernel is ready."""
@@ -87,12 +87,12 @@ class KernelInfoResponder:
     def _reply(self, channel: int, parts: list[bytes]) -> None:
         """Answers from memory.
 
-        As JupyterLab also waits for the statuses around the answer, these are given too, and then
-        the truth about the running request again.
+        JupyterLab also waits for the busy and idle states around the answer, so they are sent, too.
+        Then the state of the running request is repeated.
         """
         at = messages.find_delimiter(parts)
         if not self._signer.is_signed(parts):
-            log.warning("A request with a wrong signature came for kernel %s", self._kernel_id)
+            log.warning("Ignored a request to kernel %s with a wrong signature", self._kernel_id)
             return
         assert self.info is not None
         header = parts[at + messages.HEADER]
@@ -106,17 +106,17 @@ class KernelInfoResponder:
             self._publish("status", {"execution_state": "busy"}, self._latest_parent())
 
     def send_welcome(self) -> None:
-        """The first client listens: it is welcomed as ipykernel does."""
+        """The first client has subscribed. ipykernel sends this message, too."""
         self._publish("iopub_welcome", {"subscription": ""}, b"{}")
 
     def send_line(self, text: str) -> None:
-        """A line of our own among the output of what runs now."""
+        """Adds a line of our own to the output of the running request."""
         self._publish("stream", {"name": "stderr", "text": text}, self._latest_parent())
 
     def gap_messages(self, gap: Gap) -> list[Message]:
-        """Lines in the place of what the host dropped: output like all other, for its numbers."""
+        """Output lines in place of messages that the host dropped, under their numbers."""
         lines = describe_gap(gap, self._latest_parent())
-        topic = b"stream.stderr"  # as a kernel's, not as the relay's own words
+        topic = b"stream.stderr"  # like the kernel's own output
         return [
             Message(
                 gap.lane,
@@ -131,7 +131,7 @@ class KernelInfoResponder:
         ]
 
     def _latest_parent(self) -> bytes:
-        """The header of the request that began to run last."""
+        """The header of the request that started last."""
         return next(reversed(self._running.values()), b"{}")
 
     def _publish(self, kind: str, content: dict[str, Any], parent: bytes) -> None:

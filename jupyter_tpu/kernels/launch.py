@@ -1,8 +1,8 @@
-"""``python -m jupyter_tpu.kernels.launch -f FILE …``: a TPU kernel for whoever starts commands.
+"""``python -m jupyter_tpu.kernels.launch -f FILE …``: a TPU kernel for clients that run commands.
 
-VS Code knows no provisioners; it runs a kernelspec's ``argv`` and treats the process as the kernel.
-So this process behaves like one: it binds the ports of the connection file, SIGINT interrupts,
-SIGTERM ends, and it ends when the kernel does, or when whoever started it is gone.
+VS Code does not support provisioners. It runs a kernelspec's ``argv`` and treats the process as
+the kernel. So this process behaves like one: it binds the ports of the connection file, SIGINT
+interrupts, SIGTERM ends, and it exits with the kernel or with its parent process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..links import HostName, core_thread, default_links
 from .relay import Relay
 from .specs import JOURNAL_LIMIT, LEAST_JOURNAL
 
-#: Seconds for which a kernel outlives this process if that is killed: nobody can come back to it.
+#: Seconds for which a kernel outlives this process if it is killed. No client can reattach.
 GRACE = 60.0
 
 
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _wait(running: concurrent.futures.Future[int], parent: int) -> int:
-    """The kernel's exit code; raises CancelledError when this process's parent is gone first."""
+    """The kernel's exit code. Raises CancelledError if this process's parent exits first."""
     while True:
         try:
             return running.result(timeout=1.0)
@@ -80,7 +80,7 @@ async def _run(relay: Relay, connection: dict[str, Any], options: argparse.Names
     code = await relay.wait_ended()
     if relay.problem is not None:
         print(relay.problem, file=sys.stderr)
-    # A last turn for what the kernel said last.
+    # Let the relay deliver the kernel's last messages.
     await asyncio.sleep(0.1)
     return code
 
@@ -105,48 +105,54 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m jupyter_tpu.kernels.launch", description=__doc__.splitlines()[0]
     )
     add = parser.add_argument
-    add("-f", dest="connection_file", required=True, help="the connection file, written already")
+    add("-f", dest="connection_file", required=True, help="the connection file; it must exist")
     add("--project", required=True)
     add("--zone", required=True)
     add("--tpu", required=True, help="the TPU's node name")
-    add("--worker", type=int, default=0, help="which of its hosts")
+    add("--worker", type=int, default=0, help="the host's number (default: 0)")
     add("--environment", default="default")
     add("--host-python", required=True, help="the environment's Python on the host")
-    add("--variable", action="append", default=[], metavar="NAME=VALUE", help="for the kernel")
-    add("--emulator", help="the state file of the emulator that has the TPU")
-    add("--folder", default="~", help="the folder on the host in which the kernel starts (~)")
+    add(
+        "--variable",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an environment variable for the kernel",
+    )
+    add("--emulator", help="the state file of the emulator that runs the TPU")
+    add("--folder", default="~", help="the kernel's working directory on the host (default: ~)")
     add(
         "--needs-chips",
         choices=["yes", "no"],
         default="yes",
-        help="no: start it even while another process holds the TPU's chips (yes)",
+        help="no: start it even while another process holds the TPU's chips (default: yes)",
     )
     add(
         "--journal-limit",
         type=_limit,
         default=JOURNAL_LIMIT,
         metavar="BYTES",
-        help="of output that wait on the host while nobody can take them (2 GiB)",
+        help="bytes of unread output that the host stores (default: 2 GiB)",
     )
     add(
         "--when-full",
         choices=["pause", "drop"],
         default="pause",
-        help="what happens then: the kernel stands still, or the oldest output is dropped (pause)",
+        help="at this limit: pause the kernel, or drop the oldest output (default: pause)",
     )
     add(
         "--start-timeout",
         type=float,
         default=60.0,
         metavar="S",
-        help="seconds for the host to be reached (60)",
+        help="seconds to wait for the host (default: 60)",
     )
     return parser
 
 
 def _limit(text: str) -> int:
     if not text.isdecimal() or int(text) < LEAST_JOURNAL:
-        raise argparse.ArgumentTypeError(f"{text}: a number of at least {LEAST_JOURNAL} is needed")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least {LEAST_JOURNAL}")
     return int(text)
 
 

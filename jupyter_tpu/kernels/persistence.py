@@ -15,27 +15,27 @@ from ..errors import TPUError
 
 
 class KernelPersistence(Protocol):
-    """One kernel's part that stays on this machine's disk. Methods may be called on any thread."""
+    """What is stored of one kernel on this machine. Methods may be called on any thread."""
 
     @property
     def adopting(self) -> bool:
-        """The kernel runs already: an earlier process left it."""
+        """The kernel is already running: an earlier process left it."""
 
     @property
     def key(self) -> str:
-        """Signs messages; it stays while the kernel runs."""
+        """Signs messages. It does not change while the kernel runs."""
 
     @property
     def secret(self) -> str:
-        """Of the lease."""
+        """For the lease."""
 
     @property
     def steal(self) -> bool:
-        """The lease is taken from whoever has it: somebody wished that on purpose."""
+        """Take the lease from another client, because the user asked for it."""
 
     @property
     def boot(self) -> str:
-        """Which boot of its host the kernel runs in; "" if that is not known."""
+        """The boot of its host that the kernel runs in; "" if unknown."""
 
     @property
     def info(self) -> bytes | None:
@@ -43,56 +43,57 @@ class KernelPersistence(Protocol):
 
     @property
     def running(self) -> Mapping[str, bytes]:
-        """Requests that keep the kernel busy: their ids and headers."""
+        """The requests that keep the kernel busy: ids and headers."""
 
     def begin_launch(self, key: str) -> None:
-        """A new kernel is about to start under the id: what was said before is forgotten."""
+        """A new kernel is about to start under this id. Stored messages of the old one end here."""
 
     def end_adoption(self) -> None:
-        """The kernel was taken up: from now on a start is a start."""
+        """The running kernel was adopted. A later start launches a new one."""
 
     def record_message(self, message: Message) -> bool:
-        """Writes down what the kernel said; False: it is known already, from an earlier process."""
+        """Stores a message of the kernel. False: an earlier process has stored it already."""
 
     def backlog_full(self, on_room: Callable[[], None]) -> bool:
-        """Whether too much is unread; *on_room* is called once, on any thread, when it is not."""
+        """Whether too much is unread. *on_room* is called once, on any thread, when it is not."""
 
     def set_info(self, info: bytes) -> None:
-        """The kernel is ready, and says this about itself."""
+        """The kernel is ready, and *info* is the content of its kernel_info_reply."""
 
     def set_status(self, status: Mapping[str, Any]) -> None:
-        """The link to the kernel is there, and this is what its keeper says about it."""
+        """The link to the kernel is up, and *status* is what its keeper reports."""
 
     def unacknowledged(self) -> list[tuple[int, list[bytes]]]:
-        """What clients said of which it is not known that its host has it, in order, each with its
-        channel: to be sent again, for the host takes each once.
+        """Client messages that the host may not have, in order, each with its channel.
+
+        They are sent again; the host drops repeated messages.
         """
 
     def mark_sent(self, number: int, header: bytes) -> None:
-        """A client's message, known by its *header*, is under way as *number* …"""
+        """A client's message, identified by its *header*, was sent as *number*."""
 
     def mark_acknowledged(self, last: int) -> None:
-        """… and the host has all up to number *last*."""
+        """The host has all messages up to number *last*."""
 
     def report_lost(self, problem: TPUError) -> None:
-        """The kernel is no more, and nobody here wished it; what is kept is discarded soon."""
+        """The kernel ended, though nobody here asked for it. `discard` follows."""
 
     def release(self) -> None:
-        """This process lets go of the kernel, for the next one to take up."""
+        """This process detaches from the kernel, so that the next one can adopt it."""
 
     def discard(self) -> None:
-        """The kernel was ended: nothing of it is to be found again."""
+        """The kernel was ended: deletes everything stored."""
 
 
 class KernelStore(Protocol):
-    """A server that keeps its kernels."""
+    """A server whose kernels outlive it."""
 
     def persist(self, provisioner: Any) -> KernelPersistence | None:
-        """What is kept of a provisioner's kernel; None: it is not a kernel of this server."""
+        """The storage of a provisioner's kernel; None: it is not a kernel of this server."""
 
     def report_refused(self, provisioner: Any, problem: TPUError) -> None:
-        """A kernel of this server was not started, and why."""
+        """A kernel of this server was not started because of *problem*."""
 
 
-#: This process's server, if it keeps its kernels.
+#: This process's server, if its kernels outlive it.
 current: KernelStore | None = None

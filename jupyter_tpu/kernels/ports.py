@@ -1,7 +1,7 @@
-"""The kernel's ports on this machine: what its clients connect to in place of the kernel.
+"""The kernel's ports on this machine. Clients connect to them instead of to the kernel.
 
-The sockets stay for as long as the kernel's id lives, over lost links and restarts, so clients
-notice neither. What they say is handed on with the identities in front that bring the answer back.
+The sockets stay open while the kernel's id exists, so clients notice neither lost links nor
+restarts. Client messages are passed on with the identities that route the answers back.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from .heartbeat import Heartbeat
 
 log = logging.getLogger(__name__)
 
-#: Output that came before any client listened is held up to this many bytes, the newest first.
-HELD = 64 << 20
+#: Bytes of output that are buffered until the first client subscribes; the oldest is dropped.
+MAX_BUFFERED = 64 << 20
 
 _NAMES = {SHELL: "shell", CONTROL: "control", STDIN: "stdin", IOPUB: "iopub"}
 
 
 @cache
 def _context() -> zmq.asyncio.Context:
-    """One for all kernels of this process: each would have a thread of its own."""
+    """One context for all kernels of this process, because each has its own thread."""
     return zmq.asyncio.Context()
 
 
 class Ports:
-    """Binds the ports of a connection file; lives on one event loop.
+    """Binds the ports of a connection file. Runs on one event loop.
 
     Parameters
     ----------
     connection: ``transport``, ``ip``, ``shell_port`` and so on.
-    on_message: called with the channel and parts of what a client says on shell, control or stdin.
-    on_subscriber: called when the first client listens to iopub.
+    on_message: called with the channel and parts of a client's message on shell, control or stdin.
+    on_subscriber: called when the first client subscribes to iopub.
 
-    Raises zmq.ZMQError where a port is taken.
+    Raises zmq.ZMQError if a port is in use.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class Ports:
         self._on_message = on_message
         self._on_subscriber = on_subscriber
         self._subscriptions = 0
-        self._held: deque[list[bytes]] = deque()
-        self._held_bytes = 0
-        self._room = asyncio.Event()
-        self._room.set()
+        self._buffered: deque[list[bytes]] = deque()
+        self._buffered_bytes = 0
+        self._may_read = asyncio.Event()
+        self._may_read.set()
         self._sockets: dict[str, zmq.asyncio.Socket] = {}
         self._heartbeat: Heartbeat | None = None
         try:
@@ -82,7 +82,7 @@ class Ports:
         socket.linger = 1000
         socket.sndhwm = 0
         if name != "iopub":
-            socket.setsockopt(zmq.ROUTER_HANDOVER, 1)  # a client that comes back keeps its name
+            socket.setsockopt(zmq.ROUTER_HANDOVER, 1)  # a client that reconnects keeps its identity
         try:
             socket.bind(endpoint)
         except zmq.ZMQError:
@@ -91,49 +91,49 @@ class Ports:
         return socket
 
     def send(self, channel: int, parts: list[bytes]) -> None:
-        """Gives a message to the client it is for, or, on iopub, to all; never waits."""
+        """Sends a message to its client, or on iopub to all clients. Never waits."""
         if channel == IOPUB and not self._subscriptions:
-            self._hold(parts)
+            self._buffer(parts)
             return
-        # With NOBLOCK the message is on its way, or refused, when this returns.
+        # With NOBLOCK the message is sent or refused when this returns.
         sent = self._sockets[_NAMES[channel]].send_multipart(parts, zmq.NOBLOCK)
         assert isinstance(sent, asyncio.Future)
         sent.exception()
 
-    def _hold(self, parts: list[bytes]) -> None:
-        self._held.append(parts)
-        self._held_bytes += sum(map(len, parts))
-        while self._held_bytes > HELD and len(self._held) > 1:
-            self._held_bytes -= sum(map(len, self._held.popleft()))
+    def _buffer(self, parts: list[bytes]) -> None:
+        self._buffered.append(parts)
+        self._buffered_bytes += sum(map(len, parts))
+        while self._buffered_bytes > MAX_BUFFERED and len(self._buffered) > 1:
+            self._buffered_bytes -= sum(map(len, self._buffered.popleft()))
 
-    def forget_held(self) -> None:
-        """Drops what no client listened to: its kernel is gone."""
-        self._held.clear()
-        self._held_bytes = 0
+    def drop_buffered(self) -> None:
+        """Drops the output that no client has received: its kernel is gone."""
+        self._buffered.clear()
+        self._buffered_bytes = 0
 
     def pause(self) -> None:
-        """Takes no more from shell and stdin: too much waits for the host already."""
-        self._room.clear()
+        """Stops reading from shell and stdin: too much is waiting for the host already."""
+        self._may_read.clear()
 
     def resume(self) -> None:
-        self._room.set()
+        self._may_read.set()
 
     async def _read(self, channel: int) -> None:
         socket = self._sockets[_NAMES[channel]]
         while True:
             if channel != CONTROL:
-                await self._room.wait()
+                await self._may_read.wait()
             self._on_message(channel, await socket.recv_multipart())
 
     async def _subscribers(self) -> None:
         socket = self._sockets["iopub"]
         while True:
-            (said,) = await socket.recv_multipart()
-            self._subscriptions += 1 if said[:1] == b"\x01" else -1
-            if self._subscriptions == 1 and said[:1] == b"\x01":
+            (event,) = await socket.recv_multipart()
+            self._subscriptions += 1 if event[:1] == b"\x01" else -1
+            if self._subscriptions == 1 and event[:1] == b"\x01":
                 self._on_subscriber()
-                held, self._held, self._held_bytes = self._held, deque(), 0
-                for parts in held:
+                buffered, self._buffered, self._buffered_bytes = self._buffered, deque(), 0
+                for parts in buffered:
                     self.send(IOPUB, parts)
 
     def start_heartbeat(self) -> None:
@@ -142,13 +142,13 @@ class Ports:
             self._heartbeat = Heartbeat(self.endpoints["hb"])
 
     def stop_heartbeat(self) -> None:
-        """The kernel is dead: no more heartbeats."""
+        """Stops answering heartbeats: the kernel is dead."""
         if self._heartbeat is not None:
             self._heartbeat.stop()
             self._heartbeat = None
 
     async def close(self) -> None:
-        """Frees the ports; what was sent last still reaches its clients."""
+        """Frees the ports. Messages already sent still reach their clients."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -162,7 +162,7 @@ class Ports:
 
 
 def endpoints(connection: Mapping[str, Any]) -> dict[str, str]:
-    """Where the channels of a connection file are bound, by name."""
+    """The endpoints of a connection file, by channel name."""
     transport, ip = connection.get("transport", "tcp"), connection["ip"]
     between = "-" if transport == "ipc" else ":"
     return {

@@ -1,4 +1,4 @@
-"""What jupyter_client calls to start, watch and end a kernel that runs on a TPU's host."""
+"""The provisioner through which jupyter_client starts, watches and ends a kernel on a host."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .persistence import KernelPersistence
 from .relay import Relay
 from .specs import JOURNAL_LIMIT, LEAST_JOURNAL
 
-#: Clearings away of kernels that were reported dead.
+#: Clean-ups of kernels that were reported dead.
 _cleanups: set[asyncio.Future[None]] = set()
 
 
 class TPUProvisioner(LocalProvisioner):
     """Runs the kernel of a kernelspec on a host of a TPU.
 
-    From LocalProvisioner it keeps how ports are chosen and given back and how the connection file
-    is written; there is no local process. Everything else is a word to the :class:`Relay`, on the
-    core thread. The traits come from the kernelspec's ``metadata.kernel_provisioner.config``.
+    LocalProvisioner chooses and returns ports and writes the connection file; there is no local
+    process. Everything else is done by the :class:`Relay`, on the core thread. The traits come
+    from the kernelspec's ``metadata.kernel_provisioner.config``.
     """
 
     project = Unicode("", help="The Google Cloud project of the TPU.").tag(config=True)
@@ -38,30 +38,27 @@ class TPUProvisioner(LocalProvisioner):
     environment = Unicode("default", help="The environment's name.").tag(config=True)
     host_python = Unicode("", help="The environment's Python on the host.").tag(config=True)
     emulator = Unicode(None, allow_none=True, help="The emulator's state file.").tag(config=True)
-    folder = Unicode("~", help="The folder on the host in which the kernel starts.").tag(
-        config=True
-    )
+    folder = Unicode("~", help="The kernel's working directory on the host.").tag(config=True)
     needs_chips = Bool(
         True,
-        help="A kernel is not started while another process holds the TPU's chips. False: it is "
-        "started, and finds them taken when it uses JAX.",
+        help="Do not start a kernel while another process holds the TPU's chips. False: start it "
+        "anyway; JAX then fails in it.",
     ).tag(config=True)
     journal_limit = Integer(
         JOURNAL_LIMIT,
         min=LEAST_JOURNAL,
-        help="Bytes of output that wait on the host while nobody can take them, on its disk but "
-        "for the first 16 MiB.",
+        help="Bytes of unread output that the host stores: 16 MiB in memory, the rest on disk.",
     ).tag(config=True)
     when_full = Enum(
         ["pause", "drop"],
         "pause",
-        help="What happens at journal_limit. 'pause': the kernel stands still until output is "
-        "taken, and nothing is lost. 'drop': it goes on, and the oldest output is dropped, with a "
-        "line in its place that says how much.",
+        help="What happens at journal_limit. 'pause': the kernel is paused until output is read, "
+        "and nothing is lost. 'drop': the kernel continues and the oldest output is dropped. A "
+        "line in its place reports how much.",
     ).tag(config=True)
-    start_timeout = Float(
-        60.0, help="Seconds for the host to be reached when a kernel starts."
-    ).tag(config=True)
+    start_timeout = Float(60.0, help="Seconds to wait for the host when a kernel starts.").tag(
+        config=True
+    )
 
     _relay: Relay | None = None
     _persistence: KernelPersistence | None = None
@@ -71,7 +68,7 @@ class TPUProvisioner(LocalProvisioner):
     # ---- start
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
-        """Chooses ports; a kernel that is taken up keeps the key that signs its messages."""
+        """Chooses ports. An adopted kernel keeps the key that signs its messages."""
         if self._persistence is None and persistence.current is not None:
             self._persistence = persistence.current.persist(self)
             if (
@@ -83,7 +80,7 @@ class TPUProvisioner(LocalProvisioner):
         return await super().pre_launch(**kwargs)
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
-        """Starts the kernel on the host. *cmd* is for clients that know no provisioners."""
+        """Starts or adopts the kernel. *cmd* is for clients without provisioners."""
         if self._relay is None:
             self._relay = await core_thread().call(self._make_relay())
         if self._persistence is not None and self._persistence.adopting:
@@ -109,7 +106,7 @@ class TPUProvisioner(LocalProvisioner):
             if persistence.current is not None and isinstance(error, TPUError):
                 persistence.current.report_refused(self, error)
             if self._persistence is not None:
-                self._persistence.discard()  # there is nothing to come back to
+                self._persistence.discard()  # there is nothing to adopt
                 self._persistence = None
             raise
 
@@ -123,7 +120,7 @@ class TPUProvisioner(LocalProvisioner):
         return default_links(target).get(HostName(node, self.worker))
 
     def _start_request(self, environment: dict[str, str]) -> dict[str, Any]:
-        # This machine's variables mean nothing over there; only what was asked for goes along.
+        # This machine's environment does not fit the host; only requested variables are passed.
         wanted = [*getattr(self.kernel_spec, "env", {}), "JPY_SESSION_NAME"]
         return {
             "python": self.host_python,
@@ -144,7 +141,7 @@ class TPUProvisioner(LocalProvisioner):
         return self._running
 
     async def poll(self) -> int | None:
-        """None while the kernel is alive, or while its link heals and nobody can know."""
+        """None while the kernel is alive, or may be, because its link is down."""
         if self._relay is None or not self._running:
             return 0
         if self._relay.final:
@@ -152,9 +149,9 @@ class TPUProvisioner(LocalProvisioner):
         return self._relay.code
 
     def _prevent_restart(self) -> None:
-        """Tells Jupyter's restarter, which is about to learn of the kernel's end, to do nothing.
+        """Keeps Jupyter's restarter, which is about to see the kernel's end, from restarting it.
 
-        It then reports the kernel dead, once, instead of starting others on a TPU that may be gone.
+        It then reports the kernel dead, once. The TPU may be gone.
         """
         restarter = getattr(self.parent, "_restarter", None)
         if restarter is not None and restarter.restart_limit:
@@ -163,7 +160,7 @@ class TPUProvisioner(LocalProvisioner):
             restarter.add_callback(self._cleanup_dead, "dead")
 
     def _cleanup_dead(self) -> None:
-        """The server has reported the kernel dead and forgets it: nothing of it stays here."""
+        """The server has reported the kernel dead: frees what it used here."""
         restarter = getattr(self.parent, "_restarter", None)
         if restarter is not None:
             restarter.remove_callback(self._cleanup_dead, "dead")
@@ -172,7 +169,7 @@ class TPUProvisioner(LocalProvisioner):
         cleanup.add_done_callback(_cleanups.discard)
 
     async def wait(self) -> int | None:
-        """Waits for the kernel's end; returns its exit code."""
+        """Waits until the kernel has ended. Returns its exit code."""
         code: int | None = 0
         if self._relay is not None and self._running:
             code = await core_thread().call(self._relay.wait_ended())
@@ -180,7 +177,7 @@ class TPUProvisioner(LocalProvisioner):
         return code
 
     async def send_signal(self, signum: int) -> None:
-        """Sends a signal to the kernel's process group on the host; SIGINT interrupts."""
+        """Sends a signal to the kernel's process group on the host. SIGINT interrupts."""
         if self._relay is not None:
             core_thread().loop.call_soon_threadsafe(self._relay.signal, int(signum))
 
@@ -190,12 +187,12 @@ class TPUProvisioner(LocalProvisioner):
         await self.send_signal(signal.SIGTERM)
 
     async def kill(self, restart: bool = False) -> None:
-        """Ends the kernel and everything it started, at once."""
+        """Ends the kernel and its child processes at once."""
         if self._relay is not None:
             core_thread().loop.call_soon_threadsafe(self._relay.kill)
 
     async def cleanup(self, restart: bool = False) -> None:
-        """Returns when nothing of the kernel is left on its host; frees the ports."""
+        """Returns when the kernel is gone from its host. Frees the ports."""
         await self._clean_up(restart=restart)
 
     async def _clean_up(self, *, restart: bool = False, keep_running: bool = False) -> None:
@@ -211,10 +208,10 @@ class TPUProvisioner(LocalProvisioner):
         await super().cleanup(restart=restart)
 
     async def detach(self) -> None:
-        """Lets go of the kernel, which lives on for the next server to take up.
+        """Detaches from the kernel, which continues, so that the next server can adopt it.
 
-        To jupyter_client it is over: what it does after this to end the kernel reaches nobody.
-        One that is just being started is not left.
+        For jupyter_client the kernel is dead after this, and attempts to end it have no effect.
+        A kernel that is still starting is not detached.
         """
         if not self._running:
             return
@@ -226,15 +223,15 @@ class TPUProvisioner(LocalProvisioner):
             persisted.release()
 
     def get_shutdown_wait_time(self, recommended: float = 5.0) -> float:
-        """A host far away takes a few round trips more than a local kernel."""
+        """A distant host takes a few round trips more than a local kernel."""
         return recommended + 2.0
 
     def resolve_path(self, path: str) -> str | None:
-        """Paths of this machine are not the host's."""
+        """Paths on this machine are not valid on the host."""
         return None
 
     async def get_provisioner_info(self) -> dict[str, Any]:
-        """What a later process needs to find the kernel again; the secret makes it master."""
+        """What a later process needs to find the kernel again. The secret gives it the lease."""
         info = await super().get_provisioner_info()
         info["secret"] = self._relay.secret if self._relay is not None else ""
         return info

@@ -1,8 +1,8 @@
-"""The relay: stands on this machine where a local kernel would, for one kernel on a host.
+"""The relay: takes the place of a local kernel on this machine, for one kernel on a host.
 
-It lives on the core loop, so it works while its owner's loop stands still (jupyter_client's
-blocking API) and leaves the server's loop alone. It owns the ports, which stay, and one
-:class:`~.attachment.Attachment` per launch of the kernel, which comes and goes with restarts.
+It runs on the core loop, so it works while its owner's loop is stopped (jupyter_client's blocking
+API) and puts no load on the server's loop. It owns the ports, which stay open over restarts, and
+one :class:`~.attachment.Attachment` per launch of the kernel.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ from .ports import Ports, endpoints
 
 log = logging.getLogger(__name__)
 
-#: Bytes from clients that may wait for the host; beyond it shell and stdin are not read.
+#: Bytes of client messages that may wait for the host. Above this shell and stdin are not read.
 MAX_WAITING = 64 << 20
-#: Seconds for a host to clear away a kernel, before that is left to the background.
+#: Seconds to wait until a host has ended a kernel. After that it is done in the background.
 CLEANUP_TIMEOUT = 8.0
 
 
 class Relay:
-    """One kernel id: its ports here, and the kernel over there, through all its restarts.
+    """One kernel id: its ports here and its kernel on the host, over all restarts.
 
     Parameters
     ----------
     host: the link to the host.
-    kernel_id: its id, here and there.
-    persistence: what of the kernel outlives this process; None: nothing does.
+    kernel_id: its id, here and on the host.
+    persistence: stores the kernel's messages for the next process; None: nothing is stored.
     """
 
     def __init__(
         self, host: Host, kernel_id: str, persistence: KernelPersistence | None = None
     ) -> None:
         self.kernel_id = kernel_id
-        #: What `poll` says: None while the kernel is, or may be, alive; else its exit code.
+        #: What `poll` returns: None while the kernel is, or may be, alive; else its exit code.
         self.code: int | None = None
-        #: Its end was meant (somebody ended it elsewhere), or its host is gone: starting another
-        #: one in its place, as for a kernel that crashed, would be wrong.
+        #: It was ended on purpose by another program, or its host is gone. So it must not be
+        #: restarted automatically, as a kernel that crashed is.
         self.final = False
-        #: Why the kernel is not what it should be: why it died, or why the host is out of reach.
+        #: Why the kernel died, or why its host is unreachable.
         self.problem: TPUError | None = None
         self.secret = persistence.secret if persistence is not None else os.urandom(24).hex()
         self._persistence = persistence
@@ -74,7 +74,7 @@ class Relay:
         self._attachment: Attachment | None = None
         self._key = ""  # signs messages
         self._responder = KernelInfoResponder(kernel_id, self._send)
-        #: It was asked to end, so its end needs no more waiting for output.
+        #: It was asked to end, so its end is reported without waiting for more output.
         self.stopping = False
 
     # ---- its life
@@ -82,17 +82,17 @@ class Relay:
     async def launch(
         self, connection: Mapping[str, Any], request: Mapping[str, Any], timeout: float = 60.0
     ) -> dict[str, Any]:
-        """Starts a kernel on the host; returns once its keeper has it.
+        """Starts a kernel on the host. Returns when its keeper has started it.
 
         Parameters
         ----------
-        connection: the connection file's content; its ports are bound unless they are already.
+        connection: the connection file's content. Its ports are bound if they are not yet.
         request: ``python``, ``environment``, ``cwd``, ``env``, ``notebook``, ``grace``: see the
             daemon's ``start_kernel``.
-        timeout: seconds for the host to be reached.
+        timeout: seconds to wait for the host.
 
-        Raises TPUError: what keeps the link from being up, ENVIRONMENT for a host without the
-        environment, EXISTS; CONFLICT where a port is taken.
+        Raises TPUError: the link's problem, ENVIRONMENT if the host lacks the environment, EXISTS,
+        CONFLICT if a port is in use.
         """
         if not self._held:
             self._held = True
@@ -115,10 +115,10 @@ class Relay:
         return started
 
     async def adopt(self, connection: Mapping[str, Any]) -> None:
-        """Takes up a kernel that runs already, which an earlier process left.
+        """Adopts a running kernel that an earlier process left.
 
-        Waits for no network: whether the kernel is still there shows when its host is reached.
-        Raises CONFLICT where a port is taken.
+        Does not wait for the network: whether the kernel still runs is known when its host is
+        reached. Raises CONFLICT if a port is in use.
         """
         assert self._persistence is not None
         if not self._held:
@@ -140,7 +140,7 @@ class Relay:
             self._forward(channel, parts, parts[messages.find_delimiter(parts) + messages.HEADER])
 
     async def _start_kernel(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Asks until there is an answer: repeated requests of one launch start one kernel."""
+        """Retries until the host answers. Repeated requests of one launch start one kernel."""
         request |= {"id": self.kernel_id, "key": self._key, "secret": self.secret}
         while True:
             agent = await self._host.agent()
@@ -169,37 +169,37 @@ class Relay:
                 raise TPUError(
                     f"A port of the kernel cannot be used on this machine: {error}.",
                     Reason.CONFLICT,
-                    "Start the kernel again; it gets other ports.",
+                    "Start the kernel again. It gets other ports.",
                 ) from error
         self._ports.start_heartbeat()
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the kernel and what it started, ahead of everything that waits."""
+        """Sends a signal to the kernel and its child processes, ahead of all waiting messages."""
         if self._attachment is not None and self.code is None:
             self._attachment.request(do="signal", signal=int(number))
 
     async def wait_ended(self) -> int:
-        """Waits until the kernel is dead; returns its exit code."""
+        """Waits until the kernel has ended. Returns its exit code."""
         if self._attachment is not None and self.code is None:
             await self._attachment.wait_closed()
         return self.code if self.code is not None else 1
 
     def kill(self) -> None:
-        """Ends the kernel at once, and everything that it started."""
+        """Ends the kernel and its child processes at once."""
         self.stopping = True
         if self._attachment is not None and self.code is None:
             self._attachment.request(do="end", now=True)
 
     async def cleanup(self, *, restart: bool = False, keep_running: bool = False) -> None:
-        """Leaves nothing of the kernel on its host; *restart*: the ports stay for the next one.
+        """Ends the kernel on its host. *restart*: the ports stay open for the next kernel.
 
-        keep_running: nobody wished its end; if it goes on at its host, out of our reach, let it.
-        Takes CLEANUP_TIMEOUT seconds at most; a host that cannot be reached is cleared later.
+        keep_running: do not end a kernel that continues on its host for other clients.
+        Takes at most CLEANUP_TIMEOUT seconds. On an unreachable host it is ended later.
         """
         attachment = self._attachment
         if attachment is not None:
             if attachment.final:
-                # The keeper closes the connection when everything else is gone.
+                # The keeper closes the connection when all its processes have ended.
                 await attachment.wait_closed(timeout=2.0)
             elif not isinstance(
                 self.problem, (LeaseLost, ProtocolMismatch) if keep_running else LeaseLost
@@ -211,7 +211,7 @@ class Relay:
         if self.code is None:
             self.code = 0
         if self._ports is not None:
-            self._ports.forget_held()
+            self._ports.drop_buffered()
             if not restart:
                 await self._ports.close()
                 self._ports = None
@@ -222,7 +222,7 @@ class Relay:
             exit_cleanup.unregister(self)
 
     async def detach(self) -> None:
-        """Lets go of the kernel, which lives on with its output, and of the ports."""
+        """Detaches from the kernel, which continues with its output, and frees the ports."""
         exit_cleanup.unregister(self)
         attachment, self._attachment = self._attachment, None
         if attachment is not None:
@@ -259,13 +259,13 @@ class Relay:
             self._pause_or_resume_reading()
 
     def _report_gap(self, gap: Gap) -> None:
-        """Lines in the place of what the host dropped, kept where output is."""
+        """Adds lines to the output in place of what the host dropped."""
         for line in self._responder.gap_messages(gap):
             if self._persistence is None or self._persistence.record_message(line):
                 self._send(line.channel, line.parts)
 
     def _consumed(self, message: Message | Gap) -> None:
-        """Lets the host forget the message, unless too much is unread on this side already."""
+        """Lets the host delete the message, unless too much is unread here already."""
         assert self._attachment is not None
         if self._persistence is not None and self._persistence.backlog_full(self._on_backlog_room):
             self._unconsumed = message
@@ -274,7 +274,7 @@ class Relay:
             self._attachment.acknowledge(message)
 
     def _on_backlog_room(self) -> None:
-        """From any thread."""
+        """Called on any thread."""
         core_thread().loop.call_soon_threadsafe(self._consume_pending)
 
     def _consume_pending(self) -> None:
@@ -291,55 +291,55 @@ class Relay:
             self._ports.send(channel, parts)
 
     def _on_keeper_event(self, parts: list[bytes]) -> None:
-        said = json.loads(parts[0])
-        what = said.get("event")
+        event = json.loads(parts[0])
+        what = event.get("event")
         if what == "ready":
             self._set_info(parts[1])
         elif what == "exited" and self.stopping:
-            self._set_exit_code(said["code"])
+            self._set_exit_code(event["code"])
         elif what == "ended":
             assert self._attachment is not None
             self._attachment.final = True
             if not self.stopping:
-                self._explain_exit(said)
-            self._set_exit_code(said["code"])
+                self._explain_exit(event)
+            self._set_exit_code(event["code"])
         elif what == "paused":
-            self._responder.send_line(f"[the kernel is paused: {said['why']}]\n")
+            self._responder.send_line(f"[the kernel is paused: {event['why']}]\n")
 
     def _set_exit_code(self, code: int | None) -> None:
         self.code = code if code is not None else 1
         if self._ports is not None:
             self._ports.stop_heartbeat()
 
-    def _explain_exit(self, said: Mapping[str, Any]) -> None:
-        lines = str(said.get("output", "")).strip().splitlines()
+    def _explain_exit(self, event: Mapping[str, Any]) -> None:
+        lines = str(event.get("output", "")).strip().splitlines()
         reason = f": {lines[-1]}" if lines else ""
-        if said.get("asked"):
-            log.info("Kernel %s was ended elsewhere", self.kernel_id)
+        if event.get("asked"):
+            log.info("Kernel %s was ended by another program", self.kernel_id)
             self._report_lost(
                 TPUError(
-                    "The kernel was ended by somebody else: in the TPU panel, from another "
-                    "program, or because its TPU was stopped or deleted.",
+                    "The kernel was ended in the TPU panel or by another program, or its TPU was "
+                    "stopped or deleted.",
                     Reason.CANCELLED,
-                    "Start it again if its TPU is ready.",
+                    "If its TPU is ready, start it again.",
                 )
             )
             return
         self.problem = TPUError(
-            f"The kernel ended by itself (exit code {said['code']}){reason}",
+            f"The kernel ended by itself (exit code {event['code']}){reason}",
             Reason.ENVIRONMENT if self._responder.info is None else Reason.INTERNAL,
         )
         log.warning("Kernel %s ended:\n%s", self.kernel_id, "\n".join(lines[-20:]))
 
     def _on_gone(self, problem: TPUError) -> None:
-        """There is no such kernel any more, or no such host."""
+        """The kernel or its host no longer exists, or another client has the kernel."""
         if not self.stopping and self.code is None:
             log.info("Kernel %s: %s", self.kernel_id, problem.message)
             self._report_lost(problem)
         self._set_exit_code(1)
 
     def _report_lost(self, problem: TPUError) -> None:
-        """The kernel is no more, it was not its clients' wish, and no other is to be started."""
+        """The kernel is gone though no client here asked for it, and must not be restarted."""
         self.problem = problem
         self.final = True
         if self._responder.busy:
@@ -353,7 +353,7 @@ class Relay:
         try:
             header = parts[messages.find_delimiter(parts) + messages.HEADER]
         except ValueError:
-            log.debug("Something that is no Jupyter message came for kernel %s", self.kernel_id)
+            log.debug("Ignored an invalid message to kernel %s", self.kernel_id)
             return
         if b'"kernel_info_request"' in header and b'"subshell_id"' not in header:
             self._responder.request_info(channel, parts)
@@ -379,7 +379,7 @@ class Relay:
             self._ports.resume()
 
     def _set_info(self, info: bytes) -> None:
-        """The kernel is ready, and this is what it says about itself."""
+        """The kernel is ready, and *info* is the content of its kernel_info_reply."""
         if self._persistence is not None:
             self._persistence.set_info(info)
         self._responder.set_info(info)

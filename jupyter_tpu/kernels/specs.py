@@ -1,4 +1,4 @@
-"""Kernelspecs: one folder per environment of a connected TPU, in the user's Jupyter data folder."""
+"""Kernelspecs: one per environment of a connected TPU, in the user's Jupyter data folder."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from msgspec import Struct
 
 LOGOS = Path(__file__).parent / "logos"
 PROVISIONER = "jupyter-tpu"
-#: Bytes of output that wait on the host while nobody can take them, and the fewest that may be set.
+#: Bytes of unread output that the host stores, and the smallest value that may be set.
 JOURNAL_LIMIT, LEAST_JOURNAL = 2 << 30, 1 << 20
-#: What a user may set in a kernelspec's config; it stays when the kernelspec is renewed.
+#: What a user may set in a kernelspec's config. It is preserved when the kernelspec is updated.
 OPTIONS = "folder", "needs_chips", "journal_limit", "when_full", "start_timeout"
 
 
@@ -28,11 +28,11 @@ class KernelSpec(Struct, frozen=True, kw_only=True):
 
     name: str  # of its folder, and in Jupyter's REST
     display_name: str
-    config: dict[str, Any]  # what the provisioner is told
+    config: dict[str, Any]  # the provisioner's traits
 
 
 class KernelSpecs:
-    """Registers and unregisters them.
+    """Registers and unregisters kernelspecs.
 
     Parameters
     ----------
@@ -64,10 +64,10 @@ class KernelSpecs:
         emulated: bool,
         variables: Mapping[str, str],
     ) -> tuple[str, str]:
-        """Makes, or renews, the kernelspec of one environment; returns its name and display name.
+        """Creates or updates the kernelspec of an environment. Returns its name and display name.
 
-        Its kernels are started with *variables*. What the user has set in its config (OPTIONS)
-        stays. Whoever looks sees the old one or the new one whole.
+        variables: environment variables of its kernels. What the user has set in its config
+        (OPTIONS) is preserved. Readers see the old one or the new one.
         """
         config = {
             "project": project,
@@ -94,38 +94,40 @@ class KernelSpecs:
             },
         }
         self.folder.mkdir(parents=True, exist_ok=True)
-        # Beside the folder, not in it: Jupyter would take a half-written one for a kernelspec.
-        made = Path(tempfile.mkdtemp(prefix=".jupyter-tpu-", dir=self.folder.parent))
+        # Next to the folder, because Jupyter would read an incomplete kernelspec in it.
+        staging = Path(tempfile.mkdtemp(prefix=".jupyter-tpu-", dir=self.folder.parent))
         try:
             for logo in LOGOS.iterdir():
-                shutil.copyfile(logo, made / logo.name)
-            (made / "kernel.json").write_text(json.dumps(kernel_json, indent=1), encoding="utf-8")
-            made.chmod(0o755)
-            goal = self.folder / name
-            if goal.is_dir():
-                for file in made.iterdir():
-                    os.replace(file, goal / file.name)
+                shutil.copyfile(logo, staging / logo.name)
+            (staging / "kernel.json").write_text(
+                json.dumps(kernel_json, indent=1), encoding="utf-8"
+            )
+            staging.chmod(0o755)
+            target = self.folder / name
+            if target.is_dir():
+                for file in staging.iterdir():
+                    os.replace(file, target / file.name)
             else:
-                made.rename(goal)
+                staging.rename(target)
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(staging, ignore_errors=True)
         return name, display_name
 
     def unregister(
         self, *, project: str, zone: str, tpu: str, environment: str | None = None
     ) -> None:
-        """Removes the kernelspecs of a TPU, or of one environment of it; none is fine too."""
+        """Removes the kernelspecs of a TPU, or of one of its environments, if there are any."""
         for spec in self.list():
             where = spec.config
             if (where["project"], where["zone"], where["tpu"]) == (project, zone, tpu) and (
                 environment is None or where["environment"] == environment
             ):
-                gone = Path(tempfile.mkdtemp(prefix=".jupyter-tpu-", dir=self.folder.parent))
-                os.rename(self.folder / spec.name, gone / spec.name)
-                shutil.rmtree(gone, ignore_errors=True)
+                removed = Path(tempfile.mkdtemp(prefix=".jupyter-tpu-", dir=self.folder.parent))
+                os.rename(self.folder / spec.name, removed / spec.name)
+                shutil.rmtree(removed, ignore_errors=True)
 
     def list(self) -> list[KernelSpec]:
-        """All kernelspecs of ours, by name."""
+        """All our kernelspecs, sorted by name."""
         return sorted(self._read(), key=lambda spec: spec.name)
 
     def _read(self) -> Iterator[KernelSpec]:
@@ -140,21 +142,21 @@ class KernelSpecs:
                         config=provisioner["config"],
                     )
             except (OSError, ValueError, KeyError, TypeError):
-                continue  # somebody else's, or broken: not for us to judge
+                continue  # another program's, or damaged
 
     def _set_by_user(self, name: str) -> dict[str, Any]:
         found = next((spec.config for spec in self._read() if spec.name == name), {})
         return {option: found[option] for option in OPTIONS if option in found}
 
     def _name(self, config: dict[str, Any]) -> str:
-        """A name for Jupyter: letters, digits, dots, hyphens and underscores."""
+        """A name that Jupyter accepts: letters, digits, dots, hyphens and underscores."""
         parts = ["tpu", config["zone"], config["tpu"], config["environment"]]
         if config["worker"]:
             parts.append(f"w{config['worker']}")
         name = re.sub(r"[^a-z0-9._-]", "-", "-".join(parts).lower())
         taken = {spec.name: _identity(spec.config) for spec in self._read()}
         if taken.get(name, _identity(config)) != _identity(config):
-            # Another project, or an emulator, has a TPU of the same name.
+            # A TPU of another project or of an emulator has the same name.
             digest = hashlib.sha256(repr(_identity(config)).encode()).hexdigest()
             name = f"{name}-{digest[:6]}"
         return name
@@ -166,7 +168,7 @@ def _identity(config: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _display_name(config: dict[str, Any], python_version: str, emulated: bool) -> str:
-    """ "Python 3.12 · my-tpu"; the environment and the host where they are not the usual ones."""
+    """ "Python 3.12 · my-tpu"; environment and host are added if they are not the default."""
     parts = ["Python " + ".".join(python_version.split(".")[:2]), config["tpu"]]
     if config["worker"]:
         parts.append(f"host {config['worker']}")
@@ -176,7 +178,7 @@ def _display_name(config: dict[str, Any], python_version: str, emulated: bool) -
 
 
 def _launcher(config: dict[str, Any], variables: Mapping[str, str]) -> list[str]:
-    """The command for clients that know no provisioners, VS Code above all."""
+    """The command for clients without provisioners, such as VS Code."""
     options: list[str] = []
     for name, value in config.items():
         if isinstance(value, bool):

@@ -197,7 +197,7 @@ def test_after_a_reboot_of_the_host_the_user_is_told_and_restarting_the_kernel_w
     wait_for_lines(page, 10)
     node = f"projects/{emulator.state.project}/locations/us-west4-a/nodes/kept-lab"
     emulator.request("POST", "/emulator/v1/faults", {"kind": "reboot", "node": node})
-    said = "The kernel's host was restarted, and the kernel has ended with it. Restart the kernel"
+    said = "The kernel's host was restarted, which ended the kernel. Restart the kernel"
     expect(cell_of(page)).to_contain_text(said)
     told = page.get_by_role("alert").filter(has_text=f"{name}: {said}")
     expect(told).to_be_visible()

@@ -124,7 +124,7 @@ def test_a_kernel_that_another_version_of_us_started_is_given_up_with_the_reason
         problem = relay_of(manager).problem
         assert problem.reason is Reason.CONFLICT
         assert "another version of jupyter-tpu" in problem.message
-        assert "goes on at its host" in problem.message
+        assert "continues on its host" in problem.message
         assert "jupyter tpu kernel take" in problem.hint
         assert [line for line in host.processes() if "ipython_kernel" in line], "it lives on"
         monkeypatch.undo()
@@ -161,8 +161,8 @@ def test_a_kernel_that_is_given_up_after_protocol_errors_goes_on_and_can_be_take
         until(lambda: not manager.is_alive())
         monkeypatch.undo()
         assert relay.problem.message == (
-            f"The connection to the kernel went wrong 3 times: {problem}. "
-            "The kernel goes on at its host."
+            f"The connection to the kernel failed 3 times: {problem}. "
+            "The kernel continues on its host."
         )
         assert "jupyter tpu kernel take" in relay.problem.hint
         assert restarter.restart_limit == 0, "no other kernel is started in its place"

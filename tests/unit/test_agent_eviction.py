@@ -196,7 +196,7 @@ def test_sizes_are_for_people(count, text):
 def test_a_note_that_says_nothing_of_use_is_told_without_it(note):
     ((parent, text),) = describe_gap(Gap(0, 1, 3, 3, 2_000_000_000, note), b"running")
     assert parent == b"running"
-    assert text == "… 3 messages (2.0 GB) were too large to be kept here\n"
+    assert text == "… 3 messages (2.0 GB) were too large to be stored\n"
 
 
 # ---- anything a kernel may say ------------------------------------------------------------------

@@ -113,8 +113,8 @@ def test_what_a_user_sets_in_it_stays_and_holds_with_and_without_provisioners(
 @pytest.mark.parametrize(
     ("option", "value", "why"),
     [
-        ("--journal-limit", "1000", "1000: a number of at least 1048576 is needed"),
-        ("--journal-limit", "2G", "2G: a number of at least"),
+        ("--journal-limit", "1000", "'1000' is not a number of at least 1048576"),
+        ("--journal-limit", "2G", "'2G' is not a number of at least"),
         ("--when-full", "explode", "choose from"),
         ("--needs-chips", "perhaps", "choose from"),
     ],
