@@ -1,4 +1,4 @@
-"""A face: the Jupyter Server extension, whose handlers only translate."""
+"""A face: the Jupyter Server extension. Its handlers only translate between HTTP and the fleet."""
 
 from .app import TPUExtension
 

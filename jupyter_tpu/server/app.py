@@ -1,4 +1,4 @@
-"""The server extension: its options, and what is wired to what."""
+"""The server extension: its options and its parts."""
 
 from __future__ import annotations
 
@@ -38,37 +38,37 @@ class JupyterTPU(ExtensionApp):
     emulator = Union(
         [Bool(), Unicode()],
         default_value=False,
-        help="True: start an emulator of Cloud TPU with the server. A path: the state file of one "
-        "that runs (as JUPYTER_TPU_EMULATOR says it).",
+        help="True: start an emulator of Cloud TPU with the server. A path: the state file of a "
+        "running emulator, as in JUPYTER_TPU_EMULATOR.",
     ).tag(config=True)
-    project = Unicode(help="The Google Cloud project; gcloud's own if empty.").tag(config=True)
-    zone = Unicode(help="The default zone; gcloud's own if empty.").tag(config=True)
+    project = Unicode(help="The Google Cloud project. Default: gcloud's project.").tag(config=True)
+    zone = Unicode(help="The default zone. Default: gcloud's zone.").tag(config=True)
     ssh_key = Unicode(
-        help="The private SSH key to use; one is made in Jupyter's data folder if empty."
+        help="The private SSH key. Default: a key that is created in Jupyter's data folder."
     ).tag(config=True)
 
     keep_kernels = Bool(
         True,
-        help="Kernels on TPUs go on when the server stops, and the next server of the same folder "
-        "takes them up. False: they end with the server, as local kernels do.",
+        help="Kernels on TPUs continue when the server stops, and the next server of the same "
+        "folder adopts them. False: they end with the server, as local kernels do.",
     ).tag(config=True)
 
     warm_kernels = Bool(
         None,
         allow_none=True,
-        help="Connected TPUs have a kernel started already in each environment, so that the next "
-        "one is there at once. It has imported ipykernel only, holds no chip and costs some 80 MB "
-        "of the host's memory. Default: True, but False on emulated TPUs, whose memory is this "
-        "machine's. `jupyter tpu kernel warm` decides it for one environment.",
+        help="Start a warm kernel in each environment of a connected TPU, so that the next kernel "
+        "is available at once. A warm kernel has imported only ipykernel, uses no chip, and takes "
+        "about 80 MB of the host's memory. Default: True, but False on emulated TPUs, which use "
+        "this machine's memory. `jupyter tpu kernel warm` sets it for one environment.",
     ).tag(config=True)
 
     proxy_ports = List(
         Unicode(),
-        help="Ports of TPUs whose pages are shown under Jupyter's own address, too, at "
-        'BASE_URL/jupyter-tpu/proxy/TPU/HOST/PORT/: ["my-tpu:6006"]. For browsers that reach '
-        "nothing but Jupyter, as behind a JupyterHub. Such a page can do all that you can do in "
-        "Jupyter (start terminals, read and change notebooks), so only for what you trust; others "
-        "are refused.",
+        help="Ports of TPUs that are also available under Jupyter's own address, at "
+        'BASE_URL/jupyter-tpu/proxy/TPU/HOST/PORT/: ["my-tpu:6006"]. For browsers that can reach '
+        "only Jupyter, for example behind a JupyterHub. Such a page can do everything that you can "
+        "do in Jupyter (start terminals, read and change notebooks), so allow only ports that you "
+        "trust. Other ports are refused.",
     ).tag(config=True)
 
     @validate("proxy_ports")
@@ -95,7 +95,7 @@ class JupyterTPU(ExtensionApp):
         self._loop = self.serverapp.io_loop
         self._local: LocalEmulator | None = None
         if self.ssh_key:
-            # Kernels are started by processes of their own, which must find the same key.
+            # Launchers of kernels are other processes, which must use the same key.
             os.environ["JUPYTER_TPU_SSH_KEY"] = self.ssh_key
         ports = ProxyPorts(self.proxy_ports)
         self.fleet = FleetHandle(
@@ -103,7 +103,7 @@ class JupyterTPU(ExtensionApp):
             self._changed,
             self._take_over_kernel if self.keep_kernels else None,
             warm_kernels=self.warm_kernels,
-            beneath=ports.path,
+            path_under_server=ports.path,
         )
         self.handlers.extend(handlers(self.fleet))
         self.handlers.append((PATTERN, ProxyHandler, {"ports": ports, "fleet": self.fleet}))
@@ -118,7 +118,7 @@ class JupyterTPU(ExtensionApp):
         self._core = core_thread()
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
-        """Goes on with what earlier servers left; nothing waits for it."""
+        """Continues what earlier servers left. Nothing waits for it."""
         if self._something_to_do():
             self._loop.add_callback(self._open)
 
@@ -141,7 +141,7 @@ class JupyterTPU(ExtensionApp):
         try:
             await self.fleet.open()
         except TPUError as error:
-            # The panel shows it too, when it asks: the next question tries again.
+            # The panel shows it, too. The next request tries again.
             self.log.warning("TPUs: %s", error)
 
     async def _target(self) -> Target:
@@ -155,7 +155,7 @@ class JupyterTPU(ExtensionApp):
 
                 self._local = LocalEmulator()
             state_file = await self._local.state_file()
-            # Terminals and kernels that the server starts use the same one.
+            # Terminals and kernels of this server use the same emulator.
             os.environ["JUPYTER_TPU_EMULATOR"] = state_file
         elif self.emulator:
             state_file = str(self.emulator)
@@ -164,7 +164,7 @@ class JupyterTPU(ExtensionApp):
         )
 
     def _changed(self, change: Change) -> None:
-        """On the core thread, where the change may not be touched after this."""
+        """Called on the core thread, where the change may not be used after this."""
         data = msgspec.to_builtins(change)
         self._loop.add_callback(self._emit, data)
 
@@ -176,18 +176,18 @@ class JupyterTPU(ExtensionApp):
     def _kernel_lost(
         self, id: str, where: dict[str, str], notebook: str, problem: TPUError
     ) -> None:
-        """A kernel of this server is dead: the fleet shows and tells it."""
+        """A kernel of this server died: the fleet shows it."""
         self._loop.add_callback(
             self._tell_fleet, "report_lost_kernel", id, where, notebook, problem
         )
 
     def _kernel_refused(self, where: dict[str, str], problem: TPUError) -> None:
-        """A kernel was not started; whose chips it waits for may be shut down in the panel."""
+        """A kernel was not started. The panel offers to shut down the kernel that has the chips."""
         if problem.reason is Reason.CHIPS_HELD:
             self._loop.add_callback(self._tell_fleet, "notify_chip_holders", where, problem)
 
     async def _take_over_kernel(self, *arguments: str) -> None:
-        """On the core thread: the fleet's way to the server's kernels."""
+        """Called on the core thread: takes a kernel over for the fleet."""
         assert self._adoption is not None
         taking = self._adoption.take_over(*arguments)
         loop = cast(Any, self._loop).asyncio_loop
@@ -197,7 +197,7 @@ class JupyterTPU(ExtensionApp):
         try:
             await self.fleet.call(method, *arguments)
         except (TPUError, asyncio.CancelledError) as error:
-            self.log.info("The TPU panel was not told: %s", error)
+            self.log.info("Could not update the TPU panel: %s", error)
 
     async def _kernel_action(self, logger: Any, schema_id: str, data: dict[str, Any]) -> None:
         self.fleet.refresh_kernels()

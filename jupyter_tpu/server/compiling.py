@@ -1,4 +1,4 @@
-"""POST jax/compile: programs compiled for TPUs that are not there, each an operation."""
+"""POST jax/compile: compiles programs for TPUs without using one. Each is an operation."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from ..jaxkit.compile.models import CompileRequest, CompileTrial
     from .fleet_handle import FleetHandle
 
-#: Bytes of a request: a program's code, and shapes.
-MOST = 2 << 20
-#: Programs that may run or wait; further ones are refused at once.
-WAITING = 100
-#: Lines of an operation's log: a program may print without end, and each event carries them.
-LOG = 200
-#: Bytes of a report, which is kept for days; usual ones have a few thousand.
-REPORT = 1 << 20
+#: Bytes of a request: a program's code and shapes.
+MAX_REQUEST = 2 << 20
+#: Programs that may run or wait. Further ones are refused.
+MAX_OPERATIONS = 100
+#: Lines of an operation's log. A program may print endlessly, and each event contains the log.
+MAX_LOG_LINES = 200
+#: Bytes of a report, which is stored for days. Typical ones have a few thousand.
+MAX_REPORT = 1 << 20
 _WAITS = "Waiting for its turn"
 
 
 class Compilations:
-    """One compiler at a time, whatever is asked: a single one may take gigabytes."""
+    """Runs one compiler at a time, because each may take gigabytes."""
 
     def __init__(self, fleet: FleetHandle) -> None:
         self._fleet = fleet
         self._turn: asyncio.Lock | None = None
 
     async def start(self, body: bytes) -> bytes:
-        """The operation, as JSON. Raises `TPUError` for what is wrong with the request itself,
-        UNAVAILABLE if too many wait.
+        """The operation as JSON. Raises `TPUError` for an invalid request, UNAVAILABLE if too many
+        programs are waiting.
         """
         return await core_thread().call(self._start(body))
 
@@ -52,28 +52,28 @@ class Compilations:
         from ..jaxkit.rest.requests import decode
         from ..jaxkit.sharding.axes import axis_sizes
 
-        if len(body) > MOST:
+        if len(body) > MAX_REQUEST:
             raise TPUError(
-                f"The request has {len(body):,} bytes; {MOST:,} are allowed.", Reason.INVALID
+                f"The request has {len(body):,} bytes; {MAX_REQUEST:,} are allowed.", Reason.INVALID
             )
         request = decode(CompileRequest, body)
         names = types_to_try(request)
         flat_arrays({f"Argument {n}": row for n, row in enumerate(request.arguments)})
         if request.mesh is not None and -1 not in request.mesh.values():
-            axis_sizes(request.mesh, None)  # each size by itself; the rest depends on the type
+            axis_sizes(request.mesh, None)  # the rest depends on the type
         local = self._fleet.local()
-        if sum(o.kind == "compile" and o.state == "running" for o in local.all()) >= WAITING:
+        if sum(o.kind == "compile" and o.state == "running" for o in local.all()) >= MAX_OPERATIONS:
             raise TPUError(
-                f"{WAITING} programs wait to be compiled.",
+                f"{MAX_OPERATIONS} programs are waiting to be compiled.",
                 Reason.UNAVAILABLE,
-                "Try again when some have ended, or cancel one: DELETE operations/ID.",
+                "Try again later, or cancel one with DELETE operations/ID.",
             )
         operation = local.start(
-            "compile", lambda progress: self._work(request, names, progress), _WAITS
+            "compile", lambda progress: self._compile(request, names, progress), _WAITS
         )
         return msgspec.json.encode(operation)
 
-    async def _work(self, request: CompileRequest, names: list[str], progress: Progress) -> None:
+    async def _compile(self, request: CompileRequest, names: list[str], progress: Progress) -> None:
         from ..environment import StepPlan
         from ..jaxkit.compile.compiler import compile_code
 
@@ -83,7 +83,7 @@ class Compilations:
         progress.plan(steps, measured=several)
         self._turn = self._turn or asyncio.Lock()
         async with self._turn:
-            outcome = await compile_code(request, _Told(progress))
+            outcome = await compile_code(request, _CompileProgress(progress))
         for step in steps[len(outcome.tried) :]:
             progress.done(step.key, "skipped")
         progress.log(
@@ -91,17 +91,17 @@ class Compilations:
             if outcome.type
             else f"The program fits none of {len(outcome.tried)} types tried."
         )
-        if len(msgspec.json.encode(outcome)) > REPORT:
+        if len(msgspec.json.encode(outcome)) > MAX_REPORT:
             raise TPUError(
-                "The report of this program is too long to be kept.",
+                "The report of this program is too long.",
                 Reason.INVALID,
-                "Give its functions and arguments shorter names.",
+                "Use shorter names for its functions and arguments.",
             )
         progress.operation.result = msgspec.to_builtins(outcome)
 
 
-class _Told:
-    """What the compiling says, as an operation's steps and log (`compiler.Watch`)."""
+class _CompileProgress:
+    """Reports compilation as an operation's steps and log (`compiler.Watch`)."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -115,11 +115,11 @@ class _Told:
 
     def log(self, line: str) -> None:
         self._progress.log(line)
-        del self._progress.operation.log[:-LOG]
+        del self._progress.operation.log[:-MAX_LOG_LINES]
 
     def end(self, trial: CompileTrial) -> None:
         if trial.fits is None:
-            self._progress.log(f"{trial.type} is passed over: {trial.why}")
+            self._progress.log(f"{trial.type} is skipped: {trial.why}")
             self._progress.done(trial.type, "skipped")
             return
         self._progress.log(
@@ -129,8 +129,8 @@ class _Told:
 
 
 class CompileHandler(Handler):
-    """Starts one. The code runs as the server's user, as a kernel would: whoever asks has to be
-    allowed to use kernels, too.
+    """Starts a compilation. The code runs as the server's user, as in a kernel, so the caller
+    needs permission to execute kernels, too.
     """
 
     def initialize(self, compilations: Compilations) -> None:
@@ -141,7 +141,9 @@ class CompileHandler(Handler):
     async def post(self) -> None:
         allowed: Any = self.authorizer.is_authorized(self, self.current_user, "execute", "kernels")
         if not await ensure_async(allowed):
-            raise web.HTTPError(403, "Compiling runs code: it needs leave to execute on kernels.")
+            raise web.HTTPError(
+                403, "Compiling runs code, so it needs permission to execute kernels."
+            )
         try:
             operation = await self._compilations.start(self.request.body)
         except TPUError as error:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-#: The schema's id; listeners know our events by it.
+#: The schema's id, by which listeners recognise our events.
 CHANGE = "https://events.jupyter-tpu.org/change/v1"
 
-#: Loose about what the things look like: the OpenAPI document describes them, and validating a
-#: long log at each of its lines would cost more than making it.
+#: It does not describe the objects, which the OpenAPI document does: validating an operation's
+#: whole log for each new line would be expensive.
 SCHEMA: dict[str, Any] = {
     "$id": CHANGE,
     "version": "1",

@@ -1,6 +1,7 @@
-"""The way from the server's loop to the fleet on the core thread; opened when first needed.
+"""Access to the fleet, which runs on the core thread, from the server's loop.
 
-Operations that need no TPU are beside the fleet: to ask for them and to end them never opens it.
+The fleet is opened on first use. Operations that need no TPU are kept apart: listing or cancelling
+them does not open it.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ if TYPE_CHECKING:
     from ..fleet.models import App, Change, Operation
     from ..fleet.operations.local import LocalOperations
 
-#: What is asked of one operation, whoever runs it.
-_OF_ONE = ("operation", "cancel")
+#: Methods on one operation, of the fleet or local.
+_OPERATION_METHODS = ("operation", "cancel")
 
 
 class FleetHandle:
-    """target: says (on the core thread) which cloud; changed: told of changes, over there too;
-    take_over_kernel: see `Fleet.take_over_kernel`; beneath: see `Fleet.set_path_under_server`.
+    """The fleet of this server, as a thread-safe handle.
+
+    target: returns the cloud to use; called on the core thread.
+    changed: called with each change, on the core thread.
+    take_over_kernel: see `Fleet.take_over_kernel`; path_under_server: see `Fleet.set_path_under_server`.
     """
 
     def __init__(
@@ -36,9 +40,9 @@ class FleetHandle:
         take_over_kernel: Callable[[str, str, str, str], Awaitable[None]] | None = None,
         *,
         warm_kernels: bool | None = None,
-        beneath: Callable[[App], str] | None = None,
+        path_under_server: Callable[[App], str] | None = None,
     ) -> None:
-        self._beneath = beneath
+        self._path_under_server = path_under_server
         self._take_over_kernel = take_over_kernel
         self._warm_kernels = warm_kernels
         self._target = target
@@ -49,15 +53,15 @@ class FleetHandle:
         self._closed = False
 
     async def call(self, method: str, *arguments: Any) -> Any:
-        """The fleet's answer; raises what it raises, or why there is no fleet (TPUError)."""
+        """The result of a method of the fleet. Raises what it raises, or TPUError (no fleet)."""
         return await core_thread().call(self._call(method, arguments))
 
     async def open(self) -> None:
-        """Opens the fleet without asking it anything; raises TPUError."""
+        """Opens the fleet. Raises TPUError."""
         await core_thread().call(self._open())
 
     def refresh_kernels(self) -> None:
-        """A kernel of this server was started or ended."""
+        """A kernel of this server was started or has ended."""
         if self._fleet is not None:
             core_thread().loop.call_soon_threadsafe(self._fleet.refresh_kernels)
 
@@ -79,13 +83,13 @@ class FleetHandle:
         return self._local
 
     def _known_local(self) -> LocalOperations | None:
-        """Where there are any, of this server or of an earlier one."""
+        """Local operations of this server or of an earlier one; None if there are none."""
         if self._local is None and not self._closed and _local_file().exists():
             return self.local()
         return self._local
 
     async def _call(self, method: str, arguments: tuple[Any, ...]) -> Any:
-        local = self._known_local() if method in _OF_ONE else None
+        local = self._known_local() if method in _OPERATION_METHODS else None
         if local is not None and local.has(arguments[0]):
             return await getattr(local, method)(*arguments)
         if method == "operations":
@@ -97,7 +101,7 @@ class FleetHandle:
         try:
             of_tpus = await (await self._open()).operations()
         except TPUError:
-            of_tpus = []  # no cloud, no operations there; the list of TPUs says why
+            of_tpus = []  # without a cloud there are none; the list of TPUs reports why
         local = self._known_local()
         here = local.all() if local is not None else []
         return sorted(here + of_tpus, key=lambda o: o.created, reverse=True)
@@ -107,13 +111,13 @@ class FleetHandle:
             self._opening = asyncio.Lock()
         async with self._opening:
             if self._fleet is None and not self._closed:
-                self._fleet = await self._make()
+                self._fleet = await self._open_fleet()
         if self._fleet is None:
             raise asyncio.CancelledError("the server is stopping")
         return self._fleet
 
-    async def _make(self) -> Fleet:
-        # Imported here: a server that never uses a TPU does not wait for them at its start.
+    async def _open_fleet(self) -> Fleet:
+        # Imported here, so that a server that uses no TPU starts faster.
         from ..fleet import Fleet
         from ..kernels import KernelSpecs
         from ..links import default_links
@@ -122,8 +126,8 @@ class FleetHandle:
         fleet = await Fleet.open(links, KernelSpecs(), warm_kernels=self._warm_kernels)
         fleet.subscribe(self._changed)
         fleet.set_take_over(self._take_over_kernel)
-        if self._beneath is not None:
-            fleet.set_path_under_server(self._beneath)
+        if self._path_under_server is not None:
+            fleet.set_path_under_server(self._path_under_server)
         return fleet
 
     async def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""Between HTTP and the fleet: parse, call, answer. Nothing is decided here."""
+"""Translates between HTTP and the fleet: parse, call, answer. Nothing is decided here."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .fleet_handle import FleetHandle
 from .openapi import document
 from .routes import ROOT, Route, paths
 
-#: Only failures that need another status than 500. 401 is left out on purpose, and so is 403 for
-#: Google's credentials: Jupyter's clients take them as the server's own login.
+#: Reasons with another status than 500. 401 is not used, and neither is 403 for Google's
+#: credentials: Jupyter's clients would take them for a problem with the server's own login.
 STATUS = {
     Reason.INVALID: 400,
     Reason.PERMISSION: 403,
@@ -41,7 +41,7 @@ STATUS = {
     Reason.UNAVAILABLE: 503,
     Reason.TIMEOUT: 504,
 }
-#: What Jupyter's own refusals mean in our words.
+#: The reasons for Jupyter's own error statuses.
 _REASONS = {
     401: Reason.PERMISSION,
     403: Reason.PERMISSION,
@@ -53,17 +53,17 @@ _REASONS = {
 
 
 class Handler(APIHandler):
-    """What all handlers share: whose resource it is, and how errors are said."""
+    """The base of all handlers: the resource for authorization, and how errors are written."""
 
     auth_resource = "jupyter_tpu"
 
     def write_problem(self, error: TPUError, status: int | None = None) -> None:
-        """Ends the request with the error's status, or that one, and Problem."""
+        """Ends the request with *status*, or the error's status, and a Problem."""
         self.set_status(status or STATUS.get(error.reason, 500))
         self.finish(msgspec.json.encode(Problem.of(error)))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Every error is a Problem; the traceback goes to the server's log (tornado's work)."""
+        """Every error is a Problem. Tornado writes the traceback to the server's log."""
         error = kwargs.get("exc_info", (None, None, None))[1]
         if isinstance(error, TPUError):
             problem = Problem.of(error)
@@ -75,15 +75,15 @@ class Handler(APIHandler):
             )
         else:
             problem = Problem(
-                message="An error in jupyter-tpu itself.",
+                message="Internal error in jupyter-tpu.",
                 reason=Reason.INTERNAL,
-                hint="The server's log has the details.",
+                hint="See the server's log for details.",
             )
         self.finish(msgspec.json.encode(problem))
 
 
 class RouteHandler(Handler):
-    """All methods of one path of the route table."""
+    """All methods of one path in the route table."""
 
     def initialize(self, routes: dict[str, Route], fleet: FleetHandle) -> None:
         self._routes = routes
@@ -124,7 +124,7 @@ class RouteHandler(Handler):
         self.finish(msgspec.json.encode(answer))
 
     def _request(self, route: Route) -> list[Any]:
-        """The body, or the query where there is none."""
+        """The body, or the query if there is no body."""
         query = {name: self.get_query_argument(name, None) for name in route.query}
         if route.body is None:
             return list(query.values())
@@ -149,7 +149,7 @@ def _boolean(value: str) -> Any:
 
 
 def handlers(fleet: FleetHandle) -> list[tuple[str, type[APIHandler], dict[str, Any]]]:
-    """For the web application; the base URL is put in front by Jupyter."""
+    """For the web application. Jupyter adds the base URL."""
     found: list[tuple[str, type[APIHandler], dict[str, Any]]] = [
         (f"/{ROOT}/openapi.json", DocumentHandler, {})
     ]

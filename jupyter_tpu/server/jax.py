@@ -1,4 +1,4 @@
-"""The REST face of jaxkit: each request goes to a worker process, its answer out as it is."""
+"""REST for jaxkit: a worker process answers each request, and its answer is passed on."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 #: Bytes of answers that clients have not read yet.
-UNREAD = 256 << 20
+MAX_UNREAD = 256 << 20
 
 
 class JaxService:
-    """The way from the server's loop to the worker processes; none runs before the first request.
+    """Access to the worker processes from the server's loop. The first request starts them.
 
-    The core thread's loop can start processes everywhere; Jupyter's own on Windows can not.
+    They are started on the core thread, because Jupyter's loop on Windows can't start processes.
     """
 
     def __init__(self) -> None:
@@ -40,12 +40,12 @@ class JaxService:
 
     @contextlib.contextmanager
     def delivering(self, size: int) -> Iterator[None]:
-        """While an answer of *size* bytes is on its way to a client; UNAVAILABLE if too much is."""
-        if self._unread + size > UNREAD:
+        """Counts an answer of *size* bytes until it is sent. Raises UNAVAILABLE above the limit."""
+        if self._unread + size > MAX_UNREAD:
             raise TPUError(
-                f"Answers of {self._unread:,} bytes wait to be read: this one would be too many.",
+                f"Clients have not read {self._unread:,} bytes of answers yet.",
                 Reason.UNAVAILABLE,
-                "Read those first, and ask for fewer at a time.",
+                "Read them first, and request less at a time.",
             )
         self._unread += size
         try:
@@ -54,11 +54,11 @@ class JaxService:
             self._unread -= size
 
     async def request(self, name: str, body: bytes, client: str) -> Answer:
-        """What :meth:`JaxWorker.request` answers; raises what it raises."""
+        """The answer of :meth:`JaxWorker.request`. Raises what it raises."""
         return await core_thread().call(self._request(name, body, client))
 
     async def close(self) -> None:
-        """Ends the processes; requests that wait or run fail."""
+        """Ends the processes. Waiting and running requests fail."""
         self._closed = True
         await core_thread().call(self._close())
 
@@ -70,9 +70,9 @@ class JaxService:
         if self._worker is None:
             if find_spec("jax") is None:
                 raise TPUError(
-                    "JAX is not installed beside the Jupyter server.",
+                    "JAX is not installed in the Jupyter server's environment.",
                     Reason.ENVIRONMENT,
-                    "Install it there: pip install 'jupyter-tpu[jax]'.",
+                    "Install it with: pip install 'jupyter-tpu[jax]'.",
                 )
             from ..jaxkit.rest.pool import JaxWorker
 
@@ -85,7 +85,7 @@ class JaxService:
 
 
 class JaxHandler(Handler):
-    """One request of jaxkit; given up when the caller goes away."""
+    """One request to jaxkit. It is cancelled when the client disconnects."""
 
     def initialize(self, name: str, service: JaxService) -> None:
         self._name = name
@@ -105,17 +105,17 @@ class JaxHandler(Handler):
         except TPUError as error:
             self.write_problem(error)
         except asyncio.CancelledError:
-            if not self._gone:  # else nobody is left to be answered
+            if not self._gone:  # else there is no client to answer
                 raise
 
     async def _deliver(self, answer: Answer) -> None:
-        """Returns when the client has taken it, or is gone."""
+        """Returns when the client has read it or has disconnected."""
         for name, value in answer.headers.items():
             self.set_header(name, value)
         self.set_header("Content-Type", answer.content_type)
         self.set_header("Content-Length", str(len(answer.body)))
         with contextlib.suppress(StreamClosedError):
-            await self.flush()  # the head alone: tornado would copy a body that goes with it
+            await self.flush()  # the head first: tornado would copy a body that is sent with it
             await self.finish(answer.body, set_content_type=answer.content_type)
 
     def on_connection_close(self) -> None:
@@ -125,16 +125,16 @@ class JaxHandler(Handler):
             self._work.cancel()
 
     def _client(self) -> str:
-        """Who asks, for taking turns: the user, or the token.
+        """The client, for fair scheduling: the user or the token.
 
-        Jupyter invents a user for each request that brings its token and no cookie.
+        Jupyter creates a new user for each request that has a token and no cookie.
         """
         token = self.identity_provider.get_token(self) if self.token_authenticated else None
         return f"token {hash(token)}" if token else str(self.current_user.username)
 
 
 def jax_handlers(service: JaxService) -> list[tuple[str, type[APIHandler], dict[str, Any]]]:
-    """For the web application; the base URL is put in front by Jupyter."""
+    """For the web application. Jupyter adds the base URL."""
     return [
         (f"/{ROOT}/{route.path}", JaxHandler, {"name": route.call, "service": service})
         for route in JAX_ROUTES

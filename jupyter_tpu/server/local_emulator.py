@@ -1,4 +1,4 @@
-"""The emulator that is started with the server: ``c.JupyterTPU.emulator = True``."""
+"""The emulator that starts with the server: ``c.JupyterTPU.emulator = True``."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pathlib import Path
 from ..errors import Reason, TPUError
 from ..paths import data_dir
 
-#: How long it may take until it is ready: preparing hosts takes some seconds the first time.
-READY = 90.0
-#: How long it may take to end its hosts; seconds.
-END = 15.0
-#: The file with the pid of an emulator that was started by a server, in the emulator's folder.
-_OURS = "started-with-server"
+#: Seconds until it must be ready. Preparing hosts takes some seconds the first time.
+START_TIMEOUT = 90.0
+#: Seconds in which it must end its hosts.
+STOP_TIMEOUT = 15.0
+#: The file in the emulator's folder with the pid of an emulator that a server started.
+_PID_FILE = "started-with-server"
 
 
 class LocalEmulator:
-    """A child process, found or started when first asked for. On the core thread's loop."""
+    """An emulator process, found or started on first use. Runs on the core thread's loop."""
 
     def __init__(self, state_dir: Path | None = None) -> None:
         self._state_dir = state_dir
@@ -32,7 +32,7 @@ class LocalEmulator:
         self._pid = 0
 
     async def state_file(self) -> str:
-        """The state file of the running emulator; raises UNAVAILABLE if it does not start."""
+        """The state file of the running emulator. Raises UNAVAILABLE if it does not start."""
         starting = self._starting
         if starting is None or (starting.done() and (starting.cancelled() or starting.exception())):
             starting = self._starting = asyncio.create_task(self._start())
@@ -46,7 +46,7 @@ class LocalEmulator:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            # Ctrl-C is for the server, which decides when the hosts may end.
+            # Ctrl-C must reach only the server, which decides when the emulator stops.
             start_new_session=True,
         )
         assert process.stdout is not None
@@ -54,34 +54,34 @@ class LocalEmulator:
         self._pid = process.pid
         atexit.register(self.end)
         try:
-            while line := await asyncio.wait_for(process.stdout.readline(), READY):
+            while line := await asyncio.wait_for(process.stdout.readline(), START_TIMEOUT):
                 key, _, value = line.decode().strip().partition(": ")
                 if key == "state file":
                     self._drain(process)
-                    (folder / _OURS).write_text(str(process.pid))
+                    (folder / _PID_FILE).write_text(str(process.pid))
                     return value
-            said = (await asyncio.wait_for(process.stderr.read(), END)).decode().strip()
+            problem = (await asyncio.wait_for(process.stderr.read(), STOP_TIMEOUT)).decode().strip()
             await process.wait()
         except TimeoutError:
             process.terminate()
-            said = f"it was not ready within {READY:.0f} s"
+            problem = f"it was not ready within {START_TIMEOUT:.0f} s"
         self._pid = 0
-        left = folder / "emulator.json"
-        if left.is_file():
-            # A server that was killed left it running, with its TPUs; or somebody else's, which
-            # is not ours to end.
-            pid = json.loads(left.read_text())["pid"]
+        state_file = folder / "emulator.json"
+        if state_file.is_file():
+            # Another emulator is running. A killed server left it, and we end it, or the user
+            # started it, and we don't.
+            pid = json.loads(state_file.read_text())["pid"]
             with contextlib.suppress(FileNotFoundError):
-                self._pid = pid if (folder / _OURS).read_text() == str(pid) else 0
-            return str(left)
+                self._pid = pid if (folder / _PID_FILE).read_text() == str(pid) else 0
+            return str(state_file)
         raise TPUError(
-            f"The emulator did not start: {said.splitlines()[-1] if said else 'no reason given'}",
+            f"The emulator did not start: {(problem.splitlines() or ['no reason given'])[-1]}",
             Reason.UNAVAILABLE,
             "Try `jupyter tpu emulator` in a terminal to see why.",
         )
 
     def _drain(self, process: asyncio.subprocess.Process) -> None:
-        """Reads what else it says, so that it never waits for us."""
+        """Reads its further output, so that it never blocks."""
 
         async def drain(stream: asyncio.StreamReader, out: int) -> None:
             while chunk := await stream.read(65536):
@@ -95,9 +95,9 @@ class LocalEmulator:
         ]
 
     def end(self) -> None:
-        """Ends the emulator that was started here and waits for it; at the process's end.
+        """Ends the emulator that was started here and waits for it, when this process exits.
 
-        Not earlier: kernels are shut down after extensions are stopped, and need their hosts.
+        Not earlier, because kernels are shut down after extensions and need their hosts.
         """
         pid, self._pid = self._pid, 0
         if not pid:
@@ -110,9 +110,9 @@ class LocalEmulator:
 
 
 def _wait_for_end(pid: int) -> None:
-    until = time.monotonic() + END
+    until = time.monotonic() + STOP_TIMEOUT
     while time.monotonic() < until:
-        with contextlib.suppress(ChildProcessError):  # the child watcher was first, or no child
+        with contextlib.suppress(ChildProcessError):  # already waited for, or not a child
             os.waitpid(pid, os.WNOHANG)
         try:
             os.kill(pid, 0)

@@ -13,12 +13,12 @@ from ..fleet.models import Problem
 from .routes import COMPILE, JAX_ROUTES, ROOT, ROUTES, Route
 
 _PARTS = {
-    "tpu": "Its name, or zone~name where two zones have the same one",
+    "tpu": "Its name, or zone~name if two zones have a TPU of this name",
     "environment": "The environment's name",
-    "kernel": "The kernel's id, as the list of kernels says it",
+    "kernel": "The kernel's id",
     "operation": "The operation's id",
-    "app": "The app's id, as the list of apps says it",
-    "tunnel": "The tunnel's id, as the list of tunnels says it",
+    "app": "The app's id",
+    "tunnel": "The tunnel's id",
 }
 
 
@@ -44,10 +44,10 @@ def document(base_url: str = "/") -> dict[str, Any]:
         "info": {
             "title": "jupyter-tpu",
             "version": __version__,
-            "description": "Google Cloud TPUs as part of the notebook. What takes longer than a "
-            "second answers 202 and an operation. Changes are Jupyter events. What stands under "
-            "jax/ is computed beside the server while you wait, and ended when that takes long; "
-            "jax/compile alone is an operation.",
+            "description": "Google Cloud TPUs as part of the notebook. Requests that take longer "
+            "than a second answer 202 and an operation. Changes are published as Jupyter events. "
+            "Requests under jax/ are computed in a worker process with a time limit; jax/compile "
+            "is an operation.",
         },
         "servers": [{"url": f"{base_url}{ROOT}"}],
         "security": [{"token": []}],
@@ -59,7 +59,7 @@ def document(base_url: str = "/") -> dict[str, Any]:
                     "type": "apiKey",
                     "in": "header",
                     "name": "Authorization",
-                    "description": "`token TOKEN`, the Jupyter server's",
+                    "description": "`token TOKEN` with the Jupyter server's token",
                 }
             },
         },

@@ -268,7 +268,7 @@ async def test_a_port_is_refused_with_the_reason_and_the_way_unless_it_is_allowe
             assert answer.status == 403, (method, place)
             problem = await answer.json()
             assert problem["reason"] == "PERMISSION"
-            assert "is not shown under Jupyter's own address" in problem["message"]
+            assert "is not allowed under Jupyter's own address" in problem["message"]
             assert "start terminals" in problem["hint"]
             assert "c.JupyterTPU.proxy_ports = [" in problem["hint"]
         page = await browser.get("", headers={**NAVIGATION, "Origin": None})
