@@ -30,7 +30,8 @@ class FleetHandle:
 
     target: returns the cloud to use; called on the core thread.
     changed: called with each change, on the core thread.
-    take_over_kernel: see `Fleet.take_over_kernel`; path_under_server: see `Fleet.set_path_under_server`.
+    take_over_kernel: see `Fleet.take_over_kernel`.
+    path_under_server: see `Fleet.set_path_under_server`.
     """
 
     def __init__(
