@@ -109,7 +109,8 @@ def path_name(path: Any) -> str:
 
 def _bytes(leaf: Any, shape: tuple[int, ...]) -> int:
     if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return prod(shape) * jax.random.key_data(jax.random.key(0)).nbytes
+        data = jax.eval_shape(jax.random.key_data, leaf)  # threefry has 2 words a key, rbg 4
+        return data.size * data.dtype.itemsize
     dtype = str(leaf.dtype).removeprefix("torch.")
     return -(-prod(shape) * bits_of(dtype) // 8)
 

@@ -61,6 +61,13 @@ def test_a_summary_has_totals() -> None:
     assert summary._repr_html_().count("<tr>") == 8
 
 
+def test_a_summary_counts_the_words_of_every_kind_of_key() -> None:
+    for kind in ("threefry2x32", "rbg", "unsafe_rbg"):
+        keys = jax.random.split(jax.random.key(0, impl=kind), 3)
+        for tree in (keys, jax.eval_shape(lambda keys=keys: keys)):
+            assert jaxkit.tree_summary(tree).bytes == jax.random.key_data(keys).nbytes
+
+
 def test_a_summary_says_where_arrays_are_without_computing_them() -> None:
     mesh = mesh_of(data=8)
     tree = {
