@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from ports import free_port
@@ -51,18 +52,53 @@ print(json.dumps({
 """
 
 
-def test_two_hosts_make_one_batch_and_no_key_twice() -> None:
+#: Meshes that give a host other rows than it loads: all of them, every second, the other half.
+MESHES = """
+import json, sys
+import jax
+jax.distributed.initialize(f"127.0.0.1:{sys.argv[1]}", 2, int(sys.argv[2]))
+import numpy as np
+from jax.sharding import Mesh
+from jupyter_tpu import jaxkit
+
+devices = np.array(jax.devices())
+meshes = {
+    "repeated": Mesh(devices.reshape(2, 4), ("model", "data")),
+    "mixed": Mesh(devices.reshape(2, 4).T.ravel(), ("data",)),
+    "backwards": Mesh(devices[::-1], ("data",)),
+    "plain": Mesh(devices, ("data",)),
+}
+rows = np.arange(16.0).reshape(8, 2)
+mine = rows[jaxkit.host_slice(8)]
+answer = {}
+for name, mesh in meshes.items():
+    batch = jaxkit.join_hosts({"x": mine, "y": mine[:, 0]}, mesh, "data")
+    answer[name] = batch["x"].shape == (8, 2) and all(
+        (np.asarray(shard.data) == whole[shard.index]).all()
+        for whole, array in ((rows, batch["x"]), (rows[:, 0], batch["y"]))
+        for shard in array.addressable_shards
+    )
+try:
+    jaxkit.join_hosts(rows[:3], meshes["repeated"], "data")
+except ValueError as error:
+    answer["refused"] = str(error)
+print(json.dumps(answer))
+"""
+
+
+def two_hosts(program: str, devices: int) -> list[dict[str, Any]]:
+    """The last line that *program* prints in each of two processes with so many devices each."""
     port = free_port()
     environment = {
         **os.environ,
         "JAX_PLATFORMS": "cpu",
-        "JAX_NUM_CPU_DEVICES": "2",
+        "JAX_NUM_CPU_DEVICES": str(devices),
         "NPROC": "16",
         "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo",
     }
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(port), str(number)],
+            [sys.executable, "-c", program, str(port), str(number)],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -78,7 +114,17 @@ def test_two_hosts_make_one_batch_and_no_key_twice() -> None:
             process.wait()
     for process, (_, errors) in zip(processes, outputs, strict=True):
         assert process.returncode == 0, errors[-3000:]
-    answers = [json.loads(text.splitlines()[-1]) for text, _ in outputs]  # gloo prints before
+    return [json.loads(text.splitlines()[-1]) for text, _ in outputs]  # gloo prints before
+
+
+def test_a_batch_of_two_hosts_has_all_rows_in_order_on_every_mesh() -> None:
+    for answer in two_hosts(MESHES, 4):
+        assert "a multiple of 2 rows" in answer.pop("refused")
+        assert answer == {"repeated": True, "mixed": True, "backwards": True, "plain": True}
+
+
+def test_two_hosts_make_one_batch_and_no_key_twice() -> None:
+    answers = two_hosts(PROGRAM, 2)
     for answer in answers:
         assert (answer["devices"], answer["local"]) == (4, 2)
         assert answer["shape"] == [8, 2]

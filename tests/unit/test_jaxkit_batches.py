@@ -61,7 +61,7 @@ def test_a_batch_goes_over_one_axis_or_several() -> None:
         ({"x": np.float32(3)}, None, "x has no rows"),
         ({}, None, "no arrays"),
         (np.ones(8), "rows", "no axis 'rows'. Its axes are data, model"),
-        (np.ones(8), (), "No axis"),
+        (np.ones(8), (), "axis is empty"),
     ],
 )
 def test_batches_without_rows_and_unknown_axes_are_refused(batch, axis, says: str) -> None:
@@ -104,8 +104,16 @@ def test_prefetching_places_as_it_is_told() -> None:
     device = jax.devices()[5]
     (batch,) = jaxkit.prefetch([np.ones(3)], jax.sharding.SingleDeviceSharding(device))
     assert batch.devices() == {device}
+    (batch,) = jaxkit.prefetch([np.ones(3)], device)
+    assert batch.devices() == {device}
+    (batch,) = jaxkit.prefetch([np.ones(3)], lambda batch: jax.device_put(2 * batch, device))
+    assert batch.devices() == {device}
+    assert float(batch[0]) == 2.0
     with pytest.raises(TPUError, match="at least 1"):
         jaxkit.prefetch([], mesh_of(data=8), ahead=0)
+    for where in (device, lambda batch: batch):
+        with pytest.raises(TPUError, match="axis is only for a mesh"):
+            jaxkit.prefetch([np.ones(8)], where, "data")
 
 
 @given(processes=st.integers(1, 64), share=st.integers(0, 100))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import prod
+from functools import partial
+from math import gcd, prod
 from typing import Any, Literal, overload
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
 from ...errors import InvalidInput
 from .axes import DoesNotDivide, nearest_sizes
@@ -38,12 +39,12 @@ def shard_batch(
     *,
     uneven: Literal["error", "drop", "pad"] = "error",
 ) -> Any:
-    """*batch* (arrays with the same first dimension) spread over *axis* of *mesh*.
+    """*batch* (arrays with the same first dimension) split over *axis* of *mesh*.
 
-    *axis*: one axis or several; the first of the mesh by default. If the rows don't divide:
-    "error" raises `TPUError` with the two nearest sizes, "drop" leaves the last rows out, "pad"
-    appends rows of zeros and returns ``(batch, mask)``, the mask (rows,) True for real rows and
-    spread the same way, to weigh a mean with.
+    *axis*: one axis or several; the first of the mesh by default. *uneven*, if the rows don't
+    divide: "error" raises `InvalidInput` with the two nearest sizes, "drop" leaves the last rows
+    out, "pad" appends rows of zeros. With "pad" the result is ``(batch, mask)``; the mask (rows,)
+    is True for real rows and split the same way.
     """
     parts, spec = _parts(mesh, axis)
     rows = batch_size(batch)
@@ -54,13 +55,13 @@ def shard_batch(
         raise DoesNotDivide(
             f"A batch of {rows} rows does not divide over {parts} devices"
             f" ({' × '.join(spec)} of the mesh).",
-            f"{nearest_sizes(rows, parts)} uneven='drop' leaves {excess} rows out, "
+            f"{nearest_sizes(rows, parts)} uneven='drop' leaves out {excess} rows, "
             f"uneven='pad' adds {parts - excess}.",
         )
     if uneven == "drop":
         if rows < parts:
             raise InvalidInput(
-                f"Nothing would be left of a batch of {rows} rows over {parts} devices.",
+                f"A batch of {rows} rows over {parts} devices: uneven='drop' would leave no rows.",
             )
         batch = jax.tree.map(lambda array: array[: rows - excess], batch)
     padding = -rows % parts
@@ -76,22 +77,29 @@ def shard_batch(
 
 def prefetch(
     batches: Iterable[Any],
-    where: Mesh | Any,
+    where: Mesh | Sharding | jax.Device | Callable[[Any], Any],
     axis: str | Sequence[str] | None = None,
     *,
     ahead: int = 2,
-    put: Callable[[Any], Any] | None = None,
 ) -> Iterator[Any]:
-    """The batches of a CPU iterator, each already on its way to the devices.
+    """The batches of an iterator on the CPU, each already on its way to the devices.
 
-    *where*: a mesh (batches are spread as `shard_batch` does) or a sharding. *ahead*: how many
-    batches wait on the devices, memory for as many; copies run beside the computation. *put*
-    replaces how a batch is placed. What the iterator raises comes out at its place.
+    *where*: a mesh (batches are split as `shard_batch` does, over *axis*), a sharding, a device, or
+    a function that places a batch, such as one that calls `join_hosts`. *ahead*: how many batches
+    wait on the devices, and take memory there; they are copied while the devices compute. An error
+    of the iterator is raised after the batches before it.
     """
     if ahead < 1:
         raise InvalidInput(f"ahead is at least 1, not {ahead}.")
-    if put is None:
-        put = _putter(where, axis)
+    put: Callable[[Any], Any]
+    if isinstance(where, Mesh):
+        put = partial(shard_batch, mesh=where, axis=axis)
+    elif axis is not None:
+        raise InvalidInput("axis is only for a mesh; a sharding or a function has its own.")
+    elif callable(where):
+        put = where
+    else:
+        put = partial(jax.device_put, device=where)
     return _prefetched(iter(batches), put, ahead)
 
 
@@ -116,15 +124,15 @@ def _prefetched(source: Iterator[Any], put: Callable[[Any], Any], ahead: int) ->
 
 
 def host_slice(rows: int, process: int | None = None, processes: int | None = None) -> slice:
-    """The rows of a global batch that this process (host) has to load: an even share, in order.
+    """The rows of a global batch that this process (host) loads: an equal share, in order.
 
-    *rows*: of the whole batch. *process*, *processes*: jax's own by default. Raises `TPUError`
-    (INVALID) if the hosts don't divide the rows, with the two nearest sizes.
+    *rows*: of the whole batch. *process*, *processes*: jax's own by default. Raises
+    `InvalidInput` with the two nearest sizes if the rows don't divide over the hosts.
     """
     process = jax.process_index() if process is None else process
     processes = jax.process_count() if processes is None else processes
     if processes < 1 or not 0 <= process < processes:
-        raise InvalidInput(f"There is no process {process} of {processes}.")
+        raise InvalidInput(f"There is no process {process} of {processes}; the first is 0.")
     if rows < 0 or rows % processes:
         raise DoesNotDivide(
             f"A batch of {rows} rows does not divide over {processes} hosts.",
@@ -135,32 +143,67 @@ def host_slice(rows: int, process: int | None = None, processes: int | None = No
 
 
 def join_hosts(batch: Any, mesh: Mesh, axis: str | Sequence[str] | None = None) -> Any:
-    """One global batch of what each process loaded (its `host_slice`), spread over *axis*.
+    """One global batch of the rows that each process loaded (its `host_slice`), split over *axis*.
 
-    Every process calls it with as many rows. In a single process the same as `shard_batch`.
+    Every process calls it with the same number of rows; those of process 0 come first. If the mesh
+    assigns a host other rows than it loaded (each host holds all of *axis*, or the mesh orders the
+    devices differently), the hosts exchange the rows. In a single process it is `shard_batch`.
+
+    Raises `InvalidInput` if all the rows together don't divide over *axis*.
     """
     parts, spec = _parts(mesh, axis)
-    rows = batch_size(batch) * jax.process_count()
+    hosts = sorted({device.process_index for device in mesh.devices.flat})
+    share = batch_size(batch)
+    rows = share * len(hosts)
     if rows % parts:
-        raise InvalidInput(
-            f"{jax.process_count()} hosts with {batch_size(batch)} rows each make {rows}; that "
-            f"does not divide over {parts} devices.",
-            f"Each host needs a multiple of {max(1, parts // jax.process_count())} rows.",
+        raise DoesNotDivide(
+            f"{len(hosts)} hosts with {share} rows each make {rows} rows, which do not divide over "
+            f"{parts} devices ({' × '.join(spec)} of the mesh).",
+            f"Each host needs a multiple of {parts // gcd(parts, len(hosts))} rows.",
         )
     sharding = NamedSharding(mesh, PartitionSpec(spec))
-    return jax.tree.map(
-        lambda array: jax.make_array_from_process_local_data(sharding, np.asarray(array)), batch
-    )
+    if _holds_what_it_loads(sharding, hosts, share):
+        return jax.tree.map(partial(_global, sharding, rows), batch)
+    by_host = _host_sharding(mesh, hosts)
+    return jax.device_put(jax.tree.map(partial(_global, by_host, rows), batch), sharding)
+
+
+def _global(sharding: NamedSharding, rows: int, array: Any) -> jax.Array:
+    array = np.asarray(array)
+    shape = (rows, *array.shape[1:])
+    return jax.make_array_from_process_local_data(sharding, array, shape)
+
+
+def _holds_what_it_loads(sharding: NamedSharding, hosts: list[int], share: int) -> bool:
+    """Whether the devices of each host hold the rows that the host loads, and no others."""
+    rows = share * len(hosts)
+    held: dict[Any, Any] = dict(sharding.devices_indices_map((rows,)))
+    for device, index in held.items():
+        first, last, _ = index[0].indices(rows)
+        start = hosts.index(device.process_index) * share
+        if not start <= first <= last <= start + share:
+            return False
+    return True
+
+
+def _host_sharding(mesh: Mesh, hosts: list[int]) -> NamedSharding:
+    """Over the same devices: each host's rows on all of its devices."""
+    devices: list[Any] = sorted(mesh.devices.flat, key=lambda device: device.process_index)
+    counts = {sum(device.process_index == host for device in devices) for host in hosts}
+    if len(counts) > 1:
+        raise InvalidInput("The mesh has to have the same number of devices on every host.")
+    grid: Any = np.array(devices).reshape(len(hosts), -1)
+    return NamedSharding(Mesh(grid, ("host", "device")), PartitionSpec("host"))
 
 
 def batch_size(batch: Any) -> int:
-    """The first dimension that all arrays of *batch* share; `TPUError` (INVALID) if they don't."""
+    """The first dimension of all arrays of *batch*; raises `InvalidInput` if they differ."""
     sizes: dict[int, str] = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(batch):
         name = jax.tree_util.keystr(path, simple=True, separator="/") or "the batch"
         shape = getattr(leaf, "shape", None)
         if not shape:
-            raise InvalidInput(f"{name} has no rows: it is a single value.")
+            raise InvalidInput(f"{name} has no rows: it is a single number.")
         sizes.setdefault(shape[0], name)
     if not sizes:
         raise InvalidInput("The batch has no arrays.")
@@ -179,16 +222,10 @@ def _parts(mesh: Mesh, axis: str | Sequence[str] | None) -> tuple[int, tuple[str
     unknown = [name for name in spec if name not in mesh.axis_names]
     if unknown or not spec:
         raise InvalidInput(
-            f"The mesh has no axis {unknown[0]!r}." if unknown else "No axis was named.",
+            f"The mesh has no axis {unknown[0]!r}." if unknown else "axis is empty.",
             f"Its axes are {', '.join(str(name) for name in mesh.axis_names)}.",
         )
     return prod(mesh.shape[name] for name in spec), spec
-
-
-def _putter(where: Any, axis: str | Sequence[str] | None) -> Callable[[Any], Any]:
-    if isinstance(where, Mesh):
-        return lambda batch: shard_batch(batch, where, axis)
-    return lambda batch: jax.device_put(batch, where)
 
 
 def _padded(array: Any, rows: int) -> Any:
