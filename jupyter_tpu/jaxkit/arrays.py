@@ -18,9 +18,9 @@ MeshAxes = dict[str, int]
 
 
 class ArrayRequest(Struct, kw_only=True, forbid_unknown_fields=True):
-    """An array by its shape, and how it is split over the mesh (not at all by default).
+    """An array: its shape, and how it is split over the mesh (by default not at all).
 
-    Or a tree of arrays: then it has nothing but `tree`.
+    Or a tree of arrays: then only `tree` is set.
     """
 
     shape: Shape | None = None
@@ -33,23 +33,23 @@ class ArrayRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 def flat_arrays(arrays: dict[str, ArrayRequest]) -> dict[str, ArrayRequest]:
     """Every array of the trees by its path ("layers/0/kernel"), in their order, each checked.
 
-    Raises `TPUError` (INVALID) for what is neither an array nor a tree, for shapes and dtypes that
-    are none, and for two arrays of one path.
+    Raises `InvalidInput` for what is neither an array nor a tree, for wrong shapes and dtypes, and
+    for two arrays with the same path.
     """
     found: dict[str, ArrayRequest] = {}
     left = list(reversed(arrays.items()))  # not by recursion: a tree may be deep
     while left:
         path, array = left.pop()
         if (array.shape is None) == (array.tree is None):
-            raise InvalidInput(f"{path} needs a shape or a tree, one of them.")
+            raise InvalidInput(f"{path} needs either a shape or a tree.")
         if array.tree is not None:
             left += [(f"{path}/{name}", part) for name, part in reversed(array.tree.items())]
             continue
         checked_shape(array.shape)
         dtype_name(array.dtype)
         if path in found:
-            raise InvalidInput(f"There are two arrays called {path}.")
+            raise InvalidInput(f"Two arrays are called {path}.")
         if len(found) >= MAX_ARRAYS:
-            raise InvalidInput(f"A tree can have {MAX_ARRAYS} arrays at most.")
+            raise InvalidInput(f"A tree can have at most {MAX_ARRAYS:,} arrays.")
         found[path] = array
     return found

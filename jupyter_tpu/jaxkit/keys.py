@@ -114,7 +114,7 @@ def whole_number(value: Any, what: str) -> int:
             raise TypeError
         return operator.index(value)
     except TypeError:
-        raise InvalidInput(f"{what} has to be a whole number, not {value!r}.") from None
+        raise InvalidInput(f"{what} must be a whole number, not {value!r}.") from None
 
 
 def domain_number(domain: str) -> int:
@@ -137,12 +137,12 @@ def fold_data(number: Any) -> Any:
             # A tracer has no value to check; jax uses its low 32 bits.
             return number
         raise InvalidInput(
-            f"A key is folded with whole numbers, not with {number.dtype} of shape {number.shape}.",
+            f"Fold whole numbers into a key, not {number.dtype} of shape {number.shape}.",
         )
-    value = whole_number(number, "What a key is folded with")
+    value = whole_number(number, "The number folded into a key")
     if not 0 <= value < _WORD:
         raise InvalidInput(
-            f"A key is folded with numbers from 0 to 2**32 - 1, not with {value}.",
+            f"Fold numbers from 0 to 2**32 - 1 into a key, not {value}.",
             "Fold larger numbers in pieces: fold_key(key, domain, high, low).",
         )
     return np.uint32(value)

@@ -1,7 +1,7 @@
-"""Shapes and dtypes as people write them, checked once; nothing here needs jax.
+"""Shapes and dtypes as people write them, checked; nothing here needs jax.
 
-Bounds keep answers small: what is counted here is arithmetic, but a shape of a million dimensions,
-or a tree of a million arrays, is a mistake and is said to be one.
+A shape of a million dimensions, or a tree of a million arrays, is a mistake: the limits keep such
+requests from taking memory.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def dtype_name(dtype: Any) -> str:
     if name is None or name not in BITS:
         shown = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", repr(dtype))
         raise InvalidInput(
-            f"There is no dtype {str(shown)[:60]!r}.",
-            "Usual ones are float32, bfloat16, int32, int8 and bool.",
+            f"Unknown dtype {str(shown)[:60]!r}.",
+            "Common dtypes are float32, bfloat16, int32, int8 and bool.",
         )
     return name
 
@@ -75,7 +75,7 @@ def bits_of(dtype: Any) -> int:
 
 
 def checked_shape(shape: Any) -> tuple[int, ...]:
-    """*shape* as whole numbers; a `TPUError` (INVALID) names the dimension that is none."""
+    """*shape* as whole numbers; raises `InvalidInput` with the dimension that is not one."""
     if not isinstance(shape, (list, tuple)):
         try:
             shape = (operator.index(shape),)
@@ -93,12 +93,12 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
             number = operator.index(size)
         except Exception as error:  # symbolic dimensions raise errors of their own
             raise InvalidInput(
-                f"Dimension {position} of a shape has to be a whole number, not {str(size)[:60]}.",
-                "Symbolic shapes have no size yet: put numbers in their place.",
+                f"Dimension {position} of a shape must be a whole number, not {str(size)[:60]}.",
+                "Symbolic shapes have no size yet: use numbers instead.",
             ) from error
         if not 0 <= number <= MAX_SIZE:
             raise InvalidInput(
-                f"Dimension {position} of a shape has to be from 0 to 2**53, not {number}.",
+                f"Dimension {position} of a shape must be from 0 to 2**53, not {number}.",
             )
         sizes.append(number)
     return tuple(sizes)
@@ -107,8 +107,8 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
 def flat_shapes(tree: Any) -> Iterator[tuple[str, tuple[int, ...], str]]:
     """(path, shape, dtype) of every array of *tree*.
 
-    Leaves are things with a shape and a dtype, shapes, and (shape, dtype) pairs; branches are
-    mappings, lists and tuples, and whatever else jax knows as a tree.
+    Leaves are objects with a shape and a dtype, shapes, and (shape, dtype) pairs; branches are
+    mappings, lists, tuples and everything else that jax treats as a tree.
     """
     for path, leaf in flat_leaves(tree):
         if _is_shape(leaf):
@@ -123,7 +123,7 @@ def flat_leaves(tree: Any) -> Iterator[tuple[str, Any]]:
     """(path, leaf) of every array of *tree*, in the same order."""
     for count, (path, leaf) in enumerate(_leaves(tree, "")):
         if count >= MAX_ARRAYS:
-            raise InvalidInput(f"A tree can have {MAX_ARRAYS} arrays at most.")
+            raise InvalidInput(f"A tree can have at most {MAX_ARRAYS:,} arrays.")
         yield path, leaf
 
 

@@ -1,14 +1,14 @@
 """How arrays lie in the HBM of a TPU: tiles, and what they waste.
 
 A TPU stores an array in tiles of rows of 128 elements. The dimension that varies fastest is padded
-to a multiple of 128, the next one to the tile's rows: as many as the dimension has, rounded up to
-a power of two, at most 8, and at least what makes a tile the smallest the memory knows (1024
-bytes on v2 and v3, 512 later). From v4 on, tiles of 8-bit elements have 32 rows where that divides
-the dimension, those of 4-bit ones 64. Which two dimensions are the fast ones is the compiler's
-choice: the pair with the least padding. Vectors of arrays take tiles of up to 1024 elements.
+to a multiple of 128, the next one to a multiple of the tile's rows. A tile has as many rows as the
+dimension, rounded up to a power of two, at most 8, and at least as many as fill the smallest tile
+(1024 bytes on v2 and v3, 512 later). From v4 on, tiles have 32 rows of 8-bit elements and 64 of
+4-bit ones where that divides the dimension. The compiler chooses the two fastest dimensions: the
+pair with the least padding. One-dimensional arrays have tiles of up to 1024 elements.
 
-Read from the layouts that the compiler of libtpu 0.0.42 gives the arguments of programs; the tests
-compare with what it said. Inside a program the compiler may choose otherwise.
+Read from the layouts that the compiler of libtpu 0.0.42 gives to the arguments of programs; the
+tests compare with them. Inside a program the compiler may choose other layouts.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from ..errors import InvalidInput
 from .arrays import Shape
 from .shapes import bits_of, checked_shape, dtype_name, flat_shapes
 from .tables import MAX_ROWS, html_table, shape_text, share_text, size_text, text_table, with_rest
+from .topology import generation_of
 
 #: Generation -> bytes of the smallest tile.
 _GRANULE = {"v2": 1024, "v3": 1024, "v4": 512, "v5e": 512, "v5p": 512, "v6e": 512, "tpu7x": 512}
-GENERATIONS = tuple(_GRANULE)
 _LANES = 128
 
 
@@ -100,14 +99,15 @@ class Layout(NamedTuple):
 
 
 def padded_bytes(shape: Sequence[int], dtype: Any = "float32", generation: str = "v5e") -> int:
-    """Bytes that an array of *shape* and *dtype* takes in the HBM of a TPU of *generation*.
+    """Bytes that an array of *shape* and *dtype* takes in the HBM of a TPU.
+
+    *generation*: "v5e", or a type such as "v5litepod-8".
 
     The rules are those of the compiler of libtpu 0.0.42 (see the top of this file). Raises
-    `TPUError` (INVALID) for shapes that are not whole, non-negative numbers, for unknown dtypes and
-    for unknown generations.
+    `TPUError` (INVALID) for negative or fractional sizes, unknown dtypes and unknown generations.
     """
     sizes = checked_shape(shape)
-    return _bytes(layout(sizes, dtype, generation), dtype)
+    return _bytes(layout(sizes, dtype, generation_of(generation)), dtype)
 
 
 def tiling(
@@ -118,6 +118,7 @@ def tiling(
     Arguments and errors as of `padded_bytes`; sizes are in bytes.
     """
     sizes = checked_shape(shape)
+    generation = generation_of(generation)
     where = layout(sizes, dtype, generation)
     unpadded = -(-prod(sizes) * bits_of(dtype) // 8)
     padded = _bytes(where, dtype)
@@ -139,6 +140,7 @@ def tiling_table(tree: Any, generation: str = "v5e") -> TilingTable:
 
     Raises `TPUError` (INVALID) as `padded_bytes` does, and for trees of more than 20,000 arrays.
     """
+    generation = generation_of(generation)
     rows = [tiling(shape, dtype, generation, name=name) for name, shape, dtype in flat_shapes(tree)]
     rows.sort(key=lambda row: -row.waste)
     return TilingTable(
@@ -151,12 +153,7 @@ def tiling_table(tree: Any, generation: str = "v5e") -> TilingTable:
 
 def layout(sizes: tuple[int, ...], dtype: Any, generation: str) -> Layout:
     """The compiler's layout of an argument of that shape."""
-    granule = _GRANULE.get(generation)
-    if granule is None:
-        raise InvalidInput(
-            f"There is no TPU generation {generation!r}.",
-            f"The generations are {', '.join(GENERATIONS)}.",
-        )
+    granule = _GRANULE[generation]
     bits = bits_of(dtype)
     bits = min(bits, 32)  # complex64 and the 64-bit types are planes of 32 bits
     old = granule == 1024
@@ -189,7 +186,7 @@ def _candidates(sizes: tuple[int, ...], rows: Any) -> Iterator[tuple[int, int, i
     usual = (last, last - 1)
     pairs = [(a, b) for a in range(last, -1, -1) for b in range(last, -1, -1) if a != b]
     pairs.sort(key=lambda pair: (pair != usual, -pair[0], -pair[1]))
-    # The compiler's own order of preference among equals; only few axes can matter.
+    # The compiler's own order of preference among equals.
     for preference, (lane, row) in enumerate(pairs):
         padded = (
             total

@@ -1,8 +1,8 @@
-"""What the catalog's types are to the TPU's compiler, and what a program may use of their memory.
+"""The catalog's types in the words of the TPU's compiler, and the memory that a program may use.
 
-The compiler is asked for a topology by generation, shape and chips per host: "v5litepod-8" is
-``v5e:2x4`` with all eight chips on one host, where ``v5e:2x4`` alone would mean two. The usable
-memory is what libtpu 0.0.42 itself states when a program does not fit.
+The compiler takes a topology by generation, shape and chips per host: "v5litepod-8" is ``v5e:2x4``
+with all eight chips on one host; ``v5e:2x4`` alone means two hosts. The usable memory is what
+libtpu 0.0.42 states when a program does not fit.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ _USABLE_GIB = {
 }
 
 
+#: From the oldest on.
+GENERATIONS = tuple(_USABLE_GIB)
+
+
 class Topology(Struct, kw_only=True, frozen=True):
     """A TPU as its compiler knows it."""
 
@@ -42,8 +46,8 @@ class Topology(Struct, kw_only=True, frozen=True):
 def topology(name: str) -> Topology:
     """The topology of the catalog's type *name*, or of "tpu7x-<chips' bounds>" such as tpu7x-2x2x1.
 
-    TPU7x is not rented through the Cloud TPU API and so not in the catalog, but the compiler knows
-    it. Raises `TPUError` (INVALID) with near names.
+    TPU7x is not in the catalog, since the Cloud TPU API does not offer it; the compiler knows it.
+    Raises `InvalidInput` with similar names.
     """
     if isinstance(name, str) and name.startswith("tpu7x-"):
         return _tpu7x(name)
@@ -64,8 +68,23 @@ def topology(name: str) -> Topology:
     )
 
 
+def generation_of(name: str) -> str:
+    """The generation *name* ("v5e"), or that of the type *name* ("v5litepod-8").
+
+    Raises `InvalidInput` with the generations, or with similar types.
+    """
+    if name in GENERATIONS:
+        return name
+    if isinstance(name, str) and "-" in name:
+        return topology(name).generation
+    raise InvalidInput(
+        f"Unknown TPU generation {str(name)[:60]!r}.",
+        f"Use a type such as v5litepod-8, or one of {', '.join(GENERATIONS)}.",
+    )
+
+
 def known_type(name: str) -> AcceleratorType:
-    """The catalog's type, or a `TPUError` (INVALID) that suggests near names."""
+    """The catalog's type; raises `InvalidInput` with similar names."""
     try:
         return accelerator_type(name)
     except UnknownType as error:
@@ -84,7 +103,7 @@ def _host_bounds(chips: int) -> tuple[int, int, int]:
 def _tpu7x(name: str) -> Topology:
     sides = name.removeprefix("tpu7x-").split("x")
     if not all(side.isdigit() and 0 < int(side) <= 24 for side in sides) or len(sides) != 3:
-        raise InvalidInput(f"There is no TPU type {name!r}.", "Write TPU7x as tpu7x-2x2x1.")
+        raise InvalidInput(f"There is no TPU type {name!r}.", "Write TPU7x types as tpu7x-2x2x1.")
     chips = prod(int(side) for side in sides)
     return Topology(
         type=name,

@@ -1,4 +1,4 @@
-"""Looking at trees of parameters, and saying which of them learn."""
+"""Trees of parameters: a summary, and which parameters are trained."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def freeze_mask(
 ) -> Any:
     """A tree like *params* of labels "freeze" and "train", for ``optax.multi_transform``.
 
-    *frozen*: patterns of paths (``"a/x1"``, ``"encoder/*"``; ``*`` crosses slashes, a branch's own
-    path means all of it), or a function of path and array. A pattern that matches nothing is an
-    error: it would train what was meant to stay. ``frozen_label=True, other_label=False`` gives a
-    boolean mask.
+    *frozen*: patterns of paths (``"a/x1"``, ``"encoder/*"``; ``*`` matches slashes too, and the
+    path of a branch means all of it), or a function of path and array. A pattern that matches
+    nothing raises `InvalidInput`: parameters meant to be frozen would be trained.
+    ``frozen_label=True, other_label=False`` gives a boolean mask.
     """
     patterns = [frozen] if isinstance(frozen, str) else frozen
     used: set[str] = set()
@@ -52,14 +52,14 @@ def freeze_mask(
         if idle:
             names = [path_name(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
             raise InvalidInput(
-                f"Nothing in the parameters matches {idle[0]!r}.",
-                f"Their paths are {', '.join(names[:12])}{' …' if len(names) > 12 else ''}.",
+                f"No parameter matches {idle[0]!r}.",
+                f"The paths are {', '.join(names[:12])}{' …' if len(names) > 12 else ''}.",
             )
     return labels
 
 
 class TreeSummary(Struct, kw_only=True):
-    """What `tree_summary` returns; prints as a table, in a notebook as one of HTML."""
+    """What `tree_summary` returns; prints as a table."""
 
     #: (path, dtype, shape, elements, bytes, where)
     rows: list[tuple[str, str, tuple[int, ...], int, int, str]]
@@ -84,7 +84,7 @@ class TreeSummary(Struct, kw_only=True):
 
 
 def tree_summary(tree: Any) -> TreeSummary:
-    """Every array of *tree* by path, with dtype, shape, elements, bytes and where it lives.
+    """Every array of *tree* by path, with dtype, shape, elements, bytes and device.
 
     Works for arrays of jax, numpy and torch and for ``jax.eval_shape``'s; bytes are those of the
     whole array, once, without a TPU's padding (`tiling_table` has that).

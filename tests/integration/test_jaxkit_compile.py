@@ -184,7 +184,9 @@ def test_types_the_mesh_does_not_divide_are_passed_over_and_none_fitting_says_by
         jaxkit.cheapest_type(
             lambda x: x, (9, 9), types=["v6e-4"], mesh={"data": -1}, in_shardings=P("data")
         )
-    with pytest.raises(TPUError, match=r"fits none of 1 types; nearest is v6e-1.*of 31\.24"):
+    with pytest.raises(
+        TPUError, match=r"fits none of 1 types; nearest is v6e-1: it needs .*31\.24 GiB"
+    ):
         jaxkit.cheapest_type(lambda x: x * 2, (8 << 30,), types=["v6e-1"], limits=LIMITS)
     with pytest.raises(TPUError, match="Did you mean v5litepod-8"):
         jaxkit.cheapest_type(lambda x: x, (8,), types=["v6e-1", "v5e-8"])
@@ -197,8 +199,8 @@ def test_types_the_mesh_does_not_divide_are_passed_over_and_none_fitting_says_by
         (lambda: jaxkit.compile_for("v6e-1", lambda x: x @ x, (3, 4)), "does not trace: TypeError"),
         (lambda: jaxkit.compile_for("v6e-1", lambda x: int(x), (4,)), "does not trace"),
         (lambda: jaxkit.compile_for("v6e-1", lambda x: x, (-3, 4)), "not -3"),
-        (lambda: jaxkit.compile_for("v6e-1", lambda x: x, ((3,), "float33")), "no dtype"),
-        (lambda: jaxkit.compile_for("v6e-1", lambda x: x, "x"), "arrays, shapes and numbers"),
+        (lambda: jaxkit.compile_for("v6e-1", lambda x: x, ((3,), "float33")), "Unknown dtype"),
+        (lambda: jaxkit.compile_for("v6e-1", lambda x: x, "x"), "pass arrays, shapes and numbers"),
         (
             lambda: jaxkit.compile_for(
                 "v6e-4", lambda x: x, (6,), mesh={"d": 4}, in_shardings=P("d")
@@ -209,7 +211,7 @@ def test_types_the_mesh_does_not_divide_are_passed_over_and_none_fitting_says_by
         (lambda: jaxkit.compile_for("v6e-4", lambda x: x, (8,), mesh={"d": 8}), "has 8 devices"),
         (
             lambda: jaxkit.compile_for("v6e-4", lambda x: x, (8,), in_shardings=(P(), P())),
-            "tree that begins like",
+            "does not match the tree",
         ),
         (lambda: jaxkit.compile_for("v6e-1", lambda x: x, (8,), donate_argnums=1), "to donate"),
         (
@@ -218,7 +220,7 @@ def test_types_the_mesh_does_not_divide_are_passed_over_and_none_fitting_says_by
         ),
         (
             lambda: jaxkit.compile_for("v6e-1", lambda x: x.sum(), (1 << 53, 1 << 53)),
-            "more than there is memory anywhere",
+            "more than any memory holds",
         ),
         (
             lambda: jaxkit.compile_for("v6e-1", lambda x: jnp.outer(x, x).sum(), (1 << 40,)),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jupyter_tpu import jaxkit
 from jupyter_tpu.errors import TPUError
 from jupyter_tpu.jaxkit.shapes import BITS
-from jupyter_tpu.jaxkit.tiles import GENERATIONS
+from jupyter_tpu.jaxkit.topology import GENERATIONS
 
 VECTORS = json.loads(Path(__file__).with_name("jaxkit_layouts.json").read_text())
 CASES = [(name, group) for group in VECTORS["layouts"] for name in group["of"]]
@@ -69,6 +69,36 @@ def test_a_row_of_three_takes_four_rows_and_a_column_of_one_is_turned() -> None:
     assert jaxkit.padded_bytes((1000, 1), "float32", "v3") == 8192
 
 
+@pytest.mark.parametrize(
+    ("name", "generation"),
+    [("v5litepod-8", "v5e"), ("v3-8", "v3"), ("v4-8", "v4"), ("tpu7x-2x2x1", "tpu7x")],
+)
+def test_a_type_stands_for_its_generation(name: str, generation: str) -> None:
+    assert jaxkit.padded_bytes((1000, 1), "int8", name) == jaxkit.padded_bytes(
+        (1000, 1), "int8", generation
+    )
+    assert jaxkit.tiling_table({"x": (3,)}, name) == jaxkit.tiling_table({"x": (3,)}, generation)
+
+
+def test_a_table_prints_readably_in_a_terminal() -> None:
+    table = jaxkit.tiling_table({"x": (3,)})
+    assert repr(table) == str(table)
+    first, heads, row = repr(table).splitlines()
+    assert first.startswith("12 B take 512 B in the HBM of a TPU v5e: 98 % padding")
+    assert heads.split() == [
+        "dtype",
+        "shape",
+        "size",
+        "in",
+        "HBM",
+        "waste",
+        "nothing",
+        "wasted",
+        "layout",
+    ]
+    assert row.split()[:2] == ["x", "float32"]
+
+
 def test_a_table_shows_the_worst_first_and_adds_up() -> None:
     table = jaxkit.tiling_table(
         {"small": (3,), "deep": {"w": ((1000, 100), "bfloat16")}, "list": [(8, 128)]}, "v5e"
@@ -93,9 +123,9 @@ def test_names_in_html_are_escaped() -> None:
         ((1 << 60,), "float32", "v5e", "2**53"),
         ((True,), "float32", "v5e", "whole number"),
         ((1.0,), "float32", "v5e", "whole number"),
-        ((3,), "float33", "v5e", "no dtype 'float33'"),
-        ((3,), None, "v5e", "no dtype"),
-        ((3,), "float32", "v9", "no TPU generation 'v9'"),
+        ((3,), "float33", "v5e", "Unknown dtype 'float33'"),
+        ((3,), None, "v5e", "Unknown dtype"),
+        ((3,), "float32", "v9", "Unknown TPU generation 'v9'"),
         ("3x4", "float32", "v5e", "list of whole numbers"),
     ],
 )

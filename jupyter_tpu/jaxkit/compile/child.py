@@ -1,9 +1,9 @@
 """The process that compiles for a TPU: ``python -m jupyter_tpu.jaxkit.compile.child WATCHER``.
 
-One request on stdin; on the stdout it was started with one answer, and before it, as frames without
-a head, what is being done (prints of the user's code go to stderr). It may be killed at any time;
-the caller watches its time and memory. libtpu's compiler ends the process where other libraries
-would raise, one more reason for a process of its own.
+One request on stdin, one answer on stdout; before the answer, frames without a head name the
+current step. The user's code prints to stderr. The caller limits time and memory and may kill the
+process at any time. libtpu's compiler ends the process where other libraries raise, another reason
+for a separate process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class CompileAnswer(msgspec.Struct, kw_only=True):
     message: str = ""
     reason: Reason = Reason.INVALID
     hint: str = ""
-    #: It is the sizes that don't go with this type's devices; with another's they may.
+    #: Sizes don't divide over this type's devices; over another's they may.
     does_not_divide: bool = False
 
 
@@ -60,7 +60,7 @@ def main() -> None:
     job = msgspec.json.decode(head, type=CompileJob)
     try:
         answer = CompileAnswer(
-            report=compile_job(job, body, lambda words: write_frame(answers, b"", words.encode()))
+            report=compile_job(job, body, lambda step: write_frame(answers, b"", step.encode()))
         )
     except TPUError as error:
         answer = CompileAnswer(
@@ -76,12 +76,12 @@ def main() -> None:
 
 
 def _valid(text: str) -> str:
-    """Without the half letters that an error of the user's code may have."""
+    """Without lone surrogates, which an error of the user's code may contain."""
     return text.encode(errors="replace").decode()
 
 
 def compile_job(job: CompileJob, blob: bytes, tell: Callable[[str], None]) -> CompileReport:
-    """The report on the job's program; `TPUError` for code that fails and what cannot compile."""
+    """The report on the job's program; raises `TPUError` for code that fails or won't compile."""
     started = time.perf_counter()
     if job.code is not None:
         tell("Running the code and tracing its function")
@@ -115,7 +115,7 @@ def compile_job(job: CompileJob, blob: bytes, tell: Callable[[str], None]) -> Co
         text = str(error)
         if "RESOURCE_EXHAUSTED" not in text:
             raise InvalidInput(
-                f"The TPU's compiler refuses the program: {text.splitlines()[0][:400]}",
+                f"The TPU's compiler rejects the program: {text.splitlines()[0][:400]}",
             ) from error
         _does_not_fit(report, text, job)
     else:
@@ -150,7 +150,7 @@ def _mesh(job: CompileJob, used: int, kind: Any) -> Any:
         )
     except (RuntimeError, NotImplementedError, ValueError) as error:
         raise TPUError(
-            f"This libtpu ({libtpu_version()}) does not know {job.topology.name}: "
+            f"libtpu {libtpu_version()} does not know {job.topology.name}: "
             f"{str(error).splitlines()[0][:300]}",
             Reason.ENVIRONMENT,
             "Update it: pip install --upgrade 'jupyter-tpu[compile]'.",
@@ -159,7 +159,7 @@ def _mesh(job: CompileJob, used: int, kind: Any) -> Any:
     kinds = (kind,) * len(job.mesh)
     shape = tuple(job.mesh.values())
     if used == len(devices):
-        # In the order in which neighbours of the mesh are neighbours on the TPU.
+        # Ordered so that neighbours in the mesh are neighbours on the TPU.
         return jax.make_mesh(shape, tuple(job.mesh), devices=devices, axis_types=kinds)
     chosen: Any = np.array(devices[:used]).reshape(shape)
     return jax.sharding.Mesh(chosen, tuple(job.mesh), axis_types=kinds)
@@ -185,7 +185,7 @@ def _measure(report: CompileReport, compiled: Any, job: CompileJob) -> None:
     )
     if report.needed_bytes > report.hbm_bytes:
         report.fits = False
-        report.message = "It compiles, but its code and data together are too large."
+        report.message = "It compiles, but code and data together are too large."
     program = hlo.Program(compiled.as_text(), _is_own)
     _describe(report, allocations, program, job)
     report.collectives, uncertain = program.collectives()
@@ -195,7 +195,7 @@ def _measure(report: CompileReport, compiled: Any, job: CompileJob) -> None:
     report.flops = costs.get("flops")
     report.bytes_accessed = costs.get("bytes accessed")
     report.flops_caveat = (
-        "FLOPs are of one device; the compiler counts the body of a loop (scan, fori_loop) once, "
+        "FLOPs are per device; the compiler counts the body of a loop (scan, fori_loop) once "
         "and custom kernels not at all."
     )
 
@@ -236,7 +236,7 @@ def _describe(report: CompileReport, allocations: Any, program: Any, job: Compil
 
 
 def _dumped(job: CompileJob, name: str) -> str:
-    """What the compiler wrote to its folder; "" if it did not, as other versions may."""
+    """What the compiler wrote to its folder; "" if this version does not write it."""
     found = sorted(glob.glob(os.path.join(glob.escape(job.dump), f"*.{name}")), key=os.path.getsize)
     return Path(found[-1]).read_text(errors="replace") if found else ""
 
@@ -269,7 +269,7 @@ def _from_code(request: CompileRequest, devices: int) -> Any:
     try:
         exec(compile(request.code, "<program>", "exec"), names)
     except SystemExit as error:
-        raise InvalidInput("The code ends the process.") from error
+        raise InvalidInput("The code ends the process (SystemExit).") from error
     except BaseException as error:
         line = _line_of(error)
         raise InvalidInput(

@@ -1,7 +1,7 @@
-"""Does it fit? Programs compiled for a TPU that is not there, by the TPU's own compiler.
+"""Does it fit? Programs compiled by the TPU's own compiler, without a TPU.
 
-libtpu carries the compiler and descriptions of all topologies. It runs in a process of its own
-that is watched: time, memory, and the user's wish to stop.
+libtpu contains the compiler and the descriptions of all topologies. It runs in a separate process
+with limits of time and memory, which the user can interrupt.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ ENVIRONMENT = {
     "PYTHONUNBUFFERED": "1",  # what the code prints is seen while it runs
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
     "TPU_LOG_DIR": "disabled",
-    # libtpu looks for the TPU that this machine would be part of, and complains without an answer;
-    # what is compiled for is another matter.
+    # libtpu looks for the TPU of this machine and warns if it finds none. These values only keep it
+    # quiet: the type compiled for comes with the request.
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_ACCELERATOR_TYPE": "v5litepod-8",
     "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_WORKER_ID": "0",
 }
-_TELL = 0.2  # seconds between two looks at what was heard
-_LINES = 200  # that are kept between two looks
+_REPORT_SECONDS = 0.2  # between two reports of progress
+_LINES = 200  # kept between two reports
 
 
 def compile_for(
@@ -55,18 +55,18 @@ def compile_for(
     donate_argnums: int | Sequence[int] | None = None,
     limits: CompileLimits = _DEFAULT_LIMITS,
 ) -> CompileReport:
-    """Compiles *fn* for a TPU of *type* and says whether it fits, and what it is made of.
+    """Compiles *fn* for a TPU of *type*: does it fit, and what is its memory made of?
 
-    *type*: a type of the catalog ("v5litepod-8"), or "tpu7x-2x2x1". *fn*: what would be given to
+    *type*: a type of the catalog ("v5litepod-8"), or "tpu7x-2x2x1". *fn*: a function as for
     ``jit`` (jitted or not). *shapes*: its arguments: arrays (only their shapes are used),
     ``ShapeDtypeStruct``, ``(1024, 512)`` or ``((1024, 512), "bfloat16")``, and trees of them.
     *mesh*: axis -> size, one may be -1; or a jax mesh; None: one device. *in_shardings*,
     *out_shardings*: partition specs, one for all or a tree, as ``jit`` takes them. *donate_argnums*
-    as for ``jit``; taken from *fn* if that is jitted.
+    as for ``jit``; by default those of *fn* if it is jitted.
 
-    Returns a report also if the program does not fit. Raises `TPUError`: INVALID for what is wrong
-    with the program or beyond its memory limit, TIMEOUT beyond its time limit, ENVIRONMENT where
-    libtpu is missing. Interrupting it ends the compiler.
+    A program that does not fit gives a report, too. Raises `InvalidInput` for errors in the program
+    and beyond the memory limit; `TPUError` with TIMEOUT beyond the time limit, with ENVIRONMENT
+    where libtpu is missing. Interrupting it stops the compiler.
     """
     where, job, blob = _prepared(
         type, fn, shapes, mesh, in_shardings, out_shardings, donate_argnums
@@ -75,26 +75,26 @@ def compile_for(
 
 
 class Watch(Protocol):
-    """Told on the loop what the compiling of some code is doing."""
+    """Receives the progress of `compile_code`, on its event loop."""
 
     def begin(self, type: str) -> None:
-        """A type is tried now."""
+        """A type is now tried."""
 
-    def say(self, words: str) -> None:
-        """What is being done with it."""
+    def say(self, step: str) -> None:
+        """The current step."""
 
     def log(self, line: str) -> None:
         """A line that the code or the compiler printed."""
 
     def end(self, trial: CompileTrial) -> None:
-        """How it went with that type."""
+        """The result for that type."""
 
 
 async def compile_code(request: CompileRequest, watch: Watch | None = None) -> CompileOutcome:
-    """POST jax/compile: runs the code and compiles its function, all in the watched process.
+    """POST jax/compile: runs the code and compiles its function, in a process for each type tried.
 
-    A process for each type that is tried. Raises `TPUError` as `compile_for` does, and INVALID if
-    no type can run the program at all; cancelling it ends the process.
+    Raises as `compile_for` does, and `InvalidInput` if no type can run the program at all.
+    Cancelling it stops the process.
     """
     search = Search(types_to_try(request))
     _need_libtpu()
@@ -108,9 +108,9 @@ async def compile_code(request: CompileRequest, watch: Watch | None = None) -> C
         except DoesNotDivide as error:
             if request.type is not None:
                 raise
-            search.passed_over(name, error)
+            search.skipped(name, error)
         else:
-            search.ended(report)
+            search.compiled(report)
         if watch is not None:
             watch.end(search.tried[-1])
         if search.found:
@@ -119,15 +119,15 @@ async def compile_code(request: CompileRequest, watch: Watch | None = None) -> C
 
 
 def types_to_try(request: CompileRequest) -> list[str]:
-    """The types that a request is about, in their order; `TPUError` (INVALID) for unknown ones."""
+    """The types that a request asks for, in their order; raises `InvalidInput` for unknown ones."""
     if request.type is not None and request.types is not None:
-        raise InvalidInput("Give one type, or types to try: not both.")
+        raise InvalidInput("Set type or types, not both.")
     names = request.types if request.type is None else [request.type]
     return _known(by_price(request.max_devices) if names is None else names)
 
 
 def _known(names: list[str]) -> list[str]:
-    """*names*, each once: a misspelt one is an error, not a type that does not fit."""
+    """*names*, each once; raises `InvalidInput` for an unknown one."""
     if not names:
         raise InvalidInput("There are no types to try.")
     for name in names:
@@ -143,34 +143,34 @@ def cheapest_type(
     on_report: Callable[[CompileReport], None] | None = None,
     **options: Any,
 ) -> CompileReport:
-    """The report on the first type that *fn* fits, tried from the cheapest on.
+    """The report for the first type that *fn* fits, from the cheapest on.
 
-    *types*: those of your grant, say, in your own order; by default the catalog's with up to
-    *max_devices* devices, by list price (`catalog.PRICES_READ` says of when), not counting the time
-    a program takes. *on_report* sees every attempt. *options*: as for `compile_for`; a mesh with a
-    -1 (``{"data": -1}``) grows with the type. Types whose devices the mesh or the arguments don't
-    divide are passed over.
+    *types*: types in your own order, such as those of your grant; by default the catalog's with up
+    to *max_devices* devices, by list price per hour (as of `catalog.PRICES_READ`). *on_report* is
+    called with every report. *options*: as for `compile_for`; a mesh with a -1 (``{"data": -1}``)
+    grows with the type. Types over whose devices the mesh or the arguments don't divide are
+    skipped.
 
-    Raises `TPUError` (INVALID) if none fits, with what the last lacked.
+    Raises `InvalidInput` if none fits, with the nearest one.
     """
     search = Search(_known(by_price(max_devices) if types is None else list(types)))
     for name in search.names:
         try:
             report = compile_for(name, fn, *shapes, **options)
         except DoesNotDivide as error:
-            search.passed_over(name, error)
+            search.skipped(name, error)
             continue
         if on_report is not None:
             on_report(report)
-        search.ended(report)
+        search.compiled(report)
         if search.found:
             return report
     nearest = search.outcome().report
     needed = (nearest.needed_bytes or 0) / 2**30
     raise InvalidInput(
-        f"The program fits none of {len(search.names)} types; nearest is {nearest.type}, where it "
-        f"needs {needed:.2f} GiB of {nearest.hbm_bytes / 2**30:.2f} on each device.",
-        "Split more of its arrays over the mesh, or recompute instead of keeping (jax.checkpoint).",
+        f"The program fits none of {len(search.names)} types; nearest is {nearest.type}: it needs "
+        f"{needed:.2f} GiB per device, and a device has {nearest.hbm_bytes / 2**30:.2f} GiB.",
+        "Split more arrays over the mesh, or recompute activations with jax.checkpoint.",
     )
 
 
@@ -210,11 +210,11 @@ def _need_libtpu() -> None:
     if find_spec("libtpu") is not None and find_spec("flatbuffers") is not None:
         return
     if not sys.platform.startswith("linux"):
-        hint = "It exists for Linux on x86-64 only: run this on such a machine, or on a TPU VM."
+        hint = "It exists only for Linux on x86-64: use such a machine, or a TPU VM."
     else:
         hint = "Install it: pip install 'jupyter-tpu[compile]' (about 200 MB)."
     raise TPUError(
-        "Compiling for a TPU needs libtpu, which is not installed here.", Reason.ENVIRONMENT, hint
+        "Compiling for a TPU needs libtpu, which is not installed.", Reason.ENVIRONMENT, hint
     )
 
 
@@ -226,40 +226,40 @@ async def _in_thread(
     watch: Watch | None = None,
 ) -> CompileReport:
     stop = threading.Event()
-    heard = _Heard()
-    work = asyncio.create_task(asyncio.to_thread(_run, where, job, blob, limits, stop, heard))
+    progress = _Progress()
+    work = asyncio.create_task(asyncio.to_thread(_run, where, job, blob, limits, stop, progress))
     try:
         while not work.done():
-            # Looked at, not told of: code that prints without end must not fill the loop.
-            await asyncio.wait([work], timeout=_TELL)
+            # Polled, so that code that prints without end cannot flood the loop.
+            await asyncio.wait([work], timeout=_REPORT_SECONDS)
             if watch is not None:
-                heard.tell(watch)
+                progress.report(watch)
         return work.result()
     except asyncio.CancelledError:
         stop.set()
-        work.add_done_callback(lambda task: task.exception())  # that it was stopped: no news
+        work.add_done_callback(lambda task: task.exception())  # it was stopped on purpose
         await asyncio.wait([work], timeout=10)
         raise
 
 
-class _Heard:
-    """What the threads of a process heard, kept short until somebody asks."""
+class _Progress:
+    """What a process reports and prints, bounded, between two reports to the `Watch`."""
 
     def __init__(self) -> None:
-        self.words = ""
+        self.step = ""
         self.lines: deque[str] = deque(maxlen=_LINES)
-        self._told = ""
+        self._reported = ""
 
-    def hear_words(self, words: str) -> None:
-        self.words = words
+    def set_step(self, step: str) -> None:
+        self.step = step
 
-    def tell(self, watch: Watch) -> None:
-        words = self.words
-        if words != self._told:
-            self._told = words
-            watch.say(words)
+    def report(self, watch: Watch) -> None:
+        step = self.step
+        if step != self._reported:
+            self._reported = step
+            watch.say(step)
         for _ in range(len(self.lines)):
-            with contextlib.suppress(IndexError):  # pushed out by newer ones
+            with contextlib.suppress(IndexError):  # replaced by newer ones
                 watch.log(self.lines.popleft())
 
 
@@ -269,7 +269,7 @@ def _run(
     blob: bytes,
     limits: CompileLimits,
     stop: threading.Event | None,
-    heard: _Heard | None = None,
+    progress: _Progress | None = None,
 ) -> CompileReport:
     def request(folder: Path) -> tuple[bytes, bytes]:
         job.dump = str(folder / "dump")
@@ -282,8 +282,8 @@ def _run(
         seconds=limits.seconds,
         memory_bytes=limits.memory_bytes,
         stop=stop,
-        on_news=heard.hear_words if heard else None,
-        on_line=heard.lines.append if heard else None,
+        on_step=progress.set_step if progress else None,
+        on_line=progress.lines.append if progress else None,
         environment=lambda folder: {
             **ENVIRONMENT,
             "XLA_FLAGS": f"--xla_dump_to={folder / 'dump'}",
@@ -300,7 +300,7 @@ def _run(
 
 
 def _cell(source: str) -> str:
-    """ "/tmp/ipykernel_1/2.py:3" -> "In[4]:3", where this is the notebook that has that cell."""
+    """ "/tmp/ipykernel_1/2.py:3" -> "In[4]:3", if it is a cell of this notebook."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     file, _, line = source.rpartition(":")

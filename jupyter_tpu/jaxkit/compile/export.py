@@ -1,7 +1,7 @@
 """From a Python function and shapes to a program that another process can compile.
 
-The function is traced and lowered here, for a TPU, without one: the mesh is abstract. What is sent
-is StableHLO as ``jax.export`` writes it, so the function may close over anything in the notebook.
+The function is traced and lowered here for a TPU, with an abstract mesh. The result is StableHLO
+from ``jax.export``, so the function may use anything in the notebook.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..sharding.axes import DoesNotDivide, axis_sizes
 from ..sharding.placement import place_array, written_spec
 from ..trees import path_name
 
-#: Far more than any memory, and little enough for a product of bytes to stay below 2**63.
+#: More than any memory; the bytes still stay below 2**63.
 _MOST_ELEMENTS = 1 << 58
 
 
@@ -47,14 +47,14 @@ def export_program(
 ) -> Exported:
     """Traces *function* with shapes and lowers it for TPUs; see `compile_for` for the arguments.
 
-    Raises `TPUError` (INVALID) where the function does not trace, the mesh does not divide the
-    devices or the arguments, or the program cannot be sent (callbacks into Python).
+    Raises `InvalidInput` if the function does not trace, the mesh does not divide the devices or
+    the arguments, or the program can't be exported (callbacks into Python).
     """
     if not hasattr(jax.sharding, "use_abstract_mesh"):
         raise TPUError(
-            f"Compiling for a TPU needs jax 0.8 or newer; this is {jax.__version__}.",
+            f"Compiling for a TPU needs jax 0.8 or newer; jax {jax.__version__} is installed.",
             Reason.ENVIRONMENT,
-            "Install it, on Python 3.11 or newer: pip install --upgrade 'jupyter-tpu[compile]'.",
+            "On Python 3.11 or newer: pip install --upgrade 'jupyter-tpu[compile]'.",
         )
     axes = _axes(mesh, devices)
     where = mesh if isinstance(mesh, Mesh) else _abstract(axes)
@@ -80,7 +80,7 @@ def export_program(
     with jax.sharding.use_abstract_mesh(_abstract(axes)):
         jitted = jax.jit(program, in_shardings=tuple(shardings), **options)
         try:
-            _refuse_what_no_tpu_takes(jitted.trace(*flat).jaxpr.jaxpr)
+            _check_operations(jitted.trace(*flat).jaxpr.jaxpr)
             exported = jax.export.export(jitted, platforms=["tpu"])(*flat)
         except Exception as error:
             raise _does_not_trace(function, error) from error
@@ -88,31 +88,31 @@ def export_program(
         blob = bytes(exported.serialize())
     except (NotImplementedError, KeyError, ValueError) as error:
         raise InvalidInput(
-            f"jax cannot write this program down to be compiled elsewhere: {_first_line(error)}",
+            f"jax can't export this program: {_first_line(error)}",
         ) from error
     return Exported(blob=blob, mesh=axes, names=names, donated=donated)
 
 
-def _refuse_what_no_tpu_takes(jaxpr: Any) -> None:
-    """Callbacks, and arrays of more elements than the compiler counts: it would die of them."""
+def _check_operations(jaxpr: Any) -> None:
+    """Raises `InvalidInput` for callbacks, and for arrays that would crash the compiler."""
     for variable in jaxpr.invars:
-        _refuse_uncountable(variable)
+        _check_size(variable)
     for step in operations(jaxpr):
         for variable in step.outvars:
-            _refuse_uncountable(variable)
+            _check_size(variable)
         if "callback" in step.primitive.name or step.primitive.name == "debug_print":
             raise InvalidInput(
-                "The program calls back into Python, which cannot be compiled elsewhere.",
-                "Leave out jax.debug.print, pure_callback and io_callback.",
+                "The program calls back into Python, which can't be compiled without the TPU.",
+                "Remove jax.debug.print, pure_callback and io_callback.",
             )
 
 
-def _refuse_uncountable(variable: Any) -> None:
+def _check_size(variable: Any) -> None:
     shape = getattr(variable.aval, "shape", ())
     if prod(shape) >= _MOST_ELEMENTS:
         raise InvalidInput(
-            f"The program has an array of {' × '.join(map(str, shape))} elements: more than there "
-            "is memory anywhere.",
+            f"The program has an array of {' × '.join(map(str, shape))} elements: more than any "
+            "memory holds.",
         )
 
 
@@ -127,7 +127,7 @@ def _axes(mesh: Any, devices: int) -> dict[str, int]:
         for size in axes.values():
             count *= size
         if count > devices:
-            raise DoesNotDivide(f"The mesh has {count} devices, the TPU {devices}.")
+            raise DoesNotDivide(f"The mesh has {count} devices, but the TPU has {devices}.")
         return axes
     return axis_sizes(mesh, devices)
 
@@ -159,8 +159,8 @@ def _spec(leaf: Any) -> Any:
             checked_shape(shape), getattr(jax.numpy, _jax_name(dtype_name(kind)))
         )
     raise InvalidInput(
-        f"An argument is {type(leaf).__name__}; arrays, shapes and numbers can be compiled for.",
-        "Bind other arguments first: functools.partial(fn, option=…).",
+        f"An argument is of type {type(leaf).__name__}; pass arrays, shapes and numbers.",
+        "Bind other arguments with functools.partial(fn, option=…).",
     )
 
 
@@ -233,8 +233,8 @@ def _spread(prefix: Any, tree: Any, what: str) -> list[Any]:
         jax.tree.map(give, prefix, tree, is_leaf=is_entry)
     except (ValueError, TypeError) as error:
         raise InvalidInput(
-            f"{what} is not a tree that begins like what it is for: {_first_line(error)}",
-            "Give one spec for all, or one per argument.",
+            f"{what} does not match the tree that it is for: {_first_line(error)}",
+            "Use one spec for all, or one per argument.",
         ) from error
     return found
 
@@ -257,7 +257,7 @@ def _donated(function: Any, specs: tuple[Any, ...], given: int | Sequence[int] |
 
 
 def _donated_by_jit(function: Any, specs: tuple[Any, ...]) -> list[int]:
-    """What a function that is jitted already gives away."""
+    """The arguments that a jitted function donates."""
     if not hasattr(function, "trace"):
         return []
     try:
@@ -275,7 +275,7 @@ def _does_not_trace(function: Any, error: Exception) -> TPUError:
     line = _users_line(error)
     return InvalidInput(
         f"{name} does not trace: {type(error).__name__}{line}: {_first_line(error)}",
-        "It fails the same way under jax.eval_shape, without any TPU.",
+        "Try it with jax.eval_shape, which fails in the same way.",
     )
 
 

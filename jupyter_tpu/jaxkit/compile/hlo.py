@@ -1,7 +1,6 @@
-"""Reading what the TPU's compiler wrote: its program as text, and its buffer assignment.
+"""Reads two texts of the TPU's compiler: the compiled program (HLO) and the buffer assignment.
 
-Both are texts for people, without a promise; what cannot be read is left out of a report rather
-than guessed. Nothing here needs jax.
+Neither format is documented, so a report leaves out what can't be read. Nothing here needs jax.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ class Program:
     """A compiled program's text, read once."""
 
     def __init__(self, text: str, own: Callable[[str], bool] = lambda file: False) -> None:
-        """*own*: which files are the library's rather than the user's."""
+        """*own*: whether a file is the library's and not the user's."""
         self.entry = ""
         self.computations: dict[str, list[Instruction]] = {}
         self._own = own
@@ -105,7 +104,7 @@ class Program:
         }
 
     def operation_of(self, value: str) -> tuple[str, str]:
-        """(what JAX calls the operation that makes *value*, "file:line"); "" where not known."""
+        """(JAX's name of the operation that makes *value*, "file:line"); "" where not known."""
         instruction = self._by_name.get(value.split("{")[0])
         if instruction is None:
             return "", ""
@@ -168,7 +167,7 @@ class Program:
     def _runs(self) -> Iterator[tuple[str, int, bool]]:
         """(computation, how often one run of the program executes it, whether that is certain)."""
         waiting = [(self.entry, 1, True)]
-        for _ in range(100_000):  # calls form no circles; a bound all the same
+        for _ in range(100_000):  # calls form no cycles; a limit all the same
             if not waiting:
                 return
             name, times, certain = waiting.pop()
@@ -205,7 +204,7 @@ class Program:
 
 
 def read_instruction(line: str) -> Instruction | None:
-    """One line of HLO; None if it is none."""
+    """One instruction; None if the line is not one."""
     found = _INSTRUCTION.match(line)
     if not found:
         return None
@@ -250,7 +249,7 @@ def _dtype(text: str) -> tuple[str, int]:
 
 
 def result_bytes(instruction: Instruction) -> int:
-    """Bytes of what a collective gives; of a started one, without the operands beside it."""
+    """Bytes of a collective's result; of an asynchronous one without its operands."""
     arrays = arrays_of(re.sub(r"/\*.*?\*/", "", instruction.shape))
     if instruction.operation in ("all-gather-start", "collective-permute-start"):
         data = [array for array in arrays if array.shape or len(arrays) < 3]
@@ -259,7 +258,7 @@ def result_bytes(instruction: Instruction) -> int:
 
 
 class Allocation(NamedTuple):
-    """A piece of memory the compiler set aside, and the values that live in it, in turn."""
+    """A piece of memory, and the values that use it one after the other."""
 
     bytes: int
     kind: str  # "argument", "output", "temporary", "constant"
@@ -305,7 +304,7 @@ def read_allocations(text: str) -> list[Allocation]:
 def largest_buffers(
     allocations: Iterable[Allocation], program: Program | None, names: list[str], most: int
 ) -> list[Buffer]:
-    """The largest values in HBM; one of those that take turns in the same place."""
+    """The largest values in HBM; of those that share a place, the largest one."""
     found: list[Buffer] = []
     for allocation in allocations:
         if allocation.kind == "constant":

@@ -11,7 +11,7 @@ from .report import CompileReport
 
 
 class CompileLimits(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
-    """Of one compiling process; it is ended beyond them."""
+    """Limits of one compiling process, which is stopped beyond them."""
 
     seconds: Annotated[float, Meta(gt=0, le=3600)] = 300.0
     #: Resident memory of the compiling process.
@@ -21,8 +21,8 @@ class CompileLimits(Struct, kw_only=True, forbid_unknown_fields=True, frozen=Tru
 class CompileRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """POST jax/compile: Python code that defines a function, and the shapes it is called with.
 
-    The code is run as the user whose server this is, as a cell of a notebook would be, in a
-    process of its own that is ended at its limits of time and memory.
+    The code is run as the server's user, like a cell of a notebook, in a separate process that is
+    stopped at its limits of time and memory.
     """
 
     code: Annotated[str, Meta(max_length=1 << 20)]
@@ -31,39 +31,39 @@ class CompileRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     arguments: list[ArrayRequest]
     #: The type to compile for ("v5litepod-8").
     type: str | None = None
-    #: Instead of one: those of a grant, say, tried in this order until the program fits. With
-    #: neither: the catalog's, from the cheapest on.
+    #: Instead of one type: types to try in this order until the program fits, such as those of a
+    #: grant. Without both: the catalog's, from the cheapest on.
     types: Annotated[list[str], Meta(max_length=64)] | None = None
-    #: Of the types that are tried.
+    #: The most devices of a type from the catalog that is tried.
     max_devices: Annotated[int, Meta(ge=1)] = 64
     mesh: MeshAxes | None = None
-    #: Arguments whose memory the outputs may take, by position.
+    #: Arguments whose memory the outputs may use, by position.
     donate: list[int] = []
     limits: CompileLimits = CompileLimits()
 
 
 class CompileTrial(Struct, kw_only=True):
-    """How a program fared on one type."""
+    """The result for one type."""
 
     type: str
-    #: None: its devices do not divide the mesh or the arguments, so it was passed over.
+    #: None: skipped, since the mesh or the arguments do not divide over its devices.
     fits: bool | None
-    #: Per device; None where the compiler gave up before it knew.
+    #: Per device; None where the compiler stopped before it knew.
     needed_bytes: int | None = None
     hbm_bytes: int = 0
-    #: USD for all chips at list price, in the cheapest zone noted; None if not known.
+    #: USD for all chips at list price, in the cheapest known zone; None if not known.
     usd_per_hour: float | None = None
-    #: Why it does not fit or was passed over.
+    #: Why it does not fit or was skipped.
     why: str = ""
 
 
 class CompileOutcome(Struct, kw_only=True):
-    """What an operation of jax/compile found."""
+    """The result of an operation of jax/compile."""
 
     #: The first type that the program fits; None if none of those tried.
     type: str | None
-    #: On that type; else on the one where the least is lacking.
+    #: For that type; if none fits, for the type where the least memory is missing.
     report: CompileReport
     tried: list[CompileTrial]
-    #: Where `usd_per_hour` is from, and of which day.
+    #: Source and date of `usd_per_hour`.
     prices: str = ""

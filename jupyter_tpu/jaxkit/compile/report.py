@@ -11,7 +11,7 @@ from ..arrays import Shape
 from ..tables import MAX_ROWS, html_table, share_text, size_text, text_table
 
 _BUFFER_HEADS = ("size", "padding", "kind", "array", "operation", "source")
-_COLLECTIVE_HEADS = ("collective", "times", "bytes a device")
+_COLLECTIVE_HEADS = ("collective", "times", "bytes per device")
 
 
 class Buffer(Struct, kw_only=True):
@@ -22,7 +22,7 @@ class Buffer(Struct, kw_only=True):
     dtype: str
     shape: Shape
     layout: str
-    #: What it would take without padding.
+    #: Its size without padding.
     unpadded_bytes: int
     #: Operation, as JAX names it ("jit(step)/dot_general"), or the argument's path.
     name: str
@@ -31,10 +31,10 @@ class Buffer(Struct, kw_only=True):
 
 
 class Collective(Struct, kw_only=True):
-    """What the devices say to each other, by kind."""
+    """The communication between devices, by kind."""
 
     kind: str  # "all-reduce"
-    #: How many in one run of the program, loops counted as often as they are known to run.
+    #: How many in one run of the program; a loop counts as often as it is known to run.
     count: int
     #: Result bytes on one device over all of them.
     bytes: int
@@ -49,13 +49,13 @@ class CompileReport(Struct, kw_only=True):
     devices_used: int
     hosts: int
     fits: bool
-    #: Per device: what a program may use, what this one needs, and what that is made of. None:
-    #: the compiler gave up before it knew.
+    #: Per device: what a program may use, what this one needs, and what that is made of. None
+    #: where the compiler stopped before it knew.
     hbm_bytes: int
     needed_bytes: int | None = None
     argument_bytes: int | None = None
     output_bytes: int | None = None
-    #: Outputs that live where donated arguments were (in `argument_bytes` already).
+    #: Outputs in the memory of donated arguments (counted in `argument_bytes`).
     aliased_bytes: int | None = None
     temporary_bytes: int | None = None
     code_bytes: int | None = None
@@ -109,14 +109,14 @@ class CompileReport(Struct, kw_only=True):
         rows = [
             ("arguments", self.argument_bytes),
             ("outputs", self.output_bytes),
-            ("  of which in donated arguments", self.aliased_bytes),
+            ("  of which in the memory of donated arguments", self.aliased_bytes),
             ("temporaries", self.temporary_bytes),
             ("code", self.code_bytes),
             ("padding of arguments and outputs", self.padding_bytes),
         ]
         cells = [(name, size_text(size)) for name, size in rows if size is not None]
         if self.flops is not None:
-            cells.append(("floating point operations a device", f"{self.flops:.3g}"))
+            cells.append(("floating point operations per device", f"{self.flops:.3g}"))
         return cells
 
     def _buffer_rows(self) -> list[tuple[str, ...]]:
@@ -139,5 +139,6 @@ class CompileReport(Struct, kw_only=True):
         caveat = f" {self.flops_caveat}" if self.flops_caveat else ""
         return (
             f"jax {self.jax_version}, libtpu {self.libtpu_version}, topology {self.topology}, "
-            f"{self.seconds:.1f} s. Other versions of libtpu need other temporaries.{caveat}"
+            f"{self.seconds:.1f} s. Versions of libtpu differ in the temporary memory they need."
+            f"{caveat}"
         )

@@ -1,4 +1,4 @@
-"""The search for a type that a program fits: which are tried, and what is known in the end."""
+"""The search for a type that a program fits: the types tried, and the result."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class Search:
         """Whether the last one fits."""
         return bool(self.tried and self.tried[-1].fits)
 
-    def passed_over(self, name: str, error: TPUError) -> None:
-        """The devices of *name* don't divide the mesh or the arguments."""
+    def skipped(self, name: str, error: TPUError) -> None:
+        """The mesh or the arguments don't divide over the devices of *name*."""
         self._refused = f"{name}: {error.message}"
         self.tried.append(
             CompileTrial(type=name, fits=None, why=error.message, usd_per_hour=_price(name))
         )
 
-    def ended(self, report: CompileReport) -> None:
-        """The compiler has answered."""
+    def compiled(self, report: CompileReport) -> None:
+        """The compiler has reported on a type."""
         nearest = self._nearest
         if nearest is None or report.fits or _lacking(report) < _lacking(nearest):
             self._nearest = report
@@ -61,7 +61,7 @@ class Search:
         )
 
     def outcome(self) -> CompileOutcome:
-        """What was found; raises `TPUError` (INVALID) if every type was passed over."""
+        """The result; raises `InvalidInput` if every type was skipped."""
         if self._nearest is None:
             raise InvalidInput(f"No type can run this program. {self._refused}")
         return CompileOutcome(

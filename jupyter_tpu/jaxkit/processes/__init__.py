@@ -1,1 +1,1 @@
-"""A process of ours: messages over its pipes, limits of time and memory kept from outside."""
+"""Child processes: messages over pipes, and limits of time and memory."""

@@ -1,7 +1,7 @@
-"""One process of ours, one request, one answer; watched from outside: time, memory, stop.
+"""Runs one process for one request and one answer, with limits of time and memory.
 
-A limit inside the process would not hold: compilers allocate in native code and end the process
-where Python would raise. Blocking: coroutines run it in a thread and set *stop*.
+The limits are checked from outside: compilers allocate in native code and end the process where
+Python would raise. It blocks: coroutines run it in a thread and set *stop*.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ...errors import InvalidInput, Reason, TPUError
 from .frames import FrameTooLarge, read_frame, write_frame
 
 _TAIL = 64 << 10  # of stderr
-_LINE = 500  # bytes of a line that are told
+_LINE = 500  # bytes of a line that are reported
 _ANSWER = 64 << 20
-_LOOK = 0.05  # seconds between looks at the process
+_CHECK_SECONDS = 0.05  # between two checks of the process
 
 
 def run_watched(
@@ -36,17 +36,17 @@ def run_watched(
     memory_bytes: int,
     environment: Callable[[Path], Mapping[str, str]],
     stop: threading.Event | None = None,
-    on_news: Callable[[str], None] | None = None,
+    on_step: Callable[[str], None] | None = None,
     on_line: Callable[[str], None] | None = None,
 ) -> bytes:
     """Runs ``python -m module OUR_PID`` and returns the head of its answer.
 
     *request*: head and body of the request, given a folder that lives as long as the process.
-    *what*: begins the messages ("Compiling for v6e-8"). *on_news* gets what the process says of its
-    progress, *on_line* each line that it prints (cut after 500 bytes); both on threads of their
-    own, and as fast as they come. Raises `TPUError`: TIMEOUT after *seconds*,
-    INVALID beyond *memory_bytes* of resident memory, CANCELLED when *stop* is set, INTERNAL if the
-    process ends without an answer. The process and all it started are gone on return.
+    *what*: begins the messages ("Compiling for v6e-8"). *on_step* is called with each step that the
+    process reports, *on_line* with each line that it prints (cut after 500 bytes), both on threads
+    of their own. Raises `InvalidInput` beyond *memory_bytes* of resident memory, `TPUError` with
+    TIMEOUT after *seconds*, with CANCELLED when *stop* is set, with INTERNAL if the process ends
+    without an answer. The process and all that it started have ended on return.
     """
     with tempfile.TemporaryDirectory(
         prefix="jupyter-tpu-", ignore_cleanup_errors=True
@@ -64,25 +64,25 @@ def run_watched(
                 start_new_session=True,
             )
 
-        # On a thread: there no interrupt comes between the process and our knowing of it.
+        # On a thread, where no interrupt can come between the start and the assignment.
         with ThreadPoolExecutor(1) as thread:
             starting = thread.submit(start)
-            talk: _Talk | None = None
+            pipes: _Pipes | None = None
             try:
                 process = starting.result()
-                talk = _Talk(process, head, body, on_news or _ignore, on_line or _ignore)
-                _watch(process, talk, what, seconds, memory_bytes, stop)
+                pipes = _Pipes(process, head, body, on_step or _ignore, on_line or _ignore)
+                _watch(process, pipes, what, seconds, memory_bytes, stop)
             finally:
                 end(starting.result())
-                if talk is not None:
-                    talk.join()
-    if talk.answer is None:
-        raise _died(what, process.returncode, talk.tail())
-    return talk.answer[0]
+                if pipes is not None:
+                    pipes.join()
+    if pipes.answer is None:
+        raise _died(what, process.returncode, pipes.tail())
+    return pipes.answer[0]
 
 
 def clean_environment() -> dict[str, str]:
-    """This process's variables without those that steer jax, libtpu or the loader."""
+    """This process's environment without the variables for jax, libtpu and the loader."""
     dropped = ("JAX_", "TPU_", "XLA_", "LIBTPU_LOG", "MEGASCALE_", "CLOUD_TPU", "LD_PRELOAD")
     return {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
 
@@ -97,7 +97,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def end_with(parent: int) -> None:
-    """For the process itself: it and all it started end when the one that watches it has ended."""
+    """Called in the process: it and all that it started end when process *parent* has ended."""
 
     def look() -> None:
         while os.getppid() == parent:
@@ -119,39 +119,39 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 def _watch(
     process: subprocess.Popen[bytes],
-    talk: _Talk,
+    pipes: _Pipes,
     what: str,
     seconds: float,
     memory_bytes: int,
     stop: threading.Event | None,
 ) -> None:
     deadline = time.monotonic() + seconds
-    while not talk.done.wait(_LOOK):
+    while not pipes.done.wait(_CHECK_SECONDS):
         if stop is not None and stop.is_set():
             raise TPUError(f"{what} was cancelled.", Reason.CANCELLED)
         if time.monotonic() > deadline:
             raise TPUError(
-                f"{what} took longer than {seconds:g} s and was ended.",
+                f"{what} took longer than {seconds:g} s and was stopped.",
                 Reason.TIMEOUT,
-                "Raise limits.seconds, or make the program smaller.",
+                "Increase limits.seconds, or make the program smaller.",
             )
         if resident_bytes(process.pid) > memory_bytes:
             raise InvalidInput(
                 f"{what} took more than {memory_bytes / 2**30:.1f} GiB of this machine's memory "
-                "and was ended.",
-                "Raise limits.memory_bytes if the machine has more.",
+                "and was stopped.",
+                "Increase limits.memory_bytes if the machine has more.",
             )
 
 
-class _Talk:
-    """The pipes of a process, each on a thread: none can fill up and stop the others."""
+class _Pipes:
+    """The pipes of a process, each on a thread, so that a full pipe can't block the others."""
 
     def __init__(
         self,
         process: subprocess.Popen[bytes],
         head: bytes,
         body: bytes,
-        on_news: Callable[[str], None],
+        on_step: Callable[[str], None],
         on_line: Callable[[str], None],
     ) -> None:
         assert process.stdin is not None
@@ -159,7 +159,7 @@ class _Talk:
         assert process.stderr is not None
         self.answer: tuple[bytes, bytes] | None = None
         self.done = threading.Event()
-        self._on_news = on_news
+        self._on_step = on_step
         self._on_line = on_line
         self._tail = bytearray()
         jobs: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
@@ -186,7 +186,7 @@ class _Talk:
             with stream:
                 write_frame(stream, head, body)
         except OSError:
-            pass  # it ended before it had read all; its exit tells
+            pass  # it ended before it read all: see its exit status
 
     def _read(self, stream: BinaryIO) -> None:
         try:
@@ -196,9 +196,9 @@ class _Talk:
                     if head:
                         self.answer = head, body
                     else:
-                        self._on_news(body.decode(errors="replace"))
+                        self._on_step(body.decode(errors="replace"))
         except (EOFError, FrameTooLarge, OSError):
-            pass  # no answer; its exit tells
+            pass  # no answer: see its exit status
         finally:
             self.done.set()
 
@@ -211,7 +211,7 @@ class _Talk:
                 *whole, line = (line + chunk).split(b"\n")
                 for one in whole:
                     self._on_line(one[:_LINE].decode(errors="replace"))
-                line = line[: 2 * _LINE]  # whoever never ends a line gets its beginning told
+                line = line[: 2 * _LINE]  # of an endless line, the beginning is reported
         if line:
             self._on_line(line[:_LINE].decode(errors="replace"))
 
@@ -222,11 +222,11 @@ def _ignore(_: str) -> None:
 
 def _died(what: str, status: int, tail: str) -> TPUError:
     lines = [line.strip() for line in tail.splitlines() if line.strip()]
-    # Native code says why in a line of severity F; Python in its last line.
-    told = [line for line in lines if line[:1] == "F" and line[1:5].isdigit()] or lines[-1:]
+    # Native code gives the reason in a line of severity F, Python in its last line.
+    reason = [line for line in lines if line[:1] == "F" and line[1:5].isdigit()] or lines[-1:]
     how = f"signal {-status}" if status < 0 else f"status {status}"
     return TPUError(
         f"{what} failed: the process ended with {how}.",
         Reason.INTERNAL,
-        f"It said: {told[0][:300]}" if told else "",
+        f"Its last message: {reason[0][:300]}" if reason else "",
     )

@@ -1,1 +1,1 @@
-"""REST's requests to jaxkit, answered by worker processes; private to the server."""
+"""Answers the server's REST requests in worker processes; private."""

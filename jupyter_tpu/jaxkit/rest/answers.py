@@ -1,4 +1,4 @@
-"""REST's requests to jaxkit, answered: names to functions of bytes. Runs in the worker process."""
+"""Answers REST requests by name, from JSON to bytes. Runs in the worker process."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _JSON = "application/json"
 
 
 def answer(name: str, body: bytes) -> Answer:
-    """The answer to the request *name* ("prng/split"); `TPUError` for what is wrong with it."""
+    """The answer to the request *name* ("prng/split"); raises `TPUError`."""
     if name not in _REQUESTS:
-        raise TPUError(f"There is no request {name!r}.", Reason.NOT_FOUND)
+        raise TPUError(f"Unknown request {name!r}.", Reason.NOT_FOUND)
     kind, respond = _REQUESTS[name]
     return respond(decode(kind, body))
 
@@ -53,7 +53,7 @@ def split(request: SplitRequest) -> Answer:
     if request.num > MAX_KEYS:
         raise InvalidInput(
             f"{request.num:,} keys are too many for one answer; {MAX_KEYS:,} are allowed.",
-            "Split one key, and split that again where it is used.",
+            "Split one key, and split it again where it is used.",
         )
     keys = jax.random.split(key, request.num + 1)
     found = SplitAnswer(key=_described(keys[0], note), subkeys=_data(keys[1:]))
@@ -99,7 +99,7 @@ def draw(request: SampleRequest) -> Answer:
     if drawn.size > _MOST_JSON:
         raise InvalidInput(
             f"{drawn.size:,} numbers are too many for JSON; {_MOST_JSON:,} are allowed.",
-            "Leave out the format, or ask for npy.",
+            "Omit the format, or set it to npy.",
         )
     found = SampleAnswer(
         distribution=request.distribution,
@@ -131,11 +131,11 @@ def tile(request: TilingRequest) -> Answer:
 
 
 def make_key(request: KeyRequest) -> tuple[Any, str]:
-    """The key, and a note where the seed is not all used."""
+    """The key, and a note if the seed is not fully used."""
     import jax
 
     if (request.seed is None) == (request.data is None):
-        raise InvalidInput("A key is given by its seed or by its data: one of them.")
+        raise InvalidInput("Set either the seed or the data of a key.")
     if request.data is not None:
         words = 2 if request.implementation == "threefry2x32" else 4
         if len(request.data) != words:
@@ -150,10 +150,12 @@ def make_key(request: KeyRequest) -> tuple[Any, str]:
     low = seed % (1 << 32)
     if not -(1 << 63) <= seed < 1 << 63:
         raise InvalidInput(
-            "jax takes seeds of 64 bits, from -2**63 to 2**63 - 1.",
-            f"Of them it keeps the low 32 bits, here {low}: give that as the seed.",
+            "A seed is from -2**63 to 2**63 - 1.",
+            f"JAX uses only the low 32 bits, here {low}: use that as the seed.",
         )
-    note = "" if seed == low else f"jax keeps the low 32 bits of a seed: this is seed {low}'s key."
+    note = (
+        "" if seed == low else f"JAX uses the low 32 bits of a seed: this is the key of seed {low}."
+    )
     return jax.random.key(seed, impl=request.implementation), note
 
 
@@ -168,10 +170,10 @@ REQUESTS = tuple(_REQUESTS)
 
 
 def describe_key(key: Any) -> KeyDescription:
-    """What decides the numbers that *key* gives: implementation, flags, jax's version, data.
+    """What the numbers of *key* depend on: implementation, flags, jax's version, data.
 
-    The same data gives other numbers under another implementation or with the flag
-    ``jax_threefry_partitionable`` the other way.
+    The same data gives other numbers with another implementation, or with the other value of the
+    flag ``jax_threefry_partitionable``.
     """
     import jax
 
@@ -203,12 +205,12 @@ def _data(keys: Any) -> list[list[int]]:
 def _parameters(given: dict[str, Any]) -> dict[str, Any]:
     for name in ("shape", "dtype"):
         if name in given:
-            raise InvalidInput(f"{name} stands beside the parameters, not among them.")
+            raise InvalidInput(f"{name} belongs next to the parameters, not in them.")
     return given
 
 
 def _npy(drawn: np.ndarray, about: KeyDescription) -> Answer:
-    """A .npy file; types numpy does not know go as integers of their size, named in a header."""
+    """A .npy file; dtypes that numpy lacks are stored as integers and named in a header."""
     stored = drawn
     if drawn.dtype.kind == "V" or drawn.dtype.name not in np.sctypeDict:
         stored = drawn.view(np.dtype(f"u{drawn.dtype.itemsize}"))
@@ -222,7 +224,7 @@ def _npy(drawn: np.ndarray, about: KeyDescription) -> Answer:
 
 
 def _plain(drawn: np.ndarray) -> np.ndarray:
-    """Numbers that JSON has: small floats as float32, small integers as int32, without loss."""
+    """Numbers for JSON: small floats as float32, small integers as int32, without loss."""
     if drawn.dtype.name in np.sctypeDict and drawn.dtype.kind in "biuf":
         return drawn
     if drawn.dtype.kind == "c":

@@ -16,7 +16,7 @@ Implementation = Literal["threefry2x32", "rbg", "unsafe_rbg"]
 
 
 class KeyRequest(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A key: from a seed, or the data of one that exists."""
+    """A key: from a seed, or from the data of an existing key."""
 
     seed: int | None = None
     #: The uint32 numbers of a key, as an earlier answer gave them.
@@ -25,14 +25,14 @@ class KeyRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class SplitRequest(Struct, kw_only=True, forbid_unknown_fields=True):
-    """POST jax/prng/split: a key to go on with, and *num* keys to use."""
+    """POST jax/prng/split: a key to continue with, and *num* keys to use."""
 
     key: KeyRequest
     num: int = 1
 
 
 class FoldRequest(Struct, kw_only=True, forbid_unknown_fields=True):
-    """POST jax/prng/fold: the key of a domain and numbers; without a domain, plain ``fold_in``."""
+    """POST jax/prng/fold: the key of a domain and numbers; without a domain, ``fold_in``."""
 
     key: KeyRequest
     data: list[int] = []
@@ -44,7 +44,7 @@ class SampleRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 
     key: KeyRequest
     distribution: str
-    #: Unset: what the distribution's parameters give.
+    #: Unset: the shape that the parameters give.
     shape: Shape | UnsetType = UNSET
     dtype: str | None = None
     parameters: dict[str, Any] = {}
@@ -53,7 +53,7 @@ class SampleRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class KeyDescription(Struct, kw_only=True):
-    """A key's data and what decides the numbers that come of it."""
+    """A key's data, and what else its numbers depend on."""
 
     implementation: str
     threefry_partitionable: bool
@@ -61,7 +61,7 @@ class KeyDescription(Struct, kw_only=True):
     jax_version: str
     #: The uint32 numbers; nested where it is an array of keys.
     data: list[Any]
-    #: Made by ``jax.random.key`` rather than by ``PRNGKey``.
+    #: Made by ``jax.random.key``, not by ``PRNGKey``.
     typed: bool = True
     note: str = ""
 
@@ -72,7 +72,7 @@ class SplitAnswer(Struct, kw_only=True):
 
 
 class SampleAnswer(Struct, kw_only=True):
-    """Numbers as jax gives them, bit for bit; NaN and infinities as the strings of that name."""
+    """JAX's numbers, bit for bit; NaN and infinities as the strings of that name."""
 
     distribution: str
     shape: Shape
@@ -89,7 +89,7 @@ class TilingRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Answer(Struct, kw_only=True):
-    """What the worker hands to the server: a body, its type and headers that go with it."""
+    """What the worker returns to the server: a body, its type and headers."""
 
     content_type: str
     body: bytes

@@ -1,7 +1,7 @@
-"""Worker processes for REST: a few, started when needed, ended when idle, killed when they hang.
+"""Worker processes for REST: started when needed, stopped when idle, killed when they hang.
 
-Plain asyncio. All of it belongs to the loop on which it is first used, which has to be able to
-start processes (the core thread's is; Jupyter's own on Windows is not).
+Plain asyncio. A pool belongs to the loop on which it is first used, which must be able to start
+processes (the core thread's loop can; Jupyter's own on Windows can't).
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _MOST_BYTES = 64 << 20
 
 
 class JaxWorker:
-    """Answers requests in worker processes of its own, as many at once as it has processes.
+    """Answers requests in its worker processes, one request per process at a time.
 
     Parameters
     ----------
-    processes: at most so many, each with about 200 MB.
-    seconds: the longest a request may compute; its process is killed then.
-    memory_bytes: what a request may need beyond an idle process.
-    waiting: requests that may wait; further ones are refused at once.
-    idle_seconds: a process without work ends after so long.
+    processes: the most processes, each with about 200 MB.
+    seconds: the time limit of a request; its process is killed then.
+    memory_bytes: the memory of a request, beyond an idle process.
+    waiting: the most requests that wait; more are rejected at once.
+    idle_seconds: an idle process is stopped after this time.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class JaxWorker:
     async def request(self, name: str, body: bytes, *, client: str = "") -> Answer:
         """The answer to the request *name* ("prng/sample", "placement", …) with that JSON body.
 
-        Clients take turns: one that asks a hundred times delays another by one request, not a
-        hundred. Cancelling gives up the place in the queue, or kills the process at work.
+        Clients take turns: a client with a hundred requests delays another by one request, not a
+        hundred. Cancelling leaves the queue, or kills the process.
 
-        Raises `TPUError`: INVALID and NOT_FOUND for what is wrong with the request, TIMEOUT,
-        UNAVAILABLE if too many wait, INTERNAL if the process dies.
+        Raises `InvalidInput`, or `TPUError` with NOT_FOUND for an unknown request, TIMEOUT,
+        UNAVAILABLE if too many wait, or INTERNAL if the process dies.
         """
         if len(body) > MAX_BODY:
             raise InvalidInput(f"The request has {len(body):,} bytes; {MAX_BODY:,} are allowed.")
@@ -94,17 +94,17 @@ class JaxWorker:
                 head, content = await asyncio.wait_for(worker.ask(name, body), self._seconds)
             except TimeoutError:
                 raise TPUError(
-                    f"The request took longer than {self._seconds:g} s and was ended.",
+                    f"The request took longer than {self._seconds:g} s and was stopped.",
                     Reason.TIMEOUT,
-                    "Ask for less, or compute it in a notebook with jaxkit.",
+                    "Request less, or compute it in a notebook.",
                 ) from None
             except (EOFError, ConnectionError, ValueError) as error:
                 if self._closed:
                     raise _closing() from None
                 raise TPUError(
-                    "The process that worked on the request died.",
+                    "The worker process of the request died.",
                     Reason.INTERNAL,
-                    "It may have run out of memory: ask for less.",
+                    "It may have run out of memory: request less.",
                 ) from error
             healthy = not head.last
         finally:
@@ -114,7 +114,7 @@ class JaxWorker:
         return Answer(content_type=head.content_type, body=content, headers=head.headers)
 
     async def close(self) -> None:
-        """Ends all processes; requests that wait fail, running ones too."""
+        """Stops all processes; waiting and running requests fail."""
         self._closed = True
         for queue in self._queues.values():
             for place in queue:
@@ -125,7 +125,7 @@ class JaxWorker:
             self._end(worker)
         self._idle.clear()
         for worker in self._working:
-            worker.kill()  # whoever waits for it gives it back
+            worker.kill()  # its request gives it back
         await asyncio.wait_for(self._quiet.wait(), _START_SECONDS)
         while self._ending:
             await asyncio.wait(set(self._ending), timeout=10)
@@ -143,7 +143,7 @@ class JaxWorker:
             return await place
         except asyncio.CancelledError:
             if place.done() and not place.cancelled() and place.exception() is None:
-                # The turn came in the same moment: hand it on.
+                # The turn came at the same moment: pass it on.
                 self._give_back(place.result(), True)
             raise
 
@@ -216,7 +216,7 @@ class _Worker:
                 **clean_environment(),
                 "JAX_PLATFORMS": "cpu",
                 "JAX_ENABLE_COMPILATION_CACHE": "false",
-                # Few, small requests: threads would cost more than they bring.
+                # Few, small requests: threads would cost more than they save.
                 "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
                 "OMP_NUM_THREADS": "1",
                 "OPENBLAS_NUM_THREADS": "1",
@@ -231,9 +231,9 @@ class _Worker:
             worker.kill()
             await worker.gone()
             raise TPUError(
-                "The worker process for JAX does not start.",
+                "The worker process for JAX did not start.",
                 Reason.ENVIRONMENT,
-                "Is JAX installed beside the server? pip install 'jupyter-tpu[jax]'.",
+                "Check that JAX is installed next to the server: pip install 'jupyter-tpu[jax]'.",
             ) from error
         except BaseException:
             worker.kill()

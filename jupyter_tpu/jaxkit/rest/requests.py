@@ -1,4 +1,4 @@
-"""The bodies of REST's requests, read; light enough for the server's own process."""
+"""Reads the bodies of REST requests; light enough for the server's own process."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def decode(kind: type[T], body: bytes) -> T:
-    """*body* (JSON) as a *kind*; `TPUError` (INVALID) says where it is not one."""
+    """*body* (JSON) as a *kind*; raises `InvalidInput` with the place of the error."""
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"The request is not as it should be: {error}.") from None
+        raise InvalidInput(f"The request is not valid: {error}.") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidInput(
             f"The request is not JSON: {error}.",

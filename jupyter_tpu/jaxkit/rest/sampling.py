@@ -1,8 +1,6 @@
-"""Sampling on the CPU, from every distribution of ``jax.random``; placed afterwards.
+"""Samples from every distribution of ``jax.random``, on the CPU, bit for bit as jax gives them.
 
-A TPU is slow at branching samplers (poisson, gamma), and small draws from Python cost a dispatch
-each: data, initial values and shuffles are better drawn on the host. The numbers are those that
-jax gives for the key, bit for bit.
+Everything is checked by name first, and the largest array is known before anything is computed.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ poisson rademacher randint rayleigh t triangular truncated_normal uniform wald w
 #: The distributions of jax.random; what the installed version lacks is left out.
 DISTRIBUTIONS = tuple(name for name in _NAMES.split() if hasattr(jax.random, name))
 
-#: Parameters that shape the program rather than being numbers in it.
+#: Parameters that are static for the program, not numbers in it.
 _STATIC = {"axis", "d", "dtype", "independent", "m", "method", "mode", "replace", "shape", "unroll"}
 #: Whole numbers that are static in these distributions (an array elsewhere).
 _STATIC_IN = {"orthogonal": {"n"}, "choice": {"a"}, "permutation": {"x"}}
@@ -65,15 +63,15 @@ def sample(
         except TPUError:
             raise
         except (TypeError, ValueError, OverflowError, MemoryError) as error:
-            raise _refused(distribution, error) from error
+            raise _rejected(distribution, error) from error
         except jax.errors.JaxRuntimeError as error:
-            raise _refused(distribution, error) from error
+            raise _rejected(distribution, error) from error
 
 
 def prepare(
     distribution: str, shape: Any, dtype: Any, parameters: Mapping[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """The function of a key and arrays that draws, and the arrays; everything checked by name."""
+    """The sampling function of a key and arrays, and the arrays; all parameters are checked."""
     accepted = accepted_parameters(distribution)
     unknown = sorted(set(parameters) - set(accepted))
     if unknown:
@@ -86,14 +84,14 @@ def prepare(
     arrays: dict[str, Any] = {}
     if shape is not None:
         if "shape" not in accepted:
-            raise InvalidInput(f"{distribution} takes no shape.")
+            raise InvalidInput(f"{distribution} has no parameter shape.")
         static["shape"] = checked_shape(shape)
     if dtype is not None:
         if "dtype" not in accepted:
-            raise InvalidInput(f"{distribution} takes no dtype.")
+            raise InvalidInput(f"{distribution} has no parameter dtype.")
         if bits_of(dtype) == 64 and not jax.config.read("jax_enable_x64"):
             raise InvalidInput(
-                f"{dtype_name(dtype)} needs jax_enable_x64; without it jax would give 32 bits.",
+                f"{dtype_name(dtype)} needs jax_enable_x64; without it JAX uses 32 bits.",
             )
         static["dtype"] = np.dtype(getattr(jax.numpy, dtype_name(dtype)))
     for name, value in parameters.items():
@@ -113,10 +111,10 @@ def prepare(
 
 @cache
 def accepted_parameters(distribution: str) -> dict[str, inspect.Parameter]:
-    """The parameters of a distribution by name, without the key; `TPUError` where there is none."""
+    """The parameters of a distribution by name, without the key; raises `InvalidInput`."""
     if distribution not in DISTRIBUTIONS:
         raise InvalidInput(
-            f"There is no distribution {str(distribution)[:60]!r}.",
+            f"Unknown distribution {str(distribution)[:60]!r}.",
             f"The distributions are {', '.join(DISTRIBUTIONS)}.",
         )
     found = inspect.signature(getattr(jax.random, distribution)).parameters
@@ -126,8 +124,8 @@ def accepted_parameters(distribution: str) -> dict[str, inspect.Parameter]:
 def largest_array(call: Any, key: jax.Array, arrays: Mapping[str, Any]) -> int:
     """Elements of the largest array made while drawing, found without drawing.
 
-    The result alone says too little: one number chosen without replacement out of 10**9 shuffles
-    them all.
+    The result may be small and the work large: one number chosen without replacement out of 10**9
+    shuffles all of them.
     """
     signature = (
         call.func.__name__,
@@ -142,7 +140,7 @@ def largest_array(call: Any, key: jax.Array, arrays: Mapping[str, Any]) -> int:
     return _LARGEST[signature]
 
 
-#: What `largest_array` found, by all that it depends on: tracing takes longer than a small draw.
+#: Results of `largest_array` by all that they depend on: tracing is slower than a small draw.
 _LARGEST: dict[Any, int] = {}
 
 
@@ -167,7 +165,7 @@ def _array(name: str, value: Any) -> Any:
     except (ValueError, TypeError, OverflowError):
         array = None
     if array is None or array.dtype.kind not in "biuf":
-        raise InvalidInput(f"{name} has to be a number or a list of numbers of equal lengths.")
+        raise InvalidInput(f"{name} must be a number or a list of numbers of equal lengths.")
     # What jax makes of a Python list: 32 bits unless x64 is on.
     return jax.numpy.asarray(array)
 
@@ -176,6 +174,6 @@ def _whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def _refused(distribution: str, error: Exception) -> TPUError:
+def _rejected(distribution: str, error: Exception) -> TPUError:
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return InvalidInput(f"jax refuses this {distribution}: {lines[0][:300]}")
+    return InvalidInput(f"jax rejects this {distribution}: {lines[0][:300]}")

@@ -1,8 +1,8 @@
 """The worker process: ``python -m jupyter_tpu.jaxkit.rest.worker MEMORY_BYTES``.
 
-Frames on stdin and stdout: a request's head is its name, its body the request's JSON; the answer's
-head says how it went. One request at a time; the process may be killed at any time. It ends with
-its stdin, and by itself once it has grown (compiled programs stay in jax's caches).
+Frames on stdin and stdout: the head of a request is its name, the body its JSON; the head of an
+answer is an `AnswerHead`. One request at a time; the process may be killed at any time. It ends
+when stdin ends, and by itself when it has grown (compiled programs stay in jax's caches).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ..processes.frames import pack, read_frame, write_frame
 MAX_BODY = 16 << 20
 #: Of an answer.
 MAX_ANSWER = 128 << 20
-#: Resident memory of a process without jax, generously.
+#: Resident memory of a process without jax, with room.
 _BARE = 256 << 20
 
 
 class AnswerHead(msgspec.Struct, kw_only=True):
-    """What comes before an answer's body; first of all one with `ready`."""
+    """The head of an answer; the first one, with `ready`, comes before any request."""
 
     ready: bool = False
     content_type: str = ""
@@ -33,14 +33,14 @@ class AnswerHead(msgspec.Struct, kw_only=True):
     message: str = ""
     reason: Reason | None = None
     hint: str = ""
-    #: The process ends now: the next request needs another one.
+    #: The process ends now: the next request needs a new one.
     last: bool = False
 
 
 def main() -> None:
     memory = int(sys.argv[1])
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints must not get between the frames
+    os.dup2(2, 1)  # prints must not mix with the frames
     requests = sys.stdin.buffer
     start = 0
     _say(answers, AnswerHead(ready=True))
@@ -50,7 +50,7 @@ def main() -> None:
         except EOFError:
             return
         if not start and name.startswith(b"prng/"):
-            # jax comes with the first request that needs it; placement and tiling don't.
+            # The first request that needs jax imports it; placement and tiling don't need it.
             import_jax()
             start = limit_memory(memory)
         head, content = respond(name.decode(), body)
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def respond(name: str, body: bytes) -> tuple[AnswerHead, bytes]:
-    """Head and body of the answer to one request; whatever goes wrong is in the head."""
+    """Head and body of the answer to one request; an error is in the head."""
     from .answers import answer
 
     try:
@@ -73,7 +73,7 @@ def respond(name: str, body: bytes) -> tuple[AnswerHead, bytes]:
     except Exception as error:
         if "RESOURCE_EXHAUSTED" in str(error) or "Out of memory" in str(error):
             return _too_large(), b""
-        # A fault of ours: said, and the process goes on; the traceback is for the log.
+        # A bug of ours: the process continues; the traceback is for the log.
         sys.excepthook(*sys.exc_info())
         message = f"jaxkit failed at {name}: {type(error).__name__}."
         return AnswerHead(message=message, reason=Reason.INTERNAL), b""
@@ -81,21 +81,21 @@ def respond(name: str, body: bytes) -> tuple[AnswerHead, bytes]:
 
 
 def import_jax() -> None:
-    """jax, its backend and a first program: what a process needs memory for in any case."""
+    """Imports jax, starts its backend and runs a first program, before memory is limited."""
     import jax
 
     jax.random.key(0).block_until_ready()
 
 
 def limit_memory(memory: int) -> int:
-    """Refuses this process more than *memory* bytes beyond what it has; returns what it has now."""
+    """Limits this process to *memory* bytes more than it has now; returns what it has now."""
     try:
         import resource
 
         with open("/proc/self/statm") as file:
             mapped = int(file.read().split()[0]) * resource.getpagesize()
     except (ImportError, OSError):
-        return 0  # not Linux: the bounds on requests alone have to do
+        return 0  # not Linux: only the limits of requests apply
     # Threads reserve address space that they never touch: hence the room.
     room = mapped + memory + (1 << 30)
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -116,7 +116,7 @@ def _too_large() -> AnswerHead:
     return AnswerHead(
         message="The request needs more memory than the worker may use.",
         reason=Reason.INVALID,
-        hint="Ask for a smaller array.",
+        hint="Request a smaller array.",
     )
 
 

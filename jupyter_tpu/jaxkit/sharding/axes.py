@@ -17,7 +17,7 @@ class DoesNotDivide(InvalidInput):
 
 
 def nearest_sizes(size: int, parts: int) -> str:
-    """The multiples of *parts* on both sides of *size*, as a sentence."""
+    """The nearest multiples of *parts* below and above *size*, as a sentence."""
     lower = size // parts * parts
     if not lower:
         return f"The nearest size is {parts}."
@@ -27,8 +27,8 @@ def nearest_sizes(size: int, parts: int) -> str:
 def axis_sizes(axes: Any, devices: int | None) -> dict[str, int]:
     """Axis -> size, with -1 replaced; *devices*: how many there are, None if any number will do.
 
-    *axes*: axis -> size, or one name. Raises `TPUError` (INVALID) if the sizes don't divide the
-    devices, with what would.
+    *axes*: axis -> size, or one name. Raises `InvalidInput`, or `DoesNotDivide` with the sizes that
+    are possible.
     """
     if isinstance(axes, str):
         axes = {axes: -1}
@@ -45,7 +45,7 @@ def axis_sizes(axes: Any, devices: int | None) -> dict[str, int]:
         raise InvalidInput("Only one size of a mesh can be -1.")
     if devices is None:
         if free:
-            raise InvalidInput(f"The size of axis {free[0]!r} has to be a number here, not -1.")
+            raise InvalidInput(f"The size of axis {free[0]!r} must be a number here, not -1.")
         return sizes
     known = prod(size for size in sizes.values() if size != -1)
     if (devices % known) if free else (known != devices):
@@ -53,7 +53,7 @@ def axis_sizes(axes: Any, devices: int | None) -> dict[str, int]:
         divisors = [str(number) for number in range(1, devices + 1) if devices % number == 0]
         raise DoesNotDivide(
             f"A mesh of {shown} does not divide {devices} devices.",
-            f"The sizes have to multiply to {devices}; its divisors are {', '.join(divisors)}.",
+            f"The product of the sizes must be {devices}; its divisors are {', '.join(divisors)}.",
         )
     return {name: devices // known if size == -1 else size for name, size in sizes.items()}
 
@@ -67,6 +67,6 @@ def _size(name: str, size: Any) -> int:
         number = 0
     if number < 1 and number != -1:
         raise InvalidInput(
-            f"The size of axis {name!r} has to be a positive whole number, not {size!r}.",
+            f"The size of axis {name!r} must be a positive whole number, not {size!r}.",
         )
     return number

@@ -1,8 +1,8 @@
 """The picture of a sharding: an array as a sheet cut into blocks, each with its devices' numbers.
 
-Plain SVG without scripts. Text and lines take the colour of the surroundings ("inherit"), follow
-the reader's light or dark setting ("auto"), or are made for one of them; fills are translucent, so
-that they read on both.
+Plain SVG without scripts. Text and lines use the colour around the picture ("inherit"), follow the
+reader's light or dark setting ("auto"), or are for one of them. Fills are translucent, to be
+readable on both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...errors import InvalidInput
 from ..arrays import MeshAxes
 from .models import ArrayPlacement
 
-#: Eight fills that stay apart for colour-blind readers; blocks carry numbers besides.
+#: Eight fills that colour-blind readers can tell apart; the blocks also have numbers.
 _FILLS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#888888")
 _MOST_BLOCKS = 16  # along one side
 _NAME = 48  # letters of an array's name that are drawn
@@ -29,12 +29,12 @@ _AUTO = (
 
 
 def draw(array: ArrayPlacement, mesh: MeshAxes, theme: str = "inherit") -> str:
-    """SVG of how *array* is cut; of its dimensions the (at most two) that are split, or the last.
+    """SVG of how *array* is split: at most two split dimensions, or the last ones.
 
-    Raises `TPUError` (INVALID) for unknown themes.
+    Raises `InvalidInput` for unknown themes.
     """
     if theme not in _COLOURS:
-        raise InvalidInput(f"There is no theme {theme!r}.", f"There are {', '.join(_COLOURS)}.")
+        raise InvalidInput(f"Unknown theme {theme!r}.", f"The themes are {', '.join(_COLOURS)}.")
     across, down = _shown(array)
     columns = _Side(array, mesh, across)
     rows = _Side(array, mesh, down)

@@ -11,7 +11,7 @@ from ..arrays import ArrayRequest, Generation, MeshAxes, Shape, Spec
 from ..tables import MAX_ROWS, html_table, shape_text, size_text, text_table, with_rest
 
 _PLACEMENT_HEADS = ("", "dtype", "shape", "split", "per device", "copies", "size", "in HBM")
-_TYPE_HEADS = ("type", "devices", "HBM a device", "fits")
+_TYPE_HEADS = ("type", "devices", "HBM per device", "fits")
 
 
 class PlacementRequest(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -20,9 +20,9 @@ class PlacementRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     mesh: MeshAxes
     #: Name -> array or tree; what is in a tree has a path for a name, "layers/0/kernel".
     arrays: dict[str, ArrayRequest]
-    #: The types to say "fits" or not of; all of the catalog by default.
+    #: The types to check; all of the catalog by default.
     types: list[str] | None = None
-    #: Whose tiles `padded_bytes` are of.
+    #: The generation whose padding `padded_bytes` has.
     generation: Generation = "v5e"
     #: Draw the array of this name.
     picture: str | None = None
@@ -37,7 +37,7 @@ class ArrayPlacement(Struct, kw_only=True):
     dtype: str
     spec: Spec
     shard_shape: Shape
-    #: Into how many different shards it is cut, and how often each exists.
+    #: The number of different shards, and of copies of each.
     shards: int
     copies: int
     bytes: int  # of the whole array, once
@@ -51,7 +51,7 @@ class ArrayPlacement(Struct, kw_only=True):
 
 
 class TypeFit(Struct, kw_only=True):
-    """Whether the arrays fit a TPU type; a program needs room for its own temporaries besides."""
+    """Whether the arrays fit a TPU type; a program also needs room for its temporaries."""
 
     type: str
     fits: bool
@@ -73,7 +73,7 @@ class Placement(Struct, kw_only=True):
     bytes: int
     bytes_per_device: int
     padded_bytes_per_device: int
-    #: The names of the arrays of which every device holds all, and what that costs each device.
+    #: The names of the replicated arrays, and the bytes they take on each device.
     replicated: list[str]
     replicated_bytes_per_device: int
     types: list[TypeFit]
@@ -100,8 +100,8 @@ class Placement(Struct, kw_only=True):
         mesh = " × ".join(f"{name}={size}" for name, size in self.mesh.items())
         return (
             f"Mesh {mesh} ({self.devices} devices): {size_text(self.bytes)} in all, "
-            f"{size_text(self.padded_bytes_per_device)} a device with padding, of which "
-            f"{size_text(self.replicated_bytes_per_device)} are the same on every device"
+            f"{size_text(self.padded_bytes_per_device)} per device with padding, of which "
+            f"{size_text(self.replicated_bytes_per_device)} are replicated on every device"
         )
 
     def _rows(self) -> list[tuple[str, ...]]:

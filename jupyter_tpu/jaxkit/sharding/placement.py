@@ -1,7 +1,7 @@
-"""Where arrays go when a mesh and partition specs say so: arithmetic alone, no device, no jax.
+"""What a mesh and partition specs make of arrays: arithmetic alone, no device, no jax.
 
-For every array: the shape of one device's shard, its bytes with and without the TPU's padding, in
-how many copies it exists; for every TPU type: whether that fits.
+For every array: the shape of one device's shard, its bytes with and without the TPU's padding, and
+how many copies exist. For every TPU type: whether all of them fit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...errors import InvalidInput
 from ..arrays import ArrayRequest, MeshAxes, flat_arrays
 from ..shapes import bits_of, checked_shape, dtype_name, flat_leaves, flat_shapes, is_leaf
 from ..tiles import padded_bytes
-from ..topology import known_type, usable_hbm
+from ..topology import generation_of, known_type, usable_hbm
 from .axes import DoesNotDivide, axis_sizes, nearest_sizes
 from .drawing import draw
 from .models import ArrayPlacement, Placement, PlacementRequest, TypeFit
@@ -37,12 +37,12 @@ def placement(
     """What each device holds of *arrays*, and which TPU types have room for it.
 
     *mesh*: axis -> size, or a jax mesh. *arrays*: a tree of arrays, shapes or (shape, dtype).
-    *specs*: partition specs for them, as ``jit`` takes them: one for all, or a tree that begins
-    like *arrays*; None for the arrays' own shardings, whole copies where they have none. *types*:
-    names to try, the whole catalog by default. *generation*: whose padding is shown. *picture*:
-    the path of an array to draw.
+    *specs*: partition specs for them, as ``jit`` takes them: one for all, or a tree prefix of
+    *arrays*; None for the arrays' own shardings (arrays without one are replicated). *types*:
+    names to check, the whole catalog by default. *generation*: a generation ("v5e") or a type whose
+    padding is shown. *picture*: the path of an array to draw.
 
-    Raises `TPUError` (INVALID) for meshes, specs and shapes that do not go together.
+    Raises `InvalidInput` for meshes, specs and shapes that do not go together.
     """
     rows = {
         path: ArrayRequest(shape=list(shape), dtype=dtype, spec=spec)
@@ -54,7 +54,7 @@ def placement(
             mesh=axes,
             arrays=rows,
             types=None if types is None else list(types),
-            generation=generation,  # type: ignore[arg-type]  # checked by place
+            generation=generation_of(generation),  # type: ignore[arg-type]
             picture=picture,
             theme="inherit",
         )
@@ -95,10 +95,10 @@ def place(request: PlacementRequest) -> Placement:
 def draw_sharding(
     mesh: Any, shape: Sequence[int], spec: Any = (), *, name: str = "", theme: str = "inherit"
 ) -> Picture:
-    """How an array of *shape* is cut over the mesh, drawn as SVG; shows itself in a notebook.
+    """How an array of *shape* is split over the mesh, as an SVG picture that a notebook shows.
 
-    *theme*: "inherit" takes the colour of the text around it, "auto" the reader's preference,
-    "light" and "dark" are fixed. Raises `TPUError` (INVALID) as `placement` does.
+    *theme*: "inherit" uses the colour of the text around it, "auto" the reader's preference,
+    "light" and "dark" are fixed. Raises `InvalidInput` as `placement` does.
     """
     axes = axis_sizes(dict(mesh) if isinstance(mesh, Mapping) else dict(mesh.shape), None)
     array = ArrayRequest(shape=list(checked_shape(shape)), spec=written_spec(spec))
@@ -106,15 +106,15 @@ def draw_sharding(
 
 
 class Picture(str):
-    """SVG; a notebook shows it as the picture it is."""
+    """SVG text that a notebook shows as a picture."""
 
     def _repr_html_(self) -> str:
-        # As HTML and not as an image: so it takes the notebook's text colour.
+        # As HTML, not as an image, so that it uses the notebook's text colour.
         return str(self)
 
 
 def place_array(name: str, array: ArrayRequest, mesh: MeshAxes, generation: str) -> ArrayPlacement:
-    """What one device holds of *array*; `TPUError` (INVALID) if the mesh does not divide it."""
+    """What one device holds of *array*; raises `DoesNotDivide` if the mesh does not divide it."""
     shape = checked_shape(array.shape)
     spec = _checked_spec(name, array.spec, len(shape), mesh)
     shard = []
@@ -231,7 +231,7 @@ def _with_specs(
 
 
 def _spread(specs: Any, arrays: Any, where: str) -> Iterable[Any]:
-    """One spec per array of *arrays*, *specs* being a tree that begins like it."""
+    """One spec per array of *arrays*, from the tree prefix *specs*."""
     if _is_spec(specs) or specs is None:
         yield from [specs or ()] * sum(1 for _ in flat_shapes(arrays))
         return
@@ -248,12 +248,12 @@ def _spread(specs: Any, arrays: Any, where: str) -> Iterable[Any]:
             yield from _spread(spec, branch, f"{where}/{position}")
         return
     raise InvalidInput(
-        f"{where} is not a tree that begins like the arrays.",
-        "Give one spec for all, or dicts and lists with the same names and lengths.",
+        f"{where} does not match the tree of the arrays.",
+        "Use one spec for all, or dicts and lists with the same names and lengths.",
     )
 
 
 def _is_spec(spec: Any) -> bool:
-    jax = sys.modules.get("jax")  # without jax nobody can have made one of its specs
+    jax = sys.modules.get("jax")  # a spec of jax can't exist before jax is imported
     made_by_jax = jax is not None and isinstance(spec, jax.sharding.PartitionSpec)
     return isinstance(spec, str) or made_by_jax or hasattr(spec, "spec")
