@@ -84,6 +84,7 @@ def test_a_training_step_on_eight_chips_is_taken_apart() -> None:
         "argument 1",
     }
     text = str(report)
+    assert repr(report) == text
     assert "Fits v5litepod-8" in text
     assert "counts the body of a loop" in text
     assert "<table>" in report._repr_html_()
@@ -371,7 +372,7 @@ def test_without_libtpu_the_sentence_says_what_to_install(monkeypatch: pytest.Mo
         jaxkit.compile_for("v6e-1", lambda x: x, (4,))
     assert caught.value.reason is Reason.ENVIRONMENT
     monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(TPUError, match="Linux on x86-64 only"):
+    with pytest.raises(TPUError, match="only for Linux on x86-64"):
         jaxkit.compile_for("v6e-1", lambda x: x, (4,))
 
 

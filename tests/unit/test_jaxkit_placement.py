@@ -91,7 +91,7 @@ def test_every_type_of_the_catalog_is_judged_by_its_own_memory_and_padding() -> 
     fits = {fit.type: fit for fit in answer.types}
     assert set(fits) == {kind.name for kind in catalog.types()}
     assert not fits["v2-8"].fits
-    assert "lacks" in fits["v2-8"].why
+    assert "missing" in fits["v2-8"].why
     assert fits["v3-8"].fits
     assert fits["v5litepod-8"].fits
     assert not fits["v5litepod-4"].fits

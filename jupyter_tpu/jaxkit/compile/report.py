@@ -1,4 +1,4 @@
-"""What the TPU's compiler says of a program; prints as tables."""
+"""The report of the TPU's compiler on a program; prints as tables."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Collective(Struct, kw_only=True):
 
 
 class CompileReport(Struct, kw_only=True):
-    """What the TPU's own compiler says of a program, without the TPU."""
+    """The report of the TPU's own compiler on a program; no TPU is needed."""
 
     type: str
     topology: str

@@ -30,7 +30,7 @@ class Search:
         self.names = list(names)
         self.tried: list[CompileTrial] = []
         self._nearest: CompileReport | None = None
-        self._refused = ""
+        self._last_skipped = ""
 
     @property
     def found(self) -> bool:
@@ -39,7 +39,7 @@ class Search:
 
     def skipped(self, name: str, error: TPUError) -> None:
         """The mesh or the arguments don't divide over the devices of *name*."""
-        self._refused = f"{name}: {error.message}"
+        self._last_skipped = f"{name}: {error.message}"
         self.tried.append(
             CompileTrial(type=name, fits=None, why=error.message, usd_per_hour=_price(name))
         )
@@ -63,7 +63,7 @@ class Search:
     def outcome(self) -> CompileOutcome:
         """The result; raises `InvalidInput` if every type was skipped."""
         if self._nearest is None:
-            raise InvalidInput(f"No type can run this program. {self._refused}")
+            raise InvalidInput(f"No type can run this program. {self._last_skipped}")
         return CompileOutcome(
             type=self._nearest.type if self._nearest.fits else None,
             report=self._nearest,

@@ -1,6 +1,6 @@
 """The bodies and answers of REST's requests to jaxkit, defined once.
 
-Sizes are in bytes. Unknown fields of a request are refused, so that a misspelt field does not pass
+Sizes are in bytes. Unknown fields of a request are errors, so that a misspelt field does not pass
 for a default.
 """
 

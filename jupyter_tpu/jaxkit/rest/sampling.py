@@ -45,11 +45,11 @@ def sample(
     """Draws from ``jax.random.<distribution>`` on the CPU; bit for bit what jax gives there.
 
     *shape*: None for what the parameters give. *parameters*: the distribution's own, by name
-    (``minval``, ``lam``, ``p``). *max_elements*: a draw is refused, before anything is computed,
+    (``minval``, ``lam``, ``p``). *max_elements*: a draw is rejected, before anything is computed,
     if it would make a larger array on the way.
 
     Raises `InvalidInput` for unknown distributions and parameters, bad shapes and dtypes, and
-    values that jax refuses.
+    values that jax rejects.
     """
     cpu = jax.local_devices(backend="cpu")[0]
     with jax.default_device(cpu):

@@ -191,7 +191,7 @@ def _host_sharding(mesh: Mesh, hosts: list[int]) -> NamedSharding:
     devices: list[Any] = sorted(mesh.devices.flat, key=lambda device: device.process_index)
     counts = {sum(device.process_index == host for device in devices) for host in hosts}
     if len(counts) > 1:
-        raise InvalidInput("The mesh has to have the same number of devices on every host.")
+        raise InvalidInput("The mesh must have the same number of devices on every host.")
     grid: Any = np.array(devices).reshape(len(hosts), -1)
     return NamedSharding(Mesh(grid, ("host", "device")), PartitionSpec("host"))
 

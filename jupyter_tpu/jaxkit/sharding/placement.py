@@ -196,7 +196,7 @@ def _fits(
         if kind.devices < devices:
             why = f"too few devices for a mesh of {devices}"
         elif needed[family] > room:
-            why = f"a device lacks {(needed[family] - room) / 2**30:.2f} GiB"
+            why = f"{(needed[family] - room) / 2**30:.2f} GiB per device missing"
         else:
             why = ""
         found.append(
