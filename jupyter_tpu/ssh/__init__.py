@@ -1,6 +1,6 @@
-"""How one machine is reached: connection, host keys, keys, files, and the agent over it."""
+"""How one host is reached: connections, host keys, keys, forwarding, and the agent over them."""
 
-from .address import HostAddress, HostResolver
+from .address import HostAddress
 from .command import CommandFailed, CompletedCommand, NotListening
 from .connection import Connection, Keepalive
 from .forwarding import Forwarder
@@ -15,7 +15,6 @@ __all__ = [
     "Connection",
     "Forwarder",
     "HostAddress",
-    "HostResolver",
     "Keepalive",
     "KnownHosts",
     "NotListening",

@@ -1,9 +1,8 @@
-"""The agent on a host, from this side: putting it there, starting it, talking to it.
+"""The agent on a host, seen from this side: it is installed, started and called here.
 
-Written against three callables of a connection, so it knows nothing of SSH. Bytes and round trips
-matter here, since this runs at every reconnect: where the agent is already on the host it is one
-command of half a kilobyte and one channel; where it is not, one command more, whose stdin is the
-bundle (about 25 kB).
+This module uses two methods of a connection and knows nothing of SSH. Bytes and round trips matter,
+since it runs at every reconnect. If the agent is on the host it takes one command of half a
+kilobyte and one channel; if not, one more command, with the bundle (about 65 kB) on its stdin.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 
 from ..agent.bundle import bundle
 from ..agent.protocol.paths import keeper_socket
 from ..errors import ConnectionLost, Reason, TPUError
 
-#: Seconds for the agent to be there, and for an answer that takes no work.
+#: Seconds to install and start the agent, and for an answer that takes no work.
 UP_TIMEOUT = 60.0
 REQUEST_TIMEOUT = 60.0
 #: Largest answer, bytes.
@@ -26,14 +25,14 @@ MAX_LINE = 16 << 20
 
 Streams = tuple[Any, Any]  # reader and writer, asyncio's or asyncssh's
 
-#: Runs the agent's ``up`` with the Python that it was installed with; says "missing" if it is not.
+#: Runs the agent's ``up`` with the Python that installed it; prints "missing" if it is not there.
 _UP = """\
 folder="$HOME/.jupyter-tpu/agent/$1"
 if [ -f "$folder/python" ]; then exec "$(cat "$folder/python")" "$folder" up; fi
 echo missing
 """
 
-#: Finds a Python, gives it the bundle on stdin to unpack, and runs ``up``.
+#: Finds a Python, unpacks the bundle on stdin with it, and runs ``up``.
 _INSTALL = """\
 umask 077
 for python in python3 /usr/bin/python3 python3.13 python3.12 python3.11 python3.10 python3.9; do
@@ -45,7 +44,7 @@ done
 echo no python
 """
 
-#: Unpacks beside the goal and renames, so that a half-written agent is never run.
+#: Unpacks to a temporary folder and renames it, so that a half-written agent is never run.
 _UNPACK = """\
 import io, os, shutil, sys, tempfile, zipfile
 base = os.path.join(os.path.expanduser("~"), ".jupyter-tpu")
@@ -70,22 +69,11 @@ finally:
 """
 
 
-class CompletedCommand(Protocol):
-    """What a command on a host came to."""
-
-    @property
-    def returncode(self) -> int: ...
-    @property
-    def stdout(self) -> str: ...
-    @property
-    def stderr(self) -> str: ...
-
-
 async def ensure_agent(
     run: Callable[..., Awaitable[Any]],
     open_unix: Callable[[str], Awaitable[Streams]],
 ) -> AgentClient:
-    """The agent of this version on a host, put there and started if need be.
+    """The agent of this version on a host; installed and started if necessary.
 
     Parameters
     ----------
@@ -94,17 +82,17 @@ async def ensure_agent(
 
     Raises
     ------
-    TPUError: NO_PYTHON where the host has none that is new enough, DISK_FULL, INTERNAL.
+    TPUError: NO_PYTHON if the host has none that is new enough, DISK_FULL, INTERNAL.
     """
     packed = bundle()
     for attempt in (1, 2):
         where = await _up(run, packed.hash, packed.data)
         try:
             client = AgentClient(Stream(*await open_unix(where["socket"])), open_unix)
-            await client.greeted()
+            await client.wait_hello()
             return client
         except TPUError as error:
-            # It was there a moment ago; being idle, it may have ended just now.
+            # An idle agent may have ended just now.
             if attempt == 2 or error.reason not in (Reason.NOT_FOUND, Reason.UNREACHABLE):
                 raise
     raise AssertionError("not reached")
@@ -124,30 +112,30 @@ async def _up(run: Callable[..., Awaitable[Any]], version: str, data: bytes) -> 
         raise TPUError(
             "The host has no Python 3.8 or newer.",
             Reason.NO_PYTHON,
-            "Install one on it, e.g. with `sudo apt-get install python3`.",
+            "Install it, for example with `sudo apt-get install python3`.",
         )
     try:
-        said = json.loads(last[0])
+        answer = json.loads(last[0])
     except ValueError:
-        said = {}
-    if "socket" in said:
-        return said
+        answer = {}
+    if "socket" in answer:
+        return answer
     if "errno 28" in done.stderr or "errno 122" in done.stderr:
         raise TPUError(
             "The host's disk is full.", Reason.DISK_FULL, "Delete files on the host and try again."
         )
     lines = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
     raise TPUError(
-        f"The agent cannot be started on the host: {said.get('message') or lines[0]}",
+        f"The agent could not be started on the host: {answer.get('message') or lines[0]}",
         Reason.INTERNAL,
     )
 
 
 class Stream:
-    """A channel's reader and writer in one, whose failures are ConnectionErrors.
+    """A channel's reader and writer in one; its errors are ConnectionErrors.
 
-    asyncssh raises errors of its own where a connection breaks; the agent's protocols, which also
-    run where there is no asyncssh, know Python's.
+    asyncssh raises its own errors when a connection breaks. The agent's protocols, which also run
+    where asyncssh is not installed, expect Python's.
     """
 
     def __init__(self, reader: Any, writer: Any) -> None:
@@ -183,7 +171,7 @@ class AgentClient:
     """The daemon of one host, over one channel. Made by :func:`ensure_agent`."""
 
     def __init__(self, stream: Stream, open_unix: Callable[[str], Awaitable[Streams]]) -> None:
-        #: What the daemon said at first: ``agent`` (the hash of its sources), ``pid``, ``run``
+        #: The daemon's first message: ``agent`` (the hash of its sources), ``pid``, ``run``
         #: (the folder of its sockets), ``python``.
         self.hello: dict[str, Any] = {}
         self._stream = stream
@@ -195,8 +183,8 @@ class AgentClient:
         self._waiting[0] = self._greeting
         self._listener = asyncio.ensure_future(self._listen())
 
-    async def greeted(self) -> None:
-        """Returns once the daemon has said hello; raises UNREACHABLE if it does not."""
+    async def wait_hello(self) -> None:
+        """Returns when the daemon's hello has come; raises UNREACHABLE if it does not."""
         try:
             self.hello = await asyncio.wait_for(self._greeting, REQUEST_TIMEOUT)
         except TimeoutError as error:
@@ -205,7 +193,7 @@ class AgentClient:
 
     @property
     def closed(self) -> bool:
-        """Whether the channel is of no further use."""
+        """Whether the channel has ended."""
         return self._closed
 
     async def request(
@@ -213,8 +201,8 @@ class AgentClient:
     ) -> dict[str, Any]:
         """Asks the daemon to do *op* and returns its result.
 
-        Raises :class:`TPUError` with the reason that the daemon gives, UNREACHABLE when the
-        connection ends first, TIMEOUT after *timeout* seconds.
+        Raises :class:`TPUError` with the daemon's reason, UNREACHABLE if the connection ends first,
+        TIMEOUT after *timeout* seconds.
         """
         if self._closed:
             raise ConnectionLost("the host")
@@ -240,15 +228,15 @@ class AgentClient:
         self._stream.write(json.dumps(request, separators=(",", ":")).encode() + b"\n")
 
     async def open_keeper(self, kernel_id: str) -> tuple[Stream, Stream]:
-        """A channel to the keeper of a kernel, which need not be one this client started.
+        """A channel to the keeper of a kernel, which any client may have started.
 
-        Raises NOT_FOUND where there is none, UNREACHABLE where the connection is lost.
+        Raises NOT_FOUND if there is none, UNREACHABLE if the connection is lost.
         """
         stream = Stream(*await self._open_unix(keeper_socket(self.hello["run"], kernel_id)))
         return stream, stream
 
     async def close(self) -> None:
-        """Takes leave of the daemon, which ends now if that leaves it with nothing to do."""
+        """Says goodbye to the daemon, which ends now if it has nothing else to do."""
         if not self._closed:
             with contextlib.suppress(OSError):
                 self._ask(0, "end_agent", {})
@@ -269,7 +257,7 @@ class AgentClient:
                 if len(buffer) > MAX_LINE:
                     raise ValueError("a line longer than the limit")
         except (OSError, ValueError, AttributeError):
-            pass  # a broken connection, or a peer that is no agent: of no further use either way
+            pass  # a broken connection, or a peer that is not an agent
         finally:
             self._end()
 
@@ -283,5 +271,5 @@ class AgentClient:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(ConnectionLost("the host"))
-                future.exception()  # nobody need be waiting
+                future.exception()  # retrieved: maybe nobody waits for it
         self._stream.close()

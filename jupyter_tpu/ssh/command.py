@@ -1,8 +1,8 @@
-"""Commands for hosts, and what they returned.
+"""Commands for hosts, and their results.
 
-Arguments are quoted, never pasted. sshd passes only the variables its AcceptEnv names, so a
-command's variables go through ``env``: they are visible in the host's process list, secrets
-belong on standard input.
+Arguments are quoted, never pasted into a shell. sshd passes only the variables in its AcceptEnv, so
+a command's variables go through ``env``. They are visible in the host's list of processes: pass
+secrets on standard input.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CompletedCommand(Struct, frozen=True, kw_only=True):
 
 
 class CommandFailed(TPUError):
-    """A command on a host returned another status than 0; ``completed`` has its output."""
+    """A command on a host failed (its status is not 0); ``completed`` has its output."""
 
     def __init__(
         self,
@@ -42,13 +42,13 @@ class CommandFailed(TPUError):
 
 
 class NotListening(TPUError, ConnectionRefusedError):
-    """Nothing listens at a socket on a host; an OSError too, as for a socket on this machine."""
+    """Nothing listens at a socket on a host. It is an OSError, as for a local socket."""
 
 
 def command_line(
     argv: Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None
 ) -> str:
-    """What the host's shell is given; *cwd* may start with ``~/``.
+    """The line for the host's shell; *cwd* may start with ``~/``.
 
     >>> command_line(["echo", "a b"], {"X": "1 2"}, "~/my work")
     "cd './my work' && exec env 'X=1 2' echo 'a b'"
@@ -59,7 +59,7 @@ def command_line(
     if env:
         for name in env:
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-                raise ValueError(f"{name!r} can't be the name of a variable")
+                raise ValueError(f"{name!r} is not a valid name of a variable")
         words = ["env", *(f"{name}={value}" for name, value in env.items()), *words]
     line = "exec " + shlex.join(words)
     if cwd is not None:
@@ -83,7 +83,7 @@ def command_error(argv: Sequence[str], completed: CompletedCommand, where: str) 
         return CommandFailed(
             f"The disk of {where} is full ({last}).",
             Reason.DISK_FULL,
-            "Delete what is not needed there; `df -h` and `du -sh ~/* ~/.cache` show what is big.",
+            "Delete files there. `df -h` and `du -sh ~/* ~/.cache` show what uses the space.",
             completed,
         )
     if completed.returncode < 0:

@@ -1,33 +1,33 @@
-"""Whether the bytes of a tunnel are worth compressing: events in, a verdict out, no clock.
+"""Whether the bytes of a tunnel should be compressed: a state machine without I/O or clock.
 
-They are where the line is slow and the data shrink. On a fast line compressing costs 20 times what
-encrypting does, and much of what goes through a tunnel is compressed already; so a verdict needs a
-transfer that was seen to be slow, and a sample of it that was seen to shrink.
+They should be if the line is slow and the data are compressible. On a fast line compression costs
+20 times what encryption does, and much of a tunnel's data is compressed already. So the decision
+needs a transfer that was seen to be slow, and a sample of it that compresses well.
 """
 
 from __future__ import annotations
 
 import zlib
 
-#: Bytes per second below which a line is slow. Compressing alone does 40 MB/s (Debian's sshd), so
-#: it is never the limit.
+#: Bytes per second below which a line is slow. Debian's sshd compresses 40 MB/s, so compression is
+#: never the limit.
 SLOW = 2.5e6
-#: Bytes that are looked at together; fewer say nothing about the line.
+#: Bytes that are measured together; fewer say nothing about the line.
 ENOUGH = 512 << 10
-#: Seconds without a byte after which a look begins anew.
+#: Seconds without a byte after which a new measurement begins.
 GAP = 0.5
-#: Bytes that are tried, and what has to be left of them at most, as a share.
+#: Bytes of the sample, and the compression ratio that it has to reach.
 SAMPLE = 32 << 10
-SHRINKS = 0.7
-#: Seconds a verdict holds: what is compressed does not tell how fast the line has become.
-HOLDS = 60.0
+RATIO = 0.7
+#: Seconds for which a decision is valid: compressed transfers don't tell the line's speed.
+VALID = 60.0
 
 
 class CompressionPolicy:
     """Watches one direction of a tunnel. Times are seconds, of any clock that does not jump."""
 
     def __init__(self) -> None:
-        self._until = float("-inf")  # the verdict holds
+        self._until = float("-inf")  # the decision is valid
         self._last = float("-inf")
         self._begin(0.0)
 
@@ -41,7 +41,7 @@ class CompressionPolicy:
         return now < self._until
 
     def record(self, data: bytes, now: float, *, compressed: bool) -> None:
-        """*data* came through, over a connection that is *compressed* or not."""
+        """*data* was transferred, over a *compressed* connection or another."""
         if now - self._last > GAP:
             self._begin(now)
         self._last = now
@@ -51,10 +51,10 @@ class CompressionPolicy:
         if self._bytes >= ENOUGH:
             if not compressed:
                 slow = self._bytes < SLOW * (now - self._begun)
-                self._until = now + HOLDS if slow and self._shrinks() else float("-inf")
-            elif not self._shrinks():
+                self._until = now + VALID if slow and self._compresses_well() else float("-inf")
+            elif not self._compresses_well():
                 self._until = float("-inf")
             self._begin(now)
 
-    def _shrinks(self) -> bool:
-        return len(zlib.compress(self._sample, 1)) < SHRINKS * len(self._sample)
+    def _compresses_well(self) -> bool:
+        return len(zlib.compress(self._sample, 1)) < RATIO * len(self._sample)

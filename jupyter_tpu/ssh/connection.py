@@ -1,6 +1,6 @@
 """One open SSH connection to one host, and what can be done over it; `opening` makes them.
 
-Whatever goes wrong is a TPUError: UNREACHABLE within the keepalive's bound, never a hang.
+Every failure is a TPUError: UNREACHABLE within the keepalive's bound, never a hang.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SESSIONS = 8
 #: Opening a channel takes a round trip; more than this and something is wrong.
 CHANNEL_LIMIT = 20.0  # seconds
 
-#: How long a command that is ended may take to obey SIGTERM.
+#: How long a command may take to end after SIGTERM.
 _GRACE = 2.0  # seconds
 
 
@@ -73,7 +73,7 @@ class Connection:
     @property
     def silent(self) -> bool:
         """Whether a keepalive has gone unanswered for a whole interval."""
-        # asyncssh counts the keepalives sent since the last answer and does not show the count.
+        # Private in asyncssh: the keepalives sent since the last answer. See `opening`.
         return getattr(self._ssh, "_keepalive_count", 0) >= 2
 
     @property
@@ -81,15 +81,15 @@ class Connection:
         return self._lost.done()
 
     async def wait_lost(self) -> None:
-        """Returns when the connection is gone, for whatever reason."""
+        """Returns when the connection has ended, for any reason."""
         await asyncio.shield(self._lost)
 
     async def alive(self, limit: float) -> bool:
-        """Whether the host answers within *limit* seconds; asked now, not by the keepalive."""
+        """Whether the host answers within *limit* seconds; asks now, without the keepalive."""
         import asyncssh
 
         try:
-            # Nothing can listen there: the refusal is the answer, one round trip away.
+            # Nothing can listen there, so the host answers with an error after one round trip.
             _, writer = await asyncio.wait_for(
                 self._ssh.open_unix_connection("/dev/null/nothing", encoding=None), limit
             )
@@ -101,11 +101,11 @@ class Connection:
         return True
 
     def abort(self) -> None:
-        """Drops the connection without a word to the host; what runs over it fails now."""
+        """Drops the connection without telling the host; what runs over it fails now."""
         self._ssh.abort()
 
     async def close(self) -> None:
-        """Closes the connection and the ways to it; commands that run over it fail."""
+        """Closes the connection and its jump hosts; commands that run over it fail."""
         self._ssh.close()
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._ssh.wait_closed(), 2.0)
@@ -130,25 +130,25 @@ class Connection:
 
         Parameters
         ----------
-        argv: the command and its arguments; quoted on the way, so no shell sees them.
-        input: its standard input; the place for secrets.
-        env: variables added to the host's; visible in its process list.
-        cwd: the folder it runs in, "~/…" for the home; the home if None.
-        timeout: seconds; the command is ended after that (TIMEOUT).
-        on_line: called with each line of its output and errors as they come, without line end.
-        check: whether another status than 0 raises
-            :class:`~jupyter_tpu.ssh.command.CommandFailed` (DISK_FULL where that was the cause).
+        argv: the command and its arguments; they are quoted, so no shell interprets them.
+        input: its standard input; use it for secrets.
+        env: variables added to the host's; visible in its list of processes.
+        cwd: the folder it runs in, "~/…" for the home folder, which is the default.
+        timeout: seconds; then the command is stopped (TIMEOUT).
+        on_line: called with each line of its output and errors as it comes, without line end.
+        check: whether a status other than 0 raises
+            :class:`~jupyter_tpu.ssh.command.CommandFailed` (DISK_FULL if that was the cause).
 
-        Raises UNREACHABLE when the connection is lost meanwhile; whether the command went on is
-        then unknown.
+        Raises UNREACHABLE if the connection is lost meanwhile; it is then unknown whether the
+        command went on.
         """
         line = command_line(argv, env, cwd)
         try:
             completed = await asyncio.wait_for(self._session(line, input, on_line), timeout)
         except TimeoutError:
             raise TPUError(
-                f"{argv[0].rpartition('/')[2]} did not end within {timeout:g} s on "
-                f"{self.host.label}, and was stopped.",
+                f"{argv[0].rpartition('/')[2]} did not finish within {timeout:g} s on "
+                f"{self.host.label} and was stopped.",
                 Reason.TIMEOUT,
             ) from None
         if check and completed.returncode != 0:
@@ -158,8 +158,8 @@ class Connection:
     async def open_unix(self, path: str) -> tuple[SSHReader[bytes], SSHWriter[bytes]]:
         """A stream to the unix socket at *path* (absolute) on the host.
 
-        Raises NOT_FOUND (`NotListening`, also a ConnectionRefusedError) where nothing listens,
-        PERMISSION where the host's sshd forbids it.
+        Raises NOT_FOUND (`NotListening`, also a ConnectionRefusedError) if nothing listens, and
+        PERMISSION if the host's sshd forbids it.
         """
         import asyncssh
 
@@ -177,7 +177,7 @@ class Connection:
                     "Set `AllowStreamLocalForwarding yes` in its sshd_config.",
                 ) from error
             raise NotListening(
-                f"Nothing listens at {path} on {self.host.label}.", Reason.NOT_FOUND
+                f"No server is listening at {path} on {self.host.label}.", Reason.NOT_FOUND
             ) from error
         except (TimeoutError, asyncssh.Error, OSError) as error:
             raise self._lost_error() from error
@@ -187,10 +187,10 @@ class Connection:
     ) -> SSHTCPChannel[bytes]:
         """A channel to a TCP port on the host; *factory* makes its asyncssh session.
 
-        window: bytes that may be in flight to us.
+        window: bytes that may be in flight to this side.
 
-        Raises `NotListening` (NOT_FOUND), PERMISSION where the host's sshd forbids forwarding,
-        UNREACHABLE when the connection is lost.
+        Raises `NotListening` (NOT_FOUND), PERMISSION if the host's sshd forbids forwarding,
+        UNREACHABLE if the connection is lost.
         """
 
         async def to(address: str) -> SSHTCPChannel[bytes]:
@@ -206,8 +206,8 @@ class Connection:
     ) -> tuple[SSHReader[bytes], SSHWriter[bytes]]:
         """Streams to a TCP port on the host; raises what :meth:`open_port` does.
 
-        For exchanges that are read as fast as they come: asyncssh's streams keep what a slow
-        reader leaves (see `forwarding`), without a bound.
+        Only for data that are read as fast as they come: asyncssh's streams keep what a slow
+        reader leaves (see `transport`), without a limit.
         """
 
         async def to(address: str) -> tuple[SSHReader[bytes], SSHWriter[bytes]]:
@@ -218,7 +218,7 @@ class Connection:
         return await self._to_port(to, port)
 
     async def _to_port(self, to: Callable[[str], Coroutine[Any, Any, T]], port: int) -> T:
-        """Tries the addresses by which the host may call itself, one after the other."""
+        """Tries the host's own addresses, one after the other."""
         import asyncssh
 
         refusal: asyncssh.ChannelOpenError | None = None
@@ -238,12 +238,12 @@ class Connection:
         raise _port_error(refusal, port, self.host.label) from refusal
 
     async def put(self, data: bytes, path: str, mode: int = 0o600) -> None:
-        """Writes a file on the host: whole or not at all, its folder (0700) made if missing.
+        """Writes a file on the host in one step; its folder is created (0700) if missing.
 
-        Raises DISK_FULL, CommandFailed for a path that can't be written, UNREACHABLE.
+        Raises DISK_FULL, CommandFailed for a path that can't be written, or UNREACHABLE.
         """
-        # One session and no SFTP server needed. The size is checked because a connection that is
-        # cut looks like the end of the data to `cat`.
+        # It takes one session and no SFTP server. The size is checked because `cat` can't tell a
+        # broken connection from the end of the data.
         script = (
             'umask 077; mkdir -p "$(dirname "$1")" && t="$1.$$.part" || exit 1\n'
             'cat >"$t" && [ "$(wc -c <"$t")" -eq "$3" ] && chmod "$2" "$t" && mv -f "$t" "$1" '
@@ -286,7 +286,7 @@ class Connection:
         return CompletedCommand(returncode=process.returncode, stdout=_text(out), stderr=_text(err))
 
     async def _end(self, process: SSHClientProcess[bytes]) -> None:
-        """Ends the command on the host too: closing its session alone would let it run on."""
+        """Ends the command on the host: closing only its session would let it run on."""
         import asyncssh
 
         with contextlib.suppress(asyncssh.Error, OSError):
@@ -302,7 +302,7 @@ class Connection:
 
 
 async def _read(stream: SSHReader[bytes], on_line: Callable[[str], None] | None) -> bytes:
-    """All of *stream*; each line is shown when it is complete."""
+    """All of *stream*; calls *on_line* for each complete line."""
     parts: list[bytes] = []
     rest = b""
     while True:
@@ -333,7 +333,7 @@ def _text(data: Any) -> str:
 
 
 def _port_error(error: ChannelOpenError, port: int, host: str) -> TPUError:
-    """Why the host's sshd could not open a channel to its *port*; *host* for the message."""
+    """The error for a channel that the host's sshd did not open to *port*."""
     from asyncssh import OPEN_ADMINISTRATIVELY_PROHIBITED
 
     if error.code == OPEN_ADMINISTRATIVELY_PROHIBITED:
@@ -343,7 +343,7 @@ def _port_error(error: ChannelOpenError, port: int, host: str) -> TPUError:
             "Set `AllowTcpForwarding yes` in its sshd_config.",
         )
     return NotListening(
-        f"Nothing listens on port {port} of {host}.",
+        f"No server is listening on port {port} of {host}.",
         Reason.NOT_FOUND,
-        "Start the server there, or look at the port it prints.",
+        "Start the server there, or check which port it uses.",
     )

@@ -1,7 +1,7 @@
 """Our own SSH key, the login name, and fingerprints of keys.
 
-The key is one file for all TPUs: ed25519, made when first needed, readable by its owner only. A
-file that others can read is refused, as OpenSSH does, and never "repaired" silently.
+One ed25519 key is used for all TPUs. It is created when it is first needed, readable by its owner
+only. A key file that others can read is not used, as in OpenSSH, and its mode is not changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 KEY_VARIABLE = "JUPYTER_TPU_SSH_KEY"
 USER_VARIABLE = "JUPYTER_TPU_SSH_USER"
 
-#: A login name without one of its own: root may not log in to TPU VMs.
+#: The login name if the local one can't be used: root may not log in to TPU VMs.
 _PLAIN_USER = "tpu"
 
 
@@ -38,15 +38,15 @@ def key_path(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def ensure_key(path: Path | None = None) -> Path:
-    """The private key's path; the key is made if there is none, its ``.pub`` too.
+    """The private key's path; the key and its ``.pub`` are created if they are missing.
 
-    Raises KEY_FILE for a file that others can read, that is no private key, that needs a
-    passphrase, or that can't be made.
+    Raises KEY_FILE for a file that others can read, that is not a private key, that needs a
+    passphrase, or that can't be created.
     """
     path = path if path is not None else key_path()
     try:
         if not path.exists():
-            _make(path)
+            _create(path)
         key = load_key(path)
         public = path.with_name(path.name + ".pub")
         if not public.exists():
@@ -55,7 +55,7 @@ def ensure_key(path: Path | None = None) -> Path:
         raise TPUError(
             f"The SSH key {path} can't be used: {error.strerror or error}.",
             Reason.KEY_FILE,
-            "Make the file and its folder readable and writable for you.",
+            "Give yourself permission to read and write the file and its folder.",
         ) from error
     return path
 
@@ -68,26 +68,26 @@ def load_key(path: Path) -> SSHKey:
         mode = stat.S_IMODE(path.stat().st_mode)
         if mode & 0o077:
             raise TPUError(
-                f"The SSH key {path} is open to other users (mode {mode:04o}), so it is not used.",
+                f"Other users can read the SSH key {path} (mode {mode:04o}), so it is not used.",
                 Reason.KEY_FILE,
-                f"Type `chmod 600 {path}`.",
+                f"Run `chmod 600 {path}`.",
             )
     try:
         return asyncssh.read_private_key(path)
     except asyncssh.KeyEncryptionError as error:
-        problem = "needs a passphrase, which can't be asked for here"
+        problem = "needs a passphrase, which is not supported"
         cause: Exception = error
     except asyncssh.KeyImportError as error:
-        # asyncssh says it this way when no passphrase was given.
+        # asyncssh's error if no passphrase was given.
         if "passphrase" in str(error).lower():
-            problem = "needs a passphrase, which can't be asked for here"
+            problem = "needs a passphrase, which is not supported"
         else:
             problem = "is not a private key"
         cause = error
     raise TPUError(
         f"The SSH key {path} {problem}.",
         Reason.KEY_FILE,
-        f"Move it away to have a new one made, or set {KEY_VARIABLE} to another key.",
+        f"Move it away to create a new one, or set {KEY_VARIABLE} to another key.",
     ) from cause
 
 
@@ -101,7 +101,7 @@ def _public_line(key: SSHKey) -> str:
     return f"{kind} {blob}"
 
 
-def _make(path: Path) -> None:
+def _create(path: Path) -> None:
     import asyncssh
 
     private_dir(path.parent)
@@ -110,13 +110,13 @@ def _make(path: Path) -> None:
 
 
 def user_name(environ: Mapping[str, str] = os.environ) -> str:
-    """The login name on hosts: ``JUPYTER_TPU_SSH_USER``, else the local one made fit for Linux."""
+    """The login name on hosts: ``JUPYTER_TPU_SSH_USER``, else the local one as Linux accepts it."""
     chosen = environ.get(USER_VARIABLE)
     if chosen:
         return chosen
     try:
         local = getpass.getuser()
-    except (KeyError, ImportError, OSError):  # a user id without a name
+    except (KeyError, ImportError, OSError):  # the user has no name
         local = ""
     return fit_user_name(local)
 

@@ -1,9 +1,9 @@
 """Pinned host keys, in an OpenSSH known_hosts file of our own.
 
-An entry stands under the host's alias, "tpu.NODE_ID-WORKER", so that a changed address does not
-matter and another node of the same name, which has another id, is another host. What a host
-was called is kept as the entry's comment; pinning its successor removes it. Keys get here from
-Google's authenticated API only: there is no trust on first use.
+An entry has the host's alias, "tpu.NODE_ID-WORKER". So a changed address does not matter, and a new
+node of the same name, which has a new id, is another host. The host's name is the entry's comment;
+pinning its successor removes the entry. Keys come from Google's authenticated API only: there is no
+trust on first use.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 from ..files import write_atomically
 from ..paths import data_dir, private_dir
 
-#: Kinds of host keys we ask for, the preferred one first.
+#: The types of host keys that are used, the preferred one first.
 KINDS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa")
 
 
 class KnownHosts:
-    """The file; read afresh at each use, since other processes pin too.
+    """The file; read again at each use, since other processes pin keys, too.
 
-    Two processes that write at the same moment may lose one's entry; it is then asked for again.
+    If two processes write at the same moment, one entry may be lost; it is then fetched again.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -32,7 +32,7 @@ class KnownHosts:
         return self._path if self._path is not None else data_dir() / "known_hosts"
 
     def keys(self, alias: str) -> tuple[str, ...]:
-        """The pinned keys of *alias*, "TYPE BASE64" each; empty where none is pinned."""
+        """The pinned keys of *alias*, "TYPE BASE64" each; empty if none is pinned."""
         found = [line.split() for line in self._lines()]
         return tuple(" ".join(parts[1:3]) for parts in found if _is_entry(parts, alias))
 
@@ -42,16 +42,16 @@ class KnownHosts:
         Parameters
         ----------
         hosts: alias -> keys ("TYPE BASE64").
-        names: alias -> what the host is called ("project/zone/node/0", no blanks). Entries of
-            other aliases with the same name belong to hosts that are gone, and go too.
+        names: alias -> the host's name ("project/zone/node/0", no blanks). Entries of other aliases
+            with the same name belong to hosts that are gone, and are removed.
         """
-        taken = set(names.values())
+        replaced = set(names.values())
         kept = []
         for line in self._lines():
             parts = line.split()
             if parts and parts[0] in hosts:
                 continue
-            if len(parts) > 3 and parts[3] in taken:
+            if len(parts) > 3 and parts[3] in replaced:
                 continue
             kept.append(line)
         for alias, keys in hosts.items():

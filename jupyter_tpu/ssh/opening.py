@@ -1,7 +1,19 @@
-"""Opens SSH connections: the only place that does.
+"""Opens SSH connections; nothing else does.
 
-asyncssh with the options that measured best (AES-GCM, curve25519, no compression unless asked
-for), keys pinned by the caller, and a keepalive, without which a silent peer is never noticed.
+It uses asyncssh with the options that measured best (AES-GCM, curve25519, no compression unless
+asked for), keys that the caller has pinned, and a keepalive, without which a silent peer is never
+noticed.
+
+Parts of asyncssh (2.24) that are not public and are used in this room:
+
+- ``SSHConnection._keepalive_count``, read in `Connection.silent`. Without it no link is shown as
+  silent; a lost one is still noticed.
+- ``SSHConnection.send_packet``, replaced below, and ``asyncssh.constants.MSG_IGNORE``. Without them
+  AES-GCM connections send twice as many packets.
+- ``SSHClientConnectionOptions.tunnel`` and ``.proxy_command``, read in `proxies` when asyncssh has
+  parsed the user's configuration.
+- The word "passphrase" in the text of a ``KeyImportError``, in `keys.load_key`.
+- How a paused channel keeps its data, and when it opens its window again, in `transport`.
 """
 
 from __future__ import annotations
@@ -37,13 +49,13 @@ async def connect(
 
     Parameters
     ----------
-    host: where, as whom, and which keys the host may show.
-    keepalive: how soon silence counts as lost.
+    host: address, user, and the keys that the host may have.
+    keepalive: how soon silence counts as a lost connection.
     limit: seconds for all of it, proxies included.
-    compressed: all that goes over it, if the host's sshd can; for slow lines.
+    compressed: compresses all its data, if the host's sshd can; for slow lines.
 
-    Raises HOST_KEY for a host with another key than the pinned ones (both fingerprints are in
-    the message), PERMISSION where it refuses our key, KEY_FILE, and UNREACHABLE.
+    Raises HOST_KEY for a host with another key than the pinned ones (the message has both
+    fingerprints), PERMISSION if it rejects our key, KEY_FILE, and UNREACHABLE.
     """
     import asyncssh
 
@@ -60,7 +72,7 @@ async def connect(
             raise _host_key_error(host, shown[-1]) from error
         if isinstance(error, asyncssh.PermissionDenied):
             raise TPUError(
-                f"{host.label} refused the key {host.identity_file} for user {host.user}.",
+                f"{host.label} rejected the key {host.identity_file} for user {host.user}.",
                 Reason.PERMISSION,
                 "If the project uses OS Login, switch it off for this TPU "
                 "(metadata enable-oslogin=FALSE), or set JUPYTER_TPU_SSH_USER.",
@@ -87,7 +99,7 @@ async def _open(
 
     class Client(asyncssh.SSHClient):
         def validate_host_public_key(self, _host, _addr, _port, key) -> bool:
-            # Asked only about keys that are not pinned.
+            # Called only for keys that are not pinned.
             shown.append(key.export_public_key("openssh").decode())
             return False
 
@@ -125,26 +137,26 @@ async def _open(
 
 
 async def _enable_nodelay(ssh: SSHClientConnection) -> None:
-    """Has the host's sshd send what it has to say at once.
+    """Makes the host's sshd send small packets at once.
 
-    OpenSSH's sshd does so (TCP_NODELAY) only from the first command on; channels alone don't count.
-    Before it, Nagle's algorithm holds small packets back until the ones before are acknowledged,
-    which takes another round trip, or 40 ms where there is hardly one.
+    OpenSSH's sshd sets TCP_NODELAY with the first command; forwarded channels don't count. Until
+    then Nagle's algorithm delays small packets until earlier ones are acknowledged, which takes
+    another round trip, or 40 ms on a short line.
     """
     import asyncssh
 
     try:
         await ssh.run("true", timeout=CHANNEL_LIMIT)
     except (asyncssh.Error, OSError) as error:
-        log.debug("A host runs no commands, and is slower for it: %s", error)
+        log.debug("The host runs no commands, so small packets are slower: %s", error)
 
 
 def _without_ignored_packets(ssh: SSHClientConnection) -> None:
-    """Spares the empty packet that asyncssh sends before each other one.
+    """Removes the empty packet that asyncssh sends before each packet.
 
-    It hides the last block of CBC ciphers from who chooses the next text. AES-GCM chains no
-    blocks, and there it doubles the number of packets. (asyncssh has no option for it; where a
-    later version sends none, or in another way, this changes nothing.)
+    It protects CBC ciphers from chosen plain text. AES-GCM does not chain blocks, so there it only
+    doubles the number of packets. (asyncssh has no option for it. If a later version sends none,
+    this changes nothing.)
     """
     from asyncssh.constants import MSG_IGNORE
 
@@ -158,8 +170,8 @@ def _without_ignored_packets(ssh: SSHClientConnection) -> None:
 
 
 def _host_key_algorithms(keys: Sequence[str]) -> list[str]:
-    """The pinned kinds first; the others too, so that a host without them can be told off with
-    the fingerprint of the key that it has.
+    """The pinned types first; the others too, so that the error for a host with another type of key
+    can show its fingerprint.
     """
     kinds = [key.split()[0] for key in keys]
     order = ["ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512", "rsa-sha2-256"]
@@ -175,11 +187,12 @@ def _host_key_error(host: HostAddress, shown: str) -> TPUError:
     same_kind = [key for key in host.host_keys if key.split()[0] == kind] or host.host_keys
     pinned = ", ".join(map(fingerprint, same_kind))
     return TPUError(
-        f"{host.label} at {host.address} shows the host key {fingerprint(shown)}, "
-        f"but {pinned} is pinned; it was not connected to.",
+        f"{host.label} at {host.address} has the host key {fingerprint(shown)}, "
+        f"but {pinned} is pinned. No connection was made.",
         Reason.HOST_KEY,
-        "Somebody may be listening in. If you know that the host was set up anew, forget its key "
-        f"with `ssh-keygen -R {host.alias} -f {shlex.quote(str(KnownHosts().path))}`.",
+        "Someone may be intercepting the connection. If you know that the host was reinstalled, "
+        "remove its key with "
+        f"`ssh-keygen -R {host.alias} -f {shlex.quote(str(KnownHosts().path))}`.",
     )
 
 
@@ -194,5 +207,5 @@ def _unreachable(host: HostAddress, error: BaseException, limit: float) -> TPUEr
         f"{host.label} at {host.address} port {host.port} can't be reached: "
         f"{problem.strip().rstrip('.') or error.__class__.__name__}.",
         Reason.UNREACHABLE,
-        "Check the network and the TPU's firewall rules (SSH must be let in).",
+        "Check the network, and that the TPU's firewall rules allow SSH.",
     )

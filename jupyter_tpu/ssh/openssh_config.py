@@ -1,9 +1,8 @@
-"""What the user's own OpenSSH (ssh, scp, rsync, git, VS Code) is told about hosts.
+"""Entries for hosts in the configuration of the user's own OpenSSH (ssh, scp, rsync, git, VS Code).
 
-Entries stand in a file of ours, which is written whole each time; the user's own file gets one
-Include line at its top, when they ask for it, and nothing else of it is ever touched. An entry
-says nothing of where a host is: its ProxyCommand asks at each connection, and writes down which
-keys the host may show.
+The entries are in a file of ours, which is written whole each time. The user's own file gets one
+Include line at its top, if they ask for it; nothing else in it is changed. An entry has no address:
+its ProxyCommand looks it up at each connection, and writes the host's keys to a file.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ..errors import Reason, TPUError
 from ..files import write_atomically
 from ..paths import data_dir, private_dir
 
-_HEAD = "# Made by jupyter-tpu, and made anew as TPUs come and go: changes here are lost.\n"
+_HEAD = "# Written by jupyter-tpu whenever TPUs change. Your changes here will be lost.\n"
 _SECTION = re.compile(rb"^[ \t]*(?:host|match)(?:[ \t=]|$)", re.IGNORECASE)
 _INCLUDE = re.compile(rb"^[ \t]*include(?:[ \t]+|[ \t]*=[ \t]*)(.*)$", re.IGNORECASE)
 
@@ -30,15 +29,15 @@ class HostEntry(Struct, frozen=True, kw_only=True):
 
     names: tuple[str, ...]
     user: str
-    #: Under which its keys stand in *known_hosts*, a file of its own.
+    #: The name under which its keys are in *known_hosts*, a file of its own.
     alias: str
     known_hosts: Path
     identity_file: Path
-    #: The command whose standard input and output lead to its SSH port.
+    #: The command that connects its standard input and output to the host's SSH port.
     proxy: tuple[str, ...]
 
     def options(self) -> list[tuple[str, str]]:
-        """Options of ssh_config, in order: what the entry consists of, and what `ssh -o` takes."""
+        """The entry's options of ssh_config, in order; `ssh -o` takes them, too."""
         return [
             ("User", self.user),
             ("HostKeyAlias", self.alias),
@@ -51,7 +50,7 @@ class HostEntry(Struct, frozen=True, kw_only=True):
             ("IdentitiesOnly", "yes"),
             ("ProxyCommand", _command(self.proxy)),
             ("ProxyUseFdpass", "no"),
-            # Two minutes without an answer: by then the host is gone, not only slow.
+            # Two minutes without an answer mean that the host is gone, not only slow.
             ("ServerAliveInterval", "20"),
             ("ServerAliveCountMax", "6"),
             ("Ciphers", "^aes128-gcm@openssh.com"),
@@ -73,14 +72,15 @@ def render(entries: Iterable[HostEntry]) -> str:
 
 
 def config_path() -> Path:
-    """Our file; it need not exist."""
+    """The path of our file, which may not exist."""
     return data_dir() / "ssh" / "config"
 
 
 def write_section(name: str, entries: Sequence[HostEntry], state_file: str | None = None) -> bool:
-    """Replaces the entries of one cloud; False where they were there already.
+    """Replaces the entries of one cloud; False if nothing changed.
 
-    name: "google", or an emulator's. state_file: the emulator's; its entries go when it is gone.
+    name: "google", or an emulator's. state_file: the emulator's; its entries are removed when the
+    file is gone.
     """
     folder = private_dir(config_path().parent)
     sections = private_dir(folder / "sections")
@@ -89,7 +89,7 @@ def write_section(name: str, entries: Sequence[HostEntry], state_file: str | Non
     for path in sections.iterdir():
         if _is_stale(path):
             path.unlink(missing_ok=True)
-    # Real TPUs first: the first entry of a name counts.
+    # Real TPUs first: the first entry of a name wins.
     found = sorted(sections.glob("[!.]*"), key=lambda path: (path.name != "google", path.name))
     parts = []
     for path in found:
@@ -108,7 +108,7 @@ def _is_stale(section: Path) -> bool:
 
 
 def write_host_keys(path: Path, keys: Iterable[str]) -> None:
-    """Writes which *keys* ("TYPE BASE64") a host may show; its alias is the file's name."""
+    """Writes the *keys* ("TYPE BASE64") that a host may have; the file's name is its alias."""
     lines = (f"{path.name} {' '.join(key.split()[:2])}\n" for key in keys)
     _write(path, "".join(lines))
 
@@ -117,9 +117,9 @@ def write_host_keys(path: Path, keys: Iterable[str]) -> None:
 
 
 def include_line(target: Path) -> str:
-    """The line that includes *target*; INVALID for a name that Include does not take as it is."""
+    """The line that includes *target*; raises INVALID for names that Include can't take."""
     if any(sign in str(target) for sign in "%*?["):  # tokens since OpenSSH 9.9, and wildcards
-        raise _unspeakable(str(target))
+        raise _unsupported_path(str(target))
     return f"Include {_path(target)}"
 
 
@@ -129,9 +129,7 @@ def includes(text: bytes, target: Path) -> bool:
 
 
 def with_include(text: bytes, target: Path) -> bytes:
-    """The configuration *text* with one line more, its first, unless it is there; the rest stays
-    as it is, byte for byte.
-    """
+    """*text* with our line at its top, unless it is there; the rest stays, byte for byte."""
     if includes(text, target):
         return text
     end = b"\r\n" if text.partition(b"\n")[0].endswith(b"\r") else b"\n"
@@ -146,7 +144,7 @@ def without_include(text: bytes, target: Path) -> bytes:
 
 
 def entries_named(text: bytes, names: Iterable[str]) -> list[str]:
-    """Those *names* for which a configuration has entries of its own, which ours overrule."""
+    """The *names* for which a configuration has entries of its own; ours override them."""
     wanted, found = set(names), []
     for line in text.splitlines():
         if _SECTION.match(line) and line.split()[0].lower() == b"host":
@@ -157,11 +155,11 @@ def entries_named(text: bytes, names: Iterable[str]) -> list[str]:
 
 
 def change_user_config(path: Path, target: Path, *, add: bool) -> bool:
-    """Adds our Include line to the user's configuration, or takes it out; False where that was so.
+    """Adds our Include line to the user's configuration, or removes it; False if nothing changed.
 
-    The file is replaced in one step, where it really is if *path* is a link, with its own mode.
-    Raises CONFLICT when somebody else wrote it at the same moment, PERMISSION where it can't be
-    written; it is then as it was.
+    The file is replaced in one step and keeps its mode; a symbolic link is followed. Raises
+    CONFLICT if another program wrote it at the same moment, and PERMISSION if it can't be written;
+    it then stays as it was.
     """
     try:
         real = path.resolve()
@@ -178,9 +176,9 @@ def change_user_config(path: Path, target: Path, *, add: bool) -> bool:
         write_atomically(real, after, mode=mode)
     except OSError as error:
         raise TPUError(
-            f"{path} can't be changed: {error.strerror or error}.",
+            f"{path} could not be changed: {error.strerror or error}.",
             Reason.PERMISSION,
-            f"Put this line at its top yourself: {include_line(target)}",
+            f"Add this line at its top yourself: {include_line(target)}",
         ) from error
     return True
 
@@ -193,7 +191,7 @@ def _read(path: Path) -> bytes:
 
 
 def _top(text: bytes) -> list[bytes]:
-    """The lines that hold for all hosts: those before the first Host or Match."""
+    """The lines that apply to all hosts: those before the first Host or Match."""
     lines = text.splitlines()
     for number, line in enumerate(lines):
         if _SECTION.match(line):
@@ -213,7 +211,7 @@ def _includes(line: bytes, target: Path) -> bool:
 
 
 def _write(path: Path, text: str) -> bool:
-    """Writes a file of ours (0600) in one step; False where it says that already."""
+    """Writes a file of ours (0600) in one step; False if nothing changed."""
     data = text.encode()
     if path.exists() and path.read_bytes() == data:
         return False
@@ -222,16 +220,16 @@ def _write(path: Path, text: str) -> bool:
 
 
 def _path(path: Path) -> str:
-    """A file name as ssh_config takes it: in quotes, with the sign of its tokens doubled."""
+    """A file name for ssh_config: in quotes, with each percent sign doubled."""
     text = str(path)
     if '"' in text or "\n" in text or "${" in text:
-        raise _unspeakable(text)
+        raise _unsupported_path(text)
     return '"' + text.replace("%", "%%") + '"'
 
 
-def _unspeakable(path: str) -> TPUError:
+def _unsupported_path(path: str) -> TPUError:
     return TPUError(
-        f"OpenSSH can't be told of a file called {path!r}.",
+        f"OpenSSH can't use a file with the name {path!r}.",
         Reason.INVALID,
         "Choose another folder with JUPYTER_TPU_DATA_DIR.",
     )

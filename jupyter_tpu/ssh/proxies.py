@@ -1,8 +1,8 @@
-"""What ~/.ssh/config says about the route to a host, and nothing else of it.
+"""The proxies that ~/.ssh/config sets for a host; nothing else of that file is used.
 
-ProxyJump and ProxyCommand are honoured, because some networks can't be left without them. Host
-key checking, keys, user and port are ours alone: no line of that file can weaken them for a TPU.
-A jump host is the user's own affair: it is reached with their configuration and known hosts.
+ProxyJump and ProxyCommand are honoured, because some networks can't be left without them. Host key
+checking, keys, user and port are ours: no line of that file can weaken them for a TPU. A jump host
+is the user's own: it is reached with their configuration and known hosts.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ log = logging.getLogger(__name__)
 
 
 class ProxyRoute(Struct, frozen=True):
-    """How to get to the SSH port; both empty: directly."""
+    """How to reach the SSH port; directly if both are empty."""
 
     jumps: tuple[str, ...] = ()  # "[user@]host[:port]", the nearest first
     command: tuple[str, ...] = ()
 
 
 def user_config() -> Path:
-    """The user's OpenSSH configuration; it need not exist."""
+    """The path of the user's OpenSSH configuration, which may not exist."""
     return Path.home() / ".ssh" / "config"
 
 
 async def resolve_route(host: HostAddress, config: Path | None = None) -> ProxyRoute:
-    """The route to *host*: the user's own wish, else the host's proxy command, else direct.
+    """The route to *host*: as the user configured it, else the host's proxy command, else direct.
 
-    Entries are matched by address only, never by a TPU's name: `ssh NAME` leads through us.
+    Entries are matched by address only, never by a TPU's name: `ssh NAME` goes through us.
     """
     path = config if config is not None else user_config()
     if not _is_loopback(host.address) and os.access(path, os.R_OK):
-        wish = await asyncio.to_thread(_configured, host, path)  # "Match exec" runs commands
-        if wish is not None:
-            return wish
+        configured = await asyncio.to_thread(_configured, host, path)  # "Match exec" runs commands
+        if configured is not None:
+            return configured
     return ProxyRoute(command=host.proxy_command)
 
 
@@ -65,7 +65,7 @@ def _configured(host: HostAddress, path: Path) -> ProxyRoute | None:
             agent_path=None,
         )
     except (asyncssh.ConfigParseError, OSError, ValueError) as error:
-        log.warning("%s is left aside, it can't be read: %s", path, error)
+        log.warning("Ignored %s because it could not be read: %s", path, error)
         return None
     if isinstance(options.tunnel, str) and options.tunnel:
         return ProxyRoute(jumps=tuple(options.tunnel.split(",")))
@@ -93,11 +93,11 @@ async def open_jumps(jumps: tuple[str, ...], stack: AsyncExitStack) -> SSHClient
 
     connection: SSHClientConnection | None = None
     for jump in jumps:
-        user, _, place = jump.rpartition("@")
-        name, colon, port = place.rpartition(":")
+        user, _, target = jump.rpartition("@")
+        name, colon, port = target.rpartition(":")
         try:
             connection = await asyncssh.connect(
-                name if colon else place,
+                name if colon else target,
                 int(port) if colon else (),
                 username=user or (),
                 tunnel=connection or (),
@@ -105,23 +105,23 @@ async def open_jumps(jumps: tuple[str, ...], stack: AsyncExitStack) -> SSHClient
                 keepalive_count_max=2,
             )
         except (asyncssh.HostKeyNotVerifiable, FileNotFoundError) as error:
-            # asyncssh does not forgive a known hosts file that is named and not there.
+            # FileNotFoundError: a configured known hosts file that does not exist.
             raise TPUError(
-                f"The jump host {place} is not among your known hosts, or shows another key.",
+                f"The jump host {target} is not in your known hosts, or has a different key.",
                 Reason.HOST_KEY,
-                f"Connect to it once with `ssh {place}`, and check its key.",
+                f"Connect to it once with `ssh {target}` and check its key.",
             ) from error
         except asyncssh.PermissionDenied as error:
             raise TPUError(
-                f"The jump host {place} let none of your keys in.",
+                f"The jump host {target} accepted none of your keys.",
                 Reason.PERMISSION,
-                f"Make `ssh {place}` work without a password first.",
+                f"Make `ssh {target}` work without a password first.",
             ) from error
         except (asyncssh.Error, OSError, ValueError) as error:
             raise TPUError(
-                f"The jump host {place} can't be reached: {error}.",
+                f"The jump host {target} could not be reached: {error}.",
                 Reason.UNREACHABLE,
-                f"Look whether `ssh {place}` works.",
+                f"Check that `ssh {target}` works.",
             ) from error
         stack.push_async_callback(connection.wait_closed)
         stack.callback(connection.close)

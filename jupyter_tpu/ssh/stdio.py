@@ -1,8 +1,8 @@
-"""Standard input and output to a connected socket and back: the last act of our ProxyCommand.
+"""Connects standard input and output to a connected socket: the last step of our ProxyCommand.
 
-Run as a script in an interpreter of its own (``python -I -S stdio.py FD``) that has nothing else in
-memory: it stays for as long as somebody's ssh does. Splicing would spare the copies, but Linux
-splices into a socket as if more were to come, and then waits 0.2 s before it sends a keystroke.
+Run as a script in an interpreter of its own (``python -I -S stdio.py FD``) with nothing else in
+memory, since it runs for as long as the user's ssh. Splicing would save the copies, but when Linux
+splices into a socket it expects more data, and delays each keystroke by 0.2 s.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import threading
 CHUNK = 1 << 18
 
 
-def carry(source: int, sink: int) -> None:
-    """Moves bytes until the end of *source*, or until nobody takes them."""
+def copy(source: int, sink: int) -> None:
+    """Copies bytes until the end of *source*, or until *sink* is closed."""
     buffer = bytearray(CHUNK)
     view = memoryview(buffer)
     with contextlib.suppress(OSError):
@@ -32,14 +32,14 @@ def main(number: int) -> None:
     connection.setblocking(True)
     descriptor = connection.fileno()
 
-    def upward() -> None:
-        carry(0, descriptor)
+    def send() -> None:
+        copy(0, descriptor)
         with contextlib.suppress(OSError):
             connection.shutdown(socket.SHUT_WR)
 
-    threading.Thread(target=upward, daemon=True).start()
-    carry(descriptor, 1)
-    os._exit(0)  # the other thread may wait for an input that does not end
+    threading.Thread(target=send, daemon=True).start()
+    copy(descriptor, 1)
+    os._exit(0)  # the other thread may still wait for input
 
 
 if __name__ == "__main__":

@@ -39,16 +39,16 @@ class OpenPort(Protocol):
 
 
 class ChannelTransport(asyncio.Transport):
-    """What a protocol writes to and is called by; the channel is given by :attr:`session`.
+    """The transport of a protocol; the channel comes through :meth:`session`.
 
     Parameters
     ----------
     protocol: an `asyncio.Protocol`; it can be replaced (`set_protocol`).
-    counted: told how many bytes went to the host, and came from it.
+    counted: called with the bytes that went to the host, and those that came from it.
 
     Attributes
     ----------
-    broken: why the channel ended; None while it is open, and after an end in good order.
+    broken: why the channel ended; None while it is open and after a normal end.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class ChannelTransport(asyncio.Transport):
             self._channel.set_write_buffer_limits(high, low)
 
     def close(self) -> None:
-        """Ends it after what is still to be written; the protocol is told soon."""
+        """Ends it after what is still to be written; then the protocol is told."""
         if not self._closing:
             self._closing = True
             if self._channel is not None:
@@ -177,7 +177,7 @@ class ChannelTransport(asyncio.Transport):
 
 
 class _Session:
-    """What asyncssh calls, by name."""
+    """The channel's session, whose methods asyncssh calls."""
 
     def __init__(self, transport: ChannelTransport) -> None:
         self._transport = transport
@@ -193,7 +193,7 @@ class _Session:
 
     def eof_received(self) -> bool:
         self._transport._end_of_file()
-        return True  # the protocol has said whether it goes on
+        return True  # the protocol decides whether the channel stays open
 
     def pause_writing(self) -> None:
         if not self._transport._ended:
@@ -204,6 +204,6 @@ class _Session:
             self._transport._protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # asyncssh ends the channels of a lost connection with its reason, or, where the host
-        # closed it in good order but not this channel, with none.
+        # A lost connection ends its channels with an error; one that the host closed normally
+        # ends them without.
         self._transport._lost(exc)

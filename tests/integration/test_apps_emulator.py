@@ -485,7 +485,7 @@ async def test_what_is_no_web_server_is_told_apart(fleet: Fleet, tpu: str, addre
     async with opened(fleet, tpu, port) as visitor:
         answer = await asyncio.wait_for(visitor.get("/"), LIMIT)
         assert answer.status == 502
-        assert f"Nothing listens on port {port}" in await answer.text()
+        assert f"No server is listening on port {port}" in await answer.text()
         page = await visitor.get("/", headers={**visitor.headers, "Sec-Fetch-Mode": "navigate"})
         assert 'http-equiv="refresh"' in await page.text()
     for wanted in (

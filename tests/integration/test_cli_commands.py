@@ -171,7 +171,7 @@ def test_a_key_open_to_others_and_another_host_key_are_one_line_each_and_mended(
     key.chmod(0o644)
     refused = alone.run("connect", name)
     assert refused.returncode == 1
-    assert f"The SSH key {key} is open to other users (mode 0644)" in refused.stderr
+    assert f"Other users can read the SSH key {key} (mode 0644)" in refused.stderr
     assert f"`chmod 600 {key}`" in refused.stderr
     key.chmod(mode)
 

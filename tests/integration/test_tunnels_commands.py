@@ -229,7 +229,7 @@ def test_beside_a_server_tunnels_are_opened_listed_and_removed(
     with pytest.raises(ConnectionResetError):
         said(int(opened.splitlines()[1].split()[0].partition(":")[2]))
     listed = shell.out("tunnel", "list")
-    assert f"Nothing listens on port 9 of {name_of(tpu)}." in listed
+    assert f"No server is listening on port 9 of {name_of(tpu)}." in listed
     (row,) = [line for line in listed.splitlines() if f"localhost:{local}" in line]
     assert "open" in row
     assert row.endswith("5 bytes")

@@ -274,7 +274,7 @@ async def test_a_taken_local_port_is_told_from_a_dead_port_on_the_host(
     told = await until(fleet, tunnel.id, lambda told: told.problem is not None)
     assert told.problem is not None
     assert (told.state, told.problem.reason) == ("open", Reason.NOT_FOUND)
-    assert told.problem.message == f"Nothing listens on port 9 of {name_of(tpu)}."
+    assert told.problem.message == f"No server is listening on port 9 of {name_of(tpu)}."
 
 
 async def test_a_dead_port_that_comes_alive_is_reached_through_the_same_tunnel(

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from jupyter_tpu.ssh.compression import ENOUGH, HOLDS, CompressionPolicy
+from jupyter_tpu.ssh.compression import ENOUGH, VALID, CompressionPolicy
 
 TEXT = b"step 1200 loss 0.3141 accuracy 0.92 learning rate 0.001\n" * 600
 NOISE = os.urandom(len(TEXT))
@@ -60,5 +60,5 @@ def test_what_is_compressed_tells_whether_it_shrinks_and_nothing_about_the_line(
 def test_the_line_is_looked_at_again_from_time_to_time():
     tunnel = Tunnel()
     assert tunnel.transfer(TEXT, 1e6)
-    tunnel.now += HOLDS
+    tunnel.now += VALID
     assert not tunnel.policy.should_compress(tunnel.now)
