@@ -1,6 +1,6 @@
-"""The process's one registry of supervised links to hosts, and the thread they live on.
+"""The process's registry of supervised links to hosts, and the thread they run on.
 
-Wires addresses and pinned keys (``cloud``) into ``ssh``.
+It gives ``ssh`` the addresses and host keys from ``cloud``.
 """
 
 from importlib import import_module
@@ -25,7 +25,7 @@ __all__ = [
     "default_links",
 ]
 
-#: What is loaded when it is first used: Jupyter Server's start needs none of it.
+#: Loaded at first use: Jupyter Server's start needs none of it.
 _LATER = {
     "Link": "link",
     "HostGone": "lookup",

@@ -1,17 +1,17 @@
-"""A link's life as a sans-IO state machine: events in, actions out, no clock and no socket.
+"""A link's life as a state machine without I/O: events in, actions out, no clock and no socket.
 
-The theory. A link is wanted or not; while it is wanted, one of these is always true: it is up, an
-attempt to connect is under way, a timer will start the next one, or it needs the user and says
-why. So it can't get stuck, whatever is lost. The table below holds every transition; an event
-that a state has no row for changes nothing (a timer that fires late, a second "lost").
+The theory. A link is wanted or not. While it is wanted, one of these is always true: it is up, an
+attempt to connect is running, a timer will start the next one, or it needs the user's attention. So
+it can't get stuck, whatever is lost. The table below has every transition; an event without a row
+for the current state changes nothing (a late timer, a second LOST).
 
-A first loss is answered by connecting at once: most cuts are short. What fails, or is lost again
-before the connection has settled, waits longer each time, with jitter, up to a bound, so that
-many links do not hammer a host that has come back. What was connected in between waits a second at
-most: the host is there, and it is the line that comes and goes.
+After a first loss the link connects at once, since most interruptions are short. After a failed
+attempt, or a loss before the connection has settled, it waits longer each time, with jitter, up to
+a limit, so that many links do not overload a host that has come back. If it was connected in
+between it waits a second at most: then the host is up, and only the line is unstable.
 
-Whoever drives the machine (`link.py`) does what the actions say and nothing else: one attempt at
-a time, one timer at a time (a new SCHEDULE replaces it).
+The driver (`link.py`) does what the actions say and nothing else: one attempt at a time, and one
+timer at a time (a new SCHEDULE replaces it).
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from msgspec import Struct
 
 
 class LinkState(StrEnum):
-    """What the supervised SSH connection to one host is doing."""
+    """The state of the supervised SSH connection to one host."""
 
-    DOWN = "down"  # not asked for
+    DOWN = "down"  # not wanted
     CONNECTING = "connecting"
     UP = "up"
     SILENT = "silent"  # no answer for longer than the keepalive interval
-    WAITING = "waiting"  # to retry
-    NEEDS_ATTENTION = "needs-you"  # will not heal by itself: the problem says why
+    WAITING = "waiting"  # before the next attempt
+    NEEDS_ATTENTION = "needs-you"  # does not reconnect by itself; the problem says why
 
 
 class LinkEvent(Enum):
     """What happens to a link."""
 
-    WANTED = "wanted"  # somebody wants it up, or asks for it again
-    UNWANTED = "unwanted"  # nobody does any more
+    WANTED = "wanted"  # acquired, or asked for again
+    UNWANTED = "unwanted"  # released
     CONNECTED = "connected"
     FAILED = "failed"  # the attempt failed; another may succeed
-    REFUSED = "refused"  # the attempt failed; another will too until the user acts
+    REFUSED = "refused"  # the attempt failed, and so will others until the user acts
     LOST = "lost"  # the connection is gone
     SILENCE = "silence"  # no answer for longer than the keepalive interval
     HEARD = "heard"  # an answer after silence
-    TIMER = "timer"  # the time that SCHEDULE asked for is over
+    TIMER = "timer"  # the time of SCHEDULE is over
     WOKE = "woke"  # this machine slept, or its network changed
     MOVED = "moved"  # the host has another address, or can be reached again
 
@@ -65,11 +65,11 @@ class Action(Struct, frozen=True):
     delay: float = 0.0  # seconds; of SCHEDULE
 
 
-#: Seconds a connection has to last before its loss counts as a first one.
+#: Seconds a connection has to last before its loss counts as a first loss.
 SETTLED = 10.0
 FIRST_DELAY = 0.25
 LONGEST_DELAY = 30.0
-#: What is left of the failures in a row once it was connected: the next delay is up to 1 s.
+#: The failures in a row that still count after a connection: the next delay is up to 1 s.
 FEW = 2
 
 _S, _E = LinkState, LinkEvent
@@ -88,7 +88,7 @@ class _Step(Enum):
 # entered: SETTLED for UP, the back-off for WAITING.
 _TABLE: dict[tuple[LinkState, LinkEvent], tuple[LinkState, tuple[Do, ...], _Step]] = {
     (_S.DOWN, _E.WANTED): (_S.CONNECTING, (Do.CONNECT,), _Step.NONE),
-    # An attempt that succeeded in the moment it was given up.
+    # An attempt that succeeded just when it was cancelled.
     (_S.DOWN, _E.CONNECTED): (_S.DOWN, (Do.DISCONNECT,), _Step.KEEP),
     #
     (_S.CONNECTING, _E.CONNECTED): (_S.UP, (Do.SCHEDULE,), _Step.FEW),
@@ -124,8 +124,8 @@ _TABLE: dict[tuple[LinkState, LinkEvent], tuple[LinkState, tuple[Do, ...], _Step
     (_S.NEEDS_ATTENTION, _E.CONNECTED): (_S.NEEDS_ATTENTION, (Do.DISCONNECT,), _Step.KEEP),
 }
 
-# Rows that hold instead while there are failures: lost again before it had settled.
-_AGAIN: dict[tuple[LinkState, LinkEvent], tuple[LinkState, tuple[Do, ...], _Step]] = {
+# Rows that replace the above while there are failures: lost again before it had settled.
+_WHILE_UNSETTLED: dict[tuple[LinkState, LinkEvent], tuple[LinkState, tuple[Do, ...], _Step]] = {
     (_S.UP, _E.LOST): (_S.WAITING, (Do.DISCONNECT, Do.SCHEDULE), _Step.MORE),
     (_S.SILENT, _E.LOST): (_S.WAITING, (Do.DISCONNECT, Do.SCHEDULE), _Step.MORE),
 }
@@ -147,7 +147,7 @@ class LinkLife:
     def on(self, event: LinkEvent) -> list[Action]:
         """What to do about *event*, in order."""
         key = (self.state, event)
-        row = (_AGAIN.get(key) if self.failures else None) or _TABLE.get(key)
+        row = (_WHILE_UNSETTLED.get(key) if self.failures else None) or _TABLE.get(key)
         if row is None:
             return []
         state, doing, step = row

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: A link that was only borrowed (`run` without `hold`) stays up for this long afterwards.
+#: A link that was not acquired stays up for this long after its last use.
 LINGER = 30.0  # seconds
 
-#: How long `run` and the others wait for the link.
+#: How long `run` and the other methods wait for the link.
 WAIT = 60.0  # seconds
 
 #: How long a host may take to answer after this machine slept.
@@ -57,9 +57,8 @@ def _over_link(
 class Link:
     """The supervised SSH connection to one host; lives on the core loop.
 
-    It is up while somebody holds it. It heals by itself; commands that were under way when it
-    broke fail with UNREACHABLE within the keepalive's bound, and those that come while it heals
-    wait for it.
+    It is up while it is acquired or used, and reconnects by itself. Commands that were running when
+    it broke fail with UNREACHABLE within the keepalive's bound; later ones wait for it.
     """
 
     def __init__(self, host: HostName, lookup: Lookup, keepalive: Keepalive | None = None) -> None:
@@ -69,8 +68,10 @@ class Link:
         self._lookup = lookup
         self._keepalive = keepalive or Keepalive()
         self._life = LinkLife(random.random)
-        self._holds = 0
-        self._wished = False  # somebody held it: when nobody does any more it goes, at once
+        self._users = 0
+        self._acquired = (
+            False  # acquired since it was last down: the last release closes it at once
+        )
         self._ended = False
         self._found: ResolvedHost | None = None
         self._session: HostSession | None = None
@@ -93,20 +94,20 @@ class Link:
 
     @property
     def address(self) -> str:
-        """Where it is, or was last, connected to; "" if it never was."""
+        """The address it is, or was last, connected to; "" if it never was."""
         return self._found.address.address if self._found else ""
 
     @property
     def host_address(self) -> HostAddress:
-        """How it was last connected to; UNREACHABLE if it never was."""
+        """How it was last reached; raises UNREACHABLE if it never was."""
         if self._found is None:
-            raise TPUError(f"{self.host} was not reached yet.", Reason.UNREACHABLE)
+            raise TPUError(f"{self.host} has not been reached yet.", Reason.UNREACHABLE)
         return self._found.address
 
     def subscribe(self, callback: Callable[[Link], None]) -> Callable[[], None]:
         """Calls *callback* after each change of state, on the core loop.
 
-        Returns a function that ends that.
+        Returns a function that unsubscribes it.
         """
         self._subscribers.append(callback)
 
@@ -119,12 +120,12 @@ class Link:
     # ---- who wants it ------------------------------------------------------------------------
 
     def acquire(self) -> None:
-        """Wishes it to be up, until :meth:`release`; returns at once."""
-        self._wished = True
-        self._hold()
+        """Brings it up, and keeps it up until :meth:`release`; returns at once."""
+        self._acquired = True
+        self._add_user()
 
-    def _hold(self) -> None:
-        self._holds += 1
+    def _add_user(self) -> None:
+        self._users += 1
         if self._linger is not None:
             self._linger.cancel()
             self._linger = None
@@ -132,17 +133,17 @@ class Link:
             self._on(LinkEvent.WANTED)
 
     def release(self) -> None:
-        """Takes one :meth:`hold` back; the last one closes the connection."""
-        self._release(linger=0.0)
+        """Ends one :meth:`acquire`; the last one closes the connection."""
+        self._remove_user(linger=0.0)
 
-    def _release(self, linger: float) -> None:
-        if self._holds == 0:
-            raise RuntimeError(f"{self!r} is released more often than it is held")
-        self._holds -= 1
-        if self._holds or self._ended:
+    def _remove_user(self, linger: float) -> None:
+        if self._users == 0:
+            raise RuntimeError(f"{self!r} was released more often than acquired")
+        self._users -= 1
+        if self._users or self._ended:
             return
-        wished, self._wished = self._wished, False
-        if linger and not wished:
+        acquired, self._acquired = self._acquired, False
+        if linger and not acquired:
             loop = asyncio.get_running_loop()
             self._linger = loop.call_later(linger, self._on, LinkEvent.UNWANTED)
         else:
@@ -151,11 +152,11 @@ class Link:
     @contextlib.asynccontextmanager
     async def _session_up(self, timeout: float = WAIT) -> AsyncIterator[HostSession]:
         """The session, as soon as the link is up."""
-        self._hold()
+        self._add_user()
         try:
             yield await self._wait_session(timeout)
         finally:
-            self._release(LINGER)
+            self._remove_user(LINGER)
 
     async def wait_up(self, timeout: float = WAIT) -> None:
         """Returns when it is up.
@@ -172,7 +173,7 @@ class Link:
         if self.state is LinkState.NEEDS_ATTENTION:
             self.retry()
         while True:
-            # A connection can be closed a moment before the machine hears of it.
+            # A connection can close a moment before the state machine learns of it.
             session = self._session
             if self.state is LinkState.UP and session and not session.connection.closed:
                 return session
@@ -187,21 +188,21 @@ class Link:
                 raise self.problem or TPUError(
                     f"{self.host} could not be reached within {timeout:g} s.",
                     Reason.UNREACHABLE,
-                    "It is tried again by itself.",
+                    "Retrying automatically.",
                 ) from None
 
     def retry(self) -> None:
-        """Tries again now: this machine woke up, or the user asks for it."""
+        """Tries again now: this machine woke up, or the user asked for it."""
         self._lookup.forget(self.host.node)
         self._on(LinkEvent.WANTED if self.state is LinkState.NEEDS_ATTENTION else LinkEvent.WOKE)
 
-    def moved(self) -> None:
-        """Told when the host has another address, or can be reached again."""
+    def host_changed(self) -> None:
+        """Call it when the host has a new address, or can be reached again."""
         self._on(LinkEvent.MOVED)
 
     # ---- what can be done over it ------------------------------------------------------------
 
-    # They wait for the link first. Acquire it for as long as a channel or stream is used.
+    # Each waits for the link first. Acquire the link for as long as a channel or stream is used.
 
     run = _over_link(Connection.run)
     put = _over_link(Connection.put)
@@ -223,7 +224,7 @@ class Link:
             return await session.agent()
 
     async def close(self) -> None:
-        """Ends it for good, whoever holds it."""
+        """Ends it for good, even if it is acquired."""
         self._ended = True
         if self._linger is not None:
             self._linger.cancel()
@@ -288,9 +289,9 @@ class Link:
         self._on(LinkEvent.CONNECTED)
 
     async def _dial(self, found: ResolvedHost) -> Connection:
-        """Connects; a host that does not know our key yet is asked again for a while."""
+        """Connects; retries for a while if the host does not accept our key yet."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + found.patience
+        end = loop.time() + found.key_wait
         pause = 0.3
         while True:
             try:
@@ -304,7 +305,7 @@ class Link:
             pause = min(3.0, pause * 1.5)
 
     def _attempted(self, task: asyncio.Task[None]) -> None:
-        # Whatever else happens in an attempt is a fault of ours; the link must not hang on it.
+        # Any other error is a bug of ours; the link must not hang on it.
         if task.cancelled() or task.exception() is None:
             return
         error = task.exception()
@@ -316,7 +317,7 @@ class Link:
         self._on(LinkEvent.REFUSED)
 
     async def _watched(self, connection: Connection) -> None:
-        """Tells of silence, answers and the loss of *connection*."""
+        """Reports silence, answers and the loss of *connection*."""
         look = self._keepalive.interval / 2
         while not connection.closed:
             with contextlib.suppress(asyncio.TimeoutError):
@@ -351,7 +352,7 @@ class Link:
             self._run_in_background(session.close())
 
     def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs *work* (closing, probing) beside; :meth:`close` waits for it."""
+        """Runs *work* (closing, probing); :meth:`close` waits for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background_done)
@@ -359,7 +360,7 @@ class Link:
     def _background_done(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            log.debug("Taking leave of %s failed", self.host, exc_info=task.exception())
+            log.debug("Closing the connection to %s failed", self.host, exc_info=task.exception())
 
 
 def _now() -> str:

@@ -1,7 +1,7 @@
-"""Where a host is now: its address by name, its pinned keys, our key on it.
+"""Finds a host: its current address, its pinned keys, and our key on it.
 
-The only place where `cloud` and `ssh` meet. The hosts of one TPU connect at the same moment, so
-what concerns their node is asked once for all of them.
+Only here `cloud` and `ssh` meet. The hosts of a TPU connect at the same time, so calls about their
+node are made once for all of them.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ..ssh import HostAddress, KnownHosts, ensure_key, public_key, user_name
 from ..ssh.known_hosts import KINDS
 from .single_flight import SingleFlight
 
-#: Answers about a node serve all its hosts, as long as nobody would notice their age.
+#: Data about a node are shared by all its hosts for this long.
 _FRESH = 1.0  # seconds
 
-#: A host's agent takes this long to let in a key that was just put on the node.
-_PATIENCE_NEW = 30.0  # seconds
-_PATIENCE = 5.0
+#: A host's guest agent may take this long to accept a key that was just added to the node.
+_KEY_WAIT_NEW = 30.0  # seconds
+_KEY_WAIT = 5.0
 
-#: When Google can't be asked, the address it gave last is tried: the host's key is pinned.
-_ASK_LATER = (
+#: If Google can't be asked, the last known address is tried: the host's key is pinned.
+_NO_ANSWER = (
     Reason.UNAVAILABLE,
     Reason.RATE_LIMITED,
     Reason.TIMEOUT,
@@ -35,7 +35,11 @@ _ASK_LATER = (
 
 _GONE = {"PREEMPTED", "TERMINATED"}
 _STOPPED = {"STOPPED", "HIDDEN"}
-_GOING = {"STOPPING", "HIDING", "DELETING"}  # to what needs the user; looked at again by itself
+_GOING = {
+    "STOPPING",
+    "HIDING",
+    "DELETING",
+}  # until the user has to act; checked again automatically
 _COMING = {"CREATING", "STARTING", "RESTARTING", "REIMAGING", "UNHIDING"}
 
 
@@ -51,8 +55,8 @@ class HostName(Struct, frozen=True, order=True):
 
 
 class HostGone(TPUError):
-    """The host is no more, or is down: whatever ran there has ended, and nobody can come back to
-    it. A host that merely can't be reached is not gone.
+    """The host was deleted or stopped, and everything that ran there has ended. A host that only
+    can't be reached is not gone.
     """
 
 
@@ -60,14 +64,14 @@ class ResolvedHost(Struct, frozen=True, kw_only=True):
     """A host, ready to be connected to."""
 
     address: HostAddress
-    #: Seconds for which a refusal of our key may pass by itself.
-    patience: float
-    #: Why our key could not be put on the node, if it could not; it may be there all the same.
+    #: Seconds for which the host may still reject our key.
+    key_wait: float
+    #: Why our key could not be added to the node, if so; it may be there all the same.
     key_problem: TPUError | None = None
 
 
 class Lookup:
-    """Finds hosts; raises TPUError. CONFLICT, NOT_FOUND, KEY_FILE and such need the user."""
+    """Finds hosts; raises TPUError."""
 
     def __init__(self, cloud: Cloud, known_hosts: KnownHosts | None = None) -> None:
         self.cloud = cloud
@@ -79,10 +83,10 @@ class Lookup:
         self._keys: SingleFlight[tuple[NodeName, str, str], bool] = SingleFlight(self._add_key)
         self._last: dict[NodeName, Node] = {}
         self._attributes_last: dict[str, list[GuestAttributes]] = {}  # by node id
-        self._reached: set[str] = set()  # node ids that let us in
+        self._reached: set[str] = set()  # ids of nodes that accepted our key
 
     async def find(self, host: HostName) -> ResolvedHost:
-        """Where *host* is now, with what is needed to connect to it."""
+        """The address of *host*, and the keys needed to connect to it."""
         node = await self._node(host.node)
         _check_state(node, host)
         identity = ensure_key()
@@ -108,21 +112,21 @@ class Lookup:
                 proxy_command=proxy,
                 loopbacks=_loopbacks(endpoint.internal, self.cloud.emulated),
             ),
-            patience=_PATIENCE if node.id in self._reached else _PATIENCE_NEW,
+            key_wait=_KEY_WAIT if node.id in self._reached else _KEY_WAIT_NEW,
             key_problem=key_problem,
         )
 
     def reached(self, found: ResolvedHost) -> None:
-        """Told when *found* was connected to: its key is there to stay."""
+        """Call it when *found* was connected to: our key is on it from now on."""
         self._reached.add(found.address.alias.partition(".")[2].rpartition("-")[0])
 
     def note(self, node: Node) -> None:
-        """Told of a node as somebody else just saw it."""
+        """Call it with a node that was just read elsewhere."""
         self._nodes.note(node.name, node)
         self._last[node.name] = node
 
     def forget(self, name: NodeName) -> None:
-        """The next look at the node is a fresh one: something was done about it."""
+        """The next lookup reads the node again: something was changed."""
         self._nodes.forget(name)
 
     async def close(self) -> None:
@@ -140,9 +144,9 @@ class Lookup:
                 raise HostGone(
                     f"There is no TPU {name.node} in {name.zone}.",
                     Reason.NOT_FOUND,
-                    "It may have been deleted; look at the list of TPUs.",
+                    "It may have been deleted. Check the list of TPUs.",
                 ) from error
-            if error.reason not in _ASK_LATER or name not in self._last:
+            if error.reason not in _NO_ANSWER or name not in self._last:
                 raise
             return self._last[name]
         self._last[name] = node
@@ -154,9 +158,9 @@ class Lookup:
         try:
             await self._keys.get((node.name, user, key))
         except TPUError as error:
-            # The key may be there all the same: in the project's metadata where we may not change
-            # the node, or from the last time.
-            known = node.id in self._reached and error.reason in _ASK_LATER
+            # The key may be there all the same: in the project's metadata, if we may not change the
+            # node, or from an earlier time.
+            known = node.id in self._reached and error.reason in _NO_ANSWER
             if error.reason is not Reason.PERMISSION and not known:
                 raise
             return error
@@ -168,14 +172,14 @@ class Lookup:
         return added
 
     async def _published(self, node: Node, alias: str) -> list[GuestAttributes]:
-        """What the hosts published; asked for only where something of it is needed."""
+        """The hosts' guest attributes; read only if they are needed."""
         direct = all(endpoint.external for endpoint in node.endpoints)
         if direct and not self.cloud.emulated and self._known_hosts.keys(alias):
             return []
         try:
             published = await self._attributes.get(node.name)
         except TPUError as error:
-            if error.reason not in _ASK_LATER or node.id not in self._attributes_last:
+            if error.reason not in _NO_ANSWER or node.id not in self._attributes_last:
                 raise
             return self._attributes_last[node.id]
         self._attributes_last[node.id] = published
@@ -200,11 +204,10 @@ class Lookup:
                 names[other] = f"{node.name.project}/{node.name.zone}/{node.name.node}/{worker}"
         if alias not in new:
             raise TPUError(
-                f"{host} has not published its host key yet, so it can't be told from another "
-                "machine.",
+                f"{host} has not published its host key yet, so its identity can't be checked.",
                 Reason.UNREACHABLE,
-                "This takes a minute after the start. If it stays so, set its metadata "
-                "enable-guest-attributes=TRUE.",
+                "It takes about a minute after the start. If it does not appear, set the TPU's "
+                "metadata enable-guest-attributes=TRUE.",
             )
         self._known_hosts.pin(new, names)
         return new[alias]
@@ -221,11 +224,11 @@ def host_keys(attributes: GuestAttributes) -> tuple[str, ...]:
 
 
 def iap_command(node: NodeName, attributes: GuestAttributes) -> tuple[str, ...]:
-    """The command that leads to the SSH port of a host without an external address.
+    """The command that connects to the SSH port of a host without an external address.
 
-    Empty where the internal address is to be tried instead: on a machine at Google, which may be
-    in the same network, without gcloud, and where the host did not publish its instance's name
-    (any namespace, key ``hostname``: what gcloud reads too).
+    Empty if the internal address should be tried instead: on a machine at Google, which may be in
+    the same network, without gcloud, or if the host did not publish its instance's name (key
+    ``hostname`` in any namespace, as gcloud reads it).
     """
     gcloud = shutil.which("gcloud")
     instance = next((value for (_, key), value in attributes.items() if key == "hostname"), "")
@@ -245,8 +248,8 @@ def iap_command(node: NodeName, attributes: GuestAttributes) -> tuple[str, ...]:
 
 
 def _loopbacks(internal: str, emulated: bool) -> tuple[str, ...]:
-    """How a host calls itself. Emulated ones share this machine's network: `localhost` is not
-    theirs alone, and their own address comes first.
+    """A host's own addresses. Emulated hosts share this machine's network and its `localhost`, so
+    their internal address comes first.
     """
     return tuple(filter(None, (internal, "localhost") if emulated else ("localhost", internal)))
 
@@ -261,14 +264,14 @@ def _at_google() -> bool:
 
 
 def _check_state(node: Node, host: HostName) -> None:
-    """Raises for a node that has no hosts to connect to now."""
+    """Raises if the node has no hosts to connect to now."""
     name = node.name.node
     if node.state in _GONE:
-        why = "was preempted" if node.state == "PREEMPTED" else "was ended by Google"
+        why = "was preempted" if node.state == "PREEMPTED" else "was terminated by Google"
         raise HostGone(
             f"{name} {why}.",
             Reason.CONFLICT,
-            "It can't be used any more: delete it, create another.",
+            "It can't be used any more. Delete it and create another.",
         )
     if node.state in _STOPPED:
         raise HostGone(f"{name} is {node.state.lower()}.", Reason.CONFLICT, "Start it first.")

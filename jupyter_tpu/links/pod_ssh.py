@@ -1,10 +1,9 @@
-"""SSH between the hosts of a pod, without a private key that travels.
+"""SSH between the hosts of a pod, without copying a private key.
 
-Each host makes a key of its own, which never leaves it. Its public half is let in by the others,
-from that host's internal address alone and without agent or X11 forwarding; who the others are is
-pinned from what Google says. So a host that is taken over opens its pod, which it shares its work
-with anyway, and nothing else: neither the user's other TPUs nor their laptop, as a copied private
-key or a forwarded agent would.
+Each host creates a key of its own, which never leaves it. The other hosts accept its public half,
+from that host's internal address only and without agent or X11 forwarding. Their host keys are
+pinned from Google's API. So an attacker on one host can reach its pod, but neither the user's other
+TPUs nor their laptop, as with a copied private key or a forwarded agent.
 """
 
 from __future__ import annotations
@@ -36,28 +35,31 @@ cat {KEY}.pub
 
 
 async def authorize_hosts(links: Links, hosts: Sequence[tuple[HostName, str]]) -> None:
-    """Lets *hosts* (with their internal addresses) log in on each other, as ``host-0`` and so on.
+    """Lets *hosts* (with their internal addresses) log in to each other, as ``host-0`` and so on.
 
-    May be repeated: after an address has changed it has to be. Raises what links and commands do.
+    Repeat it after an address has changed. Raises what links and commands do.
     """
-    held = [links.get(host) for host, _ in hosts]
-    for link in held:
+    links_up = [links.get(host) for host, _ in hosts]
+    for link in links_up:
         link.acquire()
     try:
-        made = await _all([link.run(["sh", "-c", _MAKE_KEY], timeout=_LIMIT) for link in held])
-        host_addresses = [link.host_address for link in held]
+        results = await _all(
+            [link.run(["sh", "-c", _MAKE_KEY], timeout=_LIMIT) for link in links_up]
+        )
+        host_addresses = [link.host_address for link in links_up]
         addresses = [internal for _, internal in hosts]
-        keys = [each.stdout.strip() for each in made]
+        keys = [each.stdout.strip() for each in results]
         work = [
-            _tell(link, number, addresses, host_addresses, keys) for number, link in enumerate(held)
+            _configure(link, number, addresses, host_addresses, keys)
+            for number, link in enumerate(links_up)
         ]
         await _all(work)
     finally:
-        for link in held:
+        for link in links_up:
             link.release()
 
 
-async def _tell(
+async def _configure(
     link: Link,
     number: int,
     addresses: Sequence[str],
@@ -87,7 +89,7 @@ async def _tell(
 
 
 async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Waits for all, then raises what the first of them that failed did."""
+    """Waits for all, then raises the first error, if any."""
     done = await asyncio.gather(*work, return_exceptions=True)
     for each in done:
         if isinstance(each, BaseException):

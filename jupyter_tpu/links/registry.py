@@ -13,16 +13,16 @@ from .life import LinkState
 from .link import Link
 from .lookup import HostName, Lookup
 
-#: How often the clock is looked at, and the jump that means that this machine slept; seconds.
+#: How often the clock is checked, and the jump that means that this machine slept; seconds.
 _LOOK = 5.0
 _SLEPT = 10.0
 
-#: Goes on while this machine sleeps, which a monotonic clock need not do.
+#: It goes on while this machine sleeps; a monotonic clock may not.
 _clock = time.time
 
 
 class _Pool:
-    """What registries for several targets of one cloud share: the links themselves."""
+    """The links, shared by the registries for several targets of one cloud."""
 
     def __init__(self, cloud: Cloud, keepalive: Keepalive, known_hosts: KnownHosts | None) -> None:
         self.keepalive = keepalive
@@ -37,10 +37,10 @@ class Links:
 
     Parameters
     ----------
-    cloud: asked for addresses, host keys and metadata.
+    cloud: gives addresses, host keys and metadata.
     keepalive: how soon a silent host is noticed.
     known_hosts: where host keys are pinned; our file in the data folder by default.
-    beside: another registry whose links these are too.
+    beside: another registry, to share its links.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Links:
         )
 
     def get(self, host: HostName) -> Link:
-        """The link to *host*; the same object each time. It is down until somebody wants it."""
+        """The link to *host*; the same object each time. It is down until it is used."""
         pool = self._pool
         link = pool.links.get(host)
         if link is None:
@@ -69,8 +69,8 @@ class Links:
         return link
 
     def observe(self, node: Node) -> None:
-        """Told of a node as a poll saw it, so that its links learn of a new address or of a start
-        at once. Costs nothing; calling it is optional.
+        """Call it with nodes that a poll has read: their links then learn of a new address or a
+        start at once. It makes no calls, and is optional.
         """
         if any(host.node == node.name for host in self._pool.links):
             self._pool.lookup.note(node)
@@ -84,15 +84,19 @@ class Links:
             self._pool.seen[host] = now
             if node.state != "READY":
                 continue
-            if link.problem and link.state is LinkState.NEEDS_ATTENTION and _is_over(link.problem):
-                link.moved()
+            if (
+                link.problem
+                and link.state is LinkState.NEEDS_ATTENTION
+                and _is_solved(link.problem)
+            ):
+                link.host_changed()
             elif now != before:
                 elsewhere = link.address not in ("", now[2]) or (before or now)[0] != now[0]
                 if elsewhere or link.state in (LinkState.NEEDS_ATTENTION, LinkState.WAITING):
-                    link.moved()
+                    link.host_changed()
 
     def key_metadata(self) -> dict[str, str]:
-        """Metadata for a new node that lets our key in from its start. Raises KEY_FILE."""
+        """Metadata with which a new node accepts our key from its start. Raises KEY_FILE."""
         user, key = user_name(), public_key(ensure_key())
         return {"ssh-keys": f"{user}:{key} {user}"}
 
@@ -109,7 +113,7 @@ class Links:
         await pool.lookup.close()
 
     async def _watch_sleep(self) -> None:
-        """After a sleep connections are dead, and keepalives, whose clock slept too, late."""
+        """Retries all links after a sleep: connections are dead then, and keepalives are late."""
         while True:
             before = _clock()
             await asyncio.sleep(_LOOK)
@@ -119,8 +123,8 @@ class Links:
                         link.retry()
 
 
-def _is_over(problem: TPUError) -> bool:
-    """Whether Google's showing the node as READY means that *problem* is gone."""
+def _is_solved(problem: TPUError) -> bool:
+    """Whether *problem* is over once the node is READY."""
     return problem.reason in (Reason.NO_CREDENTIALS, Reason.CONFLICT, Reason.NOT_FOUND)
 
 

@@ -1,4 +1,4 @@
-"""Questions asked by several at the same time are asked once."""
+"""Calls for the same key at the same time become one call."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ V = TypeVar("V")
 
 
 class SingleFlight(Generic[K, V]):
-    """Coalesces calls: all who ask for a key while it is being asked for get one answer.
+    """Callers that ask for a key while a call for it is running share its result.
 
     Parameters
     ----------
-    ask: the question; has a time limit of its own.
-    keep: seconds for which an answer (not an error) is given to others too.
+    call: gets the value of a key; it has a time limit of its own.
+    keep: seconds for which a value (not an error) is reused.
     """
 
-    def __init__(self, ask: Callable[[K], Awaitable[V]], keep: float = 0.0) -> None:
-        self._ask = ask
+    def __init__(self, call: Callable[[K], Awaitable[V]], keep: float = 0.0) -> None:
+        self._call = call
         self._keep = keep
         self._running: dict[K, asyncio.Task[V]] = {}
-        self._answers: dict[K, tuple[float, V]] = {}
+        self._values: dict[K, tuple[float, V]] = {}
 
     async def get(self, key: K) -> V:
-        """The answer; raises what the question raised. Being cancelled cancels no one else."""
+        """The value; raises what the call raised. Cancelling one caller leaves the others alone."""
         now = asyncio.get_running_loop().time()
-        known = self._answers.get(key)
+        known = self._values.get(key)
         if known is not None and now - known[0] < self._keep:
             return known[1]
         task = self._running.get(key)
@@ -40,22 +40,22 @@ class SingleFlight(Generic[K, V]):
 
     async def _run(self, key: K) -> V:
         try:
-            answer = await self._ask(key)
-            self._answers[key] = (asyncio.get_running_loop().time(), answer)
-            return answer
+            value = await self._call(key)
+            self._values[key] = (asyncio.get_running_loop().time(), value)
+            return value
         finally:
             del self._running[key]
 
-    def note(self, key: K, answer: V) -> None:
-        """Takes an answer that came in another way."""
-        self._answers[key] = (asyncio.get_running_loop().time(), answer)
+    def note(self, key: K, value: V) -> None:
+        """Stores a value that came in another way."""
+        self._values[key] = (asyncio.get_running_loop().time(), value)
 
     def forget(self, key: K) -> None:
-        """The next question is asked, whatever is kept."""
-        self._answers.pop(key, None)
+        """The next caller gets a new value."""
+        self._values.pop(key, None)
 
     async def close(self) -> None:
-        """Gives up the questions under way."""
+        """Cancels the running calls."""
         tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
@@ -63,6 +63,6 @@ class SingleFlight(Generic[K, V]):
 
 
 def _retrieved(task: asyncio.Task) -> None:
-    # Those who asked may all have gone; the error is then nobody's.
+    # All callers may have been cancelled; then nobody sees the error.
     if not task.cancelled():
         task.exception()

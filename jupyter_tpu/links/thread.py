@@ -2,7 +2,7 @@
 
 Reasons: jupyter_client's blocking API stops the caller's loop between calls, Jupyter on Windows
 forces a loop without subprocesses, gRPC's asyncio wants one loop per process, and bulk traffic
-should stay off the server's loop. Faces hand coroutines over and get the result on their side.
+should stay off the server's loop. Faces submit coroutines and get the results in their own threads.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ class CoreThread:
         self._loop.run_forever()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Starts *coroutine* over there; from any thread."""
+        """Starts *coroutine* on the core thread; call it from any thread."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     async def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs *coroutine* over there and awaits it here; cancelling here cancels it there."""
+        """Runs *coroutine* on the core thread and awaits it here; cancelling works across."""
         if asyncio.get_running_loop() is self._loop:
             return await coroutine
         return await asyncio.wrap_future(self.submit(coroutine))
 
     def wait(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Runs *coroutine* over there and blocks this thread; *timeout* in seconds.
+        """Runs *coroutine* on the core thread and blocks this one; *timeout* in seconds.
 
         An interrupt or the timeout cancels the coroutine before it is raised here.
         """
