@@ -229,7 +229,7 @@ async def test_each_host_of_a_pod_has_its_own_tunnels(fleet: Fleet, tpu: dict[st
             wanted = OpenTunnel(port=port, host=host)
             tunnel = await fleet.open_tunnel(name_of(tpu), wanted)
             assert await exchange(tunnel.local_port, b"") == f"host {host}".encode()
-        listed = await fleet.forwarding.tunnels(f"{ZONE}~{name_of(tpu)}")
+        listed = await fleet.tunnels(f"{ZONE}~{name_of(tpu)}")
         assert [(each.host, each.port) for each in listed] == list(enumerate(ports))
 
 
