@@ -9,48 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import re
 import secrets
-from collections.abc import AsyncGenerator, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-from urllib.parse import quote
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, urlencode
 
 import msgspec
 
 from ..errors import Reason, TPUError
 from .api import FleetAPI
-from .models import (
-    TPU,
-    App,
-    AppVisit,
-    Catalog,
-    Change,
-    ChipHolder,
-    ConnectTPU,
-    CreateTPU,
-    DeleteTPU,
-    DisconnectTPU,
-    Environment,
-    KeepWarm,
-    Kernel,
-    OpenApp,
-    OpenTensorBoard,
-    OpenTunnel,
-    Operation,
-    Problem,
-    ProfileKernel,
-    StopTPU,
-    TPUList,
-    Tunnel,
-    VisitApp,
-)
+from .models import Change, Operation, Problem
+from .routes import BY_CALL, ROOT, Route
 
 if TYPE_CHECKING:
     import aiohttp
 
-T = TypeVar("T")
-
-#: Where the REST interface is, under the server's base URL.
-PREFIX = "jupyter-tpu/v1/"
+PREFIX = f"{ROOT}/"
 EVENTS = "api/events/subscribe"
 CHANGE_SCHEMA = "https://events.jupyter-tpu.org/change/v1"
 
@@ -89,6 +65,8 @@ class FleetClient:
 
     All coroutines run on one loop, that of the first call. Besides what the fleet raises, each
     raises UNREACHABLE when the server does not answer.
+
+    The methods of :class:`FleetAPI` are not written out: each asks its route.
     """
 
     def __init__(self, url: str, token: str, *, socket: str = "") -> None:
@@ -101,97 +79,33 @@ class FleetClient:
 
     # ---- the fleet's methods -------------------------------------------------------------------
 
-    async def catalog(self, zone: str | None = None) -> Catalog:
-        return await self._ask(
-            Catalog, "GET", "catalog" + (f"?zone={_quoted(zone)}" if zone else "")
-        )
+    def __getattr__(self, call: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        """The coroutine method of the fleet that a route calls."""
+        route = BY_CALL.get(call)
+        if route is None:
+            raise AttributeError(f"{type(self).__name__} has no attribute {call!r}")
+        return functools.partial(self._request, route)
 
-    async def tpus(self) -> TPUList:
-        return await self._ask(TPUList, "GET", "tpus")
-
-    async def tpu(self, ref: str) -> TPU:
-        return await self._ask(TPU, "GET", _tpu_path(ref))
-
-    async def create(self, wanted: CreateTPU) -> Operation:
-        return await self._ask(Operation, "POST", "tpus", wanted)
-
-    async def start(self, ref: str) -> Operation:
-        return await self._ask(Operation, "POST", _tpu_path(ref, "start"))
-
-    async def stop(self, ref: str, how: StopTPU | None = None) -> Operation:
-        return await self._ask(Operation, "POST", _tpu_path(ref, "stop"), how or StopTPU())
-
-    async def delete(self, ref: str, how: DeleteTPU | None = None) -> Operation:
-        return await self._ask(Operation, "DELETE", _tpu_path(ref), how or DeleteTPU())
-
-    async def connect(self, ref: str, wanted: ConnectTPU | None = None) -> Operation:
-        return await self._ask(Operation, "POST", _tpu_path(ref, "connect"), wanted or ConnectTPU())
-
-    async def disconnect(self, ref: str, how: DisconnectTPU | None = None) -> Operation:
-        how = how or DisconnectTPU()
-        return await self._ask(Operation, "POST", _tpu_path(ref, "disconnect"), how)
-
-    async def environments(self, ref: str) -> list[Environment]:
-        return await self._ask(list[Environment], "GET", _tpu_path(ref, "environments"))
-
-    async def keep_warm(self, ref: str, environment: str, how: KeepWarm) -> Environment:
-        path = _tpu_path(ref, f"environments/{_quoted(environment)}/warm")
-        return await self._ask(Environment, "POST", path, how)
-
-    async def kernels(self, ref: str) -> list[Kernel]:
-        return await self._ask(list[Kernel], "GET", _tpu_path(ref, "kernels"))
-
-    async def chips(self, ref: str) -> list[ChipHolder]:
-        return await self._ask(list[ChipHolder], "GET", _tpu_path(ref, "chips"))
-
-    async def end_kernel(self, ref: str, id: str) -> None:
-        await self._call("DELETE", _tpu_path(ref, f"kernels/{_quoted(id)}"))
-
-    async def take_over_kernel(self, ref: str, id: str) -> None:
-        await self._call("POST", _tpu_path(ref, f"kernels/{_quoted(id)}/take"))
-
-    async def tunnels(self, ref: str) -> list[Tunnel]:
-        return await self._ask(list[Tunnel], "GET", _tpu_path(ref, "tunnels"))
-
-    async def all_tunnels(self) -> list[Tunnel]:
-        return await self._ask(list[Tunnel], "GET", "tunnels")
-
-    async def open_tunnel(self, ref: str, wanted: OpenTunnel) -> Tunnel:
-        return await self._ask(Tunnel, "POST", _tpu_path(ref, "tunnels"), wanted)
-
-    async def close_tunnel(self, ref: str, id: str) -> None:
-        await self._call("DELETE", _tpu_path(ref, f"tunnels/{_quoted(id)}"))
-
-    async def apps(self) -> list[App]:
-        return await self._ask(list[App], "GET", "apps")
-
-    async def open_app(self, ref: str, wanted: OpenApp) -> App:
-        return await self._ask(App, "POST", _tpu_path(ref, "apps"), wanted)
-
-    async def visit_app(self, id: str, wanted: VisitApp | None = None) -> AppVisit:
-        path = f"apps/{_quoted(id)}/visits"
-        return await self._ask(AppVisit, "POST", path, wanted or VisitApp())
-
-    async def close_app(self, id: str) -> None:
-        await self._call("DELETE", f"apps/{_quoted(id)}")
-
-    async def open_tensorboard(self, ref: str, wanted: OpenTensorBoard) -> Operation:
-        return await self._ask(Operation, "POST", _tpu_path(ref, "tensorboard"), wanted)
-
-    async def profile(
-        self, ref: str, kernel_id: str, wanted: ProfileKernel | None = None
-    ) -> Operation:
-        path = _tpu_path(ref, f"kernels/{_quoted(kernel_id)}/profile")
-        return await self._ask(Operation, "POST", path, wanted or ProfileKernel())
-
-    async def operations(self) -> list[Operation]:
-        return await self._ask(list[Operation], "GET", "operations")
-
-    async def operation(self, id: str) -> Operation:
-        return await self._ask(Operation, "GET", f"operations/{_quoted(id)}")
-
-    async def cancel(self, id: str) -> Operation:
-        return await self._ask(Operation, "DELETE", f"operations/{_quoted(id)}")
+    async def _request(self, route: Route, *arguments: Any) -> Any:
+        """arguments: as :class:`Route` says; those with a default may be left out."""
+        left = list(arguments)
+        path = re.sub(r"{(\w+)}", lambda part: _path_part(part[1], left.pop(0)), route.path)
+        body: msgspec.Struct | None = None
+        if route.body is not None:
+            body = next(filter(None, left), None)
+        elif any(left):
+            path += "?" + urlencode(dict(zip(route.query, left, strict=True)))
+        answer = await self._call(route.method, path, body)
+        if route.answer is None:
+            return None
+        try:
+            return msgspec.json.decode(answer.body, type=route.answer)
+        except msgspec.DecodeError as error:
+            raise TPUError(
+                f"The Jupyter server at {self.url} sent an unexpected answer: {error}.",
+                Reason.INTERNAL,
+                "It may run another version of jupyter-tpu. Restart it.",
+            ) from None
 
     def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
         """As the fleet's. Changes during a break of the connection to the server are missed: ask
@@ -248,19 +162,6 @@ class FleetClient:
                 f"The Jupyter server at {self.url} can't be reached ({_cause(error)}).",
                 Reason.UNREACHABLE,
                 "Operations continue when it is started again.",
-            ) from None
-
-    async def _ask(
-        self, expected: type[T], method: str, path: str, body: msgspec.Struct | None = None
-    ) -> T:
-        answer = await self._call(method, path, body)
-        try:
-            return msgspec.json.decode(answer.body, type=expected)
-        except msgspec.DecodeError as error:
-            raise TPUError(
-                f"The Jupyter server at {self.url} sent an unexpected answer: {error}.",
-                Reason.INTERNAL,
-                "It may run another version of jupyter-tpu. Restart it.",
             ) from None
 
     async def _call(self, method: str, path: str, body: msgspec.Struct | None = None) -> Response:
@@ -347,14 +248,9 @@ def _cause(error: Exception) -> str:
     return (cause.strerror if cause is not None else None) or str(error) or type(error).__name__
 
 
-def _quoted(text: str) -> str:
-    return quote(text, safe="~")
-
-
-def _tpu_path(ref: str, then: str = "") -> str:
-    """The path of a TPU: ``zone/name`` is spelled ``zone~name`` in a path."""
-    path = f"tpus/{_quoted(ref.replace('/', '~', 1))}"
-    return f"{path}/{then}" if then else path
+def _path_part(name: str, value: str) -> str:
+    """``zone/name`` of a TPU is spelled ``zone~name`` in a path."""
+    return quote(value.replace("/", "~", 1) if name == "tpu" else value, safe="~")
 
 
 async def follow(
