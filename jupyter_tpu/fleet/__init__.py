@@ -1,4 +1,7 @@
-"""Desired state, and the loop that makes it so; operations and events."""
+"""The TPUs of one project: desired state, the loop that makes it so, operations and events.
+
+`Fleet` wires the parts together; the layers of the folders are in setup.cfg.
+"""
 
 from typing import TYPE_CHECKING, Any
 

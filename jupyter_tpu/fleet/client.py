@@ -1,8 +1,8 @@
 """The fleet of a running Jupyter server, over REST: for processes beside it.
 
 :class:`FleetClient` has the methods of :class:`~jupyter_tpu.fleet.api.FleetAPI`;
-:func:`follow` and :func:`wait_for_end` watch an operation, on either. Which server it is, and
-whether it may have the token, is decided by whoever makes the client.
+:func:`follow` and :func:`wait_for_end` watch an operation, on either. Which server that is, and
+whether it may get the token, `servers` finds out.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def error_of(answer: Response, url: str) -> TPUError:
 
 
 def _server_message(answer: Response) -> str:
-    """What Jupyter Server's own error bodies say: {"message": …, "reason": …}."""
+    """The message of Jupyter Server's own error bodies: {"message": …, "reason": …}."""
     try:
         body: Any = msgspec.json.decode(answer.body)
     except msgspec.DecodeError:

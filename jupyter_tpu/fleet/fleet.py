@@ -177,8 +177,8 @@ class Fleet:
 
         supervise: keep the links of connected TPUs up and resume what a dead process left; False
         for a process that only does one thing, such as a command beside no server.
-        warm_kernels: whether environments have a warm kernel that nobody has decided on; None: yes,
-        but not on emulated TPUs, whose hosts' memory is this machine's.
+        warm_kernels: whether environments have a warm kernel if that was not decided for them;
+        None: yes, but not on emulated TPUs, whose hosts use this machine's memory.
         """
         path = path or data_dir() / "fleet.sqlite"
         if warm_kernels is None:

@@ -110,7 +110,7 @@ class _CompileProgress:
         self._progress.begin(type)
 
     def say(self, words: str) -> None:
-        self._progress.say(words)
+        self._progress.set_message(words)
         self._progress.log(f"{words} …")
 
     def log(self, line: str) -> None:

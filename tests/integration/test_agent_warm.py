@@ -89,6 +89,19 @@ async def test_it_is_the_next_kernel_and_another_takes_its_place(host):
 
 
 @pytest.mark.asyncio
+async def test_one_question_keeps_it_warm_and_lists_the_kernels(host):
+    agent = await host.agent()
+    await start(host, "a")
+
+    async def both() -> bool:
+        answer = await agent.request("status", environments=[ENVIRONMENT])
+        assert [kernel["id"] for kernel in answer["kernels"]] == ["a"]
+        return [warm["state"] for warm in answer["warm"]] == ["ready"]
+
+    await eventually(both)
+
+
+@pytest.mark.asyncio
 async def test_it_is_there_for_as_long_as_somebody_who_wants_it_is_connected(host):
     await warmed(host, ENVIRONMENT)
     host.cut()

@@ -1,1 +1,1 @@
-"""What Google says, asked once for everybody: which TPUs there are, and what can be created."""
+"""What Google reports, asked once for all: which TPUs there are, and what can be created."""

@@ -1,8 +1,8 @@
 """The one poll of Google that feeds everyone.
 
-Quick (2 s) while something changes, slow (30 s) when nothing does, and none before somebody
-asked or when nobody did for ten minutes and nothing is connected. However many clients ask, the
-number of calls is the same.
+It is quick (2 s) while something changes and slow (30 s) when nothing does. It pauses until the
+first question, and after ten minutes without one unless something is connected. However many
+clients ask, the number of calls is the same.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ INTEREST = 600.0
 class Observer:
     """Keeps *observed* up to date. All methods are for the core thread's loop.
 
-    needed: whether something must be watched though nobody asks (connected TPUs, operations);
+    needed: whether to poll without a question (connected TPUs, operations);
     busy: whether an operation is about to change something; polled: called after each poll.
     """
 
@@ -82,8 +82,8 @@ class Observer:
     async def refresh_for_missing(self) -> None:
         """A TPU is asked for that was not seen: waits for a poll that begins after the question.
 
-        Such polls are QUICK apart; whoever asks in the meantime waits for the next. Asking for a
-        TPU that does not exist, again and again, costs Google no more than one that changes.
+        Such polls are QUICK apart, and questions in between wait for the next one: asking again and
+        again for a TPU that does not exist costs no more than a TPU that changes.
         """
         pause = self._missed_at + QUICK - self._time()
         if pause > 0:

@@ -27,7 +27,8 @@ class Stream(Protocol):
 
 
 class ForwardedPort:
-    """Holds *link* and cuts *stream* when the link breaks: bytes were lost, and a reset says so.
+    """Keeps *link* up, and aborts *stream* when the link breaks: bytes were lost, so that
+    connections must be reset.
 
     changed() is called when the state changes.
     """

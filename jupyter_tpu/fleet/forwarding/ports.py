@@ -7,7 +7,7 @@ from ...errors import Reason, TPUError
 
 
 def check_host_port(node: Node, port: int, host: int) -> None:
-    """Raises INVALID for what can't be a port of a host, or is no host of that TPU."""
+    """Raises INVALID for a wrong port, or for a host that the TPU does not have."""
     check_port(port, "on the host")
     check_host(node, host)
 

@@ -1,1 +1,1 @@
-"""The hosts of connected TPUs: their links, and what their agents say of kernels and chips."""
+"""The hosts of connected TPUs: their links, and what their agents report of kernels and chips."""

@@ -1,4 +1,4 @@
-"""The kernels on connected TPUs: what their agents last said, and what can be done with them."""
+"""The kernels on connected TPUs: what their agents last reported, and what can be done."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class KernelService:
         self._changes = changes
 
     async def list_kernels(self, name: NodeName) -> list[Kernel]:
-        """Asks the agent; gives what is known where there is nobody to ask."""
+        """Asks the agent; returns what is known if its TPU is not READY."""
         if not self._desired.environments(name):
             return []  # never connected: no kernel of ours can be there
         if not self._observed.is_ready(name):
@@ -154,7 +154,7 @@ class KernelService:
     async def shut_down_all(self, name: NodeName, log: Callable[[str], None]) -> int:
         """Shuts all kernels down, warm ones too; returns how many that were not warm.
 
-        A TPU that can't be asked is no obstacle.
+        If the TPU can't be asked, they end with it or stay as they are.
         """
         await self._warm.stop(name)
         count = 0

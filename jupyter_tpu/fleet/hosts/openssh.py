@@ -86,11 +86,11 @@ def entry(cloud: Cloud, host: HostName, names: tuple[str, ...]) -> HostEntry:
 
 def write(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:
     """Writes our file with the current entries; returns them."""
-    made = entries(cloud, nodes)
+    found = entries(cloud, nodes)
     name = cloud.identity.replace(":", "-")
     emulator = cloud.target.emulator
-    write_section(name, made, os.path.abspath(emulator) if emulator else None)
-    return made
+    write_section(name, found, os.path.abspath(emulator) if emulator else None)
+    return found
 
 
 def refresh(cloud: Cloud, nodes: Iterable[Node]) -> None:

@@ -50,7 +50,7 @@ class HostPoller:
 
     async def _poll(self, name: NodeName) -> None:
         specs = self._warm.specs(name)
-        # A host that does not answer keeps what was known: its link says what is wrong.
+        # If a host does not answer, what was known stays; its link has the reason.
         with contextlib.suppress(TPUError):
             answer = await self._connections.request(
                 name, "status", environments=to_builtins(list(specs.values()))

@@ -33,7 +33,7 @@ class WarmKernelSpec(Struct, frozen=True, kw_only=True):
 class WarmKernelMonitor:
     """The warm kernels of all connected TPUs.
 
-    by_default: whether an environment has one that nobody has decided on.
+    by_default: whether an environment has one if that was not decided for it.
     """
 
     def __init__(

@@ -89,6 +89,6 @@ class Inventory:
             self._runner.reload()
 
     def describe(self, name: NodeName) -> Change:
-        """What an event says of a TPU."""
+        """The event for a TPU."""
         known = self.tpu(name) if name in self.names() else None
         return Change(what="tpu", id=f"{name.zone}/{name.node}", gone=known is None, tpu=known)

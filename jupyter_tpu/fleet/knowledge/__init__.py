@@ -1,1 +1,1 @@
-"""What is known: desired and observed state, and who hears of its changes. No I/O of its own."""
+"""What is known: desired state (kept in the store), observed state, and who hears of changes."""

@@ -1,4 +1,4 @@
-"""What Google last said of TPUs."""
+"""The TPUs as Google last reported them."""
 
 from __future__ import annotations
 

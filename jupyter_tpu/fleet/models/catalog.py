@@ -23,7 +23,7 @@ class Catalog(Struct, kw_only=True):
 
 
 def known_type(name: str) -> AcceleratorType | None:
-    """What the catalog says of a type; None for a type that it does not have."""
+    """A type as the catalog describes it; None if it is not there."""
     try:
         return catalog.accelerator_type(name)
     except UnknownType:

@@ -55,7 +55,7 @@ def _lower(sentence: str) -> str:
 
 
 def _description(model: Any, path: str) -> str:
-    """What a field's annotation says about it; "" if nothing."""
+    """The description in a field's annotation; "" if there is none."""
     hint: Any = model
     for part in path.split("."):
         structs = [m for m in (hint, *typing.get_args(hint)) if _is_struct(m)]

@@ -1,4 +1,4 @@
-"""What is wrong with a request beyond its form, said before anything is done."""
+"""Checks of a request beyond its form, before anything is done."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class CreateService:
 
     async def _undo(self, name: NodeName, progress: Progress) -> None:
         """Deletes what was created so far."""
-        progress.say("Deleting what was created")
+        progress.set_message("Deleting what was created")
         progress.log("Cancelled: deleting what was created so far")
         try:
             await self._cloud.delete_node(name)

@@ -48,7 +48,7 @@ class LocalOperations:
         self._recover()
 
     def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
-        """As the fleet's; also told when one is forgotten (``gone``)."""
+        """As the fleet's; also called when one is forgotten (``gone``)."""
         return self._changes.subscribe(callback)
 
     def start(self, kind: Any, work: Work, message: str = "") -> Operation:
@@ -80,7 +80,7 @@ class LocalOperations:
         return await self._runner.wait(id)
 
     async def close(self) -> None:
-        """Ends all of them: the next process says that they were interrupted."""
+        """Ends all of them; the next process shows them as interrupted."""
         await self._runner.close()
         self._changes.close()
         self._store.close()
@@ -110,7 +110,7 @@ class _LocalStore:
             self._store.close()
             raise
         self.id = self._lease.id
-        self._living: set[str] | None = None  # whose records were passed over; None: not read yet
+        self._living: set[str] | None = None  # whose records were skipped; None: not read yet
 
     def has_news(self) -> bool:
         """Whether there may be more in :meth:`operations` than when they were last asked for."""

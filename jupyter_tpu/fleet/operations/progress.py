@@ -59,7 +59,7 @@ class Progress:
         self._parts[key] = 1.0
         self._update()
 
-    def say(self, message: str) -> None:
+    def set_message(self, message: str) -> None:
         """Sets what is being done now, where no step shows it."""
         self.operation.message = message
         self._changed()

@@ -22,7 +22,7 @@ Work = Callable[[Progress], Coroutine[Any, Any, None]]
 
 #: Kinds that change nothing about the TPU: others may run at the same time.
 NON_EXCLUSIVE_KINDS = ("tensorboard", "profile")
-#: Kinds after which Google says the same about the TPU.
+#: Kinds that change nothing at Google.
 _LOCAL_KINDS = ("connect", "disconnect", *NON_EXCLUSIVE_KINDS)
 
 _PRESENT = {
@@ -131,7 +131,7 @@ class OperationRunner:
         return found
 
     def changes_tpus(self) -> bool:
-        """Whether one runs that is about to change what Google says."""
+        """Whether one runs that changes a TPU at Google."""
         return any(
             running.record.operation.kind not in _LOCAL_KINDS for running in self._running.values()
         )

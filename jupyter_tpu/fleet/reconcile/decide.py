@@ -10,7 +10,7 @@ the TPU                 what is done about what is desired
 gone, or another one    FORGET: unregister its kernelspecs, drop what was desired
 of the same name
 READY                   ACQUIRE its links; REGISTER ready environments; RESUME what
-                        a dead server was making, unless an operation works on it
+                        a dead server was creating, unless an operation works on it
 any other state         RELEASE its links (each try would cost a call to Google)
 ======================  ==========================================================
 """
@@ -34,11 +34,11 @@ class Action(StrEnum):
 
 
 class Desired(Struct, frozen=True, kw_only=True):
-    """What is desired of one TPU that is connected or on which environments were made."""
+    """What is desired of one TPU that is connected or on which environments were created."""
 
     node_id: str  # of the node that was meant
     connected: bool
-    unfinished: bool = False  # an environment that was being made when the server ended
+    unfinished: bool = False  # an environment that was being created when the server ended
     unregistered: bool = False  # a ready environment whose kernelspec was not checked yet
 
 

@@ -1,1 +1,1 @@
-"""What is written down: desired state and operations in SQLite, and which process runs what."""
+"""What is kept on disk: desired state and operations in SQLite, and which process runs what."""

@@ -2,7 +2,7 @@
 
 Everything belongs to one cloud *identity* ("google", or an emulator's id), so that an emulator
 never touches what is known of Google. Calls are short (well under a millisecond, WAL, no sync
-per commit) and are made on the core thread as they are.
+per commit) and run on the core thread.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _read(record: bytes, kind: type[_R]) -> _R | None:
 
 
 class Store:
-    """The file at *path*, made with mode 0600 if it is missing.
+    """The file at *path*, created with mode 0600 if it is missing.
 
     Raises TPUError (INTERNAL) if it can't be used, with what to do.
     """
