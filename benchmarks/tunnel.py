@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import getpass
 import json
 import os
 import pwd
@@ -87,7 +86,7 @@ class Sshd:
         self.process = subprocess.Popen([sshd, "-D", "-e", "-f", folder / "sshd_config"],
                                         stderr=(folder / "log").open("w"))  # fmt: skip
         wait_for(self.port)
-        self.user = pwd.getpwuid(os.geteuid()).pw_name if os.name == "posix" else getpass.getuser()
+        self.user = pwd.getpwuid(os.geteuid()).pw_name
         (folder / "known").write_text(f"bench {self.host_key}\n")
 
 

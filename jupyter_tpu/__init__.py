@@ -4,7 +4,11 @@ The rooms of the house, and the arrows between them, are in setup.cfg; each room
 ``__init__.py`` says what it is for and hands out its public names.
 """
 
+import sys
 from typing import Any
+
+if sys.platform == "win32":
+    raise ImportError("jupyter-tpu does not support Windows. Use it in WSL 2.")
 
 try:
     from ._version import __version__

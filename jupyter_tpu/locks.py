@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import sys
+import fcntl
 
-if sys.platform == "win32":
-    import msvcrt
 
-    def try_lock(descriptor: int) -> bool:
-        """Takes the lock without waiting; False: another process (or descriptor) has it."""
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-else:
-    import fcntl
-
-    def try_lock(descriptor: int) -> bool:
-        """Takes the lock without waiting; False: another process (or descriptor) has it."""
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+def try_lock(descriptor: int) -> bool:
+    """Takes the lock without waiting; False: another process (or descriptor) has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

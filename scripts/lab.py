@@ -37,7 +37,7 @@ def main() -> None:
         "--ServerApp.jpserver_extensions={'jupyter_tpu': True, 'jupyterlab': True}",
         "--ServerApp.answer_yes=True",  # one Ctrl-C is enough
         "--JupyterTPU.emulator=True",
-        *(["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []),
+        *(["--allow-root"] if os.geteuid() == 0 else []),
         *(word for word in chosen.rest if word != "--"),
     ]
     _serve(options, folder)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import configparser
 import json
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,8 +18,6 @@ def config_dir(environ: Mapping[str, str] = os.environ) -> Path:
     chosen = environ.get("CLOUDSDK_CONFIG")
     if chosen:
         return Path(chosen)
-    if sys.platform == "win32":
-        return Path(environ.get("APPDATA", Path.home())) / "gcloud"
     return Path.home() / ".config" / "gcloud"
 
 

@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from ..errors import Reason, TPUError
 from ..files import write_atomically
+from ..locks import try_lock
 from ..paths import data_dir, private_dir
 from .model.records import Snapshot
 
@@ -149,16 +150,8 @@ def state_file(state_dir: Path) -> Path:
 
 
 def _lock(path: Path) -> IO[str]:
-    try:
-        import fcntl
-    except ImportError:
-        raise TPUError(
-            "The emulator needs Linux or macOS.", Reason.INVALID, "On Windows, run it in WSL 2."
-        ) from None
     file = open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+")  # noqa: SIM115 – kept open
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not try_lock(file.fileno()):
         pid = file.read().strip() or "unknown"
         file.close()
         raise TPUError(

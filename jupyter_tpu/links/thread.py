@@ -1,15 +1,14 @@
 """The private thread, with its own event loop, on which the core of jupyter-tpu runs.
 
-Reasons: jupyter_client's blocking API stops the caller's loop between calls, Jupyter on Windows
-forces a loop without subprocesses, gRPC's asyncio wants one loop per process, and bulk traffic
-should stay off the server's loop. Faces submit coroutines and get the results in their own threads.
+Reasons: jupyter_client's blocking API stops the caller's loop between calls, gRPC's asyncio wants
+one loop per process, and bulk traffic should stay off the server's loop. Faces submit coroutines
+and get the results in their own threads.
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import sys
 import threading
 from collections.abc import Coroutine
 from functools import cache
@@ -30,10 +29,7 @@ class CoreThread:
         """The running loop; the thread is started if it is not yet."""
         with self._lock:
             if self._loop is None:
-                if sys.platform == "win32":
-                    self._loop = asyncio.ProactorEventLoop()
-                else:
-                    self._loop = asyncio.new_event_loop()
+                self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._run, name="jupyter-tpu", daemon=True).start()
             return self._loop
 

@@ -28,10 +28,7 @@ MAX_UNREAD = 256 << 20
 
 
 class JaxService:
-    """Access to the worker processes from the server's loop. The first request starts them.
-
-    They are started on the core thread, because Jupyter's loop on Windows can't start processes.
-    """
+    """Access to the worker processes from the server's loop. The first request starts them."""
 
     def __init__(self) -> None:
         self._worker: JaxWorker | None = None

@@ -64,14 +64,13 @@ def load_key(path: Path) -> SSHKey:
     """Reads the private key at *path*; raises KEY_FILE, or OSError where it can't be read."""
     import asyncssh
 
-    if os.name == "posix":
-        mode = stat.S_IMODE(path.stat().st_mode)
-        if mode & 0o077:
-            raise TPUError(
-                f"Other users can read the SSH key {path} (mode {mode:04o}), so it is not used.",
-                Reason.KEY_FILE,
-                f"Run `chmod 600 {path}`.",
-            )
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        raise TPUError(
+            f"Other users can read the SSH key {path} (mode {mode:04o}), so it is not used.",
+            Reason.KEY_FILE,
+            f"Run `chmod 600 {path}`.",
+        )
     try:
         return asyncssh.read_private_key(path)
     except asyncssh.KeyEncryptionError as error:

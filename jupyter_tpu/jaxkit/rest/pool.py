@@ -1,7 +1,6 @@
 """Worker processes for REST: started when needed, stopped when idle, killed when they hang.
 
-Plain asyncio. A pool belongs to the loop on which it is first used, which must be able to start
-processes (the core thread's loop can; Jupyter's own on Windows can't).
+Plain asyncio. A pool belongs to the loop on which it is first used.
 """
 
 from __future__ import annotations
