@@ -1,4 +1,4 @@
-"""JSON with comments, as in VS Code's files: where values stand, so that an edit keeps the rest.
+"""JSON with comments, as in VS Code's files: where each value is, so that an edit keeps the rest.
 
 Comments and the comma that may follow the last member become spaces. The rest is JSON, with every
 value where it was (https://code.visualstudio.com/docs/languages/json#_json-with-comments).
@@ -17,7 +17,7 @@ _SPACE = re.compile(r"[\s:,]*")
 
 
 class Part(NamedTuple):
-    """A value and where it stands: text[start:end]; *name* is that of an object's member."""
+    """A value and where it is: text[start:end]; *name* is that of an object's member."""
 
     value: Any
     start: int

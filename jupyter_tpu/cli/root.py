@@ -15,7 +15,7 @@ import click
 from ..commands.grammar import CONTEXT, Group, usage_line
 from ..errors import TPUError
 
-#: Where each command stands: a module of this folder, and the command's name there.
+#: Where each command is: a module of this folder, and the command's name there.
 COMMANDS = {
     "create": "tpus:create",
     "list": "tpus:list_tpus",

@@ -283,7 +283,7 @@ def connect(
     return None
 
 
-# ---- before: what is asked for -----------------------------------------------------------------
+# ---- the request -------------------------------------------------------------------------------
 
 
 def _connection(
@@ -309,7 +309,7 @@ def _read(path: str) -> str:
 
 
 def _require_server(session: Session) -> None:
-    """For a command that leaves the connecting to somebody."""
+    """Raises CONFLICT if nothing would continue to connect the TPU after this command."""
     if session.server is None:
         raise TPUError(
             "--no-wait needs a running Jupyter server, which continues to connect the TPU.",
@@ -319,7 +319,7 @@ def _require_server(session: Session) -> None:
 
 
 def _confirm_kernels(session: Session, name: str, yes: bool, verb: str) -> tuple[str, bool]:
-    """The TPU's reference, and whether kernels there may end: asked if there are any."""
+    """The TPU's reference, and whether its kernels may end. Asks the user if there are any."""
     tpu = session.call(session.fleet.tpu(name))
     kernels = _kernels(session, tpu)
     if kernels and not yes:
@@ -331,7 +331,7 @@ def _confirm_kernels(session: Session, name: str, yes: bool, verb: str) -> tuple
 
 
 def _kernels(session: Session, tpu: TPU) -> list[Kernel]:
-    """The kernels running there; none if the TPU can't be asked now."""
+    """The kernels running there; none if they can't be listed now."""
     if not tpu.kernels and tpu.connection.value == "disconnected":
         return []
     try:
@@ -357,7 +357,7 @@ def _ref(tpu: TPU) -> str:
     return f"{tpu.zone}~{tpu.name}"
 
 
-# ---- after: what is printed --------------------------------------------------------------------
+# ---- the output --------------------------------------------------------------------------------
 
 
 def _run(

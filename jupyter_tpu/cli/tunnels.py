@@ -77,7 +77,7 @@ def _keep_open(session: Session, name: str, wanted: list[OpenTunnel], as_json: b
     fleet = session.fleet
     assert isinstance(fleet, Fleet)
     states: dict[str, str] = {}
-    lock = threading.Lock()  # the core's thread tells of changes
+    lock = threading.Lock()  # changes come from the core's thread
 
     def changed(change: Change) -> None:
         each = change.tunnel

@@ -1,7 +1,7 @@
 """``jupyter tpu vscode``: tasks in .vscode/tasks.json that create and connect a TPU.
 
 The tasks call ``jupyter tpu api``, which finds the running server and its token: no secret and no
-port stands in the file. What else is in it, comments too, is the user's and stays.
+port is in the file. Everything else in it, comments too, is the user's and is kept.
 """
 
 from __future__ import annotations

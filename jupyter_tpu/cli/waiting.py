@@ -1,6 +1,6 @@
 """Waits for an operation in front of the user: a bar on a terminal, lines elsewhere, and Ctrl-C.
 
-At Ctrl-C the user is told what continues and asked what to do; a second Ctrl-C cancels.
+Ctrl-C asks the user what to do with the operation; a second Ctrl-C cancels it.
 """
 
 from __future__ import annotations
@@ -108,16 +108,17 @@ def finish(session: Session, operation: Operation, stream: TextIO) -> Operation:
 
     progress = Progress(stream)
     future: Future[Operation] | None = None
-    asked = interrupted = False
+    interrupted = False
+    last_chance = False  # Ctrl-C came once, and nobody could be asked
     try:
         while True:
             # All of it in here, so that there is no moment in which Ctrl-C is not answered.
             try:
                 if interrupted:
-                    interrupted, certain = False, asked
-                    asked = not can_ask()
+                    interrupted, cancelling = False, last_chance
+                    last_chance = not can_ask()
                     progress.pause()
-                    if certain or _asks_to_cancel(session, operation):
+                    if cancelling or _wants_to_cancel(session, operation):
                         ended = _cancel(session, operation)
                         break
                 progress.resume()
@@ -177,7 +178,7 @@ def _cancel(session: Session, operation: Operation) -> Operation:
         ) from None
 
 
-def _asks_to_cancel(session: Session, operation: Operation) -> bool:
+def _wants_to_cancel(session: Session, operation: Operation) -> bool:
     """After a Ctrl-C: whether to cancel. Raises CANCELLED to leave the operation running."""
     doing = f"Still {activity(operation)}."
     if not can_ask():

@@ -1,8 +1,8 @@
-"""Finds the running Jupyter servers of this user, and the one that has the extension.
+"""Finds the running Jupyter servers of this user.
 
-A server's token opens a shell, so it is only ever sent to a live server of this user: the info
-file is ours, its process lives and is ours, and whoever listens on its port is us. A stale file
-whose port somebody else has taken since must not hand them the token.
+A server's token allows to open a shell. It is sent only to a live server of this user: the info
+file, its process and the listener on its port belong to this user. So a stale file does not give
+the token to another user who listens on that port now.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Server(Struct, frozen=True, kw_only=True):
 def running_servers(folder: Path | None = None) -> list[Server]:
     """This user's live servers, the newest first.
 
-    *folder*: Jupyter's runtime folder if None. Files of dead servers are left alone: tidying them
-    is Jupyter Server's work.
+    *folder*: Jupyter's runtime folder if None. Files of dead servers are kept: Jupyter Server
+    removes them.
     """
     if folder is None:
         from jupyter_core.paths import jupyter_runtime_dir
@@ -131,7 +131,7 @@ def _socket_is_mine(path: Path) -> bool:
 
 
 def _port_is_mine(port: int) -> bool:
-    """Whether all who listen on *port* are this user; where the system does not tell, True."""
+    """Whether only this user listens on *port*; True where the system does not say."""
     owners = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:

@@ -70,6 +70,8 @@ class TPUMagics:
 
     def _complete(self, _shell: Any, event: Any) -> list[str]:
         """Commands, and the names of TPUs that have a kernel here; asks no network."""
+        from .grammar import line, tunnel
+
         words = event.line.split()
         if words[:2] == ["%%tpu", "compile"] and event.line != "%%tpu compile":
             from ..catalog import types
@@ -79,10 +81,8 @@ class TPUMagics:
         if event.line.lstrip().startswith("%%"):
             return [*names, "compile"]
         if len(words) < 2 or (len(words) == 2 and not event.line.endswith(" ")):
-            from .grammar import line
-
             return list(line.commands)
-        return names
+        return [*tunnel.commands, *names] if words[1] == "tunnel" else names
 
 
 def _run(command: click.Command, line: str, kernels: NotebookKernels) -> Any:

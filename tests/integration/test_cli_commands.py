@@ -205,6 +205,21 @@ def test_no_project_no_credentials_and_no_emulator_are_one_line_each(tmp_path: P
     assert "jupyter tpu emulator" in shell.complaint("list")
 
 
+def test_the_names_of_tpus_are_completed(shell: Shell, create_tpu: Callable[..., Any]) -> None:
+    name = create_tpu()["name"].rpartition("/")[2]
+
+    def completed() -> str:
+        asked = {"_JUPYTER_TPU_COMPLETE": "bash_complete", "COMP_CWORD": "2"}
+        shell.environment |= {**asked, "COMP_WORDS": f"jupyter-tpu describe {name[:-2]}"}
+        try:
+            return shell.out()
+        finally:
+            for variable in (*asked, "COMP_WORDS"):
+                del shell.environment[variable]
+
+    until(lambda: completed() == f"plain,{name}\n")  # a server lists it a few seconds later
+
+
 # ---- questions, Ctrl-C and progress, in a terminal -----------------------------------------------
 
 
