@@ -1,4 +1,4 @@
-"""Tables: plain lines, or colours and the terminal's width on a terminal (rich)."""
+"""Tables of aligned columns (rich), with colours on a terminal."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ _STYLES = {
     "red": ["PREEMPTED", "TERMINATED", "failed", "needs-you", "taken"],
 }
 _STYLE_OF = {state: style for style, states in _STYLES.items() for state in states}
-#: Characters a line may have where nothing but the text decides: no terminal's width.
-_UNLIMITED = 10_000
+#: Characters in a line: more than any has. The terminal wraps lines, as it does kubectl's: the
+#: output is the same everywhere, and a name is never cut in two.
+_WIDTH = 10_000
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -39,8 +40,7 @@ def render(what: Any) -> str:
     """Something of rich's as text for stdout."""
     from rich.console import Console
 
-    width = None if is_terminal(sys.stdout) else _UNLIMITED
-    console = Console(file=sys.stdout, width=width, force_jupyter=False, highlight=False)
+    console = Console(file=sys.stdout, width=_WIDTH, force_jupyter=False, highlight=False)
     with console.capture() as captured:
         console.print(what)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
@@ -51,10 +51,10 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> str:
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
+    grid = Table(box=None, pad_edge=False, padding=(0, 1), header_style="")
     kept = [i for i in range(len(heads)) if any(row[i] for row in rows)]
     for i in kept:
-        grid.add_column(heads[i], overflow="fold")
+        grid.add_column(Text.assemble((heads[i], "bold")))
     for row in rows:
         cells = [row[i] for i in kept]
         grid.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
@@ -65,7 +65,7 @@ def state_text(state: str) -> Text:
     """A state in its colour."""
     from rich.text import Text
 
-    return Text(state, _STYLE_OF.get(state, "dim"))
+    return Text.assemble((state, _STYLE_OF.get(state, "dim")))
 
 
 def tpu_table(found: TPUList) -> str:

@@ -81,17 +81,13 @@ def test_colours_are_for_terminals_whose_owner_wants_them(monkeypatch: pytest.Mo
     assert shown(Terminal(), TERM="dumb") == "READY"
 
 
-def test_a_table_fits_a_terminal_and_is_as_wide_as_its_text_elsewhere(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_table_is_the_same_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("1", "word " * 30 + "end")]
+    plain = table(("A", "B"), rows)
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("TERM", "xterm")
-    rows = [("1", "word " * 30)]
-    assert len(table(("A", "B"), rows).splitlines()) == 2
     monkeypatch.setattr(sys, "stdout", Terminal())
-    wrapped = re.sub(r"\x1b\[[\d;]*m", "", table(("A", "B"), rows))
-    assert max(map(len, wrapped.splitlines())) <= 40
-    assert wrapped.split().count("word") == 30
+    assert re.sub(r"\x1b\[[\d;]*m", "", table(("A", "B"), rows)) == plain
 
 
 def test_a_complaint_is_one_line_whatever_it_says(capsys: pytest.CaptureFixture[str]) -> None:
