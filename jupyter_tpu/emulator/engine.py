@@ -16,9 +16,10 @@ from typing import Any
 from ..errors import TPUError
 from .hosts import HostSpec, RunningHost, Runtime
 from .model import api_errors
+from .model.faults import Fault
 from .model.host_profile import device_files, host_variables, missing_features
 from .model.model import Model
-from .model.records import Fault, HostRecord, NodeRecord, OperationRecord
+from .model.records import HostRecord, NodeRecord, OperationRecord
 from .model.ssh_users import authorized
 from .state_folder import StateFolder
 
@@ -93,8 +94,9 @@ class Engine:
             limit = 0.0
         else:
             limit = self._delay
-            slow = self.model.consume_fault("slow", _zone(operation))
-            limit += slow.seconds if slow else 0.0
+            slow = self.model.faults.consume("slow", _zone(operation))
+            if slow:
+                limit += 10.0 if slow.seconds is None else slow.seconds
         task = asyncio.create_task(self._perform(operation, limit, before), name=operation.name)
         self._tasks[task] = operation.target
         task.add_done_callback(self._ended)
@@ -133,7 +135,7 @@ class Engine:
             log.error("%s failed unexpectedly", task.get_name(), exc_info=error)
 
     async def _create(self, operation: OperationRecord, node: NodeRecord) -> None:
-        if self.model.consume_fault("no-capacity", node.zone):
+        if self.model.faults.consume("no-capacity", node.zone):
             text = api_errors.no_capacity_text(node.zone)
             self.model.fail(operation, api_errors.RESOURCE_EXHAUSTED, text)
             return

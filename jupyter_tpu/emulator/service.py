@@ -67,7 +67,7 @@ async def serve(
         app = web.Application(middlewares=[rest.guard(folder.token)], client_max_size=2**20)
         rest.add_routes(app, calls)
         compute.add_routes(app, engine)
-        admin.add_routes(app, engine)
+        admin.add_routes(app, engine, calls.names)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)

@@ -176,6 +176,40 @@ async def test_what_is_offered_is_told_by_zone(cloud):
     assert "v2-alpha-tpuv5-lite" in await cloud.runtime_versions(ZONE)
 
 
+@pytest.mark.parametrize("code", ["UNAVAILABLE", "INTERNAL"])
+async def test_a_read_that_fails_for_a_moment_is_repeated_and_a_change_is_not(
+    cloud, name, faults, code
+):
+    faults(kind="error", method="ListLocations", code=code, count=2)
+    assert ZONE in await cloud.locations()
+    faults(kind="error", method="CreateNode", code=code, count=1)
+    assert (await reason_of(cloud.create_node(name, SPEC))).reason is Reason.UNAVAILABLE
+    assert (await reason_of(cloud.get_node(name))).reason is Reason.NOT_FOUND
+
+
+async def test_repeating_has_an_end(cloud, faults):
+    faults(kind="error", method="ListLocations", code="INTERNAL")
+    begun = asyncio.get_running_loop().time()
+    assert (await reason_of(cloud.locations())).reason is Reason.UNAVAILABLE
+    assert asyncio.get_running_loop().time() - begun < 10
+
+
+async def test_a_rate_limit_says_when_to_ask_again(cloud, faults):
+    text = "Quota exceeded for quota metric 'Reads' and limit 'Reads per minute per project'."
+    faults(kind="error", code="RESOURCE_EXHAUSTED", message=text, retry_after=30.0, count=1)
+    error = await reason_of(cloud.locations())
+    assert (error.reason, error.retry_after) == (Reason.RATE_LIMITED, 30.0)
+    assert error.scope == "project"
+
+
+async def test_a_tpu_with_quota_in_its_name_is_like_any_other(cloud, emulator):
+    name = NodeName(cloud.project, ZONE, "quota-exceeded")
+    assert (await reason_of(cloud.get_node(name))).reason is Reason.NOT_FOUND
+    await cloud.create_node(name, SPEC)
+    assert (await reason_of(cloud.create_node(name, SPEC))).reason is Reason.EXISTS
+    await cloud.delete_node(name)
+
+
 async def test_another_token_than_the_emulators_is_refused(emulator, tmp_path):
     (tmp_path / "token").write_text("wrong")
     content = msgspec.json.decode(emulator.state_file.read_bytes())

@@ -162,6 +162,128 @@ def test_quota_and_permission_are_refused_at_once(
     assert it.value.reason == "IAM_PERMISSION_DENIED"
 
 
+def test_calls_fail_on_demand_by_method_and_number_and_change_nothing(
+    emulator: Any, faults: Callable[..., dict[str, Any]]
+) -> None:
+    async def story() -> None:
+        client = over_grpc(emulator)
+
+        async def nodes() -> list[tpu_v2.Node]:
+            return [node async for node in await client.list_nodes(parent=PARENT, retry=None)]
+
+        before = await nodes()
+        for code, error in (
+            ("UNAUTHENTICATED", exceptions.Unauthenticated),
+            ("PERMISSION_DENIED", exceptions.PermissionDenied),
+            ("NOT_FOUND", exceptions.NotFound),
+            ("ABORTED", exceptions.Aborted),
+            ("INTERNAL", exceptions.InternalServerError),
+            ("UNAVAILABLE", exceptions.ServiceUnavailable),
+            ("DEADLINE_EXCEEDED", exceptions.DeadlineExceeded),
+        ):
+            faults(kind="error", method="CreateNode", code=code, count=1, message="On purpose.")
+            assert await nodes() == before  # another method
+            with pytest.raises(error, match="On purpose"):
+                await client.create_node(parent=PARENT, node_id="x", node=NODE, retry=None)
+        assert await nodes() == before
+        faults(kind="error", code="ABORTED", count=1, zone="us-east5-a")
+        assert await nodes() == before  # another zone
+        faults(kind="error", method="GetOperation", code="RESOURCE_EXHAUSTED", retry_after=1.5)
+        with pytest.raises(exceptions.ResourceExhausted) as refused:
+            await client.get_operation({"name": f"{PARENT}/operations/x"})
+        (wait,) = refused.value.details
+        assert wait.retry_delay.ToMilliseconds() == 1500
+        await client.transport.close()
+
+    asyncio.run(story())
+    faults(kind="error", method="CreateNode", code="FAILED_PRECONDITION", message="On purpose.")
+    with pytest.raises(exceptions.BadRequest, match="On purpose"):
+        over_rest(emulator).create_node(parent=PARENT, node_id="x", node=NODE)
+
+
+def test_an_answer_can_be_lost_after_the_call_took_effect(
+    emulator: Any, faults: Callable[..., dict[str, Any]]
+) -> None:
+    async def story() -> None:
+        client = over_grpc(emulator)
+        faults(kind="lost-answer", method="CreateNode", count=1)
+        with pytest.raises(exceptions.ServiceUnavailable):
+            await client.create_node(parent=PARENT, node_id="lost", node=NODE, retry=None)
+        name = f"{PARENT}/nodes/lost"
+        assert (await client.get_node(name=name)).name == name
+        faults(kind="lost-answer", method="DeleteNode", count=1, code="DEADLINE_EXCEEDED")
+        with pytest.raises(exceptions.DeadlineExceeded):
+            await client.delete_node(name=name, retry=None)
+        while True:
+            try:
+                await client.get_node(name=name)
+            except exceptions.NotFound:
+                break
+            await asyncio.sleep(0.05)
+        await client.transport.close()
+
+    asyncio.run(story())
+
+
+async def named(client: tpu_v2.TpuAsyncClient, name: str) -> list[tpu_v2.Node]:
+    nodes = await client.list_nodes(parent=PARENT)
+    return [node async for node in nodes if node.name.endswith(f"/{name}")]
+
+
+def test_a_silent_api_answers_when_the_silence_ends(
+    emulator: Any, faults: Callable[..., dict[str, Any]]
+) -> None:
+    async def story() -> None:
+        client = over_grpc(emulator)
+        silence = faults(kind="silent", method="CreateNode", count=1)
+        with pytest.raises(exceptions.DeadlineExceeded):
+            await client.create_node(
+                parent=PARENT, node_id="silent", node=NODE, timeout=1.0, retry=None
+            )
+        assert not await named(client, "silent")
+        await asyncio.to_thread(emulator.request, "DELETE", f"/emulator/v1/faults/{silence['id']}")
+        silence = faults(kind="silent")
+        listing = asyncio.ensure_future(client.list_nodes(parent=PARENT, retry=None))
+        assert not (await asyncio.wait([listing], timeout=0.5))[0]
+        await asyncio.to_thread(emulator.request, "DELETE", f"/emulator/v1/faults/{silence['id']}")
+        await listing
+        assert not await named(client, "silent")  # its caller had given up
+        faults(kind="silent", seconds=0.5)
+        begun = asyncio.get_running_loop().time()
+        await client.list_nodes(parent=PARENT, retry=None)
+        assert asyncio.get_running_loop().time() - begun >= 0.5
+        await client.transport.close()
+
+    asyncio.run(story())
+
+
+def test_a_node_that_is_being_created_may_refuse_to_be_deleted(
+    emulator: Any, faults: Callable[..., dict[str, Any]]
+) -> None:
+    client = over_rest(emulator)
+    faults(kind="slow", count=1, seconds=1.0)
+    faults(kind="refuse-delete", count=1)
+    operation = client.create_node(parent=PARENT, node_id="refusing", node=NODE)
+    name = f"{PARENT}/nodes/refusing"
+    with pytest.raises(exceptions.BadRequest, match="not supported while in state CREATING"):
+        client.delete_node(name=name)
+    assert operation.result(timeout=60).state == tpu_v2.Node.State.READY
+    client.delete_node(name=name).result(timeout=60)
+
+
+def test_what_is_not_a_fault_is_refused(emulator: Any, faults: Callable[..., Any]) -> None:
+    for wrong in (
+        {"kind": "error", "method": "NoSuchCall"},
+        {"kind": "error", "code": "NO_SUCH_CODE"},
+        {"kind": "no-such-kind"},
+        {"kind": "reboot"},
+    ):
+        with pytest.raises(Exception, match=r"^400 "):
+            faults(**wrong)
+    with pytest.raises(Exception, match=r"^404 "):
+        emulator.request("DELETE", "/emulator/v1/faults/none")
+
+
 def test_nobody_gets_anywhere_without_the_token(emulator: Any) -> None:
     async def by_grpc() -> None:
         client = over_grpc(emulator, token="wrong")

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from jupyter_tpu.emulator.model.api_errors import ApiError
+from jupyter_tpu.emulator.model.faults import Fault
 from jupyter_tpu.emulator.model.model import Model, paginate
-from jupyter_tpu.emulator.model.records import Fault, NodeRequest, OperationRecord, Snapshot
+from jupyter_tpu.emulator.model.records import NodeRequest, OperationRecord, Snapshot
 from jupyter_tpu.emulator.model.transitions import TRANSITIONS
 
 P, ZONE = "emulated", "us-central1-a"
@@ -188,7 +189,7 @@ def test_nodes_of_all_zones_are_listed_by_a_dash_and_silent_zones_are_named() ->
 def test_a_fault_hits_as_often_as_asked_and_only_in_its_zone() -> None:
     model = make()
     model.add_fault(Fault(kind="quota", zone=ZONE, count=2))
-    assert model.consume_fault("quota", "us-east5-a") is None
+    assert model.faults.consume("quota", "us-east5-a") is None
     for _ in range(2):
         refusal = refused(model.create_node, P, ZONE, "a", REQUEST)
         assert refusal.code == 8

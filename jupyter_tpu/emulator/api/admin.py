@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 from aiohttp import web
 
 from ..engine import Engine
 from ..model import api_errors
-from ..model.records import IMMEDIATE, Fault
+from ..model.faults import IMMEDIATE, Fault
 from .rest import json_body
 
 
-def add_routes(app: web.Application, engine: Engine) -> None:
-    """GET/POST/DELETE ``faults``, DELETE ``faults/{id}``, GET ``hosts``."""
+def add_routes(app: web.Application, engine: Engine, methods: Collection[str]) -> None:
+    """GET/POST/DELETE ``faults`` (see model/faults.py), DELETE ``faults/{id}``, GET ``hosts``.
+
+    *methods*: the gRPC names of the API's calls.
+    """
 
     async def add_fault(request: web.Request) -> web.Response:
         try:
             fault = msgspec.convert(await json_body(request), Fault)
         except msgspec.ValidationError as error:
             raise api_errors.invalid_field(f"not a fault: {error}") from None
+        if fault.method is not None and fault.method not in methods:
+            raise api_errors.invalid_field(f"there is no method {fault.method}")
         if fault.kind in IMMEDIATE:
             if not fault.node:
                 raise api_errors.invalid_field(f"the fault {fault.kind} needs a node")
@@ -28,7 +35,7 @@ def add_routes(app: web.Application, engine: Engine) -> None:
         return web.json_response(msgspec.to_builtins(fault))
 
     async def list_faults(request: web.Request) -> web.Response:
-        faults = list(engine.model.faults.values())
+        faults = engine.model.faults.list()
         return web.json_response({"faults": msgspec.to_builtins(faults)})
 
     async def clear_faults(request: web.Request) -> web.Response:
@@ -37,7 +44,7 @@ def add_routes(app: web.Application, engine: Engine) -> None:
 
     async def remove_fault(request: web.Request) -> web.Response:
         name = request.match_info["id"]
-        if engine.model.faults.pop(name, None) is None:
+        if not engine.model.faults.remove(name):
             raise api_errors.not_found(f"faults/{name}")
         return web.json_response({})
 

@@ -28,7 +28,7 @@ def make_server(calls: Calls, token: Token) -> grpc.aio.Server:
                 service,
                 {
                     name: grpc.unary_unary_rpc_method_handler(
-                        _handler(answer, token),
+                        _handler(calls, name, answer, token),
                         request_deserializer=request_class.FromString,
                         response_serializer=lambda message: message.SerializeToString(),
                     )
@@ -50,13 +50,13 @@ def bind(server: grpc.aio.Server, port: int) -> int:
         raise OSError(str(error)) from error
 
 
-def _handler(answer: Callable[[Any], Any], token: Token) -> Any:
+def _handler(calls: Calls, name: str, answer: Callable[[Any], Any], token: Token) -> Any:
     async def handle(request: Any, context: grpc.aio.ServicerContext) -> Any:
         sent = dict(context.invocation_metadata() or ()).get("authorization", "")
         try:
             if not token.allows(sent):
                 raise api_errors.unauthenticated()
-            return answer(request)
+            return await calls.call(name, answer, request)
         except api_errors.ApiError as error:
             status: Any = rpc_status.to_status(messages.status_message(error))
             context.set_trailing_metadata(status.trailing_metadata)

@@ -147,13 +147,17 @@ def runtime_version_message(parent: str, version: str) -> Any:
 
 
 def status_message(error: ApiError) -> Any:
-    """google.rpc.Status with ErrorInfo, where the error has one."""
+    """google.rpc.Status with the details that the error has."""
     status = status_pb2.Status(code=error.code, message=error.message)
     if error.info is not None:
         reason, domain, metadata = error.info
         status.details.add().Pack(
             error_details_pb2.ErrorInfo(reason=reason, domain=domain, metadata=metadata)
         )
+    if error.retry_after is not None:
+        wait = error_details_pb2.RetryInfo()
+        wait.retry_delay.FromMilliseconds(round(error.retry_after * 1000))
+        status.details.add().Pack(wait)
     return status
 
 

@@ -16,7 +16,7 @@ from google.protobuf import field_mask_pb2, json_format
 
 from ..model import api_errors
 from ..state_folder import Token
-from . import messages
+from . import messages, v2alpha1
 from .v2 import LOCATIONS, OPERATIONS, TPU, Calls
 
 _P = r"projects/[^/:]+"
@@ -49,7 +49,6 @@ _ROUTES: tuple[tuple[str, str, str, str, str, str, str], ...] = (
 _COMPILED = [(route[0], re.compile(route[1]), *route[2:]) for route in _ROUTES]
 #: Query parameters that are fields of requests; the rest (alt, $alt, filter…) changes nothing.
 _QUERY = {"nodeId": "node_id", "pageSize": "page_size", "pageToken": "page_token"}
-_MAINTENANCE = ("performMaintenance", "simulateMaintenanceEvent")  # v2alpha1 only
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -61,17 +60,22 @@ def add_routes(app: web.Application, calls: Calls) -> None:
         version = request.match_info["version"]
         path, _, verb = request.match_info["path"].partition(":")
         body = await json_body(request)
-        if version == "v2alpha1" and verb in _MAINTENANCE and request.method == "POST":
-            message = calls.maintain_node(messages.NodeMessage(name=path))
+        if (
+            version == "v2alpha1"
+            and verb in v2alpha1.MAINTENANCE_VERBS
+            and request.method == "POST"
+        ):
+            node = messages.NodeMessage(name=path)
+            message = await calls.call("PerformMaintenance", calls.maintain_node, node)
         else:
-            message = _call(calls, request, path, verb, body)
+            message = await _call(calls, request, path, verb, body)
         found = json_format.MessageToDict(message)
-        return web.json_response(_as_v2alpha1(found) if version == "v2alpha1" else found)
+        return web.json_response(v2alpha1.from_v2(found) if version == "v2alpha1" else found)
 
     app.router.add_route("*", "/{version:v2|v2alpha1}/{path:projects/.+}", answer)
 
 
-def _call(calls: Calls, request: web.Request, path: str, verb: str, body: Any) -> Any:
+async def _call(calls: Calls, request: web.Request, path: str, verb: str, body: Any) -> Any:
     for method, pattern, route_verb, service, name, path_field, body_field in _COMPILED:
         if (method, route_verb) != (request.method, verb) or not pattern.fullmatch(path):
             continue
@@ -88,7 +92,7 @@ def _call(calls: Calls, request: web.Request, path: str, verb: str, body: Any) -
             message.node.name = path
         else:
             setattr(message, path_field, path)
-        return answer(message)
+        return await calls.call(name, answer, message)
     raise api_errors.not_found(f"{request.method} {request.path}")
 
 
@@ -102,22 +106,6 @@ def _fill_from_query(message: Any, request: web.Request) -> None:
         mask = field_mask_pb2.FieldMask()
         mask.FromJsonString(request.query["updateMask"])
         message.update_mask.CopyFrom(mask)
-
-
-def _as_v2alpha1(value: Any) -> Any:
-    """The same JSON as v2alpha1 says it; that API has no ApiVersion "V2"."""
-    if isinstance(value, list):
-        return [_as_v2alpha1(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    changed = {key: _as_v2alpha1(item) for key, item in value.items()}
-    if str(changed.get("@type", "")).startswith("type.googleapis.com/google.cloud.tpu.v2."):
-        changed["@type"] = changed["@type"].replace(".tpu.v2.", ".tpu.v2alpha1.")
-    if changed.get("apiVersion") == "V2":
-        changed["apiVersion"] = "V2_ALPHA1"
-    elif changed.get("apiVersion") == "v2":
-        changed["apiVersion"] = "v2alpha1"
-    return changed
 
 
 async def json_body(request: web.Request) -> Any:
@@ -153,14 +141,7 @@ def guard(token: Token) -> Any:
 def error_response(api_error: api_errors.ApiError) -> web.Response:
     name, status = api_errors.CODES[api_error.code]
     error: dict[str, Any] = {"code": status, "message": api_error.message, "status": name}
-    if api_error.info is not None:
-        reason, domain, metadata = api_error.info
-        error["details"] = [
-            {
-                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-                "reason": reason,
-                "domain": domain,
-                "metadata": metadata,
-            }
-        ]
+    details = json_format.MessageToDict(messages.status_message(api_error)).get("details")
+    if details:
+        error["details"] = details
     return web.json_response({"error": error}, status=status)

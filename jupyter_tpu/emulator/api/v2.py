@@ -51,7 +51,10 @@ class Path(Struct, frozen=True):
 
 
 class Calls:
-    """All calls; `table` gives service → call → (class of the request, what answers it)."""
+    """All calls; `table` gives service → call → (class of the request, what answers it).
+
+    Both transports go through `call`, which applies the faults that tests inject.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -83,6 +86,23 @@ class Calls:
                 "GetLocation": (locations_pb2.GetLocationRequest, self.get_location),
             },
         }
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all calls."""
+        return frozenset({"PerformMaintenance"}.union(*self.table.values()))
+
+    async def call(self, name: str, answer: Callable[[Any], Any], request: Any) -> Any:
+        """What *answer* gives for *request*, unless a fault hits the call of that *name*."""
+        faults, zone = self._model.faults, _zone(request)
+        if silent := faults.consume("silent", zone, name):
+            await faults.wait_silence(silent)
+        if failing := faults.consume("error", zone, name):
+            raise failing.error()
+        result = answer(request)
+        if lost := faults.consume("lost-answer", zone, name):
+            raise lost.error()
+        return result
 
     # ---- nodes ----------------------------------------------------------------------------------
 
@@ -213,3 +233,10 @@ class Calls:
     def _begin(self, operation: Any) -> Any:
         self._engine.begin(operation)
         return messages.operation_message(operation)
+
+
+def _zone(request: Any) -> str:
+    """The zone that a request is about; "" if there is none in it."""
+    path = getattr(request, "parent", "") or getattr(request, "name", "") or request.node.name
+    match = _PATH.fullmatch(path)
+    return (match["zone"] or "") if match else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 
 INVALID_ARGUMENT = 3
+DEADLINE_EXCEEDED = 4
 NOT_FOUND = 5
 ALREADY_EXISTS = 6
 PERMISSION_DENIED = 7
@@ -21,7 +22,9 @@ UNAUTHENTICATED = 16
 #: google.rpc.Code → (its name, the HTTP status that stands for it).
 CODES: dict[int, tuple[str, int]] = {
     1: ("CANCELLED", 499),
+    2: ("UNKNOWN", 500),
     INVALID_ARGUMENT: ("INVALID_ARGUMENT", 400),
+    DEADLINE_EXCEEDED: ("DEADLINE_EXCEEDED", 504),
     NOT_FOUND: ("NOT_FOUND", 404),
     ALREADY_EXISTS: ("ALREADY_EXISTS", 409),
     PERMISSION_DENIED: ("PERMISSION_DENIED", 403),
@@ -30,6 +33,7 @@ CODES: dict[int, tuple[str, int]] = {
     ABORTED: ("ABORTED", 409),
     UNIMPLEMENTED: ("UNIMPLEMENTED", 501),
     13: ("INTERNAL", 500),
+    14: ("UNAVAILABLE", 503),
     UNAUTHENTICATED: ("UNAUTHENTICATED", 401),
 }
 
@@ -37,13 +41,20 @@ CODES: dict[int, tuple[str, int]] = {
 class ApiError(Exception):
     """An error answer: *code* of google.rpc.Code, the message, and ErrorInfo where there is one.
 
-    *info* is (reason, domain, metadata) of google.rpc.ErrorInfo.
+    *info* is (reason, domain, metadata) of google.rpc.ErrorInfo, *retry_after* the seconds of a
+    google.rpc.RetryInfo.
     """
 
     def __init__(
-        self, code: int, message: str, info: tuple[str, str, dict[str, str]] | None = None
+        self,
+        code: int,
+        message: str,
+        info: tuple[str, str, dict[str, str]] | None = None,
+        *,
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
+        self.retry_after = retry_after
         self.code = code
         self.message = message
         self.info = info

@@ -19,10 +19,10 @@ import msgspec
 
 from ... import catalog
 from . import api_errors
+from .faults import Fault, Faults
 from .host_profile import missing_features
 from .records import (
     Failure,
-    Fault,
     HostRecord,
     InterfaceRecord,
     NodeRecord,
@@ -59,7 +59,7 @@ class Model:
         self.nodes = {node.path: node for node in snapshot.nodes}
         self.operations = {operation.name: operation for operation in snapshot.operations}
         self.project_metadata = snapshot.project_metadata
-        self.faults: dict[str, Fault] = {}
+        self.faults = Faults()
         self._now = now
         self._chance = chance or random.SystemRandom()
         self._host_room = host_room
@@ -117,7 +117,7 @@ class Model:
         """The nodes of a zone, or of all for "-"; and the locations that gave no answer."""
         if zone != "-":
             self.check_zone(zone)
-        silent = {fault.zone for fault in self.faults.values() if fault.kind == "unreachable"}
+        silent = self.faults.unreachable_zones()
         found = [
             node
             for node in self.nodes.values()
@@ -149,7 +149,7 @@ class Model:
         path = f"{parent}/nodes/{name}"
         if path in self.nodes:
             raise api_errors.exists(path)
-        if self.consume_fault("quota", zone):
+        if self.faults.consume("quota", zone):
             tier = "spot" if request.spot or request.preemptible else "on-demand"
             raise api_errors.quota(kind.generation, "reserved" if request.reserved else tier, zone)
         room = self._host_room - sum(len(node.hosts) for node in self.nodes.values())
@@ -203,6 +203,8 @@ class Model:
         self._take_permission_fault("delete", node.path, zone)
         if node.state == "DELETING":
             raise api_errors.busy(node.path)
+        if node.state == "CREATING" and self.faults.consume("refuse-delete", zone):
+            raise api_errors.wrong_state("delete", node.state)
         for operation in self.operations.values():
             if operation.target == node.path and not operation.done:
                 self._end(operation, Failure(code=1, message="The operation was cancelled."))
@@ -295,7 +297,8 @@ class Model:
             items = [("hostkeys", kind, value) for kind, value in sorted(host.host_keys.items())]
             if host.host_keys:  # it has run
                 items.append(("vm", "hostname", host.hostname))
-                port = self._proxy_port(node, host) or host.port
+                proxy_port = 0 if host.worker else self.faults.proxy_port(node.name, node.path)
+                port = proxy_port or host.port
                 if port != 22:
                     items.append(("ssh", "port", str(port)))
             answer.append(
@@ -305,30 +308,10 @@ class Model:
 
     # ---- faults ---------------------------------------------------------------------------------
 
-    def _proxy_port(self, node: NodeRecord, host: HostRecord) -> int:
-        """The port of a proxy that a "line" fault put before the host; 0: there is none."""
-        lines = [
-            f.port
-            for f in self.faults.values()
-            if f.kind == "line" and f.node in (node.name, node.path)
-        ]
-        return lines[-1] if lines and host.worker == 0 else 0
-
     def add_fault(self, fault: Fault) -> Fault:
         fault.id = f"{self._chance.getrandbits(32):08x}"
-        self.faults[fault.id] = fault
+        self.faults.add(fault)
         return fault
-
-    def consume_fault(self, kind: str, zone: str) -> Fault | None:
-        """The fault of that kind which hits a request in *zone* now, used up once; or None."""
-        for fault in self.faults.values():
-            if fault.kind == kind and fault.zone in (None, zone):
-                if fault.count is not None:
-                    fault.count -= 1
-                    if fault.count <= 0:
-                        del self.faults[fault.id]
-                return fault
-        return None
 
     def preempt(self, node: NodeRecord) -> None:
         """Google takes the hosts away; the node stays as PREEMPTED until it is deleted."""
@@ -388,7 +371,7 @@ class Model:
         return node
 
     def _take_permission_fault(self, verb: str, resource: str, zone: str) -> None:
-        if self.consume_fault("permission", zone):
+        if self.faults.consume("permission", zone):
             raise api_errors.permission(f"tpu.nodes.{verb}", resource)
 
     def _begin(self, verb: Verb, node: NodeRecord) -> OperationRecord:

@@ -143,41 +143,6 @@ class OperationRecord(Struct, kw_only=True):
     node: NodeRecord | None = None
 
 
-FaultKind = Literal[
-    "no-capacity",
-    "quota",
-    "permission",
-    "slow",
-    "unreachable",
-    "preempt",
-    "reboot",
-    "maintenance",
-    "cut-links",
-    "line",
-]
-#: Faults that happen at once to a node. The others wait for calls.
-IMMEDIATE: tuple[str, ...] = ("preempt", "reboot", "maintenance", "cut-links")
-
-
-class Fault(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A fault to inject; the body of ``POST /emulator/v1/faults``."""
-
-    kind: FaultKind
-    #: The zone; None: every zone.
-    zone: str | None = None
-    #: The node (its id or full path) for those that happen at once, and for "line".
-    node: str | None = None
-    #: How many calls it hits; None: all, until it is deleted.
-    count: int | None = None
-    #: How much longer operations take ("slow").
-    seconds: float = 10.0
-    #: "line": the port of a proxy on the address of the node's first host, which the host then
-    #: publishes as its SSH port.
-    port: int = 0
-    #: Set by the emulator.
-    id: str = ""
-
-
 class Snapshot(Struct, kw_only=True):
     """The whole of the emulator's memory, as the state folder keeps it."""
 

@@ -1,0 +1,142 @@
+"""Faults that tests inject through the admin call ``POST /emulator/v1/faults``.
+
+The body is a `Fault` as JSON. Kinds that happen at once to one *node*, which must be READY:
+
+- ``preempt``, ``reboot``, ``maintenance``, ``cut-links``.
+
+Kinds that hit the next *count* calls in *zone*, or all until the fault is deleted:
+
+- ``no-capacity``: creates and starts fail after they began, with code 8 in the operation.
+- ``quota``: CreateNode is refused with RESOURCE_EXHAUSTED.
+- ``permission``: calls that change a node are refused with PERMISSION_DENIED.
+- ``refuse-delete``: DeleteNode is refused while the node is CREATING.
+- ``slow``: operations take *seconds* longer.
+- ``unreachable``: lists name the zone as unreachable (never used up).
+- ``error``: calls of *method* fail with *code*, and change nothing.
+- ``lost-answer``: calls of *method* are carried out, and then fail with *code* all the same.
+- ``silent``: calls of *method* get no answer for *seconds*, or until the fault is deleted. Then
+  they are carried out, unless a gRPC client has given up.
+
+And ``line``: the first host of *node* publishes *port* as its SSH port, where a test has a proxy.
+
+*method* is a call's gRPC name ("CreateNode", "GetOperation"); without it, all calls of the Cloud
+TPU API are hit, polls of operations too. *code* is a name of google.rpc.Code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Literal
+
+from msgspec import Struct
+
+from .api_errors import CODES, ApiError
+
+FaultKind = Literal[
+    "no-capacity",
+    "quota",
+    "permission",
+    "refuse-delete",
+    "slow",
+    "unreachable",
+    "error",
+    "lost-answer",
+    "silent",
+    "preempt",
+    "reboot",
+    "maintenance",
+    "cut-links",
+    "line",
+]
+#: Faults that happen at once to a node. The others wait for calls.
+IMMEDIATE: tuple[str, ...] = ("preempt", "reboot", "maintenance", "cut-links")
+_CODES_BY_NAME = {name: code for code, (name, _) in CODES.items()}
+
+
+class Fault(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A fault to inject; see the top of this file."""
+
+    kind: FaultKind
+    #: The zone; None: every zone.
+    zone: str | None = None
+    #: The node (its id or full path), for immediate faults and for "line".
+    node: str | None = None
+    #: The gRPC name of the calls that it hits; None: all ("error", "lost-answer", "silent").
+    method: str | None = None
+    #: How many calls it hits; None: all, until it is deleted.
+    count: int | None = None
+    #: How much longer an operation takes ("slow": 10), or a call ("silent": until it is deleted).
+    seconds: float | None = None
+    #: The name of a google.rpc.Code ("error", "lost-answer").
+    code: str = "UNAVAILABLE"
+    #: The error's message.
+    message: str = "The service is currently unavailable."
+    #: Seconds in the error's RetryInfo ("error", "lost-answer").
+    retry_after: float | None = None
+    #: "line": the port of a proxy on the address of the node's first host, which the host then
+    #: publishes as its SSH port.
+    port: int = 0
+    #: Set by the emulator.
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        if self.code not in _CODES_BY_NAME:
+            raise ValueError(f"the code {self.code!r} is not one of {', '.join(_CODES_BY_NAME)}")
+
+    def error(self) -> ApiError:
+        """What a call that it hits fails with."""
+        return ApiError(_CODES_BY_NAME[self.code], self.message, retry_after=self.retry_after)
+
+
+class Faults:
+    """The faults that wait for calls."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, Fault] = {}
+        self._silences: dict[str, asyncio.Event] = {}  # set when the silence ends
+
+    def add(self, fault: Fault) -> None:
+        self._waiting[fault.id] = fault
+        if fault.kind == "silent":
+            self._silences[fault.id] = asyncio.Event()
+
+    def list(self) -> list[Fault]:
+        return list(self._waiting.values())
+
+    def remove(self, id: str) -> bool:
+        """Ends a fault; False if there is none of that *id*."""
+        fault, silence = self._waiting.pop(id, None), self._silences.pop(id, None)
+        if silence is not None:
+            silence.set()
+        return fault is not None or silence is not None
+
+    def clear(self) -> None:
+        for id in {*self._waiting, *self._silences}:
+            self.remove(id)
+
+    def consume(self, kind: FaultKind, zone: str, method: str | None = None) -> Fault | None:
+        """The fault of that kind which hits a call in *zone* now, used up once; or None."""
+        for fault in self._waiting.values():
+            if fault.kind == kind and fault.zone in (None, zone) and fault.method in (None, method):
+                if fault.count is not None:
+                    fault.count -= 1
+                    if fault.count <= 0:
+                        del self._waiting[fault.id]
+                return fault
+        return None
+
+    async def wait_silence(self, fault: Fault) -> None:
+        """Returns when the silence of *fault* ends."""
+        if (silence := self._silences.get(fault.id)) is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(silence.wait(), fault.seconds)
+
+    def unreachable_zones(self) -> set[str | None]:
+        """None in it stands for all zones."""
+        return {fault.zone for fault in self._waiting.values() if fault.kind == "unreachable"}
+
+    def proxy_port(self, *names: str) -> int:
+        """The port of the last "line" fault of a node with one of these names; 0: there is none."""
+        ports = [f.port for f in self._waiting.values() if f.kind == "line" and f.node in names]
+        return ports[-1] if ports else 0
