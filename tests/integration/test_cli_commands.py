@@ -136,7 +136,7 @@ def test_bad_input_is_one_line_and_makes_nothing(
 
 def test_a_name_that_is_taken_is_refused(shell: Shell, create_tpu: Callable[..., Any]) -> None:
     taken = create_tpu()["name"].rpartition("/")[2]
-    assert f"There is a TPU called {taken} in us-central1-a already" in shell.complaint(
+    assert f"A TPU called {taken} already exists in us-central1-a" in shell.complaint(
         "create", taken, "--type", "v5litepod-4"
     )
 

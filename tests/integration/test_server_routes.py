@@ -142,7 +142,7 @@ async def test_a_name_that_is_taken_or_in_two_zones_is_a_conflict_said_in_one_se
     twin = create_tpu()["name"].rpartition("/")[2]
     status, answer = await call("POST", "tpus", {"name": twin, "type": "v5litepod-4"})
     assert (status, answer["reason"]) == (409, "EXISTS")
-    assert answer["message"] == f"There is a TPU called {twin} in us-central1-a already."
+    assert answer["message"] == f"A TPU called {twin} already exists in us-central1-a."
 
     create_tpu(name=twin, zone="us-west4-a")
 

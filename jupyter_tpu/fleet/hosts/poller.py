@@ -55,5 +55,7 @@ class HostPoller:
             answer = await self._connections.request(
                 name, "status", environments=to_builtins(list(specs.values()))
             )
+            if name not in self._connections:
+                return  # disconnected meanwhile
             self._kernels.update(name, answer["kernels"])
             self._warm.update(name, specs, answer["warm"])
