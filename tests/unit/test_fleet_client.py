@@ -1,0 +1,79 @@
+"""What the client of a running server asks for, by the fleet's table of routes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.client import FleetClient, Response
+from jupyter_tpu.fleet.models import OpenTunnel, Operation, StopTPU
+
+
+class Recorder(FleetClient):
+    """Keeps what would be sent, and answers *answer*."""
+
+    def __init__(self, answer: Any = None, status: int = 200) -> None:
+        super().__init__("http://localhost:8888/", "secret")
+        self.asked: list[tuple[str, str, bytes | None]] = []
+        self._answer = Response(status, "application/json", msgspec.json.encode(answer))
+
+    async def fetch(self, method: str, path: str, body: bytes | None = None) -> Response:
+        self.asked.append((method, path, body))
+        return self._answer
+
+
+OPERATION = Operation(id="1", kind="stop")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("call", "arguments", "answer", "asked"),
+    [
+        ("stop", ("my-tpu",), OPERATION, ("POST", "tpus/my-tpu/stop", None)),
+        (
+            "stop",
+            ("us-west4-a/my-tpu", StopTPU(end_kernels=True)),
+            OPERATION,
+            ("POST", "tpus/us-west4-a~my-tpu/stop", b'{"end_kernels":true}'),
+        ),
+        (
+            "end_kernel",
+            ("us-west4-a~my-tpu", "a/b c"),
+            None,
+            ("DELETE", "tpus/us-west4-a~my-tpu/kernels/a%2Fb%20c", None),
+        ),
+        ("tunnels", ("my-tpu",), [], ("GET", "tpus/my-tpu/tunnels", None)),
+    ],
+)
+async def test_a_method_asks_its_route(
+    call: str, arguments: tuple[Any, ...], answer: Any, asked: tuple[str, str, bytes | None]
+) -> None:
+    client = Recorder(answer)
+    assert await getattr(client, call)(*arguments) == answer
+    method, path, body = asked
+    assert client.asked == [(method, f"jupyter-tpu/v1/{path}", body)]
+
+
+@pytest.mark.asyncio
+async def test_a_query_is_sent_only_if_it_is_given() -> None:
+    client = Recorder({"message": "No.", "reason": "QUOTA", "hint": "Wait."}, 429)
+    for arguments in ((), (None,), ("us west4",)):
+        with pytest.raises(TPUError, match=r"No\. Wait\.") as error:
+            await client.catalog(*arguments)
+        assert error.value.reason is Reason.QUOTA
+    asked = [path.removeprefix("jupyter-tpu/v1/") for _, path, _ in client.asked]
+    assert asked == ["catalog", "catalog", "catalog?zone=us+west4"]
+
+
+@pytest.mark.asyncio
+async def test_an_answer_of_another_version_is_a_clear_error() -> None:
+    with pytest.raises(TPUError, match="another version of jupyter-tpu"):
+        await Recorder({"port": "x"}).open_tunnel("my-tpu", OpenTunnel(port=6006))
+
+
+def test_what_has_no_route_is_no_method() -> None:
+    with pytest.raises(AttributeError, match="create_everything"):
+        _ = Recorder().create_everything
