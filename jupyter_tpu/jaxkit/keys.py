@@ -22,15 +22,23 @@ _DOMAIN_BIT = 1 << 31
 _WORD = 1 << 32
 
 
-def fold_key(key: jax.Array, domain: str, *data: Any) -> jax.Array:
+def fold_key(
+    key: jax.Array, domain: str, *data: Any, process: bool | int | None = None
+) -> jax.Array:
     """The key of *domain* (a word: "dropout") and *data* (whole numbers: the step, the layer).
 
     Another domain or other data give another key, and never one that ``jax.random.split`` gives.
     A number is from 0 to 2**32 - 1; it may be traced (the step inside ``jit``).
+
+    On several hosts every process gets the same key. *process*: True for a key of this process
+    alone, or the index of a process for the key of that one.
     """
     if not isinstance(domain, str) or not domain:
         raise InvalidInput("The domain of a key is a word, such as 'dropout'.")
-    return _fold(one_key(key), f"user:{len(data)}:{domain}", *data)
+    folded = _fold(one_key(key), f"user:{len(data)}:{domain}", *data)
+    if process is None or process is False:
+        return folded
+    return process_key(folded, None if process is True else process)
 
 
 def process_key(key: jax.Array, index: Any = None) -> jax.Array:

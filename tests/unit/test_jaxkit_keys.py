@@ -70,6 +70,15 @@ def test_a_domain_with_more_numbers_is_another_domain() -> None:
     assert len(set().union(*(as_set(one) for one in keys))) == 4
 
 
+def test_a_folded_key_is_the_same_in_every_process_unless_asked_for_one_of_each() -> None:
+    key = jax.random.key(0)
+    shared = jaxkit.fold_key(key, "dropout", 3)
+    assert as_set(shared) == as_set(jaxkit.fold_key(key, "dropout", 3, process=False))
+    own = [jaxkit.fold_key(key, "dropout", 3, process=index) for index in range(3)]
+    assert as_set(own[0]) == as_set(jaxkit.fold_key(key, "dropout", 3, process=True))
+    assert len(set().union(*(as_set(one) for one in (shared, *own)))) == 4
+
+
 def test_folding_inside_jit_gives_the_same_keys() -> None:
     key = jax.random.key(0)
     traced = jax.jit(lambda step: jax.random.key_data(jaxkit.fold_key(key, "dropout", step)))(3)
