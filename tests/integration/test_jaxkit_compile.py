@@ -90,6 +90,28 @@ def test_a_training_step_on_eight_chips_is_taken_apart() -> None:
     assert "<table>" in report._repr_html_()
 
 
+def test_the_memory_figures_agree_with_jaxs_own_but_for_code_and_on_chip_values() -> None:
+    large = {"up": (4096, 16384), "down": (16384, 4096)}
+    report = jaxkit.compile_for(
+        "v5litepod-1", step, large, (8192, 4096), mesh={"data": 1}, limits=LIMITS
+    )
+    assert report.needed_bytes is not None
+    assert report.code_bytes is not None
+    assert report.jax_peak_bytes is not None
+    # What does not fit on the chip is in HBM: both count the same.
+    assert report.needed_bytes - report.code_bytes == pytest.approx(report.jax_peak_bytes, rel=1e-3)
+    assert report.temporary_bytes == pytest.approx(report.jax_temporary_bytes, rel=1e-3)
+    small = jaxkit.compile_for("v5litepod-1", step, PARAMS, (800, 512), mesh={"data": 1})
+    assert small.needed_bytes is not None
+    assert small.code_bytes is not None
+    assert small.jax_peak_bytes is not None
+    # What fits on the chip takes no HBM: jax's peak counts it all the same.
+    assert small.on_chip_bytes
+    in_hbm = small.needed_bytes - small.code_bytes
+    assert in_hbm < small.jax_peak_bytes
+    assert "values in the chip's own memory" in str(small)
+
+
 def deep(x: Any) -> Any:
     def layer(hidden, _):
         hidden = jnp.tanh(hidden @ x.T @ x)

@@ -169,13 +169,17 @@ def _measure(report: CompileReport, compiled: Any, job: CompileJob) -> None:
     from . import hlo
 
     stats = compiled.memory_analysis()
-    allocations = hlo.read_allocations(_dumped(job, "after_optimizations-buffer-assignment.txt"))
+    assignment = _dumped(job, "after_optimizations-buffer-assignment.txt")
+    allocations = hlo.read_allocations(assignment)
     temporary = sum(item.bytes for item in allocations if item.kind == "temporary")
     report.argument_bytes = stats.argument_size_in_bytes
     report.output_bytes = stats.output_size_in_bytes
     report.aliased_bytes = stats.alias_size_in_bytes
     report.temporary_bytes = max(temporary, stats.temp_size_in_bytes)
     report.code_bytes = stats.generated_code_size_in_bytes
+    report.jax_temporary_bytes = stats.temp_size_in_bytes
+    report.jax_peak_bytes = getattr(stats, "peak_memory_in_bytes", 0) or None  # jax 0.8 has none
+    report.on_chip_bytes = hlo.on_chip_bytes(assignment)
     report.needed_bytes = (
         report.argument_bytes
         + report.output_bytes

@@ -301,6 +301,12 @@ def read_allocations(text: str) -> list[Allocation]:
     return found
 
 
+def on_chip_bytes(text: str) -> int:
+    """Bytes in VMEM of a buffer assignment: the compiler's memory of colour 1."""
+    found = (_ALLOCATION.match(line) for line in text.splitlines())
+    return sum(int(item[1]) for item in found if item and re.search(r", color 1\b", item[2]))
+
+
 def largest_buffers(
     allocations: Iterable[Allocation], program: Program | None, names: list[str], most: int
 ) -> list[Buffer]:

@@ -59,6 +59,12 @@ class CompileReport(Struct, kw_only=True):
     aliased_bytes: int | None = None
     temporary_bytes: int | None = None
     code_bytes: int | None = None
+    #: Temporaries in the chip's own memory (VMEM), which take no HBM.
+    on_chip_bytes: int | None = None
+    #: From jax's ``memory_analysis()``: its temporaries in HBM and its peak. The peak leaves out
+    #: the code and counts what is in VMEM: it can be larger or smaller than `needed_bytes`.
+    jax_temporary_bytes: int | None = None
+    jax_peak_bytes: int | None = None
     padding_bytes: int | None = None
     buffers: list[Buffer] = []
     collectives: list[Collective] = []
@@ -74,6 +80,8 @@ class CompileReport(Struct, kw_only=True):
 
     def __repr__(self) -> str:
         parts = ["\n".join(self._verdict()), text_table(("", ""), self._made_of())]
+        if self._beside_jax():
+            parts.append(self._beside_jax())
         if self.buffers:
             parts.append("Largest:\n" + text_table(_BUFFER_HEADS, self._buffer_rows()))
         if self.collectives:
@@ -84,6 +92,8 @@ class CompileReport(Struct, kw_only=True):
     def _repr_html_(self) -> str:
         verdict = "".join(f"<p>{escape(line)}</p>" for line in self._verdict())
         tables = html_table(("", ""), self._made_of())
+        if self._beside_jax():
+            tables += f"<p>{escape(self._beside_jax())}</p>"
         if self.buffers:
             tables += html_table(_BUFFER_HEADS, self._buffer_rows(), "Largest in memory")
         if self.collectives:
@@ -118,6 +128,17 @@ class CompileReport(Struct, kw_only=True):
         if self.flops is not None:
             cells.append(("floating point operations per device", f"{self.flops:.3g}"))
         return cells
+
+    def _beside_jax(self) -> str:
+        """The figures of jax's own analysis, and why they differ."""
+        if self.jax_peak_bytes is None:
+            return ""
+        return (
+            f"jax's memory_analysis() has temporaries of {size_text(self.jax_temporary_bytes)} and "
+            f"a peak of {size_text(self.jax_peak_bytes)}. The peak leaves out the code "
+            f"({size_text(self.code_bytes)}) and counts values in the chip's own memory "
+            f"({size_text(self.on_chip_bytes)} here), which take no HBM."
+        )
 
     def _buffer_rows(self) -> list[tuple[str, ...]]:
         return [
