@@ -139,13 +139,13 @@ class Engine:
             text = api_errors.no_capacity_text(node.zone)
             self.model.fail(operation, api_errors.RESOURCE_EXHAUSTED, text)
             return
-        self.model.renew_external_addresses(node)
+        self.model.addresses.renew_external(node)
         await self._start_hosts(node)
         self.model.complete(operation)
 
     async def _stop(self, operation: OperationRecord, node: NodeRecord) -> None:
         await self._end_hosts(node.path)
-        self.model.drop_external_addresses(node)
+        self.model.addresses.drop_external(node)
         self.model.complete(operation)
 
     async def _update(self, operation: OperationRecord, node: NodeRecord) -> None:
@@ -155,7 +155,7 @@ class Engine:
     async def _maintain(self, operation: OperationRecord, node: NodeRecord) -> None:
         node.health = "UNHEALTHY_MAINTENANCE"
         await self._end_hosts(node.path)
-        self.model.renew_external_addresses(node)
+        self.model.addresses.renew_external(node)
         await self._start_hosts(node)
         self.model.complete(operation)
 

@@ -1,4 +1,4 @@
-"""The emulator's model by itself: every answer and every refusal, without a transport or a host."""
+"""The emulator's model by itself: every answer and every error, without a transport or a host."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_the_hosts_of_a_pod_have_one_prefix_and_addresses_of_their_own() -> None
     ready(model, "a", type="v5litepod-16")
     ready(model, "b", type="v5litepod-64")
     nodes = [model.get_node(P, ZONE, name) for name in "ab"]
-    model.renew_external_addresses(nodes[0])
-    model.renew_external_addresses(nodes[1])
+    model.addresses.renew_external(nodes[0])
+    model.addresses.renew_external(nodes[1])
     hosts = [host for node in nodes for host in node.hosts]
     addresses = [address for host in hosts for address in (host.internal, host.external)]
     assert len(set(addresses)) == 2 * (4 + 16)
@@ -96,23 +96,23 @@ def test_what_cannot_be_created_is_refused_in_googles_words_and_leaves_nothing(
     ready(model, "taken")
     before = model.snapshot()
     request = msgspec.structs.replace(REQUEST, **changes)
-    refusal = refused(model.create_node, P, zone, name, request)
-    assert refusal.code == code
-    assert says in refusal.message
+    error = refused(model.create_node, P, zone, name, request)
+    assert error.code == code
+    assert says in error.message
     assert model.snapshot() == before
 
 
 def test_a_node_that_is_not_there_is_not_found() -> None:
-    refusal = refused(make().get_node, P, ZONE, "a")
-    assert refusal.code == 5
-    assert refusal.message == f"Resource '{PARENT}/nodes/a' was not found"
+    error = refused(make().get_node, P, ZONE, "a")
+    assert error.code == 5
+    assert error.message == f"Resource '{PARENT}/nodes/a' was not found"
 
 
 def test_start_and_stop_only_work_in_their_states() -> None:
     model = make()
     ready(model)
-    refusal = refused(model.start_node, P, ZONE, "a")
-    assert (refusal.code, "start is not supported while in state READY" in str(refusal)) == (
+    error = refused(model.start_node, P, ZONE, "a")
+    assert (error.code, "start is not supported while in state READY" in str(error)) == (
         3,
         True,
     )
@@ -191,18 +191,18 @@ def test_a_fault_hits_as_often_as_asked_and_only_in_its_zone() -> None:
     model.add_fault(Fault(kind="quota", zone=ZONE, count=2))
     assert model.faults.consume("quota", "us-east5-a") is None
     for _ in range(2):
-        refusal = refused(model.create_node, P, ZONE, "a", REQUEST)
-        assert refusal.code == 8
-        assert refusal.message == (
+        error = refused(model.create_node, P, ZONE, "a", REQUEST)
+        assert error.code == 8
+        assert error.message == (
             "Quota limit 'TPUV5EPerProjectPerRegionForTPUAPI' has been exceeded. "
             "Limit: 0 in region us-central1."
         )
     assert ready(model).done
     model.add_fault(Fault(kind="permission"))
-    refusal = refused(model.delete_node, P, ZONE, "a")
-    assert refusal.code == 7
-    assert refusal.info is not None
-    assert refusal.info[0] == "IAM_PERMISSION_DENIED"
+    error = refused(model.delete_node, P, ZONE, "a")
+    assert error.code == 7
+    assert error.info is not None
+    assert error.info[0] == "IAM_PERMISSION_DENIED"
 
 
 def test_guest_attributes_come_in_worker_order_and_can_be_asked_for_singly() -> None:

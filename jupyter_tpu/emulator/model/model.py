@@ -1,7 +1,7 @@
 """The one model behind both transports: nodes, operations, faults; no transport, no host, no clock.
 
 Requests come in as calls, answers go out as records or as a `ApiError`. A call that starts
-something long returns an operation that is under way; the engine does the work and reports with
+something long returns an operation that is in progress; the engine does the work and reports with
 `complete` or `fail`, which are the only ways a node's state moves on.
 
 What each verb needs and does to a node's state is the table in ``verbs.py``.
@@ -19,12 +19,11 @@ import msgspec
 
 from ... import catalog
 from . import api_errors
+from .addresses import Addresses
 from .faults import Fault, Faults
 from .host_profile import missing_features
 from .records import (
     Failure,
-    HostRecord,
-    InterfaceRecord,
     NodeRecord,
     NodeRequest,
     OperationRecord,
@@ -64,7 +63,7 @@ class Model:
         self._chance = chance or random.SystemRandom()
         self._host_room = host_room
         self._host_limit_reason = host_limit_reason
-        self._one_address = one_address
+        self.addresses = Addresses(self.nodes, self._chance, one_address=one_address)
 
     def snapshot(self) -> Snapshot:
         """What has to be saved for `Model(snapshot)` to continue from here."""
@@ -176,13 +175,7 @@ class Model:
             tags=list(request.tags),
         )
         prefix = f"t1v-n-{self._chance.getrandbits(32):08x}-w-"
-        addresses = iter(self._new_addresses(kind.hosts * (1 + len(node.further_networks))))
-        for worker in range(kind.hosts):
-            host = HostRecord(worker=worker, hostname=f"{prefix}{worker}", internal=next(addresses))
-            host.further_interfaces = [
-                InterfaceRecord(internal=next(addresses)) for _ in node.further_networks
-            ]
-            node.hosts.append(host)
+        node.hosts = self.addresses.new_hosts(kind.hosts, prefix, len(node.further_networks))
         self.nodes[path] = node
         return self._begin("create", node)
 
@@ -326,23 +319,6 @@ class Model:
 
     # ---- internals ------------------------------------------------------------------------------
 
-    def renew_external_addresses(self, node: NodeRecord) -> None:
-        """Gives the hosts other external addresses, as after a start or maintenance."""
-        addresses = iter(self._new_addresses(len(node.hosts) * (1 + len(node.further_networks))))
-        for host in node.hosts:
-            host.external = next(addresses) if node.external_addresses else ""
-            for interface, network in zip(
-                host.further_interfaces, node.further_networks, strict=True
-            ):
-                interface.external = next(addresses) if network.external_addresses else ""
-
-    def drop_external_addresses(self, node: NodeRecord) -> None:
-        """The hosts are down: their external addresses are free for others."""
-        for host in node.hosts:
-            host.external = ""
-            for interface in host.further_interfaces:
-                interface.external = ""
-
     def _requested_type(self, request: NodeRequest, zone: str) -> catalog.AcceleratorType:
         offered = catalog.types_in(zone)
         if request.type:
@@ -393,24 +369,6 @@ class Model:
 
     def _end(self, operation: OperationRecord, error: Failure | None) -> None:
         operation.done, operation.error, operation.ended = True, error, self._time()
-
-    def _new_addresses(self, count: int) -> list[str]:
-        """Loopback addresses that no other host has; random, so that two emulators don't meet."""
-        if self._one_address:
-            return ["127.0.0.1"] * count
-        taken = {
-            address
-            for node in self.nodes.values()
-            for host in node.hosts
-            for interface in host.interfaces
-            for address in (interface.internal, interface.external)
-        }
-        while True:
-            second = self._chance.randrange(16, 255)
-            third = self._chance.randrange(0, 255 - count // 250)
-            found = [f"127.{second}.{third + at // 250}.{2 + at % 250}" for at in range(count)]
-            if not taken & set(found):
-                return found
 
     def _time(self) -> str:
         return _rfc3339(self._now())
