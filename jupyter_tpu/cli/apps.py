@@ -57,7 +57,7 @@ def app() -> None:
 )
 @tpu_argument()
 @argument("port", type=int, metavar="PORT", help="The port on the host.")
-@click.option("--path", default="/", help="The page to open.")
+@click.option("--path", default="/", metavar="PATH", help="The page to open.")
 @click.option(
     "--anywhere",
     is_flag=True,

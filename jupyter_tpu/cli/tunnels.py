@@ -45,7 +45,12 @@ def tunnel() -> None:
 @tpu_argument()
 @ports_argument
 @worker_option
-@click.option("--address", default="127.0.0.1", help="The local address to listen on.")
+@click.option(
+    "--address",
+    default="127.0.0.1",
+    metavar="ADDRESS",
+    help="The local address to listen on.",
+)
 @json_option
 def open_tunnel(
     name: str, ports: list[tuple[int, int | None]], worker: int, address: str, as_json: bool

@@ -224,14 +224,25 @@ def test_every_command_has_a_help_of_its_own(
     assert help.count("Arguments:") <= 1
 
 
+#: Options that do nothing if they are not given: they have no default to show.
+WITHOUT_DEFAULT = {"between_hosts", "data", "remote", "requirements", "subnetwork"}
+
+
 @pytest.mark.parametrize(("words", "command"), all_commands())
-def test_every_option_is_explained_and_says_its_default(words: str, command: click.Command) -> None:
+def test_every_parameter_is_explained_and_shows_its_default(
+    words: str, command: click.Command
+) -> None:
+    context = click.Context(command)
     for parameter in command.params:
-        if isinstance(parameter, click.Option) and not parameter.hidden:
-            assert parameter.help, (words, parameter.name)
-            assert parameter.help.rstrip("]").endswith((".", "ult")) or "default" in parameter.help
-        elif isinstance(parameter, Argument):
-            assert parameter.description, (words, parameter.name)
+        if isinstance(parameter, Argument):
+            assert parameter.description
+        elif isinstance(parameter, click.Option) and not parameter.hidden:
+            help = parameter.help or ""
+            assert help, parameter.name
+            optional = not (parameter.required or parameter.is_flag or parameter.multiple)
+            if optional and parameter.name not in WITHOUT_DEFAULT:
+                has_default = parameter.get_default(context) is not None
+                assert has_default or "[default: " in help, parameter.name
 
 
 def parsed(*words: str) -> dict[str, Any]:
