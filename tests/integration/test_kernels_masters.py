@@ -111,7 +111,7 @@ def test_a_kernel_that_is_taken_on_purpose_has_one_master_and_goes_on(
 
     done = cli(second, "kernel", "take", TPU, kernel_id[:8])
     assert done.returncode == 0, done.stderr
-    assert f"has the kernel {kernel_id}" in done.stdout
+    assert f"now has kernel {kernel_id}" in done.stdout
     # The one that had it is told, once, and has it no more.
     mine.until(lambda message: message["content"].get("execution_state") == "dead")
     assert "was taken over by" in mine.printed(begun)
@@ -149,7 +149,7 @@ def test_an_orphan_is_listed_and_can_be_taken_and_ended(machines: tuple[Server, 
     first.kill()
     until(lambda: not any(k["attached"] for k in on_host(second).values()))
     listed = cli(second, "kernel", "list", TPU)
-    assert listed.stdout.count("nobody (was ") == 2, listed
+    assert listed.stdout.count("not in use (last used by ") == 2, listed
     done = cli(second, "kernel", "end", TPU, ids[1])
     assert done.returncode == 0, done.stderr
     assert list(on_host(second)) == [ids[0]]

@@ -161,9 +161,9 @@ def a_warm_kernel_is_the_next_one(server: Server, emulator: Any) -> None:
         command = [sys.executable, "-m", "jupyter_tpu.cli", *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    assert "has no warm kernel" in typed("kernel", "warm", "busy", "off")
+    assert "keeps no warm kernel" in typed("kernel", "warm", "busy", "off")
     assert warm("off")["warm"]["memory"] == 0
-    assert "has a warm kernel" in typed("kernel", "warm", "busy", "on")
+    assert "keeps a warm kernel" in typed("kernel", "warm", "busy", "on")
     warm("ready")
     assert re.search(r"WARM KERNEL.*\n.* \d+ MB ", typed("describe", "busy"))
 
