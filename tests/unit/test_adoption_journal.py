@@ -269,7 +269,7 @@ def test_a_request_is_known_until_a_while_after_its_end_was_read(
 def test_much_that_nobody_reads_stays_with_the_host_until_somebody_does(
     monkeypatch: pytest.MonkeyPatch, small_files: None
 ) -> None:
-    monkeypatch.setattr(persisted_kernel_module, "UNREAD", 10_000)
+    monkeypatch.setattr(persisted_kernel_module, "MAX_UNREAD", 10_000)
     kernel = kept()
     host, room = Host(kernel), []
     assert not kernel.backlog_full(lambda: room.append(1)), "nobody is expected to read"

@@ -1,7 +1,7 @@
-"""Kernels outlive the server: it lets go of them when it stops, and the next one takes them up.
+"""Kernels outlive the server: it detaches from them when it stops, and the next server adopts them.
 
-Nothing of this touches a kernel that is not ours. What is imported when a server starts is this
-file's :class:`Adoption`; the rest follows with the first kernel.
+Other kernels are not affected. A server start imports only :class:`Adoption`; the rest is imported
+with the first kernel.
 """
 
 from .adoption import Adoption

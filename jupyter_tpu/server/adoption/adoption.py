@@ -1,8 +1,8 @@
-"""Wires the server to what is persisted of its kernels: at its start, while it runs, when it stops.
+"""Connects the server to its stored kernels: when it starts, while it runs, and when it stops.
 
-jupyter_server is changed at four seams, all of them before the first request: the websocket class
-in the settings, TEMP triggers on its table of sessions, a rule in front of its routes that answers
-503 while lists would be incomplete, and provisioners that ask ``kernels.persistence.current``.
+jupyter_server is extended in four places, all before the first request: the websocket class in its
+settings, TEMP triggers on its table of sessions, a rule before its routes that answers 503 while
+its lists are incomplete, and provisioners, which use ``kernels.persistence.current``.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 OnRefused = Callable[[dict[str, str], TPUError], None]
 OnLost = Callable[[str, dict[str, str], str, TPUError], None]
 
-#: Seconds for the kernels' links to be closed when the server stops.
+#: Seconds in which the kernels are detached when the server stops.
 DETACH_TIMEOUT = 5.0
-#: Seconds between looks at a kernel that was taken up and whose state is not known.
+#: Seconds between checks of an adopted kernel whose state is unknown.
 STATE_POLL = 0.5
 UNKNOWN_STATES = "unknown", "starting"
 
@@ -38,10 +38,10 @@ class Adoption:
     Parameters
     ----------
     serverapp: the server.
-    on_lost: told on the server's loop of a kernel that is no more though nobody here wished it:
-        its id, what it was (``project``, ``zone``, ``tpu`` and ``environment``), its notebook's
-        path, and why.
-    on_refused: told of a kernel that was not started: what it was to be, and why.
+    on_lost: called on the server's loop for a kernel that ended though nobody here asked for it:
+        with its id, its location (``project``, ``zone``, ``tpu`` and ``environment``), its
+        notebook's path, and the reason.
+    on_refused: called for a kernel that was not started, with its location and the reason.
     """
 
     def __init__(self, serverapp: Any, on_lost: OnLost, on_refused: OnRefused) -> None:
@@ -52,16 +52,16 @@ class Adoption:
         self._root = os.path.realpath(serverapp.root_dir)
         self._kernels = serverapp.kernel_manager
         self._persisted: dict[str, PersistedKernel] = {}
-        self._adoptable: dict[str, tuple[KernelFolder, KernelRecord]] = {}  # to be taken up
+        self._adoptable: dict[str, tuple[KernelFolder, KernelRecord]] = {}  # to be adopted
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._loop: asyncio.AbstractEventLoop = serverapp.io_loop.asyncio_loop
         self._adopting: asyncio.Task[None] | None = None
-        self.closed = False  # the lists of kernels are not, or no more, what they should be
+        self.closed = False  # the lists of kernels are incomplete, before or after adoption
 
     # ---- the server's start
 
     def start(self) -> None:
-        """Takes up what earlier servers left, before the server listens. Waits for no network."""
+        """Adopts kernels of earlier servers before this one listens. Needs no network."""
         from .readiness import answer_503_while
         from .sessions import follow_sessions
         from .websocket import journal_websocket
@@ -75,7 +75,7 @@ class Adoption:
         if not self._has_kernels():
             return
         if self._loop.is_running():
-            # A server that is started from a running loop: its lists wait.
+            # The server was started from a running loop: requests for its lists wait.
             self.closed = True
             self._adopting = self._loop.create_task(self._adopt(), name="adoption of kernels")
         else:
@@ -106,7 +106,7 @@ class Adoption:
         self._adoptable[record.id] = folder, record
         sessions = record.sessions
         try:
-            # First, since a start that fails for it is a traceback in the log.
+            # First, because a failing start would log a traceback.
             self._app.kernel_spec_manager.get_kernel_spec(record.kernel_name)
             await self._kernels.start_kernel(
                 kernel_id=record.id,
@@ -137,7 +137,7 @@ class Adoption:
             self._adoptable.pop(record.id, None)
         kernel = self._kernels.get_kernel(record.id)
         persisted = self._persisted[record.id]
-        kernel.execution_state = persisted.state or "unknown"  # until its link is there
+        kernel.execution_state = persisted.state or "unknown"  # until its link is up
         if not persisted.running:  # a kernel that may be busy must not be culled
             kernel.last_activity = _parse_time(persisted.last_activity) or kernel.last_activity
         for row in sessions:
@@ -148,21 +148,21 @@ class Adoption:
         self._log.info("Kernel %s is adopted", record.id)
 
     async def take_over(self, kernel_id: str, kernel_name: str, key: str, notebook: str) -> None:
-        """Takes a kernel of another client up, on purpose, with its notebook if that is here.
+        """Takes a kernel over from another client, with its notebook if this server has it.
 
-        Raises EXISTS for one that this server has, CONFLICT for one of another server of this user.
+        Raises EXISTS if this server has the kernel, CONFLICT if another server of this user has it.
         """
         from .kernel_folder import KernelFolder, KernelRecord
 
         if kernel_id in self._kernels:
-            raise TPUError("This Jupyter server has that kernel already.", Reason.EXISTS)
+            raise TPUError("This Jupyter server already has this kernel.", Reason.EXISTS)
         try:
             folder = KernelFolder.create(kernel_id)
         except FileExistsError:
             raise TPUError(
-                "Another Jupyter server of yours has that kernel.",
+                "Another Jupyter server of yours has this kernel.",
                 Reason.CONFLICT,
-                "Stop that server: the kernel goes on, and can be taken then.",
+                "Stop that server first. The kernel continues and can then be taken over.",
             ) from None
         record = KernelRecord(
             id=kernel_id,
@@ -176,10 +176,10 @@ class Adoption:
         folder.write(record)
         await self._adopt_one(folder, record)
         if kernel_id not in self._kernels:
-            raise TPUError("The kernel could not be taken.", Reason.INTERNAL, "See the log.")
+            raise TPUError("The kernel could not be taken over.", Reason.INTERNAL, "See the log.")
 
     def _sessions(self, notebook: str) -> list[SessionRow]:
-        """A session of the document, if it is here: under its path, or at the top."""
+        """A session for the notebook, if it exists under its path or in the root folder."""
         from .kernel_folder import SessionRow
 
         root = self._app.root_dir
@@ -190,15 +190,15 @@ class Adoption:
         return []
 
     def _notebook(self, record: KernelRecord) -> str:
-        """The path of the document that has the kernel; "" if none has."""
+        """The path of the kernel's document; "" if there is none."""
         path = record.sessions[0].path if record.sessions else None
         return os.path.join(self._app.root_dir, path) if path else ""
 
     async def _watch_state(self, kernel_id: str) -> None:
-        """Until the server knows the state of a kernel that was taken up.
+        """Updates an adopted kernel until its state is known.
 
-        A kernel that was busy, and perhaps still is, is not to be culled as idle meanwhile. What
-        its host persisted for this server may begin with a status of long ago.
+        A kernel that may be busy must not be culled as idle meanwhile. The messages that its host
+        stored may begin with an old state.
         """
         persisted = self._persisted[kernel_id]
         while True:
@@ -207,7 +207,7 @@ class Adoption:
                 return
             kernel = self._kernels.get_kernel(kernel_id)
             if kernel.execution_state not in UNKNOWN_STATES:
-                if not persisted.running:  # the relay's welcome is no activity of the kernel's
+                if not persisted.running:  # the relay's own messages are not activity
                     kernel.last_activity = (
                         _parse_time(persisted.last_activity) or kernel.last_activity
                     )
@@ -268,7 +268,7 @@ class Adoption:
         self._on_refused(_kernel_location(provisioner), problem)
 
     def _on_state(self, kernel_id: str, state: str, activity: str) -> None:
-        """On the core thread."""
+        """Called on the core thread."""
         self._loop.call_soon_threadsafe(self._update_state, kernel_id, state, activity)
 
     def _update_state(self, kernel_id: str, state: str, activity: str) -> None:
@@ -295,7 +295,7 @@ class Adoption:
     # ---- its stop
 
     async def stop(self) -> None:
-        """Lets go of the kernels. What the server does after this to end them reaches nobody."""
+        """Detaches from the kernels. Later attempts of the server to end them have no effect."""
         self.closed = True
         if persistence.current is self:
             persistence.current = None
@@ -306,7 +306,7 @@ class Adoption:
         for kernel_id in list(self._persisted):
             if kernel_id in self._kernels:
                 kernel = self._kernels.get_kernel(kernel_id)
-                kernel.stop_restarter()  # to it, the kernel will be dead
+                kernel.stop_restarter()  # for which the kernel would be dead
                 leaving.append(asyncio.ensure_future(kernel.provisioner.detach()))
         if leaving:
             await asyncio.wait(leaving, timeout=DETACH_TIMEOUT)

@@ -1,4 +1,4 @@
-"""An execute request as it is remembered while pages may ask for it again."""
+"""An execute request, remembered while pages may ask for it again."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from ...agent.protocol import messages
 
 
 class ExecuteRequest:
-    """How far it is.
+    """One execute request and its progress.
 
     Parameters
     ----------
-    message: as it goes to the kernel; raises ValueError for what is no Jupyter message.
+    message: as it is sent to the kernel. Raises ValueError if it is not a Jupyter message.
     """
 
     def __init__(self, message: list[bytes]) -> None:
         at = messages.find_delimiter(message)
-        self.first = 0  # the record that says it was asked
+        self.first = 0  # the number of its record
         self.message: list[bytes] | None = message  # until the kernel is known to have it
         self.id = ""
-        self.cell = _cell(message[at + messages.METADATA])  # "" if it belongs to none
+        self.cell = _cell(message[at + messages.METADATA])  # "" if it belongs to no cell
         self.idle = self.replied = False
-        self.end = 0  # the number of its last record, once it has ended
+        self.end = 0  # the number of the last record of its output, once it has ended
         self.count: int | None = None  # its execution count, once it has ended
         self.read_at: float | None = None  # when somebody had read its end, monotonic
         self.readers: set[str] = set()  # clients that show its output
@@ -31,7 +31,7 @@ class ExecuteRequest:
             self.id = str(said["msg_id"])
             self.readers.add(str(said["session"]))
         except (ValueError, KeyError, TypeError):
-            pass  # not for us to judge; nobody can ask for it again
+            pass  # the kernel checks it; nobody can ask for it again
 
     @property
     def ended(self) -> bool:
@@ -39,7 +39,7 @@ class ExecuteRequest:
 
 
 def _cell(metadata: bytes) -> str:
-    """The notebook's cell that a request belongs to, which JupyterLab says; "" if it does not."""
+    """The id of the request's cell, which JupyterLab adds; "" without one."""
     try:
         return str(json.loads(metadata).get("cellId") or "")
     except (ValueError, AttributeError):

@@ -1,11 +1,12 @@
-"""Answers to a kernel's questions, and what widgets say to it, until its host is known to have it.
+"""Stores answers to `input()` and messages of widgets until the host has them.
 
-Execute requests are in the journal's copy, since pages ask for them again later. The rest is only
-under way: a file per message, in the kernel's folder, that is gone as soon as the host acknowledges
-it, for an answer may be a password. A process that is killed leaves what its successor sends again.
+Execute requests are in the journal, because pages ask for them again later. The other messages are
+stored only while they are in flight: one file per message in the kernel's folder, deleted when the
+host acknowledges it, because an answer may be a password. If this process is killed, the next one
+sends them again.
 
-What is too large, or too much while the host is out of reach, is not written down: it is sent as
-ever, and lost only if this process is killed before the host has it.
+Messages that are too large, or too many while the host is unreachable, are sent without being
+stored. They are lost only if this process is killed before the host has them.
 """
 
 from __future__ import annotations
@@ -20,32 +21,32 @@ from typing import NamedTuple
 from ...agent.protocol import frames, messages
 from ...agent.protocol.deduplication import answered_request, deduplicated_type
 
-#: Bytes of one message, and of all, and how many these may be.
+#: Bytes of one message, bytes of all messages, and their number.
 MAX_MESSAGE, MAX_TOTAL, MAX_COUNT = 4 << 20, 32 << 20, 1024
-#: The kinds of messages that are kept here, as their names begin.
+#: Prefixes of the message types that are stored here.
 _KINDS = "input_reply", "comm_"
 
 
 class _PendingFile(NamedTuple):
     path: Path
     size: int
-    after: int  # the number of the journal's record that came next
+    after: int  # the number of the journal's next record at that time
     channel: int
 
 
 class Outbox:
-    """What is under way to one kernel.
+    """Messages in flight to one kernel.
 
     Parameters
     ----------
-    folder: where the files are; those that are there are read.
+    folder: where the files are. Existing ones are read.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._files: dict[bytes, _PendingFile] = {}  # by the messages' headers, in order
         self._bytes = 0
-        self._in_flight: deque[tuple[int, bytes]] = deque()  # number and header
+        self._in_flight: deque[tuple[int, bytes]] = deque()  # number and header of sent messages
         self._count = 0
         for path in sorted(folder.glob("said-*-*-*")):
             _, after, count, channel = path.name.split("-")
@@ -53,22 +54,22 @@ class Outbox:
                 message = frames.split_parts(path.read_bytes())
                 header = message[messages.find_delimiter(message) + messages.HEADER]
             except (OSError, ValueError, frames.ProtocolError):
-                path.unlink(missing_ok=True)  # it was not whole yet, so it was not sent either
+                path.unlink(missing_ok=True)  # incomplete, so it was not sent
             else:
                 self._add(header, _PendingFile(path, path.stat().st_size, int(after), int(channel)))
                 self._count = int(count)
 
     def put(self, after: int, channel: int, message: list[bytes]) -> None:
-        """Writes a message down before it is sent.
+        """Stores a message before it is sent.
 
-        after: the number of the record of the journal's copy that comes next.
+        after: the number of the journal's next record.
         """
         header = message[messages.find_delimiter(message) + messages.HEADER]
         kind = deduplicated_type(header)
         if not kind.startswith(_KINDS) or header in self._files:
             return
         if kind == "input_reply" and not answered_request(message):
-            return  # who knows what it would answer later
+            return  # it might answer a later question
         payload = frames.join_parts(message)
         if (
             len(payload) > MAX_MESSAGE
@@ -92,25 +93,23 @@ class Outbox:
         self._bytes += file.size
 
     def pending(self) -> Iterator[tuple[int, int, list[bytes]]]:
-        """What is here, in order: the number of the journal's record that came next, channel,
-        message.
-        """
+        """The stored messages in order: *after* as in `put`, channel, message."""
         for file in self._files.values():
             with suppress(OSError, frames.ProtocolError):
                 yield file.after, file.channel, frames.split_parts(file.path.read_bytes())
 
     def mark_sent(self, number: int, header: bytes) -> None:
-        """A message, if it is one of these, is under way as *number* …"""
+        """A message was sent as *number*. Ignored if it is not stored here."""
         if header in self._files:
             self._in_flight.append((number, header))
 
     def mark_acknowledged(self, last: int) -> None:
-        """… and its host has all up to number *last*."""
+        """The host has all messages up to number *last*."""
         while self._in_flight and self._in_flight[0][0] <= last:
             self._remove(self._in_flight.popleft()[1])
 
     def clear(self) -> None:
-        """They were for another kernel."""
+        """Deletes all: they were for an earlier kernel."""
         self._in_flight.clear()
         for header in list(self._files):
             self._remove(header)

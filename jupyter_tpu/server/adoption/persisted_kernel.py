@@ -1,8 +1,8 @@
-"""What outlives this server of one kernel: its record, its journal's copy, who has read how far.
+"""What outlives this server of one kernel: its record, its journal, and how far clients have read.
 
-The relay writes here, on the core thread; the websockets read, on the server's loop. Requests are
-remembered from their start until a while after somebody has read their end: a page that is opened
-afresh gets all of a running cell's output, and a request that comes twice runs once.
+The relay writes here, on the core thread. The websockets read, on the server's loop. A request is
+remembered until a while after a client has read its end. So a new page gets all output of a running
+cell, and a repeated request runs only once.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from .journal_file import MESSAGE, REQUEST, JournalFile, JournalRecord, Reader
 from .kernel_folder import KernelFolder, KernelRecord, SessionRow
 from .outbox import Outbox
 
-#: Bytes that nobody has read after which the rest stays with the host …
-UNREAD = 32 << 20
-#: … and bytes that were read which are kept for a page that is opened afresh.
-RETAINED = 32 << 20
-#: Clients whose place is remembered, the latest.
-CLIENTS = 32
-#: Seconds for which a request is remembered after its end was read: until then the notebook that
-#: shows it may not have been saved, which JupyterLab does every two minutes.
+#: Unread bytes above which further output stays on the host.
+MAX_UNREAD = 32 << 20
+#: Bytes that clients have read and that are kept for new pages.
+MAX_RETAINED = 32 << 20
+#: Clients whose positions are remembered, the latest ones.
+MAX_CLIENTS = 32
+#: Seconds for which a request is remembered after its end was read. JupyterLab saves the notebook
+#: that shows it every two minutes.
 REMEMBERED = 300.0
-#: A new kernel under the id: its host counts messages from 1 again.
+#: The kind of the journal's record of a new kernel. Its host numbers messages from 1 again.
 LAUNCH = 3
 
 
 class PersistedKernel:
-    """A kernel of this server; implements ``kernels.persistence.KernelPersistence``.
+    """A stored kernel of this server. Implements ``kernels.persistence.KernelPersistence``.
 
     Parameters
     ----------
     folder: its folder, locked by this process.
-    record: what is, or will be, in it.
-    adopting: an earlier process left it there.
-    on_state: called on the core thread with what the keeper says when the link is there.
-    on_lost: called on the core thread when the kernel is no more and nobody here wished it.
-    on_gone: called when nothing is kept any more.
+    record: its content.
+    adopting: whether an earlier process left it.
+    on_state: called on the core thread with the keeper's report when the link is up.
+    on_lost: called on the core thread when the kernel ended though nobody here asked for it.
+    on_gone: called when it is released or discarded.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class PersistedKernel:
         self.requests: dict[str, ExecuteRequest] = {}
         self.signer = messages.MessageSigner(record.key, "kernel")
         self.last_activity = record.last_activity
-        self.state = ""  # the kernel's, as its keeper said when the link was there first
+        self.state = ""  # the kernel's, as its keeper first reported it
         self._folder = folder
         self._on_state = on_state
         self._on_lost = on_lost
@@ -83,7 +83,7 @@ class PersistedKernel:
         if not adopting:
             folder.write(record)
 
-    # ---- what provisioner and relay ask
+    # ---- for the provisioner and the relay (see KernelPersistence)
 
     @property
     def key(self) -> str:
@@ -135,7 +135,10 @@ class PersistedKernel:
 
     def backlog_full(self, on_room: Callable[[], None]) -> bool:
         with self._lock:
-            if not self._cursors or self.journal.bytes_from(self._read_position() + 1) <= UNREAD:
+            if (
+                not self._cursors
+                or self.journal.bytes_from(self._read_position() + 1) <= MAX_UNREAD
+            ):
                 return False
             self._on_room = on_room
             return True
@@ -153,7 +156,7 @@ class PersistedKernel:
     def set_status(self, status: Mapping[str, Any]) -> None:
         state, activity = str(status.get("state", "")), str(status.get("last_activity", ""))
         self.state = state
-        once = isinstance(status.get("once"), list)  # an earlier keeper's True is for cells alone
+        once = isinstance(status.get("once"), list)  # True of an earlier version covers only cells
         lease = str(status.get("boot") or ""), once, False
         with self._lock:
             record = self.record
@@ -165,13 +168,13 @@ class PersistedKernel:
     def unacknowledged(self) -> list[tuple[int, list[bytes]]]:
         with self._lock:
             if not self.record.taken_once:
-                self._outbox.clear()  # they would come twice
+                self._outbox.clear()  # the kernel would get them twice
                 return []
             requests = self.requests.values()
-            asked = [(r.first, SHELL, r.message) for r in requests if r.message is not None]
-            # Those of the outbox are ahead of the record that came next.
-            said = sorted([*self._outbox.pending(), *asked], key=lambda one: one[0])
-            return [(channel, message) for _, channel, message in said]
+            executes = [(r.first, SHELL, r.message) for r in requests if r.message is not None]
+            # Those of the outbox come before the journal record with the same number.
+            pending = sorted([*self._outbox.pending(), *executes], key=lambda each: each[0])
+            return [(channel, message) for _, channel, message in pending]
 
     def mark_sent(self, number: int, header: bytes) -> None:
         with self._lock:
@@ -179,7 +182,7 @@ class PersistedKernel:
 
     def mark_acknowledged(self, last: int) -> None:
         with self._lock:
-            if not self._gone:  # else they are the next process's
+            if not self._gone:  # else they belong to the next process
                 self._outbox.mark_acknowledged(last)
 
     def report_lost(self, problem: TPUError) -> None:
@@ -207,10 +210,10 @@ class PersistedKernel:
             self._folder.remove()
         self._on_gone(self.record.id)
 
-    # ---- what the server's sessions ask
+    # ---- for the server's sessions
 
     def set_session(self, row: SessionRow) -> None:
-        """A document got this kernel, or its path changed."""
+        """A document uses this kernel, or its path changed."""
         with self._lock:
             if not self._gone:
                 others = [s for s in self.record.sessions if s.id != row.id]
@@ -224,12 +227,12 @@ class PersistedKernel:
                 self.record.sessions = left
                 self._folder.write(self.record)
 
-    # ---- what the websockets ask
+    # ---- for the websockets
 
     def connect(self, client: str, seen: int | None, listener: Callable[[], None]) -> Reader:
-        """A client's reader, behind what it has *seen*, or else what it is known to have.
+        """A client's reader, after what it has *seen*, or else after its stored position.
 
-        A client that was never here begins with what comes next.
+        An unknown client starts with the next message.
         """
         with self._lock:
             newest = self.journal.next - 1
@@ -237,7 +240,7 @@ class PersistedKernel:
             known = min(known, newest)
             self._cursors.pop(client, None)
             self._cursors[client] = known
-            for old in list(self._cursors)[:-CLIENTS]:
+            for old in list(self._cursors)[:-MAX_CLIENTS]:
                 if old not in self._connected:
                     del self._cursors[old]
             self._connected[client] = self._connected.get(client, 0) + 1
@@ -266,16 +269,16 @@ class PersistedKernel:
                 on_room()
 
     def requests_to_show(self, client: str) -> list[ExecuteRequest]:
-        """The latest request of each cell that *client* has not shown."""
+        """The latest request of each cell whose output *client* does not show."""
         with self._lock:
             self._forget_read_requests()
             latest = {request.cell: request for request in self.requests.values() if request.cell}
             return [r for r in latest.values() if client not in r.readers]
 
     def record_request(self, message: list[bytes]) -> ExecuteRequest | None:
-        """Writes a new execute request down; returns it if it is known already.
+        """Stores a new execute request. Returns the request if it is known already.
 
-        *message* is as it goes to the kernel: whatever becomes of this process, it gets there once.
+        *message* is as it is sent to the kernel. It arrives there once, even if this process ends.
         """
         request = ExecuteRequest(message)
         with self._lock:
@@ -288,12 +291,12 @@ class PersistedKernel:
             return None
 
     def record_client_message(self, channel: int, message: list[bytes]) -> None:
-        """Has what else a client says outlive this process until the host has it."""
+        """Stores another client message until the host has it."""
         with self._lock:
             if not self._gone:
                 self._outbox.put(self.journal.next, channel, message)
 
-    # ---- inside
+    # ---- private
 
     def _restore(self, entry: JournalRecord) -> None:
         if entry.kind == MESSAGE:
@@ -311,39 +314,39 @@ class PersistedKernel:
         try:
             request = ExecuteRequest(entry.parts)
         except ValueError:
-            return  # an earlier version's, of which the rest is not known
+            return  # not a Jupyter message
         request.first = entry.number
         if request.id:
             self.requests[request.id] = request
 
     def _track(self, channel: int, parts: list[bytes], number: int) -> None:
-        """Learns from a message what runs and what has ended."""
+        """Tracks from messages which requests run and which have ended."""
         try:
             at = messages.find_delimiter(parts)
             header, parent = parts[at + messages.HEADER], parts[at + messages.PARENT]
             if channel == IOPUB and b'"status"' in header:
-                said = json.loads(header)
+                fields = json.loads(header)
                 state = json.loads(parts[at + messages.CONTENT]).get("execution_state")
-                asked = json.loads(parent).get("msg_id")
-                # JupyterLab drops what it still has to handle when a message comes from another
-                # session of the kernel's: what is said in its place has to come from the same.
-                self.signer.session = str(said.get("session"))
-                self.last_activity = str(said.get("date") or self.last_activity)
-                if asked in self.requests:
-                    self.requests[asked].message = None
-                if state == "busy" and asked:
-                    self.running[asked] = parent
+                request_id = json.loads(parent).get("msg_id")
+                # JupyterLab drops pending messages when the kernel's session changes, so our own
+                # messages need the kernel's session.
+                self.signer.session = str(fields.get("session"))
+                self.last_activity = str(fields.get("date") or self.last_activity)
+                if request_id in self.requests:
+                    self.requests[request_id].message = None
+                if state == "busy" and request_id:
+                    self.running[request_id] = parent
                 elif state == "idle":
-                    self.running.pop(asked, None)
-                    self._mark_end(asked, number, idle=True)
+                    self.running.pop(request_id, None)
+                    self._mark_end(request_id, number, idle=True)
             elif channel == SHELL and b'"execute_reply"' in header:
-                asked = json.loads(parent).get("msg_id")
-                self._mark_end(asked, number, idle=False)
-                if asked in self.requests:
+                request_id = json.loads(parent).get("msg_id")
+                self._mark_end(request_id, number, idle=False)
+                if request_id in self.requests:
                     content = json.loads(parts[at + messages.CONTENT])
-                    self.requests[asked].count = content.get("execution_count")
+                    self.requests[request_id].count = content.get("execution_count")
         except (ValueError, TypeError, AttributeError):
-            pass  # no Jupyter message: it is handed on as it is
+            pass  # not a Jupyter message; it is passed on unchanged
 
     def _mark_end(self, request_id: str | None, number: int, *, idle: bool) -> None:
         request = self.requests.get(request_id or "")
@@ -363,7 +366,7 @@ class PersistedKernel:
                 del self.requests[request.id]
 
     def _read_position(self) -> int:
-        """Up to where clients have read: all who are here, or else the one that read most."""
+        """Up to where all connected clients have read, or else the client that read most."""
         places = [self._cursors[c] for c in self._connected if c in self._cursors]
         if places:
             return min(places)
@@ -374,14 +377,14 @@ class PersistedKernel:
         needed = min((request.first for request in self.requests.values()), default=read + 1)
         self.journal.release(min(needed, read + 1))
         retained = self.journal.bytes_from(self.journal.oldest) - self.journal.bytes_from(read + 1)
-        while retained > RETAINED and (gone := self.journal.release_oldest(read + 1)):
+        while retained > MAX_RETAINED and (gone := self.journal.release_oldest(read + 1)):
             retained -= gone
 
     def _read_cursors(self) -> dict[str, int]:
         path = self._folder.path / "cursors.json"
         self._cursors_file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            # What follows, if anything, is of an older, longer state.
+            # It may be followed by the rest of an older, longer state.
             found, _ = json.JSONDecoder().raw_decode(os.read(self._cursors_file, 1 << 16).decode())
             return {str(client): int(number) for client, number in found.items()}
         except (ValueError, AttributeError, TypeError):

@@ -1,7 +1,7 @@
-"""503 in front of the lists of kernels and sessions while they would be incomplete.
+"""Answers 503 for the lists of kernels and sessions while they are incomplete.
 
-A client that saw a list without its kernel would take the kernel for dead, and so would one that
-got 403, 404 or 500; a 503 is a server that is not there yet, or no more.
+JupyterLab takes a kernel for dead if it is not in the list, or if the answer is 403, 404 or 500.
+After a 503 it tries again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tornado.routing import Matcher, Rule
 class _UnavailableHandler(APIHandler):
     @web.authenticated
     async def get(self, *_: str) -> None:
-        raise web.HTTPError(503, "The server is starting or stopping")
+        raise web.HTTPError(503, "The server is starting or stopping.")
 
     post = put = patch = delete = head = get
 
@@ -35,6 +35,6 @@ class _ClosedMatcher(Matcher):
 
 
 def answer_503_while(application: Any, closed: Callable[[], bool]) -> None:
-    """Has *application* answer 503 on these routes for as long as *closed* says so."""
+    """Makes *application* answer 503 on these routes while *closed* returns True."""
     matcher = _ClosedMatcher(closed, application.settings["base_url"])
     application.default_router.rules.insert(0, Rule(matcher, _UnavailableHandler))

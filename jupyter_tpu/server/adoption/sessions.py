@@ -1,7 +1,7 @@
-"""Follows the server's table of sessions, whoever changes it and however.
+"""Follows changes of the server's table of sessions.
 
-The session manager may be of any class, so its methods are left alone: SQLite itself tells, by
-triggers that live as long as the connection does.
+The session manager may be of any class, so its methods are not replaced. SQLite reports changes by
+temporary triggers, which exist as long as the connection.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ END;
 def follow_sessions(
     manager: Any, on_set: Callable[..., None], on_drop: Callable[[str], None]
 ) -> None:
-    """Calls *on_set* with kernel id, session id, path, name and type; *on_drop* with the id.
+    """Calls *on_set* with kernel id, session id, path, name and type, and *on_drop* with the id.
 
-    A manager without such a table, a gateway's for example, has no kernels of ours.
+    A manager without such a table, such as a gateway's, has no kernels of ours.
     """
     if not hasattr(manager, "cursor") or not hasattr(manager, "connection"):
         return
-    cursor = manager.cursor  # makes the table
+    cursor = manager.cursor  # creates the table
     manager.connection.create_function("jupyter_tpu_set", 5, on_set)
     manager.connection.create_function("jupyter_tpu_drop", 1, on_drop)
     cursor.executescript(_TRIGGERS)

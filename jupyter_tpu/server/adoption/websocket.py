@@ -1,28 +1,27 @@
-"""The websocket of a persisted kernel: what the kernel says comes from the journal's copy.
+"""The websocket of a stored kernel: its messages come from the journal instead of the ports.
 
-One journal for all channels and all clients, each of which has its own place in it, so what comes
-to a client is what it has not got yet: after its own absence, or the server's. The kernel's ports
-are used as ever for what clients say, and for what the relay says itself.
+All channels are in one journal, in which each client has its own position. So a client gets what
+it has missed, whether it or the server was away. The kernel's ports are still used for messages of
+clients and for the relay's own messages.
 
-A page with our extension says in the address that it counts (``jupyter_tpu_seen``, its place, or
-nothing if it is new), finds the number of each message in the message's metadata, drops what it
-has and acknowledges what it got, so it gets each message once whatever breaks. What waits for a
-client is coalesced (``agent/protocol/coalescing.py``): a message has the number of the last one
-merged into it.
-Page and server talk in text frames ``{"jupyter_tpu": …}``:
+A page with our extension acknowledges what it gets. It sends its position in the URL
+(``jupyter_tpu_seen``; empty for a new page), reads each message's number in its metadata, and
+drops messages that it has. So it gets each message exactly once. Waiting messages are coalesced
+(``agent/protocol/coalescing.py``): a message has the number of the last one merged into it. Page
+and server also exchange text frames ``{"jupyter_tpu": …}``:
 
 ========================  =====================================================================
-to the page ``at``        its place: messages after it will come
-``requests``              with ``at``, to a new page: cells that run or ran lately, as the id of
-                          the request, the cell's, and the execution count (null: it runs)
-``replayed``              all there is of this request was sent
-from the page ``seen``    it has everything up to this number
-``shown``                 before it asks for a request again: what it has of it, as the number up to
-                          which it was replayed, by the id of the request
+to the page: ``at``       its position: the messages after it follow
+``requests``              with ``at``, to a new page: requests that run or have ended recently: id,
+                          cell id, and execution count (null while it runs)
+``replayed``              all output of this request was sent
+from the page: ``seen``   it has everything up to this number
+``shown``                 before it repeats requests: for each request id the number up to which it
+                          shows the output
 ========================  =====================================================================
 
-Any other client acknowledges with its websocket's pong, which it gives after what came before.
-After a break it may get again what it had, under the same message ids: that is not folded.
+Other clients acknowledge by the pong of their websocket. After a reconnect such a client may get
+messages twice, under the same message ids. These are not coalesced, so that it can recognise them.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ from .execute_request import ExecuteRequest
 from .journal_file import MESSAGE, ClosedError, JournalRecord, Reader
 from .persisted_kernel import PersistedKernel
 
-#: Bytes sent that the client has not acknowledged; more waits in the journal.
+#: Unacknowledged bytes in flight to a client. Further messages wait in the journal.
 WINDOW = 4 << 20
-#: Bytes read from the journal, and folded, at a time.
+#: Bytes that are read from the journal, and coalesced, at a time.
 BATCH = 256 << 10
 
 V1 = "v1.kernel.websocket.jupyter.org"
@@ -72,7 +71,7 @@ def journal_websocket(
             super().__init__(*args, **kwargs)
             kernel = persisted_kernel_of(kwargs.get("parent"))
             assert kernel is not None
-            # The journal's window paces it; the server's limits would drop what exceeds them.
+            # The window limits it. The server's own limits would drop messages.
             self.limit_rate = False
             self._feed = ClientFeed(self, kernel, super().handle_outgoing_message)
 
@@ -87,7 +86,7 @@ def journal_websocket(
             super().disconnect()
             kernels = self.multi_kernel_manager
             if self.kernel_id in kernels and self.kernel_id in kernels._kernel_buffers:
-                # The journal has it all; the server's buffer would grow without bound.
+                # The journal has all messages. The server's buffer would grow without limit.
                 kernels.stop_buffering(self.kernel_id)
 
         def handle_incoming_message(self, incoming_msg: Any) -> None:
@@ -95,9 +94,9 @@ def journal_websocket(
                 super().handle_incoming_message(incoming_msg)
 
         def handle_outgoing_message(self, stream: Any, outgoing_msg: list[Any]) -> None:
-            """From the ports: the relay's own messages; the kernel's come from the journal."""
+            """Passes on only the relay's own messages. The journal has the kernel's."""
             if getattr(stream, "channel", stream) == "iopub":
-                # What came before the subscription was narrowed may be the kernel's.
+                # Messages from before the subscription was narrowed may be the kernel's.
                 own = bytes(outgoing_msg[0]).startswith(_relay_topic(self.kernel_id))
             else:
                 own = any(b'"kernel_info_reply"' in bytes(part) for part in outgoing_msg)
@@ -108,7 +107,7 @@ def journal_websocket(
 
 
 class ClientFeed:
-    """Brings one client what it has not got yet."""
+    """Sends one client the messages that it does not have yet."""
 
     def __init__(
         self, connection: Any, kernel: PersistedKernel, send: Callable[[Any, list[Any]], None]
@@ -121,26 +120,26 @@ class ClientFeed:
         self._wake_due = False
         self._reader: Reader | None = None
         self._client = ""
-        self._page_seen: int | None = None  # what the page says it has
-        self._page_acknowledges = False  # it is a page that counts
+        self._page_seen: int | None = None  # the page's own position
+        self._page_acknowledges = False  # it is a page with our extension
         # The client may have messages up to this number. It recognises them only uncoalesced.
         self._possibly_received = 0
         self._in_flight: deque[tuple[int, int]] = deque()  # number and bytes, not acknowledged
         self._in_flight_bytes = 0
         self._replays: deque[ExecuteRequest] = deque()
-        self._shown: dict[str, int] = {}  # what the page has of requests it will ask for again
-        self._follows: set[str] = set()  # requests of other clients that this one asked for
+        self._shown: dict[str, int] = {}  # what the page shows of requests it will repeat
+        self._follows: set[str] = set()  # requests of other clients that this one repeated
         self._task: asyncio.Task[None] | None = None
 
     # ---- its life
 
     def start(self) -> None:
-        """The websocket is open and the ports are connected."""
+        """Called when the websocket is open and the ports are connected."""
         connection, handler = self._connection, self._connection.websocket_handler
         iopub = connection.channels.get("iopub")
         if iopub is None or iopub.closed() or handler.ws_connection is None:
             return
-        # Of iopub only what the relay says itself.
+        # Subscribe only to the relay's own messages.
         iopub.setsockopt(zmq.SUBSCRIBE, _relay_topic(connection.kernel_id))
         iopub.setsockopt(zmq.UNSUBSCRIBE, b"")
         seen = handler.get_argument("jupyter_tpu_seen", None)
@@ -196,7 +195,7 @@ class ClientFeed:
         self._woken.set()
 
     async def _run(self) -> None:
-        with contextlib.suppress(ClosedError):  # the kernel was ended, and its journal is gone
+        with contextlib.suppress(ClosedError):  # the kernel has ended and its journal is deleted
             await self._feed()
 
     async def _feed(self) -> None:
@@ -211,17 +210,17 @@ class ClientFeed:
             for message in self._coalesced(entries, self._is_for_client):
                 self._deliver(message)
             self._request_pong(entries[-1].number)
-            await asyncio.sleep(0)  # others have their turn
+            await asyncio.sleep(0)  # let other tasks run
 
     async def _read(self, reader: Reader | None) -> list[JournalRecord]:
-        """The next records once there is room in the window; [] at the end."""
+        """The next records, when the window has room; [] at the end."""
         while self._in_flight_bytes > WINDOW:
             await self._woken.wait()
             self._woken.clear()
         return self._kernel.journal.read(reader, BATCH) if reader is not None else []
 
     async def _replay(self, request: ExecuteRequest) -> None:
-        """All there is of one request, up to where the client is in the journal."""
+        """Sends all output of one request, up to the client's position."""
         assert self._reader is not None
         mark, end = request.id.encode(), self._reader.number
 
@@ -299,7 +298,7 @@ class ClientFeed:
         self._woken.set()
 
     def handles(self, frame: Any) -> bool:
-        """Whether a message from the client is for the feed, which then has dealt with it."""
+        """Handles a message of the client. False: the base class must pass it to the kernel."""
         if (
             self._page_acknowledges
             and isinstance(frame, str)
@@ -325,7 +324,7 @@ class ClientFeed:
             known = self._kernel.record_request(self._signed(body))
             if known is None:
                 return False
-            # It runs, or has run, already: nothing is run again, its output is sent again.
+            # It has been run: it is not run again, but its output is sent again.
             known.readers.add(self._client)
             self._follows.add(known.id)
             self._replays.append(known)
@@ -336,9 +335,10 @@ class ClientFeed:
         return False
 
     def _parse(self, frame: Any) -> tuple[str | None, list[bytes]]:
-        """Channel, and header, parent header, metadata, content and buffers of what a client sent;
-        it is read by the base class, too. Byte for byte as that one hands them on: what is sent
-        again is known by its header.
+        """The channel and parts (header, parent, metadata, content, buffers) of a client's message.
+
+        They must have the same bytes that the base class passes on, because a repeated message is
+        recognised by its header.
         """
         if self._connection.subprotocol == V1:
             channel, parts = deserialize_msg_from_ws_v1(frame)
@@ -353,13 +353,13 @@ class ClientFeed:
         return fields.get("channel"), [*parts, *map(bytes, fields.get("buffers") or ())]
 
     def _signed(self, body: list[bytes]) -> list[bytes]:
-        """A message as the base class sends it to the kernel's port: with the client's identity."""
+        """A message as the base class sends it to the kernel's port, with the client's identity."""
         session = self._connection.session
         signature = session.sign(body[:4])
         return [session.bsession, messages.DELIMITER, signature, *body]
 
     def _reply_kernel_info(self, header: bytes) -> bool:
-        """Answers from memory what the kernel is, however busy it is; False: it is not known."""
+        """Answers kernel_info from memory, even while the kernel is busy. False: it is unknown."""
         info = self._kernel.info
         if info is None or self._reader is None:
             return False
@@ -369,13 +369,13 @@ class ClientFeed:
         self._send(IOPUB, signer.message("status", busy, parent=header))
         self._send(SHELL, signer.message("kernel_info_reply", info, parent=header))
         self._send(IOPUB, signer.message("status", idle, parent=header))
-        for request in running:  # and this is the truth
+        for request in running:  # the actual state
             self._send(IOPUB, signer.message("status", busy, parent=request))
         return True
 
 
 def _relay_topic(kernel_id: str) -> bytes:
-    """How the topics of what the relay says itself begin."""
+    """The prefix of the topics of the relay's own messages."""
     return f"kernel.{kernel_id}.".encode()
 
 
