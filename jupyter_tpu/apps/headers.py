@@ -46,6 +46,9 @@ _NOT_TO_BROWSER = _HOP_BY_HOP | {
     "nel",
     "report-to",
 }
+#: For answers without the host's content. A page of the same origin can script them in frames and
+#: popups, so they need a policy, too.
+ERROR_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]", "0.0.0.0")
 
 
@@ -55,9 +58,17 @@ class Refusal(Struct, frozen=True):
 
 
 def refusal(
-    mount: Mount, method: str, headers: Mapping[str, str], *, upgrade: bool
+    mount: Mount,
+    method: str,
+    headers: Mapping[str, str],
+    *,
+    upgrade: bool,
+    allow_external: bool = False,
 ) -> Refusal | None:
     """Why a request is refused, even with a valid cookie; *headers* are case-insensitive."""
+    if "Service-Worker" in headers and not allow_external:
+        # It could answer requests itself, without our policy, even after the app is closed.
+        return Refusal(403, "Service workers are not allowed in this app.")
     origin = headers.get("Origin")
     if origin is None and upgrade:
         return Refusal(403, "A WebSocket request needs an Origin header.")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import re
 import secrets
+from typing import Any, cast
 
 from aiohttp import web
 
 from ..ssh.listening import listening_sockets
 from .mounts import Origin
-from .site import Site, Untyped
+from .site import ERROR_HEADERS, Site, Untyped
 from .upstream import MAX_HEAD, Upstream
 
 log = logging.getLogger(__name__)
@@ -66,21 +68,26 @@ class AppServer:
         app.on_response_prepare.append(_remove_default_headers)
         runner = web.AppRunner(
             app,
-            access_log=None,  # URLs contain tickets
             handle_signals=False,
             handler_cancellation=True,
-            auto_decompress=False,
-            keepalive_timeout=KEEP_ALIVE,
             shutdown_timeout=SHUTDOWN_TIMEOUT,
-            max_line_size=MAX_HEAD,
-            max_field_size=MAX_HEAD,
         )
         await runner.setup()
         assert runner.server is not None
         loop = asyncio.get_running_loop()
+        protocol = functools.partial(
+            _Connection,
+            runner.server,
+            loop=loop,
+            access_log=cast(Any, None),  # URLs contain tickets
+            auto_decompress=False,
+            keepalive_timeout=KEEP_ALIVE,
+            max_line_size=MAX_HEAD,
+            max_field_size=MAX_HEAD,
+        )
         sockets = listening_sockets(0)
         for each in sockets:
-            self._servers.append(await loop.create_server(runner.server, sock=each))
+            self._servers.append(await loop.create_server(protocol, sock=each))
         self.port = sockets[0].getsockname()[1]
         self._runner = runner
 
@@ -90,9 +97,20 @@ class AppServer:
             return web.Response(
                 status=421,
                 text="This app is closed. Open it again from JupyterLab.\n",
-                headers={"Cache-Control": "no-store"},
+                headers=ERROR_HEADERS,
             )
         return await site.handle(request)
+
+
+class _Connection(web.RequestHandler):
+    """aiohttp's own errors, for example for a URL that is too long, get our policy, too."""
+
+    __slots__ = ()
+
+    def handle_error(self, *args: Any, **kwargs: Any) -> web.StreamResponse:
+        answer = super().handle_error(*args, **kwargs)
+        answer.headers.update(ERROR_HEADERS)
+        return answer
 
 
 async def _remove_default_headers(request: web.BaseRequest, answer: web.StreamResponse) -> None:

@@ -11,7 +11,7 @@ from multidict import CIMultiDict
 
 from ..errors import Reason, TPUError
 from .auth import AppAuth
-from .headers import Headers, refusal, session_cookie, session_secret
+from .headers import ERROR_POLICY, Headers, refusal, session_cookie, session_secret
 from .mounts import Origin
 from .pages import page
 from .reverse_proxy import CHUNK, MAX_BUFFERED, Request, ReverseProxy, pairs, status_of
@@ -21,6 +21,13 @@ from .websocket_tunnel import tunnel
 #: Where tickets are redeemed, and what a page requests to learn whether it can reach us at all.
 ENTER = "/.jupyter-tpu/enter/"
 PROBE = "/.jupyter-tpu/here"
+
+#: Of every answer that is not the host's.
+ERROR_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": ERROR_POLICY,
+    "X-Content-Type-Options": "nosniff",
+}
 
 _NO_SESSION = (
     "Your session for this app has ended",
@@ -69,8 +76,14 @@ class Site:
         )
         path = request.raw_path
         if path.startswith(PROBE) and request.method == "GET":
-            return web.Response(status=204, headers={"Cache-Control": "no-store"})
-        refused = refusal(self.origin, request.method, request.headers, upgrade=upgrade)
+            return web.Response(status=204, headers=ERROR_HEADERS)
+        refused = refusal(
+            self.origin,
+            request.method,
+            request.headers,
+            upgrade=upgrade,
+            allow_external=self.allow_external,
+        )
         if refused is not None:
             return self._page(request, refused.status, refused.message, "")
         if not path.startswith("/"):
@@ -98,11 +111,10 @@ class Site:
         if session is None:
             return self._page(request, 401, *_NO_SESSION)
         [to] = parse_qs(parts.query).get("to", ["/"])[:1]
-        answer = web.Response(status=303)
+        answer = web.Response(status=303, headers=ERROR_HEADERS)
         # One slash: two would lead to another machine.
         answer.headers["Location"] = quote("/" + to.lstrip("/\\"), safe="/?#&=%:;,+!$'()*@~[]")
         answer.headers["Set-Cookie"] = session_cookie(session.secret)
-        answer.headers["Cache-Control"] = "no-store"
         answer.headers["Referrer-Policy"] = "no-referrer"
         return answer
 
@@ -152,7 +164,7 @@ class Site:
         refresh: bool = False,
     ) -> web.Response:
         """Our own page instead of the host's; *refresh*: it reloads by itself."""
-        headers: Headers = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
+        headers: Headers = [*ERROR_HEADERS.items()]
         if proxy is not None:
             headers += proxy.policy()
         if request.headers.get("Sec-Fetch-Mode") != "navigate":

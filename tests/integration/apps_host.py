@@ -97,10 +97,19 @@ class Visitor:
 
 @contextlib.asynccontextmanager
 async def opened(
-    fleet: Fleet, tpu: str, port: int, *, framed_by: str = LAB, path: str = "/", host: int = 0
+    fleet: Fleet,
+    tpu: str,
+    port: int,
+    *,
+    framed_by: str = LAB,
+    path: str = "/",
+    host: int = 0,
+    anywhere: bool = False,
 ) -> AsyncIterator[Visitor]:
     """The app on *port*, and a browser that has entered it."""
-    app: App = await fleet.open_app(tpu, OpenApp(port=port, path=path, host=host))
+    app: App = await fleet.open_app(
+        tpu, OpenApp(port=port, path=path, host=host, anywhere=anywhere)
+    )
     visitor = Visitor(await fleet.visit_app(app.id, VisitApp(framed_by=framed_by)))
     try:
         assert (await visitor.enter()).status == 303

@@ -647,3 +647,89 @@ async def test_a_websocket_stays_open_for_minutes_in_flat_memory(
                 before = process.memory_info().rss
         assert count > 2000
         assert process.memory_info().rss - before < 20 << 20
+
+
+def confines(policies: list[str]) -> bool:
+    """Whether a page with these policies can connect and send forms to its own origin at most."""
+    directives = {
+        part.split()[0]: part.split()[1:]
+        for policy in policies
+        for part in policy.split(";")
+        if part.strip()
+    }
+    own = {"'self'", "'none'"}
+    connects = directives.get("connect-src", directives.get("default-src"))
+    forms = directives.get("form-action")
+    return (
+        connects is not None
+        and forms is not None
+        and all(source in own or source.startswith("ws://app-") for source in connects)
+        and set(forms) <= own
+    )
+
+
+async def raw_answer(port: int, request: bytes) -> tuple[int, list[str]]:
+    """Status and policies of the answer to a request that no client library would send."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
+    writer.close()
+    policies = [
+        line.partition(":")[2]
+        for line in head
+        if line.lower().startswith("content-security-policy:")
+    ]
+    return int(head[0].split()[1]), policies
+
+
+async def test_no_answer_of_an_apps_origin_lets_a_page_reach_other_programs(
+    fleet: Fleet, tpu: str, address: str
+) -> None:
+    """A page gets at documents of its own origin in frames and popups, error pages included."""
+
+    async def fine(_: web.Request) -> web.Response:
+        return web.Response(text="fine")
+
+    async with (
+        serving(application(index=fine), address) as port,
+        opened(fleet, tpu, port) as visitor,
+    ):
+        good = visitor.headers
+        for change, path, status in (
+            ({}, "/", 200),
+            ({"Cookie": ""}, "/", 401),
+            ({"Origin": "http://127.0.0.1:8888"}, "/", 403),
+            ({"Host": f"other-{visitor.host}"}, "/", 421),
+            ({}, "/.jupyter-tpu/here", 204),
+            ({}, "/.jupyter-tpu/enter/wrong", 401),
+        ):
+            answer = await visitor.get(path, headers={**good, **change})
+            assert answer.status == status, (change, path)
+            policies = answer.headers.getall("Content-Security-Policy", [])
+            assert confines([each.replace(visitor.host, "app-own") for each in policies]), change
+        host = f"Host: {visitor.host}\r\n".encode()
+        for request, status in (
+            (b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n" + host + b"\r\n", 400),
+            (b"GET / HTTP/1.1\r\n" + host + b"X: " + b"a" * 100_000 + b"\r\n\r\n", 400),
+            (b"GET / HTTP/1.1\r\n" + host + b"Content-Length: x\r\n\r\n", 400),
+            (b"GET http://a/ HTTP/1.1\r\n" + host + b"\r\n", 400),
+        ):
+            found, policies = await raw_answer(visitor.port, request)
+            assert found == status, request[:80]
+            assert confines(policies), request[:80]
+
+
+async def test_a_service_worker_is_refused_unless_the_page_may_use_other_servers(
+    fleet: Fleet, tpu: str, address: str
+) -> None:
+    """It could answer with pages that have no policy, also when the app is closed."""
+
+    async def script(_: web.Request) -> web.Response:
+        return web.Response(text="1", content_type="text/javascript")
+
+    async with serving(application(index=script), address) as port:
+        for anywhere, status in ((False, 403), (True, 200)):
+            async with opened(fleet, tpu, port, anywhere=anywhere) as visitor:
+                worker = {**visitor.headers, "Service-Worker": "script"}
+                assert (await visitor.get("/", headers=worker)).status == status
+                assert (await visitor.get("/")).status == 200

@@ -123,7 +123,7 @@ def test_a_kernel_that_another_version_of_us_started_is_given_up_with_the_reason
         until(lambda: not manager.is_alive())
         problem = relay_of(manager).problem
         assert problem.reason is Reason.CONFLICT
-        assert "another version of jupyter-tpu" in problem.message
+        assert "an incompatible version of jupyter-tpu" in problem.message
         assert "continues on its host" in problem.message
         assert "jupyter tpu kernel take" in problem.hint
         assert [line for line in host.processes() if "ipython_kernel" in line], "it lives on"
