@@ -102,7 +102,7 @@ def session_cookie(secret: str) -> str:
 def to_host(mount: Mount, port: int, headers: Headers) -> Headers:
     """A request's headers as a program on the host would send them to its `localhost`."""
     kept = _without(headers, _NOT_TO_HOST | mount.withheld_headers)
-    kept.append(("Host", f"localhost:{port}"))
+    kept += [("Host", f"localhost:{port}"), *mount.forwarded]
     for name, value in headers:
         lower = name.lower()
         if lower == "origin":

@@ -39,6 +39,10 @@ class Mount(Protocol):
     def withheld_headers(self) -> frozenset[str]:
         """More headers that the host does not get, in lower case."""
 
+    @property
+    def forwarded(self) -> list[tuple[str, str]]:
+        """X-Forwarded headers: applications such as Gradio build their addresses from them."""
+
     def owns(self, origin: str) -> bool:
         """Whether the app's pages are at that origin."""
 
@@ -79,7 +83,11 @@ class Origin(Struct, frozen=True):
 
     @property
     def withheld_headers(self) -> frozenset[str]:
-        return frozenset()
+        return frozenset({"x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"})
+
+    @property
+    def forwarded(self) -> list[tuple[str, str]]:
+        return [("X-Forwarded-Host", self.host), ("X-Forwarded-Proto", "http")]
 
     def owns(self, origin: str) -> bool:
         return origin == self.url
@@ -123,6 +131,11 @@ class PathMount(Struct, frozen=True):
     @property
     def withheld_headers(self) -> frozenset[str]:
         return _JUPYTER_HEADERS
+
+    @property
+    def forwarded(self) -> list[tuple[str, str]]:
+        # Not the address: the prefix has no header that applications agree on.
+        return []
 
     def owns(self, origin: str) -> bool:
         # The scheme is unknown: Hubs and other proxies terminate TLS in front of the server.

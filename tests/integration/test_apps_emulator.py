@@ -108,6 +108,8 @@ async def test_a_page_of_a_host_opens_at_an_origin_of_its_own(
         assert (seen["method"], seen["path"], seen["body"]) == ("POST", "/deep?a=%2F&b", "body")
         assert seen["headers"] == {
             "host": f"localhost:{port}",
+            "x-forwarded-host": visitor.host,
+            "x-forwarded-proto": "http",
             "origin": f"http://localhost:{port}",
             "referer": f"http://localhost:{port}/deep",
             "cookie": "theme=dark; a=b",

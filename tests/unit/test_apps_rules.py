@@ -65,15 +65,27 @@ def test_our_cookie_stays_with_us_and_the_hosts_own_pass() -> None:
     assert session_secret(sent) == "secret"
     assert dict(to_host(ORIGIN, 80, [("Cookie", sent["Cookie"])])) == {
         "Host": "localhost:80",
+        "X-Forwarded-Host": ORIGIN.host,
+        "X-Forwarded-Proto": "http",
         "Cookie": "a=1; b=2",
     }
     only = to_host(ORIGIN, 80, [("cookie", f"{COOKIE}=secret"), ("Referer", "http://lab/notebook")])
-    assert only == [("Host", "localhost:80")]
+    assert only == to_host(ORIGIN, 80, [])
+
+
+def test_the_host_learns_the_apps_address_from_us_alone() -> None:
+    claims = [("X-Forwarded-Host", "evil"), ("x-forwarded-proto", "https")]
+    assert to_host(ORIGIN, 80, claims) == [
+        ("Host", "localhost:80"),
+        ("X-Forwarded-Host", "app-1234.localhost:4321"),
+        ("X-Forwarded-Proto", "http"),
+    ]
+    assert to_host(PATH_MOUNT, 80, claims) == [("Host", "localhost:80")]
 
 
 def test_what_connection_names_is_not_passed_on() -> None:
     headers = [("Connection", "close, X-Hop"), ("x-hop", "1"), ("X-End", "2"), ("TE", "trailers")]
-    assert to_host(ORIGIN, 80, headers) == [("X-End", "2"), ("Host", "localhost:80")]
+    assert to_host(ORIGIN, 80, headers) == [("X-End", "2"), *to_host(ORIGIN, 80, [])]
 
 
 def test_a_policy_of_the_host_stays_but_for_who_may_frame_it() -> None:
