@@ -86,7 +86,7 @@ def test_a_name_taken_meanwhile_is_refused_by_the_server(lab: LabPage) -> None:
         times=1,
     )
     lab.form.get_by_role("button", name="Create", exact=True).click()
-    expect(lab.form.get_by_role("alert")).to_contain_text(f"There is a TPU called {name}")
+    expect(lab.form.get_by_role("alert")).to_contain_text(f"A TPU called {name} already exists")
     expect(lab.form.get_by_label("Name")).to_have_value(name)
     lab.server.finish(lab.server.call("DELETE", f"tpus/us-central1-a~{name}", {}))
 

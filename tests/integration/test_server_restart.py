@@ -62,7 +62,7 @@ def test_creating_and_connecting_go_on_after_the_server_was_stopped_and_killed(
     server.start()
     connected = wait_for(lambda: ended(server, connecting["id"]), server.log.read_text)
     assert (connected["state"], connected["problem"]) == ("done", None)
-    assert "going on with it" in str(connected["log"])
+    assert "Continuing" in str(connected["log"])
     tpu = server.tpu("GET", "tpus/lasting")
     assert tpu["connection"] == "connected"
 

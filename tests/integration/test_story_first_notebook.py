@@ -142,7 +142,7 @@ def a_warm_kernel_is_the_next_one(server: Server, emulator: Any) -> None:
         assert json.load(refused.value)["reason"] == reason
     with pytest.raises(urllib.error.HTTPError) as unknown:
         server.tpu("POST", where.replace("default", "other"), {"wanted": True})
-    assert "it has default" in json.load(unknown.value)["message"]
+    assert json.load(unknown.value)["hint"] == "Its environments: default."
 
     assert warm("off")["warm"]["memory"] == 0
     server.tpu("POST", where, {"wanted": True, "imports": ["wave"]})
