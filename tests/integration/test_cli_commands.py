@@ -151,7 +151,7 @@ def test_a_name_in_two_zones_has_to_be_said_with_its_zone(
     for words in (["describe"], ["connect"], ["delete", "--yes"]):
         assert (
             f"There are several TPUs called {twin}: in us-central1-a, us-west4-a. "
-            f"Say which one: us-central1-a~{twin}."
+            f"Add the zone: us-central1-a~{twin}."
         ) in shell.complaint(*words, twin)
     for ref in (f"us-west4-a~{twin}", f"us-west4-a/{twin}"):
         assert shell.json("describe", ref, "--json")["zone"] == "us-west4-a"

@@ -159,7 +159,7 @@ async def test_a_name_that_is_taken_or_in_two_zones_is_a_conflict_said_in_one_se
     ):
         status, answer = await call(method, path)
         assert (status, answer["reason"]) == (409, "CONFLICT"), path
-        assert answer["hint"] == f"Say which one: us-central1-a~{twin}."
+        assert answer["hint"] == f"Add the zone: us-central1-a~{twin}."
     status, answer = await call("GET", f"tpus/us-west4-a~{twin}")
     assert (status, answer["zone"]) == (200, "us-west4-a")
 
