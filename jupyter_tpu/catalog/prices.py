@@ -34,9 +34,9 @@ PRICES: tuple[ListPrice, ...] = (
 )
 
 
-def usd_per_hour(kind: AcceleratorType) -> float | None:
-    """The list price of all chips of *kind* for an hour; None if its generation has none."""
+def usd_per_hour(accelerator: AcceleratorType) -> float | None:
+    """The list price of all chips of *accelerator* for an hour; None if its generation has none."""
     for price in PRICES:
-        if price.generation == kind.generation:
-            return round(price.usd_per_chip_hour * kind.chips, 4)
+        if price.generation == accelerator.generation:
+            return round(price.usd_per_chip_hour * accelerator.chips, 4)
     return None

@@ -134,10 +134,13 @@ def operation_message(operation: OperationRecord) -> Any:
     return message
 
 
-def accelerator_type_message(parent: str, kind: AcceleratorType) -> Any:
-    message = AcceleratorTypeMessage(name=f"{parent}/acceleratorTypes/{kind.name}", type_=kind.name)
+def accelerator_type_message(parent: str, accelerator: AcceleratorType) -> Any:
+    message = AcceleratorTypeMessage(
+        name=f"{parent}/acceleratorTypes/{accelerator.name}", type_=accelerator.name
+    )
     message.accelerator_configs.add(
-        type_=AcceleratorConfigMessage.Type.Value(kind.config_type), topology=kind.topology
+        type_=AcceleratorConfigMessage.Type.Value(accelerator.config_type),
+        topology=accelerator.topology,
     )
     return message
 

@@ -160,8 +160,8 @@ class Calls:
 
     def list_types(self, request: Any) -> Any:
         at = Path.parse(request.parent)
-        kinds = self._model.accelerator_types(at.zone)
-        shown, token = paginate(kinds, request.page_size, request.page_token)
+        accelerators = self._model.accelerator_types(at.zone)
+        shown, token = paginate(accelerators, request.page_size, request.page_token)
         return tpu_v2.ListAcceleratorTypesResponse.pb()(
             accelerator_types=[messages.accelerator_type_message(at.parent, k) for k in shown],
             next_page_token=token,
@@ -169,8 +169,8 @@ class Calls:
 
     def get_type(self, request: Any) -> Any:
         at = Path.parse(request.name)
-        kind = self._model.accelerator_type(at.parent, at.zone, at.id)
-        return messages.accelerator_type_message(at.parent, kind)
+        accelerator = self._model.accelerator_type(at.parent, at.zone, at.id)
+        return messages.accelerator_type_message(at.parent, accelerator)
 
     def list_versions(self, request: Any) -> Any:
         at = Path.parse(request.parent)

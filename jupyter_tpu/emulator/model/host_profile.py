@@ -56,7 +56,7 @@ def host_variables(
 ) -> dict[str, str]:
     """The variables of a session on *host*; PATH and the caches are the host runtime's."""
     machine = os.environ if machine is None else machine
-    kind = node.accelerator
+    accelerator = node.accelerator
     first = node.hosts[0].internal
     found = {
         name: value
@@ -68,15 +68,15 @@ def host_variables(
     found |= {
         "JUPYTER_TPU_EMULATED": "1",
         "JAX_PLATFORMS": "cpu",
-        "JAX_NUM_CPU_DEVICES": str(kind.devices_per_host),
+        "JAX_NUM_CPU_DEVICES": str(accelerator.devices_per_host),
         # XLA sizes its thread pools by it. With fewer threads than simulated devices a collective
         # waits in vain for those that find no thread, and XLA aborts the process (tried).
-        "NPROC": str(max(32, 4 * kind.devices_per_host)),
+        "NPROC": str(max(32, 4 * accelerator.devices_per_host)),
         # Hosts share the machine's network: without it every pod's coordinator takes 0.0.0.0.
         "JAX_COORDINATOR_BIND_ADDRESS": f"{first}:{JAX_COORDINATOR_PORT}",
         "TPU_NAME": node.name,
-        "TPU_ACCELERATOR_TYPE": kind.name,
-        "TPU_TOPOLOGY": kind.topology,
+        "TPU_ACCELERATOR_TYPE": accelerator.name,
+        "TPU_TOPOLOGY": accelerator.topology,
         "TPU_WORKER_ID": str(host.worker),
         "TPU_WORKER_HOSTNAMES": ",".join(other.internal for other in node.hosts),
         "TPU_SKIP_MDS_QUERY": "1",  # there is no metadata server
@@ -89,11 +89,11 @@ def host_variables(
     return found
 
 
-def device_files(kind: AcceleratorType) -> tuple[str, ...]:
+def device_files(accelerator: AcceleratorType) -> tuple[str, ...]:
     """The device files of a host's chips; those of newer generations are numbered IOMMU groups."""
-    old = kind.generation in ("v2", "v3", "v4")
+    old = accelerator.generation in ("v2", "v3", "v4")
     form = "/dev/accel%d" if old else "/dev/vfio/%d"
-    chips = tuple(form % number for number in range(kind.chips_per_host))
+    chips = tuple(form % number for number in range(accelerator.chips_per_host))
     return chips if old else ("/dev/vfio/vfio", *chips)
 
 

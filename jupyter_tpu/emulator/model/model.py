@@ -88,9 +88,9 @@ class Model:
         return catalog.types_in(zone)
 
     def accelerator_type(self, parent: str, zone: str, name: str) -> catalog.AcceleratorType:
-        for kind in self.accelerator_types(zone):
-            if kind.name == name:
-                return kind
+        for accelerator in self.accelerator_types(zone):
+            if accelerator.name == name:
+                return accelerator
         raise api_errors.not_found(f"{parent}/acceleratorTypes/{name}")
 
     def runtime_versions(self, zone: str) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ class Model:
         self._take_permission_fault("create", parent, zone)
         if not NODE_ID.fullmatch(name):
             raise api_errors.invalid_node_id(name)
-        kind = self._requested_type(request, zone)
+        accelerator = self._requested_type(request, zone)
         if not request.version:
             raise api_errors.invalid_field("the runtime version must be given")
         if request.version not in catalog.versions():
@@ -150,16 +150,20 @@ class Model:
             raise api_errors.exists(path)
         if self.faults.consume("quota", zone):
             tier = "spot" if request.spot or request.preemptible else "on-demand"
-            raise api_errors.quota(kind.generation, "reserved" if request.reserved else tier, zone)
+            raise api_errors.quota(
+                accelerator.generation, "reserved" if request.reserved else tier, zone
+            )
         room = self._host_room - sum(len(node.hosts) for node in self.nodes.values())
-        if kind.hosts > room:
-            raise api_errors.too_many_hosts(kind.hosts, max(0, room), self._host_limit_reason)
+        if accelerator.hosts > room:
+            raise api_errors.too_many_hosts(
+                accelerator.hosts, max(0, room), self._host_limit_reason
+            )
         node = NodeRecord(
             project=project,
             zone=zone,
             name=name,
             id=str(self._chance.randrange(10**18, 9 * 10**18)),
-            type=kind.name,
+            type=accelerator.name,
             version=request.version,
             created=self._time(),
             description=request.description,
@@ -175,7 +179,7 @@ class Model:
             tags=list(request.tags),
         )
         prefix = f"t1v-n-{self._chance.getrandbits(32):08x}-w-"
-        node.hosts = self.addresses.new_hosts(kind.hosts, prefix, len(node.further_networks))
+        node.hosts = self.addresses.new_hosts(accelerator.hosts, prefix, len(node.further_networks))
         self.nodes[path] = node
         return self._begin("create", node)
 
@@ -322,13 +326,14 @@ class Model:
     def _requested_type(self, request: NodeRequest, zone: str) -> catalog.AcceleratorType:
         offered = catalog.types_in(zone)
         if request.type:
-            fitting = [kind for kind in offered if kind.name == request.type]
+            fitting = [accelerator for accelerator in offered if accelerator.name == request.type]
             description = request.type
         elif request.config_type:
             fitting = [
-                kind
-                for kind in offered
-                if (kind.config_type, kind.topology) == (request.config_type, request.topology)
+                accelerator
+                for accelerator in offered
+                if (accelerator.config_type, accelerator.topology)
+                == (request.config_type, request.topology)
             ]
             description = f"{request.config_type} {request.topology}"
         else:

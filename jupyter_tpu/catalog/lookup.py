@@ -63,7 +63,7 @@ def accelerator_type(name: str) -> AcceleratorType:
 @cache
 def zones() -> tuple[str, ...]:
     """All zones with TPUs, as far as known, in alphabetical order."""
-    return tuple(sorted({zone for kind in types() for zone in kind.zones}))
+    return tuple(sorted({zone for accelerator in types() for zone in accelerator.zones}))
 
 
 def is_zone(name: str) -> bool:
@@ -73,7 +73,7 @@ def is_zone(name: str) -> bool:
 
 def types_in(zone: str) -> tuple[AcceleratorType, ...]:
     """The types offered in *zone*, as far as known; empty for a zone that is not known."""
-    return tuple(kind for kind in types() if zone in kind.zones)
+    return tuple(accelerator for accelerator in types() if zone in accelerator.zones)
 
 
 def versions() -> tuple[str, ...]:
@@ -83,7 +83,7 @@ def versions() -> tuple[str, ...]:
 
 @cache
 def _by_name() -> dict[str, AcceleratorType]:
-    return {kind.name: kind for kind in types()}
+    return {accelerator.name: accelerator for accelerator in types()}
 
 
 def _near(name: str) -> list[str]:
