@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from ..errors import InvalidInput, TPUError
 
@@ -71,6 +71,8 @@ def _place(keys: jax.Array, mesh: Mesh) -> jax.Array:
     """*keys*, one on each device of *mesh*; every process calls it with the same keys."""
     if isinstance(keys, jax.core.Tracer):
         sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
+        if AxisType.Explicit in mesh.axis_types:  # jax.make_mesh's default
+            return jax.device_put(keys, sharding)
         return jax.lax.with_sharding_constraint(keys, sharding)
     # Through their data: jax can't place keys themselves on devices of other processes.
     data = np.asarray(jax.random.key_data(keys))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax.sharding import AxisType
 from jaxkit_here import mesh_of
 
 from jupyter_tpu import jaxkit
@@ -94,6 +95,15 @@ def test_each_device_of_a_mesh_holds_its_own_key() -> None:
     old = jaxkit.device_keys(jax.random.PRNGKey(1), mesh)
     assert {shard.data.shape for shard in old.addressable_shards} == {(1, 2)}
     assert (np.asarray(old) == data(keys)).all()
+
+
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+def test_each_device_gets_its_key_inside_jit_too(kind: AxisType) -> None:
+    mesh = jax.make_mesh((4, 2), ("data", "model"), axis_types=(kind, kind))
+    placed = jaxkit.device_keys(jax.random.key(1), mesh)
+    traced = jax.jit(lambda key: jaxkit.device_keys(key, mesh))(jax.random.key(1))
+    assert traced.sharding.is_equivalent_to(placed.sharding, 1)
+    assert (data(traced) == data(placed)).all()
 
 
 def test_a_key_is_described_with_all_that_decides_its_numbers() -> None:
