@@ -22,7 +22,7 @@ def size_text(size: int | float | None) -> str:
 
 
 def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Columns padded with spaces; the first flush left, numbers flush right."""
+    """Columns padded with spaces, numbers flush right; no first line if *heads* are empty."""
     lines = [list(heads), *[list(row) for row in rows]]
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     right = [_numeric(line[column] for line in lines[1:]) for column in range(len(heads))]
@@ -31,7 +31,7 @@ def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
             cell.rjust(width) if flush else cell.ljust(width)
             for cell, width, flush in zip(line, widths, right, strict=True)
         ).rstrip()
-        for line in lines
+        for line in (lines if any(heads) else lines[1:])
     )
 
 

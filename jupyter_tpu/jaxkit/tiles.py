@@ -29,7 +29,7 @@ _GRANULE = {"v2": 1024, "v3": 1024, "v4": 512, "v5e": 512, "v5p": 512, "v6e": 51
 _LANES = 128
 
 
-_HEADS = ("", "dtype", "shape", "size", "in HBM", "waste", "nothing wasted", "layout")
+_HEADS = ("", "dtype", "shape", "size", "in HBM", "waste", "shape without padding", "layout")
 
 
 class Tiling(Struct, kw_only=True):

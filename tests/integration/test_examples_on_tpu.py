@@ -99,7 +99,7 @@ def test_the_guide_runs_on_the_tpus_host_over_all_its_devices(
     assert f"cpu {DEVICES} devices" in outputs[0]["text"]  # the emulator's are simulated
     pages = "".join(output.get("data", {}).get("text/html", "") for output in outputs)
     assert "<svg" in pages
-    assert "nothing wasted" in pages
+    assert "shape without padding" in pages
 
 
 @pytest.mark.parametrize(

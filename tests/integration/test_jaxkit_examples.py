@@ -51,7 +51,7 @@ def test_the_guides_recipes_all_hold(tmp_path, monkeypatch) -> None:
     done = run(GUIDE, 8, tmp_path, monkeypatch)
     pages = "".join(output.get("data", {}).get("text/html", "") for output in outputs(done))
     assert "<svg" in pages
-    assert "nothing wasted" in pages
+    assert "shape without padding" in pages
 
 
 #: The JAX sections of the guides, and those on TPUs between them.

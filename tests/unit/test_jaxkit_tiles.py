@@ -85,17 +85,7 @@ def test_a_table_prints_readably_in_a_terminal() -> None:
     assert repr(table) == str(table)
     first, heads, row = repr(table).splitlines()
     assert first.startswith("12 B take 512 B in the HBM of a TPU v5e: 98 % padding")
-    assert heads.split() == [
-        "dtype",
-        "shape",
-        "size",
-        "in",
-        "HBM",
-        "waste",
-        "nothing",
-        "wasted",
-        "layout",
-    ]
+    assert heads.split()[:3] == ["dtype", "shape", "size"]
     assert row.split()[:2] == ["x", "float32"]
 
 
