@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
 
@@ -20,3 +21,13 @@ def free_port() -> int:
             except OSError:
                 continue
             return port
+
+
+def listens(port: int) -> bool:
+    """Whether a server on 127.0.0.1 takes connections.
+
+    Jupyter Server logs that it "is running" a moment before it listens.
+    """
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5):
+        return True
+    return False

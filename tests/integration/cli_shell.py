@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bare_server import BARE
-from ports import free_port
+from ports import free_port, listens
 from waiting import until
 
 COMMAND = [sys.executable, "-m", "jupyter_tpu.cli"]
@@ -140,7 +140,7 @@ def running_server(shell: Shell, *, extension: bool = True) -> Iterator[str]:
 
         def runs() -> bool:
             assert process.poll() is None, log.read_text()
-            return "is running at" in log.read_text()
+            return listens(port)
 
         until(runs, LIMIT, log.read_text)
         yield f"http://127.0.0.1:{port}/"

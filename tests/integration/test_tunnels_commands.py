@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from bare_server import BARE
-from ports import free_port
+from ports import free_port, listens
 from waiting import until
 
 from jupyter_tpu.cli import main
@@ -85,7 +85,7 @@ class JupyterServer:
 
         def runs() -> bool:
             assert self.process.poll() is None, log.read_text()
-            return "is running at" in log.read_text()
+            return listens(self.port)
 
         until(runs, LIMIT, log.read_text)
 
