@@ -286,7 +286,7 @@ async def test_neither_key_nor_secret_is_in_the_list_of_processes(host):
 async def test_a_request_that_is_repeated_starts_nothing_new(host):
     first = await start(host, launch="1")
     assert await start(host, launch="1") == first
-    with pytest.raises(TPUError, match="runs already") as caught:
+    with pytest.raises(TPUError, match="already running") as caught:
         await start(host, launch="2")
     assert caught.value.reason is Reason.EXISTS
 

@@ -125,7 +125,7 @@ def test_a_start_that_finds_the_chips_held_says_by_whom_and_starts_when_they_are
     error = refused.value
     assert error.reason is Reason.CHIPS_HELD
     who = f"the kernel of training.ipynb (process {pid} of {user_name()}: python ipython_kernel.py"
-    assert error.message.startswith(f"The chips of {kernels_tpu} are held by {who}")
+    assert error.message.startswith(f"The chips of {kernels_tpu} are in use by {who}")
     assert f"`jupyter tpu kernel end {kernels_tpu} {first.kernel_id}`" in error.hint
 
     # Somebody who needs no chip need not wait.
@@ -167,7 +167,7 @@ def test_chips_that_no_kernel_holds_are_named_with_who_has_them(
     with pytest.raises(TPUError) as refused:
         manager.start_kernel()
     user = "root" if root else user_name()
-    assert f"are held by process {pid} of {user}: python3 -c" in refused.value.message
+    assert f"are in use by process {pid} of {user}: python3 -c" in refused.value.message
     assert refused.value.hint == "End that process on the host, or wait for its end."
     holder.communicate()
     manager.start_kernel()  # the lock's file is left over, and blocks nobody

@@ -57,8 +57,8 @@ def test_a_lease_can_be_stolen_on_purpose():
     lease.claim("ours", "me", 0)
     assert lease.claim("theirs", "them", 1, steal=True) == Granted(2, 20)
     assert not lease.renew(1, 2)
-    assert lease.is_of("theirs")
-    assert not lease.is_of("ours")
+    assert lease.is_held_by("theirs")
+    assert not lease.is_held_by("ours")
 
 
 @given(

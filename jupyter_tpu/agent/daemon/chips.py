@@ -1,11 +1,9 @@
-"""Who holds this host's TPU chips, as /proc tells.
+"""The processes that hold this host's TPU chips, from /proc.
 
-A process has a chip while it has the chip's device file open: /dev/accelN, or /dev/vfio/N, where N
-is the number of an IOMMU group. libtpu locks a file besides, unless it was told of single chips.
-The system drops that lock with the process, however it ends, so a file that is left over blocks
-nobody; deleting it under a living holder would only let another process in as far as the device.
-It is looked at, never touched. Of other users' processes the descriptors can't be read; there the
-lock is what tells.
+A process holds a chip while it has the chip's device file open: /dev/accelN, or /dev/vfio/N, where
+N is the number of an IOMMU group. libtpu also locks a file, unless it is limited to single chips.
+The system drops that lock with the process, so a left-over file blocks no one, and it is never
+deleted here. The descriptors of other users' processes can't be read; for them the lock tells.
 """
 
 from __future__ import annotations
@@ -16,9 +14,9 @@ import pwd
 import re
 from typing import Any, Dict, List, Set
 
-#: What libtpu locks.
+#: The file that libtpu locks.
 LOCK = "/tmp/libtpu_lockfile"
-#: Characters of a command that are told.
+#: Characters of a command that are reported.
 COMMAND = 80
 
 _DEVICE = re.compile(r"/dev/(?:accel|vfio/)\d+")
@@ -36,11 +34,11 @@ def devices() -> List[str]:
 def holders() -> List[Dict[str, Any]]:
     """The processes that hold a chip: ``pid``, ``user``, ``command`` and ``devices``, by pid.
 
-    ``devices`` is empty where only the lock is known.
+    ``devices`` is empty if only the lock is known.
     """
     if not devices():
         return []
-    open_: Dict[int, Set[str]] = {pid: set() for pid in _lockers()}
+    open_: Dict[int, Set[str]] = {pid: set() for pid in _lock_holders()}
     for name in filter(str.isdigit, os.listdir("/proc")):
         for path in _open_files(name):
             if _DEVICE.fullmatch(path):
@@ -58,15 +56,15 @@ def holders() -> List[Dict[str, Any]]:
 
 def _open_files(pid: str) -> List[str]:
     found = []
-    with contextlib.suppress(OSError):  # it ended, or is another user's
+    with contextlib.suppress(OSError):  # it has ended, or belongs to another user
         for descriptor in os.listdir("/proc/%s/fd" % pid):
             with contextlib.suppress(OSError):
                 found.append(os.readlink("/proc/%s/fd/%s" % (pid, descriptor)))
     return found
 
 
-def _lockers() -> List[int]:
-    """Who has libtpu's lock: the system's table names each lock's file and process."""
+def _lock_holders() -> List[int]:
+    """The processes with libtpu's lock, from the system's table of locks."""
     try:
         there = os.stat(LOCK)
         with open("/proc/locks") as table:
@@ -76,7 +74,7 @@ def _lockers() -> List[int]:
     device = "%02x:%02x" % (os.major(there.st_dev), os.minor(there.st_dev))
     file = "%s:%d" % (device, there.st_ino)
     # "1: POSIX ADVISORY WRITE 4242 fe:01:1234 0 EOF"; those that wait have "->" after the number.
-    return [int(words[4]) for words in lines if len(words) > 5 and words[5] == file]
+    return [int(fields[4]) for fields in lines if len(fields) > 5 and fields[5] == file]
 
 
 def _user(pid: int) -> str:
@@ -93,13 +91,13 @@ def _user(pid: int) -> str:
 def _command(pid: int) -> str:
     try:
         with open("/proc/%d/cmdline" % pid, "rb") as file:
-            words = file.read(4 * COMMAND).split(b"\0")
+            fields = file.read(4 * COMMAND).split(b"\0")
     except OSError:
         return ""
-    # Of paths the last part: what people call a program by.
+    # Only the last part of each path.
     text = " ".join(
         os.path.basename(word) if os.path.isabs(word) else word
-        for word in (os.fsdecode(word) for word in words)
+        for word in (os.fsdecode(word) for word in fields)
         if word
     )
     return text if len(text) <= COMMAND else text[: COMMAND - 1] + "\u2026"

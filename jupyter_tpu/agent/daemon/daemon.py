@@ -1,11 +1,10 @@
-"""The daemon: one per host and version of the agent; starts keepers and answers questions.
+"""The daemon: one per host and version of the agent; it starts keepers and answers requests.
 
-It listens on a unix socket that only this user reaches and speaks JSON, one object per line: after
-its own hello, ``{"id": 1, "op": "kernels", "params": {…}}`` is answered, in any order, by
+It listens on a unix socket that only this user can reach, and speaks JSON, one object per line.
+After its hello, ``{"id": 1, "op": "kernels", "params": {…}}`` is answered, in any order, by
 ``{"id": 1, "result": {…}}`` or ``{"id": 1, "error": {"reason", "message", "hint"}}``. Nothing
-depends on it for longer than a question: keepers go on without it, and another version's daemon
-asks them as well as it does. With no connection and no keeper it ends by itself; ``up`` starts it
-when it is needed.
+depends on it for longer than a request: keepers go on without it, and the daemon of another version
+can ask them as well. Without connections and keepers it ends by itself; ``up`` starts it again.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ RELEASE = 3.0
 MAX_LINE = 1 << 20
 
 
-class Rejected(Exception):
-    """An op that cannot be done: the reason (a word of errors.Reason), the sentence, the hint."""
+class OperationError(Exception):
+    """An op failed: the reason (a value of errors.Reason), the message, and a hint."""
 
     def __init__(self, reason: str, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -45,14 +44,14 @@ class Rejected(Exception):
 
 
 class Daemon:
-    """Answers ops on *path*.
+    """Serves ops on a socket.
 
     Parameters
     ----------
     run: the folder of sockets and kernels.
     version: the hash of the agent's sources.
     sources: where they are.
-    idle: seconds of uselessness after which it ends.
+    idle: seconds without a connection and a kernel after which it ends.
     """
 
     def __init__(self, run: str, version: str, sources: str, idle: float = IDLE) -> None:
@@ -81,7 +80,7 @@ class Daemon:
         }
 
     async def run(self, path: str) -> None:
-        """Serves until it is useless or told to end."""
+        """Serves on the socket *path* until it is idle or told to end."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._ended.set)
@@ -106,7 +105,7 @@ class Daemon:
         while True:
             await asyncio.sleep(min(1.0, self._idle / 4))
             if not os.path.exists(path):
-                self._ended.set()  # somebody removed its folder: nobody can reach it
+                self._ended.set()  # its folder was removed: no client can reach it
             elif self._connections or self._keepers.folders:
                 self._used = time.monotonic()
             elif time.monotonic() - self._used > self._idle:
@@ -143,75 +142,78 @@ class Daemon:
             writer.close()
 
     async def _serve(self, line: bytes, writer: asyncio.StreamWriter) -> None:
-        asked: Any = None
+        request: Any = None
         try:
-            asked = json.loads(line)
-            op = self._ops.get(asked["op"])
+            request = json.loads(line)
+            op = self._ops.get(request["op"])
             if op is None:
-                raise Rejected("INVALID", "The agent does not know how to %r." % asked["op"])
+                raise OperationError("INVALID", "The agent has no operation %r." % request["op"])
             if op in (self._keep_warm, self._status):
-                asked["params"]["who"] = writer
-            answer = {"result": await op(asked["params"])}
-        except Rejected as refused:
-            answer = {"error": refused.answer}
+                request["params"]["who"] = writer
+            answer = {"result": await op(request["params"])}
+        except OperationError as error:
+            answer = {"error": error.answer}
         except OSError as error:
             answer = {"error": _from_oserror(error)}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            message = "The agent cannot make sense of the request (%s)." % error
+            message = "The request to the agent is invalid (%s)." % error
             answer = {"error": {"reason": "INVALID", "message": message, "hint": ""}}
-            traceback.print_exc()  # to the log: it may be ours
-        number = asked.get("id") if isinstance(asked, dict) else None
+            traceback.print_exc()  # to the log: it may be a bug of ours
+        number = request.get("id") if isinstance(request, dict) else None
         try:
             writer.write(_line({"id": number, **answer}))
             await writer.drain()
         except OSError:
-            pass  # nobody is there to hear it
+            pass  # the client is gone
 
     # ---- ops
 
-    async def _probe(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+    async def _probe(self, params: Dict[str, Any]) -> Dict[str, Any]:
         return {**probe(), "agent": self.version}
 
-    async def _start_kernel(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+    async def _start_kernel(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """Starts a keeper, which starts a kernel.
 
-        ``id``, ``launch`` (the same for a repeated request, which starts nothing), ``python`` (of
-        the environment), ``key``, ``secret`` (of the lease); perhaps ``environment`` (its name),
-        ``cwd``, ``env``, ``notebook``, ``grace`` (seconds the kernel may be without a client;
-        None: any), ``journal_limit`` (bytes of output that nobody has taken) and ``when_full``
-        ("pause" the kernel, which is the default, or "drop" the oldest output), ``needs_chips``:
-        not while another process holds the host's chips; ``tpu``: what its user calls the host.
+        Parameters: ``id``, ``launch`` (the same for a repeated request, which starts nothing),
+        ``python`` (of the environment), ``key``, ``secret`` (of the lease). Optional:
+        ``environment`` (its name), ``cwd``, ``env``, ``notebook``, ``grace`` (seconds that the
+        kernel may be without a client; None for any), ``journal_limit`` (bytes of output that no
+        client has acknowledged), ``when_full`` ("pause" the kernel, the default, or "drop" the
+        oldest output), ``needs_chips`` (waits for chips that another process holds), ``tpu`` (the
+        TPU's name in messages).
         """
-        order = _order(asked)
-        kernel_id = order["id"]
+        spec = _spec_from(params)
+        kernel_id = spec["id"]
         async with self._starting.setdefault(kernel_id, asyncio.Lock()):
-            words = await self._keepers.status(kernel_id)
-            if words is None or words.get("launch") != order["launch"]:
-                if words is not None and words["state"] != "dead":
-                    raise Rejected("EXISTS", "A kernel with the id %s runs already." % kernel_id)
+            status = await self._keepers.status(kernel_id)
+            if status is None or status.get("launch") != spec["launch"]:
+                if status is not None and status["state"] != "dead":
+                    raise OperationError(
+                        "EXISTS", "A kernel with the id %s is already running." % kernel_id
+                    )
                 await self._keepers.end(kernel_id, now=True)
-                if asked.get("needs_chips"):
-                    await self._wait_for_chips(order["env"], str(asked.get("tpu", "TPU")))
-                words = await self._launch(kernel_id, order)
+                if params.get("needs_chips"):
+                    await self._wait_for_chips(spec["env"], str(params.get("tpu", "TPU")))
+                status = await self._launch(kernel_id, spec)
         return {
-            "pid": words["pid"],
-            "keeper": words["keeper"],
-            "socket": self._keepers.place(kernel_id),
+            "pid": status["pid"],
+            "keeper": status["keeper"],
+            "socket": self._keepers.socket_path(kernel_id),
         }
 
-    async def _launch(self, kernel_id: str, order: Dict[str, Any]) -> Dict[str, Any]:
+    async def _launch(self, kernel_id: str, spec: Dict[str, Any]) -> Dict[str, Any]:
         try:
-            return await self._keepers.start(kernel_id, order)
+            return await self._keepers.start(kernel_id, spec)
         except StartError as error:
-            raise Rejected(
+            raise OperationError(
                 "ENVIRONMENT",
                 "The kernel could not be started on the host: %s." % str(error).rstrip("."),
                 "Connect the TPU again to repair its environment.",
             ) from error
 
     async def _wait_for_chips(self, environment: Dict[str, str], tpu: str) -> None:
-        """Returns when nobody holds the chips; raises Rejected when that takes too long."""
-        if _needs_no_chip(environment):
+        """Returns when no process holds the chips; raises OperationError after a while."""
+        if _ignores_chips(environment):
             return
         deadline = time.monotonic() + RELEASE
         while True:
@@ -221,92 +223,96 @@ class Daemon:
             if time.monotonic() > deadline:
                 break
             await asyncio.sleep(0.1)
-        raise _held_by((await self._keepers.name(held))[0], tpu)
+        raise _held_by((await self._keepers.with_kernels(held))[0], tpu)
 
-    async def _chips(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+    async def _chips(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """The ``devices`` of this host's chips and their ``holders``, with ``kernel`` (the id) and
-        ``notebook`` where a holder belongs to a kernel.
+        ``notebook`` if a holder belongs to a kernel.
         """
-        return {"devices": devices(), "holders": await self._keepers.name(holders())}
+        return {"devices": devices(), "holders": await self._keepers.with_kernels(holders())}
 
-    async def _kernels(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+    async def _kernels(self, params: Dict[str, Any]) -> Dict[str, Any]:
         statuses = await self._keepers.statuses()
-        holding = {holder["kernel"] for holder in await self._keepers.name(holders(), statuses)}
+        holding = {
+            holder["kernel"] for holder in await self._keepers.with_kernels(holders(), statuses)
+        }
         return {"kernels": [{**each, "chips": each["id"] in holding} for each in statuses]}
 
-    async def _end_kernel(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+    async def _end_kernel(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """Ends the kernel ``id`` and all it started; ``now``: without asking it first; ``secret``:
-        only if it is the master's.
+        only if it is that of the lease.
         """
-        secret = asked.get("secret")
+        secret = params.get("secret")
         secret = None if secret is None else str(secret)
-        return {"ended": await self._keepers.end(str(asked["id"]), bool(asked.get("now")), secret)}
+        return {
+            "ended": await self._keepers.end(str(params["id"]), bool(params.get("now")), secret)
+        }
 
-    async def _kernel_key(self, asked: Dict[str, Any]) -> Dict[str, Any]:
-        """The ``key`` of the kernel ``id``, for who is about to steal its lease."""
-        key = self._keepers.key(str(asked["id"]))
+    async def _kernel_key(self, params: Dict[str, Any]) -> Dict[str, Any]:
+        """The ``key`` of the kernel ``id``, for a client that takes over its lease."""
+        key = self._keepers.key(str(params["id"]))
         if key is None:
-            raise Rejected("NOT_FOUND", "There is no kernel with the id %s." % asked["id"])
+            raise OperationError("NOT_FOUND", "There is no kernel with the id %s." % params["id"])
         return {"key": key}
 
-    async def _signal_kernel(self, asked: Dict[str, Any]) -> Dict[str, Any]:
-        status = await self._keepers.signal(str(asked["id"]), int(asked["signal"]))
+    async def _signal_kernel(self, params: Dict[str, Any]) -> Dict[str, Any]:
+        status = await self._keepers.signal(str(params["id"]), int(params["signal"]))
         if status is None:
-            raise Rejected("NOT_FOUND", "There is no kernel with the id %s." % asked["id"])
+            raise OperationError("NOT_FOUND", "There is no kernel with the id %s." % params["id"])
         return status
 
-    async def _keep_warm(self, asked: Dict[str, Any]) -> Dict[str, Any]:
+    async def _keep_warm(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """Keeps a warm kernel of each of these ``environments`` and of no others, for this client
-        and as long as it is connected: ``python``; perhaps ``imports`` (modules), ``env``.
+        while it is connected: ``python``; optional: ``imports`` (modules), ``env``.
         """
-        wishes = [
+        requested = [
             {
-                "python": str(wish["python"]),
-                "imports": [str(name) for name in wish.get("imports", ())],
-                "env": {str(name): str(value) for name, value in wish.get("env", {}).items()},
+                "python": str(each["python"]),
+                "imports": [str(name) for name in each.get("imports", ())],
+                "env": {str(name): str(value) for name, value in each.get("env", {}).items()},
             }
-            for wish in asked["environments"]
+            for each in params["environments"]
         ]
-        self._warm.want(asked["who"], wishes)
+        self._warm.request(params["who"], requested)
         return {"warm": self._warm.statuses()}
 
-    async def _status(self, asked: Dict[str, Any]) -> Dict[str, Any]:
-        """What ``keep_warm`` and ``kernels`` answer, in one: for who asks again and again."""
-        return {**await self._keep_warm(asked), **await self._kernels(asked)}
+    async def _status(self, params: Dict[str, Any]) -> Dict[str, Any]:
+        """The results of ``keep_warm`` and ``kernels`` in one, for polling."""
+        return {**await self._keep_warm(params), **await self._kernels(params)}
 
-    async def _prepare_delete(self, asked: Dict[str, Any]) -> Dict[str, Any]:
-        """Ends all kernels, then the agent: nothing of it runs on the host afterwards."""
+    async def _prepare_delete(self, params: Dict[str, Any]) -> Dict[str, Any]:
+        """Ends all kernels, then the agent: nothing of it is left running on the host."""
         statuses = await self._keepers.statuses()
         await asyncio.gather(*(self._keepers.end(status["id"], now=True) for status in statuses))
         self._end_soon()
         return {"ended": len(statuses)}
 
-    async def _end_agent(self, asked: Dict[str, Any]) -> Dict[str, Any]:
-        """Ends the daemon if nobody else is connected and there is no kernel to look after."""
-        useless = len(self._connections) <= 1 and not self._keepers.folders
-        if useless:
+    async def _end_agent(self, params: Dict[str, Any]) -> Dict[str, Any]:
+        """Ends the daemon if no other client is connected and there is no kernel."""
+        idle = len(self._connections) <= 1 and not self._keepers.folders
+        if idle:
             self._end_soon()
-        return {"ended": useless}
+        return {"ended": idle}
 
     def _end_soon(self) -> None:
-        # After the answer is out.
+        # After the answer is sent.
         asyncio.get_running_loop().call_later(0.01, self._ended.set)
 
 
-def _held_by(holder: Dict[str, Any], tpu: str) -> Rejected:
+def _held_by(holder: Dict[str, Any], tpu: str) -> OperationError:
     who = "process %d of %s: %s" % (holder["pid"], holder["user"], holder["command"])
-    hint = "End that process on the host, or wait for its end."
+    hint = "Stop that process on the host, or wait until it ends."
     if holder["kernel"]:
         notebook = os.path.basename(holder["notebook"])
         kernel = "of %s" % notebook if notebook else holder["kernel"]
         who = "the kernel %s (%s)" % (kernel, who)
-        hint = "Shut that kernel down: in the TPU panel, or with `jupyter tpu kernel end %s %s`."
+        hint = "Shut down that kernel in the TPU panel, or with `jupyter tpu kernel end %s %s`."
         hint %= tpu, holder["kernel"]
-    return Rejected("CHIPS_HELD", "The chips of %s are held by %s." % (tpu, who), hint)
+    return OperationError("CHIPS_HELD", "The chips of %s are in use by %s." % (tpu, who), hint)
 
 
-def _needs_no_chip(environment: Dict[str, str]) -> bool:
-    """Whether a kernel with these variables leaves the chips alone, or shares them on purpose."""
+def _ignores_chips(environment: Dict[str, str]) -> bool:
+    """Whether a kernel with these variables does not use the chips, or shares them on purpose."""
     if environment.get("JAX_PLATFORMS") == "cpu":
         return True
     for name in ("TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"):
@@ -315,29 +321,29 @@ def _needs_no_chip(environment: Dict[str, str]) -> bool:
     return False
 
 
-def _order(asked: Dict[str, Any]) -> Dict[str, Any]:
-    """What a keeper is told, from what the client asked for."""
+def _spec_from(params: Dict[str, Any]) -> Dict[str, Any]:
+    """What a keeper is started with, from the client's parameters."""
     home = os.path.expanduser("~")
-    python, cwd = str(asked["python"]), os.path.expanduser(str(asked.get("cwd") or home))
+    python, cwd = str(params["python"]), os.path.expanduser(str(params.get("cwd") or home))
     if not os.access(python, os.X_OK):
-        raise Rejected(
+        raise OperationError(
             "ENVIRONMENT",
             "There is no Python at %s on the host." % python,
-            "Connect the TPU again; its environment is made anew where it is missing.",
+            "Connect the TPU again to create its missing environment.",
         )
     return {
-        "id": str(asked["id"]),
-        "launch": str(asked["launch"]),
+        "id": str(params["id"]),
+        "launch": str(params["launch"]),
         "python": python,
-        "key": str(asked["key"]),
-        "secret": str(asked["secret"]),
-        "environment": str(asked.get("environment", "")),
-        "notebook": str(asked.get("notebook", "")),
-        "env": {str(name): str(value) for name, value in asked.get("env", {}).items()},
+        "key": str(params["key"]),
+        "secret": str(params["secret"]),
+        "environment": str(params.get("environment", "")),
+        "notebook": str(params.get("notebook", "")),
+        "env": {str(name): str(value) for name, value in params.get("env", {}).items()},
         "cwd": cwd if os.path.isdir(cwd) else home,
-        "grace": asked.get("grace"),
-        "journal_limit": asked.get("journal_limit"),
-        "when_full": asked.get("when_full"),
+        "grace": params.get("grace"),
+        "journal_limit": params.get("journal_limit"),
+        "when_full": params.get("when_full"),
     }
 
 
@@ -348,5 +354,5 @@ def _from_oserror(error: OSError) -> Dict[str, Any]:
     return {"reason": "INTERNAL", "message": "On the host: %s." % error, "hint": ""}
 
 
-def _line(words: Dict[str, Any]) -> bytes:
-    return json.dumps(words, separators=(",", ":")).encode() + b"\n"
+def _line(fields: Dict[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"

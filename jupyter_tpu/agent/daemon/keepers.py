@@ -1,7 +1,7 @@
-"""The daemon's view of the keepers: starting one, asking one, ending one, and who is there.
+"""The daemon's view of the keepers: it starts, lists, queries and ends them.
 
-A keeper is found by its folder alone, so one that another daemon started, of this version or
-another, is as good as one of our own.
+A keeper is found by its folder alone, so a keeper that another daemon started, of this version or
+another, works as well.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import subprocess
 import time
 from typing import Any, Dict, List, Optional
 
-from ..keeper.kernel_process import descendants, sweep
+from ..keeper.kernel_process import descendants, kill_leftovers
 from ..protocol import frames
 from ..protocol.paths import keeper_socket, kernel_folder, private_folder
 from .chips import devices, holders
 from .process_env import kernel_environment
 from .warm_kernels import WarmKernels
 
-#: Seconds for a keeper to say that it listens, to answer a question, and to end.
+#: Seconds for a keeper to start listening, and to answer a query or to end.
 START = 30.0
 ANSWER = 10.0
 
 
 class StartError(Exception):
-    """A keeper that could not be started; the message says why."""
+    """A keeper could not be started; the message says why."""
 
 
 class Keepers:
@@ -40,7 +40,7 @@ class Keepers:
     ----------
     run: the folder.
     sources: what Python runs to be a keeper.
-    warm: where kernels may be that are started already.
+    warm: the warm kernels, which are started already.
     """
 
     def __init__(self, run: str, sources: str, warm: Optional[WarmKernels] = None) -> None:
@@ -52,25 +52,25 @@ class Keepers:
 
     @property
     def folders(self) -> List[str]:
-        """Those of all kernels, living or in need of clearing away."""
+        """The folders of all kernels, also of those to be cleaned up."""
         names = sorted(os.listdir(self.run))
         return [os.path.join(self.run, name) for name in names if name.startswith("k-")]
 
     async def statuses(self) -> List[Dict[str, Any]]:
-        """What each of them says of its kernel."""
+        """The status of each kernel."""
         answers = await asyncio.gather(
             *(self._ask(folder, {"ask": "status"}) for folder in self.folders)
         )
         return [answer for answer in answers if answer is not None]
 
     async def status(self, kernel_id: str) -> Optional[Dict[str, Any]]:
-        """What the keeper of a kernel says of it; None if there is none."""
+        """The status of a kernel; None if there is none."""
         return await self._ask(kernel_folder(self.run, kernel_id), {"ask": "status"})
 
-    async def name(
+    async def with_kernels(
         self, held: List[Dict[str, Any]], statuses: Optional[List[Dict[str, Any]]] = None
     ) -> List[Dict[str, Any]]:
-        """Holders of chips, with the ``kernel`` (its id) and ``notebook`` that each belongs to."""
+        """Adds to holders of chips the ``kernel`` (its id) and ``notebook`` of each."""
         if held and statuses is None:
             statuses = await self.statuses()
         owners = {
@@ -89,51 +89,51 @@ class Keepers:
         ]
 
     async def signal(self, kernel_id: str, number: int) -> Optional[Dict[str, Any]]:
-        """Has the kernel sent a signal; None if there is none."""
-        question = {"ask": "signal", "signal": number}
-        return await self._ask(kernel_folder(self.run, kernel_id), question)
+        """Sends the kernel a signal; None if there is none."""
+        query = {"ask": "signal", "signal": number}
+        return await self._ask(kernel_folder(self.run, kernel_id), query)
 
-    async def start(self, kernel_id: str, order: Dict[str, Any]) -> Dict[str, Any]:
-        """Starts a keeper, or takes a warm one.
+    async def start(self, kernel_id: str, spec: Dict[str, Any]) -> Dict[str, Any]:
+        """Starts a keeper, or uses a warm one.
 
         Returns ``pid`` (the kernel's) and ``keeper``; raises StartError.
         """
         folder = kernel_folder(self.run, kernel_id)
-        warm = self._warm.take(order["python"], order["env"])
+        warm = self._warm.claim(spec["python"], spec["env"])
         if warm is not None:
-            with contextlib.suppress(StartError):  # a cold one will do as well
-                return await self._begin(private_folder(folder), warm, order)
+            with contextlib.suppress(StartError):  # then start a cold one
+                return await self._begin(private_folder(folder), warm, spec)
         private_folder(folder)
         with open(os.path.join(folder, "keeper.log"), "wb") as log:
             keeper = await asyncio.create_subprocess_exec(
-                order["python"],
+                spec["python"],
                 self._sources,
                 "keeper",
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=kernel_environment(order["python"]),
+                env=kernel_environment(spec["python"]),
                 cwd="/",
                 start_new_session=True,
             )
-        return await self._begin(folder, keeper, order)
+        return await self._begin(folder, keeper, spec)
 
     async def _begin(
-        self, folder: str, keeper: "asyncio.subprocess.Process", order: Dict[str, Any]
+        self, folder: str, keeper: "asyncio.subprocess.Process", spec: Dict[str, Any]
     ) -> Dict[str, Any]:
-        """Gives a keeper its order, and says what it says."""
+        """Sends a keeper its spec, and returns its answer."""
         self._children[folder] = keeper
         task = asyncio.ensure_future(self._wait_for(folder, keeper))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        words = await _first_words(keeper, {**order, "folder": folder})
-        if "pid" in words:
-            return words
-        problem = words.get("problem") or last_line(os.path.join(folder, "keeper.log"))
+        answer = await _first_answer(keeper, {**spec, "folder": folder})
+        if "pid" in answer:
+            return answer
+        problem = answer.get("problem") or last_line(os.path.join(folder, "keeper.log"))
         if keeper.returncode is None:
             keeper.kill()
-        _clear_away(folder)
-        raise StartError(problem or "its keeper ended without a word")
+        _clean_up(folder)
+        raise StartError(problem or "its keeper ended without a message")
 
     async def _wait_for(self, folder: str, keeper: "asyncio.subprocess.Process") -> None:
         await keeper.wait()
@@ -141,7 +141,7 @@ class Keepers:
             del self._children[folder]
 
     def key(self, kernel_id: str) -> Optional[str]:
-        """What signs the messages of a kernel; None if there is none."""
+        """The key that signs the messages of a kernel; None if there is none."""
         path = os.path.join(kernel_folder(self.run, kernel_id), "connection.json")
         try:
             with open(path) as file:
@@ -152,26 +152,25 @@ class Keepers:
     async def end(self, kernel_id: str, now: bool, secret: Optional[str] = None) -> bool:
         """Ends a kernel and waits until nothing of it is left; False: there was none.
 
-        With a *secret*, only the kernel's master ends it: False, too, for anyone else.
+        With a *secret*, only the holder of the lease ends it; for others it returns False.
         """
         folder = kernel_folder(self.run, kernel_id)
-        question: Dict[str, Any]
         before = await self.status(kernel_id) if devices() else None
         mine = set(descendants(before["keeper"])) if before is not None else set()
-        question = {"ask": "end", "now": now}
+        query: Dict[str, Any] = {"ask": "end", "now": now}
         if secret is not None:
-            question["secret"] = secret
-        status = await self._ask(folder, question, until_end=True)
+            query["secret"] = secret
+        status = await self._ask(folder, query, until_end=True)
         if status is None or status.get("fenced"):
             return False
         deadline = time.monotonic() + ANSWER
         while _is_alive(status["keeper"]):
             if time.monotonic() > deadline:
                 os.kill(status["keeper"], signal.SIGKILL)
-                _clear_away(folder)
+                _clean_up(folder)
                 break
             await asyncio.sleep(0.01)
-        # A process that was killed may still be giving its chips back.
+        # A killed process may take a while to release its chips.
         while mine and any(holder["pid"] in mine for holder in holders()):
             if time.monotonic() > deadline:
                 break
@@ -179,48 +178,48 @@ class Keepers:
         return True
 
     async def _ask(
-        self, folder: str, question: Dict[str, Any], until_end: bool = False
+        self, folder: str, query: Dict[str, Any], until_end: bool = False
     ) -> Optional[Dict[str, Any]]:
-        """A keeper's answer; None if there is no keeper, and then its folder is cleared away.
+        """A keeper's answer; None if there is no keeper, and then its folder is cleaned up.
 
-        *until_end*: waits for the end of the connection, which is that of everything it owns.
+        *until_end*: waits for the end of the connection, when all that the keeper owns has ended.
         """
         try:
             reader, writer = await asyncio.open_unix_connection(os.path.join(folder, "keeper.sock"))
         except OSError as error:
-            absent = error.errno == errno.ENOENT and not _is_being_made(folder)
+            absent = error.errno == errno.ENOENT and not _is_starting(folder)
             if (absent or error.errno == errno.ECONNREFUSED) and folder not in self._children:
-                _clear_away(folder)
+                _clean_up(folder)
             return None
         try:
-            return await asyncio.wait_for(_answer(reader, writer, question, until_end), ANSWER)
+            return await asyncio.wait_for(_answer(reader, writer, query, until_end), ANSWER)
         except (OSError, asyncio.TimeoutError, frames.ProtocolError):
             return None
         finally:
             writer.close()
 
     async def close(self) -> None:
-        """Forgets them; they go on."""
+        """Stops watching them; they go on."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def place(self, kernel_id: str) -> str:
-        """The socket on which the keeper of a kernel listens."""
+    def socket_path(self, kernel_id: str) -> str:
+        """The path of the socket of a kernel's keeper."""
         return keeper_socket(self.run, kernel_id)
 
 
-async def _first_words(
-    keeper: "asyncio.subprocess.Process", order: Dict[str, Any]
+async def _first_answer(
+    keeper: "asyncio.subprocess.Process", spec: Dict[str, Any]
 ) -> Dict[str, Any]:
-    """What a new keeper says on its stdout when it listens, or when it cannot."""
+    """What a new keeper prints when it listens, or when it can't."""
     assert keeper.stdin is not None
     assert keeper.stdout is not None
     try:
-        # By stdin: the key must not show in the list of processes.
-        keeper.stdin.write(json.dumps(order).encode() + b"\n")
-        said = await asyncio.wait_for(keeper.stdout.readline(), START)
-        return json.loads(said) if said else {}
+        # By stdin, because the list of processes must not show the key.
+        keeper.stdin.write(json.dumps(spec).encode() + b"\n")
+        line = await asyncio.wait_for(keeper.stdout.readline(), START)
+        return json.loads(line) if line else {}
     except (OSError, asyncio.TimeoutError):
         return {}
 
@@ -228,10 +227,10 @@ async def _first_words(
 async def _answer(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
-    question: Dict[str, Any],
+    query: Dict[str, Any],
     until_end: bool,
 ) -> Optional[Dict[str, Any]]:
-    writer.write(frames.encode(frames.Hello(question)))
+    writer.write(frames.encode(frames.Hello(query)))
     decoder, answer = frames.Decoder(), None
     while answer is None or until_end:
         data = await reader.read(frames.PIECE)
@@ -243,22 +242,22 @@ async def _answer(
     return answer
 
 
-def _is_being_made(folder: str) -> bool:
-    """Whether a keeper (this daemon's, or another's beside it) may be about to listen there."""
+def _is_starting(folder: str) -> bool:
+    """Whether a keeper (of this daemon, or another) may be starting there."""
     try:
         return time.time() - os.stat(folder).st_mtime < START
     except OSError:
         return False
 
 
-def _clear_away(folder: str) -> None:
-    """Removes what a keeper that was killed has left: its kernel's processes, its files."""
-    sweep(folder)
+def _clean_up(folder: str) -> None:
+    """Removes what a killed keeper has left: its kernel's processes, its files."""
+    kill_leftovers(folder)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether *pid* still runs; one that ended and was not yet waited for does not."""
+    """Whether *pid* still runs; a zombie does not."""
     try:
         os.kill(pid, 0)
         with open("/proc/%d/stat" % pid, "rb") as stat:
@@ -270,7 +269,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def last_line(path: str) -> str:
-    """The last line of a log, which is where Python says what went wrong; "" if there is none."""
+    """The last line of a log, where Python prints the error; "" if there is none."""
     try:
         with open(path, errors="replace") as log:
             lines = log.read()[-4000:].strip().splitlines()

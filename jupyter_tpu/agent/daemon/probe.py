@@ -1,4 +1,4 @@
-"""What a host is and has."""
+"""Facts about the host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GOOGLE = "0x1ae0"
 
 
 def probe() -> Dict[str, Any]:
-    """The facts that ``request("probe")`` answers; sizes in bytes."""
+    """The result of ``request("probe")``; sizes in bytes."""
     disk = shutil.disk_usage(os.path.expanduser("~"))
     return {
         "hostname": socket.gethostname(),

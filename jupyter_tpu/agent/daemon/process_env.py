@@ -1,12 +1,12 @@
-"""The clean environment in which keepers and kernels run."""
+"""The clean environment variables of keepers and kernels."""
 
 from __future__ import annotations
 
 import os
 from typing import Dict, Mapping
 
-#: Left behind: they belong to one SSH session, or to another Python.
-_NOT_OURS = ("PYTHONHOME", "PYTHONPATH", "PYTHONEXECUTABLE", "PYTHONSTARTUP", "VIRTUAL_ENV",
+#: Not passed on: they belong to one SSH session, or to another Python.
+_EXCLUDED = ("PYTHONHOME", "PYTHONPATH", "PYTHONEXECUTABLE", "PYTHONSTARTUP", "VIRTUAL_ENV",
              "CONDA_PREFIX", "XDG_SESSION_ID", "XDG_SESSION_TYPE", "XDG_SESSION_CLASS", "MAIL",
              "OLDPWD", "SHLVL", "_")  # fmt: skip
 
@@ -14,7 +14,7 @@ _NOT_OURS = ("PYTHONHOME", "PYTHONPATH", "PYTHONEXECUTABLE", "PYTHONSTARTUP", "V
 def without_allocator(environment: Mapping[str, str]) -> Dict[str, str]:
     """*environment* without TCMalloc in LD_PRELOAD, which TPU VM images put into every login.
 
-    It breaks processes whose libraries bring another allocator; other entries are kept.
+    It breaks processes whose libraries use another allocator. Other entries are kept.
     """
     clean = dict(environment)
     entries = clean.get("LD_PRELOAD", "").replace(":", " ").split()
@@ -27,14 +27,14 @@ def without_allocator(environment: Mapping[str, str]) -> Dict[str, str]:
 
 
 def kernel_environment(python: str) -> Dict[str, str]:
-    """What a kernel of the environment to which *python* belongs is started with.
+    """The variables for a kernel of the environment of *python*.
 
     TPU_* and JAX_* stay as the host has them. JAX's persistent compilation cache is on.
     """
     environment = {
         name: value
         for name, value in without_allocator(os.environ).items()
-        if name not in _NOT_OURS and not name.startswith("SSH_")
+        if name not in _EXCLUDED and not name.startswith("SSH_")
     }
     folder = os.path.dirname(os.path.abspath(python))
     environment["PATH"] = folder + os.pathsep + environment.get("PATH", "/usr/bin:/bin")

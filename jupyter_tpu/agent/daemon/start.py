@@ -55,7 +55,7 @@ def run_daemon() -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return 0  # another one is already there
+        return 0  # another one is running
     path = os.path.join(run, version + ".sock")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
@@ -78,10 +78,10 @@ def _answers(path: str) -> bool:
 
 
 def _sources() -> str:
-    """The folder that Python is told to run to be this agent."""
+    """The folder that Python runs as this agent."""
     return os.path.abspath(os.path.join(os.path.dirname(__file__), os.pardir, os.pardir))
 
 
 def _version() -> str:
-    """Its name is the hash of what is in it."""
+    """The folder's name: the hash of its contents."""
     return os.path.basename(_sources())[:16]

@@ -1,9 +1,9 @@
-"""Warm kernels: one per environment that somebody wants one of, ready to be the next kernel there.
+"""Warm kernels: one per environment that a client asks for, ready to become the next kernel there.
 
-A warm kernel has imported ipykernel (and what was asked for besides) and has done nothing else; its
-keeper waits beside it. A start then only has to say which kernel it is. It is wanted by a client's
-connection, and for as long as that stays: nobody's connection, nobody's warm kernel. One whose
-environment has changed since, or that holds a chip, is of no use and is ended.
+A warm kernel has imported ipykernel (and the modules asked for) and has done nothing else; its
+keeper waits beside it. To start, it is only told which kernel it is. It is kept for as long as the
+client that asked for it is connected. It is ended if its environment has changed since, or if it
+holds a chip.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from typing import Any, Dict, Hashable, List, Optional
 from ..keeper.ipython_kernel import installed
 from .process_env import kernel_environment
 
-#: Seconds between two looks, and after a start before the next warm kernel may take its place: that
-#: kernel's first cell comes first.
-LOOK, AFTER_START = 1.0, 2.0
-#: Seconds after which one that failed is tried again.
+#: Seconds between two checks, and after a start before the next warm kernel may replace it: the
+#: started kernel's first cell comes first.
+CHECK_INTERVAL, AFTER_START = 1.0, 2.0
+#: Seconds after which a failed one is started again.
 AFTER_FAILURE = 300.0
 #: Variables that only have an effect when a process starts.
 _AT_START = ("LD_", "PYTHON", "MALLOC_", "GLIBC_", "LC_", "LANG", "TZ")
-#: Differs at each start, and nothing that is imported reads it.
-_OWN = "JPY_SESSION_NAME"
+#: It differs at each start, and no imported module reads it.
+_PER_START = "JPY_SESSION_NAME"
 _DEVICES = ("/dev/accel", "/dev/vfio/")
 
 
 class WarmKernel:
-    """One of them, from its start; *wish* is what :meth:`WarmKernels.want` was told."""
+    """One warm kernel; *request* is one of those of :meth:`WarmKernels.request`."""
 
-    def __init__(self, wish: Dict[str, Any]) -> None:
-        self.wish = wish
+    def __init__(self, request: Dict[str, Any]) -> None:
+        self.request = request
         self.keeper: Optional[asyncio.subprocess.Process] = None
         self.pid = 0
         self.state = "starting"  # "ready", "failed"
@@ -46,8 +46,8 @@ class WarmKernel:
 
     async def start(self, sources: str) -> None:
         """Returns when it is ready, or has failed."""
-        python = self.wish["python"]
-        order = {"warm": self.wish["imports"], "python": python, "env": self.wish["env"]}
+        python = self.request["python"]
+        spec = {"warm": self.request["imports"], "python": python, "env": self.request["env"]}
         try:
             self.keeper = await asyncio.create_subprocess_exec(
                 python,
@@ -61,13 +61,13 @@ class WarmKernel:
             )
             assert self.keeper.stdin is not None
             assert self.keeper.stdout is not None
-            self.keeper.stdin.write(json.dumps({**order, "cwd": "/"}).encode() + b"\n")
-            who = json.loads(await self.keeper.stdout.readline() or b"{}")
-            self.pid = int(who.get("pid", 0))
-            said = json.loads(await self.keeper.stdout.readline() or b"{}")
-            self._folders, self._installed = said["folders"], said["installed"]
-            self.problem = said["problem"] or (
-                "importing these modules takes the chips" if _holds_chip(self.pid) else ""
+            self.keeper.stdin.write(json.dumps({**spec, "cwd": "/"}).encode() + b"\n")
+            started = json.loads(await self.keeper.stdout.readline() or b"{}")
+            self.pid = int(started.get("pid", 0))
+            ready = json.loads(await self.keeper.stdout.readline() or b"{}")
+            self._folders, self._installed = ready["folders"], ready["installed"]
+            self.problem = ready["problem"] or (
+                "importing these modules uses the chips" if _holds_chip(self.pid) else ""
             )
         except (OSError, ValueError, KeyError) as error:
             self.problem = "it could not be started: %r" % error
@@ -77,8 +77,8 @@ class WarmKernel:
 
     @property
     def is_stale(self) -> bool:
-        """The environment is not the one any more from which it has imported, or it has ended, or
-        what it failed for may be over."""
+        """Whether it has to be replaced: its environment has changed since its imports, it has
+        ended, or it failed some time ago."""
         if self.state == "starting":
             return False
         if self._folders and installed(self._folders) != self._installed:
@@ -88,21 +88,21 @@ class WarmKernel:
         gone = self.keeper is None or self.keeper.returncode is not None
         return gone or (os.path.isdir("/proc") and not _resident(self.pid))
 
-    def can_be(self, env: Dict[str, str]) -> bool:
-        """Whether a kernel with these variables would be the same if it were started cold."""
-        had = self.wish["env"]
-        other = {name for name in env if env[name] != had.get(name)} - {_OWN}
-        # What was imported may have read them already; ipykernel reads its own later.
-        return not other if self.wish["imports"] else not any(map(_is_read_at_start, other))
+    def fits(self, env: Dict[str, str]) -> bool:
+        """Whether a cold start with these variables would give the same kernel."""
+        had = self.request["env"]
+        other = {name for name in env if env[name] != had.get(name)} - {_PER_START}
+        # Imported modules may have read them already; ipykernel reads its own later.
+        return not other if self.request["imports"] else not any(map(_is_read_at_start, other))
 
     @property
     def memory(self) -> int:
-        """What it costs, bytes."""
+        """The memory that it uses, bytes."""
         keeper = self.keeper.pid if self.keeper is not None else 0
         return sum(map(_resident, filter(None, (keeper, self.pid))))
 
     def kill(self) -> None:
-        """Ends both at once; neither has anything to save."""
+        """Kills the kernel and its keeper; they have nothing to save."""
         for pid in (self.pid, self.keeper.pid if self.keeper is not None else 0):
             if pid and self.keeper is not None and self.keeper.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -110,7 +110,7 @@ class WarmKernel:
 
 
 class WarmKernels:
-    """All of one daemon.
+    """All warm kernels of a daemon.
 
     Parameters
     ----------
@@ -119,21 +119,21 @@ class WarmKernels:
 
     def __init__(self, sources: str) -> None:
         self._sources = sources
-        self._wanted: Dict[Hashable, List[Dict[str, Any]]] = {}  # by who wants them
-        self._there: Dict[str, WarmKernel] = {}  # by their Python
-        self._taken: Dict[str, float] = {}  # when the last one was
+        self._requests: Dict[Hashable, List[Dict[str, Any]]] = {}  # by client
+        self._kernels: Dict[str, WarmKernel] = {}  # by their Python
+        self._claimed: Dict[str, float] = {}  # when the last one was
         self._starts: "set[asyncio.Future[None]]" = set()
-        self._look = asyncio.Event()
+        self._changed = asyncio.Event()
 
-    def want(self, who: Hashable, wishes: List[Dict[str, Any]]) -> None:
-        """*who* wants these and no others: ``python``, ``imports`` (names), ``env``."""
-        self._wanted[who] = wishes
-        self._look.set()
+    def request(self, who: Hashable, requested: List[Dict[str, Any]]) -> None:
+        """The client *who* wants these and no others: ``python``, ``imports`` (names), ``env``."""
+        self._requests[who] = requested
+        self._changed.set()
 
     def forget(self, who: Hashable) -> None:
-        """*who* is gone, and what only it wanted is not wanted any more."""
-        if self._wanted.pop(who, None):
-            self._look.set()
+        """The client *who* is gone, and with it its requests."""
+        if self._requests.pop(who, None):
+            self._changed.set()
 
     def statuses(self) -> List[Dict[str, Any]]:
         return [
@@ -144,57 +144,61 @@ class WarmKernels:
                 "memory": 0 if warm.state == "failed" else warm.memory,
                 "pid": warm.pid,
             }
-            for python, warm in self._there.items()
+            for python, warm in self._kernels.items()
         ]
 
-    def take(self, python: str, env: Dict[str, str]) -> "Optional[asyncio.subprocess.Process]":
-        """The keeper of a warm kernel, which is the caller's from now on; None: there is none."""
-        warm = self._there.get(python)
-        self._taken[python] = time.monotonic()
-        if warm is None or warm.state != "ready" or warm.is_stale or not warm.can_be(env):
-            self._look.set()
+    def claim(self, python: str, env: Dict[str, str]) -> "Optional[asyncio.subprocess.Process]":
+        """The keeper of a warm kernel, which now belongs to the caller; None if there is none."""
+        warm = self._kernels.get(python)
+        self._claimed[python] = time.monotonic()
+        if warm is None or warm.state != "ready" or warm.is_stale or not warm.fits(env):
+            self._changed.set()
             return None
-        del self._there[python]
+        del self._kernels[python]
         return warm.keeper
 
     async def run(self) -> None:
-        """Keeps what is there as it is wanted, until it is cancelled; then ends all."""
+        """Keeps the requested kernels warm until it is cancelled; then ends them all."""
         try:
             while True:
-                self._look.clear()
-                self._tend()
+                self._changed.clear()
+                self._reconcile()
                 with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._look.wait(), LOOK if self._wanted else None)
+                    await asyncio.wait_for(
+                        self._changed.wait(), CHECK_INTERVAL if self._requests else None
+                    )
         finally:
-            for warm in self._there.values():
+            for warm in self._kernels.values():
                 warm.kill()
             for start in self._starts:
                 start.cancel()
             await asyncio.gather(*self._starts, return_exceptions=True)
-            for warm in self._there.values():
-                warm.kill()  # whose start was under way
+            for warm in self._kernels.values():
+                warm.kill()  # those that were still starting
                 if warm.keeper is not None:
                     await warm.keeper.wait()
 
-    def _tend(self) -> None:
-        wanted = {wish["python"]: wish for wishes in self._wanted.values() for wish in wishes}
-        for python, warm in list(self._there.items()):
-            if wanted.get(python) != warm.wish or warm.is_stale:
+    def _reconcile(self) -> None:
+        wanted = {
+            each["python"]: each for requested in self._requests.values() for each in requested
+        }
+        for python, warm in list(self._kernels.items()):
+            if wanted.get(python) != warm.request or warm.is_stale:
                 if warm.state == "starting":
-                    continue  # it is ended when it can be
+                    continue  # it is ended later
                 warm.kill()
-                del self._there[python]
+                del self._kernels[python]
         now = time.monotonic()
-        for python, wish in wanted.items():
-            if python not in self._there and now > self._taken.get(python, -1e9) + AFTER_START:
-                warm = self._there[python] = WarmKernel(wish)
+        for python, request in wanted.items():
+            if python not in self._kernels and now > self._claimed.get(python, -1e9) + AFTER_START:
+                warm = self._kernels[python] = WarmKernel(request)
                 start = asyncio.ensure_future(warm.start(self._sources))
                 self._starts.add(start)
                 start.add_done_callback(self._started)
 
     def _started(self, start: "asyncio.Future[None]") -> None:
         self._starts.discard(start)
-        self._look.set()
+        self._changed.set()
 
 
 def _is_read_at_start(name: str) -> bool:

@@ -9,18 +9,18 @@ import zmq
 
 from ..protocol.events import CONTROL, IOPUB, SHELL, STDIN
 
-#: Messages taken from one socket before the others, and the client, have their turn.
+#: Messages read from one socket before the others, and the client, get their turn.
 TURN = 100
 #: Milliseconds without a message after which a dead kernel's iopub counts as empty.
 LAST_WORDS = 30
 
 
 class KernelChannels:
-    """Connects to a kernel and hands out everything that it says.
+    """Connects to a kernel and delivers all its messages.
 
     Parameters
     ----------
-    connection: the kernel's connection file, read; its sockets need not be there yet.
+    connection: the contents of the kernel's connection file; its sockets may not exist yet.
     on_message: called with the channel and the parts of each message, in the event loop.
     """
 
@@ -50,15 +50,15 @@ class KernelChannels:
         if kind == zmq.SUB:
             socket.setsockopt(zmq.SUBSCRIBE, b"")
         else:
-            # The kernel asks on stdin whom it knows from shell: all must have the same name.
+            # The kernel's input_requests go to the identity of the shell socket: all have the same.
             socket.identity = b"keeper"
         socket.connect("ipc://%s-%d" % (connection["ip"], connection[name + "_port"]))
         return socket
 
     def send(self, channel: int, parts: List[bytes]) -> None:
-        """Gives a message to the kernel; never blocks."""
+        """Sends a message to the kernel; never blocks."""
         self._sockets[channel].send_multipart(parts, zmq.NOBLOCK)
-        # Sending can use up the edge that would have told of messages to read.
+        # Sending can consume the event that would have signalled messages to read.
         self._loop.call_soon(self._drain, channel)
 
     def _drain(self, channel: int) -> None:
@@ -74,10 +74,10 @@ class KernelChannels:
         self._loop.call_soon(self._drain, channel)
 
     def drain(self) -> None:
-        """Hands out what has arrived, all of it: the last words of a kernel that ended."""
+        """Delivers everything that has arrived: the last messages of an ended kernel."""
         for channel, socket in self._sockets.items():
-            # What a process wrote before it ended may still be between the system's buffer and
-            # ZeroMQ's thread.
+            # The process's last messages may still be between the system's buffer and ZeroMQ's
+            # thread.
             while socket.poll(LAST_WORDS if channel == IOPUB else 0):
                 self._on_message(channel, socket.recv_multipart(zmq.NOBLOCK))
 

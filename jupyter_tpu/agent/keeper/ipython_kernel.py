@@ -1,13 +1,13 @@
-"""What a keeper runs: ipykernel, but with an iopub socket that never drops.
+"""Runs ipykernel with an iopub socket that never drops messages.
 
-ipykernel's iopub drops silently at 1000 messages that its reader has not taken. The keeper always
-takes them, so here there is no such mark. Run as a script, in the environment's own Python; it must
-not import anything else of the agent.
+ipykernel's iopub silently drops messages when 1000 wait for its reader. The keeper always reads, so
+here there is no such limit. Run as a script in the environment's own Python; it must not import
+anything else of the agent.
 
-``ipython_kernel.py -f FILE`` is a kernel at once. ``ipython_kernel.py --warm MODULE…`` imports what
-a kernel needs, and the modules, says so on its standard input, a socket, and waits there to be told
-which kernel to be: file, folder and variables. Until then nothing of a kernel is set up, no profile
-is read and nobody's code runs; so it becomes the same kernel as one that was started cold.
+``ipython_kernel.py -f FILE`` starts a kernel at once. ``ipython_kernel.py --warm MODULE…`` imports
+what a kernel needs, and the modules, reports it on its standard input, a socket, and waits there to
+be told which kernel to be: file, folder and variables. Until then nothing of a kernel is set up, no
+profile is read and no user code runs, so it becomes the same kernel as after a cold start.
 """
 
 import json
@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 
-#: What ipykernel imports while it starts; where one is missing, its version needs it not.
+#: The modules that ipykernel imports when it starts; not every version has all of them.
 OWN = (
     "zmq",
     "ipykernel.kernelapp",
@@ -27,14 +27,14 @@ OWN = (
     "tornado.queues",
     "sqlite3",
 )
-#: Names in a folder of packages that change when something is installed or removed.
+#: Endings of names that change in a folder of packages when one is installed or removed.
 MARKS = (".dist-info", ".egg-info", ".egg-link", ".pth")
 
 
 def main() -> None:
-    # An interrupt that comes before the kernel is ready for one must not end it.
+    # An early interrupt must not end the kernel.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A script's folder comes first in sys.path; the user's modules are not there.
+    # The script's folder, which Python puts first; the user's modules are not there.
     del sys.path[0]
     if sys.argv[1] == "--warm":
         sys.argv[1:] = wait_warm(sys.argv[2:])
@@ -54,23 +54,23 @@ def main() -> None:
 
 
 def wait_warm(modules):
-    """Imports, says ``{"folders", "installed", "problem"}`` and waits; returns ipykernel's words.
+    """Imports, reports ``{"folders", "installed", "problem"}`` and waits.
 
-    Ends the process if whoever keeps it warm is gone.
+    Returns ipykernel's arguments. Ends the process if the keeper is gone.
     """
     import importlib
     import socket
 
     folders = [folder for folder in sys.path if os.path.isdir(folder)]
-    said = {"folders": folders, "installed": installed(folders), "problem": ""}
+    report = {"folders": folders, "installed": installed(folders), "problem": ""}
     for name in (*OWN, *modules):
         try:
             importlib.import_module(name)
         except Exception as error:  # whatever a module raises
             if name in modules:
-                said["problem"] = "%s cannot be imported: %s" % (name, error)
+                report["problem"] = "%s cannot be imported: %s" % (name, error)
     with socket.socket(fileno=os.dup(0)) as keeper:
-        keeper.sendall(json.dumps(said).encode() + b"\n")
+        keeper.sendall(json.dumps(report).encode() + b"\n")
         with keeper.makefile("r", encoding="utf-8") as lines:
             line = lines.readline()
     if not line:
@@ -78,14 +78,14 @@ def wait_warm(modules):
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.close(null)
-    order = json.loads(line)
-    os.environ.update(order["env"])
-    os.chdir(order["cwd"])
-    return ["-f", order["file"]]
+    spec = json.loads(line)
+    os.environ.update(spec["env"])
+    os.chdir(spec["cwd"])
+    return ["-f", spec["file"]]
 
 
 def installed(folders):
-    """A number that is another one when what is installed in *folders* has changed."""
+    """A number that changes when a package in *folders* is installed or removed."""
     import zlib
 
     found = []

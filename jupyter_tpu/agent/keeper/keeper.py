@@ -1,9 +1,9 @@
 """The keeper: the process beside one kernel that owns it and its journal.
 
 It runs in the environment's Python, in a session of its own, and needs neither the link nor the
-daemon nor anybody's server to go on. What the kernel says goes into the journal at once; a client
-that holds the lease gets it from there, now or after the next reconnect. When the kernel is gone
-and its last words are acknowledged (or nobody came for them in time), the keeper removes
+daemon nor a Jupyter server to go on. The kernel's messages go into the journal at once; the client
+with the lease gets them from there, now or after the next reconnect. When the kernel has ended and
+its last messages are acknowledged (or no client came for them in time), the keeper removes
 everything and ends.
 """
 
@@ -42,17 +42,17 @@ from .channels import KernelChannels
 from .kernel_process import KernelProcess, become_subreaper
 from .server import KeeperServer
 
-#: Seconds for which the last words of a kernel that ended are kept for a client that is away.
+#: Seconds for which the last messages of an ended kernel are kept for a client that is away.
 LINGER = 12 * 3600.0
-#: The same where its client has shut it down, which may end at once, as `jupyter console` does.
+#: The same if its client has shut it down; that client may end at once, as `jupyter console` does.
 ASKED_LINGER = 10.0
 #: Bytes of unread output after which the kernel is paused, or the oldest output dropped …
 JOURNAL_LIMIT = 2 << 30
-#: … and of these in memory, where the disk takes nothing.
+#: … and of these in memory, if the disk is full.
 MEMORY_LIMIT = 64 << 20
-#: Bytes that are dropped at a time, at most: it must not keep an interrupt waiting.
+#: Most bytes that are dropped at a time, so that an interrupt does not have to wait.
 DROP = 16 << 20
-#: Seconds between the requests that find out when a new kernel answers.
+#: Seconds between the requests that find out whether a new kernel answers.
 READY_INTERVAL = 0.1
 
 _KERNEL_CHANNELS = SHELL, CONTROL, STDIN  # that a client may write to
@@ -63,45 +63,47 @@ class Keeper:
 
     Parameters
     ----------
-    order: what the daemon asked for; see ``Daemon.start_kernel``.
+    spec: from the daemon; see ``Daemon._start_kernel``.
     process: the kernel, just started.
     """
 
-    def __init__(self, order: Dict[str, Any], process: KernelProcess) -> None:
-        self.order = order
+    def __init__(self, spec: Dict[str, Any], process: KernelProcess) -> None:
+        self.spec = spec
         self.process = process
-        self.folder: str = order["folder"]
+        self.folder: str = spec["folder"]
         self._path = os.path.join(self.folder, "keeper.sock")
         self.state = "starting"
         self.last_activity = self.started = messages.now()
         self._boot = boot()
-        self._limit: int = order.get("journal_limit") or JOURNAL_LIMIT
-        self._signer = messages.MessageSigner(order["key"], "keeper")
-        #: None: the kernel waits for its reader instead.
-        self._evictor = Evictor(self._signer) if order.get("when_full") == "drop" else None
+        self._limit: int = spec.get("journal_limit") or JOURNAL_LIMIT
+        self._signer = messages.MessageSigner(spec["key"], "keeper")
+        #: None if the kernel is paused instead.
+        self._evictor = Evictor(self._signer) if spec.get("when_full") == "drop" else None
         self._journal = Journal(
             SegmentStore(self.folder), coalesce=Coalescer(self._signer).coalesce
         )
-        self._server = KeeperServer(self, self._journal, order["secret"])
+        self._server = KeeperServer(self, self._journal, spec["secret"])
         self._mark = self._signer.session.encode()
         self._channels: Optional[KernelChannels] = None
         self._info: Optional[bytes] = None  # the content of the kernel's kernel_info_reply
         self._busy_with: Set[str] = set()  # ids of requests
         self._answered_on: Dict[str, bool] = {"reply": False, "idle": False}
         self._ready = False  # it has answered
-        self._early: List[Tuple[int, List[bytes]]] = []  # for a kernel that does not answer yet
+        self._early: List[
+            Tuple[int, List[bytes]]
+        ] = []  # messages for a kernel that does not answer yet
         self._deduplicator = Deduplicator()
-        self._final = 0  # the number of the last message there will ever be
-        self._ending = False  # somebody asked for its end
-        self._shut_down = False  # its client did
+        self._final = 0  # the number of the very last message
+        self._ending = False  # its end was requested
+        self._shut_down = False  # by its client
         self._died = asyncio.Event()  # the kernel
-        self._gone = asyncio.Event()  # nothing more is to be done
+        self._gone = asyncio.Event()  # nothing is left to do
         self._tasks: "set[asyncio.Task[None]]" = set()
 
     # ---- the process's life
 
     async def run(self, ready: Any) -> None:
-        """From the kernel's start to the end of everything; calls *ready* when it listens."""
+        """Runs until the kernel and everything else has ended; calls *ready* when it listens."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._child_ended)
         loop.add_signal_handler(signal.SIGTERM, self._begin_ending)
@@ -112,14 +114,14 @@ class Keeper:
         self._spawn(self._wait_until_ready())
         self._spawn(self._watch())
         ready()
-        self._child_ended()  # it may have ended before anybody listened
+        self._child_ended()  # it may have ended already
         await self._gone.wait()
         self.process.signal(signal.SIGKILL)
-        self.process.end_rest()
+        self.process.terminate_descendants()
         self._channels.close()
         self._journal.store.close()
         shutil.rmtree(self.folder, ignore_errors=True)
-        # The folder is gone, so who sees its connection end knows that everything else has.
+        # The folder is gone, so a client whose connection ends knows that everything has ended.
         server.close()
         for task in list(self._tasks):
             task.cancel()
@@ -133,7 +135,7 @@ class Keeper:
         return task
 
     async def _wait_until_ready(self) -> None:
-        """Asks a new kernel until it answers on both shell and iopub; then lets the client in."""
+        """Sends kernel_info_requests until a new kernel answers on both shell and iopub."""
         assert self._channels is not None
         while not (self._answered_on["reply"] and self._answered_on["idle"]):
             if self.process.code is not None:
@@ -142,8 +144,8 @@ class Keeper:
             await asyncio.sleep(READY_INTERVAL)
 
     async def _watch(self) -> None:
-        """Ends a kernel that nobody holds for longer than was agreed, or that nobody can reach."""
-        grace = self.order.get("grace")
+        """Ends a kernel that has been without a client for too long, or can't be reached."""
+        grace = self.spec.get("grace")
         while True:
             await asyncio.sleep(1.0)
             away = self._server.seconds_without_client()
@@ -154,7 +156,7 @@ class Keeper:
             elif grace is not None and away > grace:
                 self._begin_ending()
             elif not self._server.has_client and not os.path.exists(self._path):
-                self._begin_ending(now=True)  # somebody removed its folder
+                self._begin_ending(now=True)  # its folder was removed
 
     # ---- the kernel's side
 
@@ -169,7 +171,7 @@ class Keeper:
             return
         if channel == IOPUB:
             if b'"iopub_welcome"' in header:
-                return  # meant for the keeper
+                return  # it is for the keeper
             if b'"status"' in header:
                 self._note_state(parts)
             self.last_activity = messages.now()
@@ -181,7 +183,7 @@ class Keeper:
         self._server.wake()
 
     def _note_state(self, parts: List[bytes]) -> None:
-        """It is busy as long as one request is: others end meanwhile, those of control say."""
+        """The kernel is busy while any request is: others, on control for example, may end."""
         state = str(messages.decode_part(parts, messages.CONTENT).get("execution_state"))
         request = messages.decode_part(parts, messages.PARENT).get("msg_id")
         if state == "busy" and request:
@@ -193,7 +195,7 @@ class Keeper:
         self.state = "busy" if self._busy_with else state
 
     def _answered(self, channel: int, parts: List[bytes]) -> None:
-        """The kernel's answer to a knock: it is ready when both channels have brought one."""
+        """An answer to our request: the kernel is ready when both channels have one."""
         if channel == SHELL:
             self._answered_on["reply"] = True
             self._info = self._info or parts[messages.find_delimiter(parts) + messages.CONTENT]
@@ -227,53 +229,53 @@ class Keeper:
         self._died.set()
         self._tell({"event": "exited", "code": self.process.code}, urgent=True)
         self._channels.drain()
-        self.process.end_rest()
+        self.process.terminate_descendants()
         self.process.read_output()
-        said = {
+        ended = {
             "event": "ended",
             "code": self.process.code,
             "output": self.process.tail,
             "asked": self._ending,
         }
-        self._final = self._tell(said, urgent=False)
+        self._final = self._tell(ended, urgent=False)
 
     def _check_room(self) -> None:
         store, process = self._journal.store, self.process
         excess = self._excess()
         while self._evictor is not None and excess > 0:
-            spare = min(self._limit // 8, DROP)  # not to come back for the next message
+            spare = min(self._limit // 8, DROP)  # so that the next message does not need it again
             if not self._journal.make_room(self._evictor.evict, excess + spare):
-                break  # only what is never dropped is left
+                break  # only messages are left that are never dropped
             excess = self._excess()
         full = excess > 0
         if full and not process.paused:
             process.pause()
-            why = store.problem or "%d MiB of output wait to be read" % (store.bytes >> 20)
+            why = store.problem or "%d MiB of output are waiting to be read" % (store.bytes >> 20)
             self._tell({"event": "paused", "why": why}, urgent=True)
         elif process.paused and not full and store.bytes < self._limit // 2:
             process.resume()
             self._tell({"event": "resumed"}, urgent=True)
 
     def _excess(self) -> int:
-        """Bytes of the journal that are too much; 0 or less: there is room."""
+        """The bytes above the journal's limit; 0 or less means that there is room."""
         store = self._journal.store
         in_memory = store.memory - MEMORY_LIMIT if store.problem else 0
         return max(store.bytes - self._limit, in_memory)
 
     # ---- the client's side
 
-    def _tell(self, said: Dict[str, Any], *more: bytes, urgent: bool) -> int:
-        number = self._journal.send(KEEPER, [json.dumps(said).encode(), *more], urgent=urgent)
+    def _tell(self, event: Dict[str, Any], *more: bytes, urgent: bool) -> int:
+        number = self._journal.send(KEEPER, [json.dumps(event).encode(), *more], urgent=urgent)
         self._server.wake()
         return number
 
     def status(self) -> Dict[str, Any]:
-        """What ``kernels`` lists of this one."""
+        """The kernel's entry in the result of ``kernels``."""
         return {
-            "id": self.order["id"],
-            "launch": self.order["launch"],
-            "environment": self.order["environment"],
-            "notebook": self.order["notebook"],
+            "id": self.spec["id"],
+            "launch": self.spec["launch"],
+            "environment": self.spec["environment"],
+            "notebook": self.spec["notebook"],
             "state": self.state,
             "pid": self.process.pid,
             "keeper": os.getpid(),
@@ -285,11 +287,11 @@ class Keeper:
             "paused": self.process.paused,
             "code": self.process.code,
             "boot": self._boot,
-            "once": DEDUPLICATED,  # what comes twice is handed on once
+            "once": DEDUPLICATED,  # repeated messages of these types are dropped
         }
 
     def handle_query(self, query: Dict[str, Any]) -> Dict[str, Any]:
-        """A question of the daemon's: the kernel's status, or that it be ended or signalled."""
+        """Handles a daemon's query: for the status, to end the kernel, or to signal it."""
         if query["ask"] == "end":
             self._begin_ending(now=bool(query.get("now")))
         elif query["ask"] == "signal":
@@ -297,18 +299,18 @@ class Keeper:
         return self.status()
 
     def hello_fields(self) -> Dict[str, Any]:
-        """What a client is told first that is now the master."""
-        said: Dict[str, Any] = {"status": self.status()}
+        """What the hello tells a client that has just got the lease."""
+        fields: Dict[str, Any] = {"status": self.status()}
         if self._info is not None:
-            said["info"] = self._info.decode()
-        return said
+            fields["info"] = self._info.decode()
+        return fields
 
     async def wait_ended(self) -> None:
-        """Returns when nothing more is to be done."""
+        """Returns when nothing is left to do."""
         await self._gone.wait()
 
     def handle_event(self, event: JournalEvent) -> None:
-        """What the master says, and what it has got."""
+        """Handles messages and acknowledgements of the client."""
         if isinstance(event, Message):
             if event.channel == KEEPER:
                 self._request(event.parts)
@@ -334,7 +336,7 @@ class Keeper:
         self._to_kernel(channel, parts)
 
     def _request(self, parts: List[bytes]) -> None:
-        """What a client asks of the keeper itself, in the urgent lane."""
+        """Handles a client's request to the keeper itself, in the urgent lane."""
         try:
             request = json.loads(parts[0])
             if request["do"] == "signal":
@@ -342,12 +344,12 @@ class Keeper:
             elif request["do"] == "end":
                 self._begin_ending(now=bool(request.get("now")))
         except (KeyError, TypeError, ValueError, IndexError):
-            raise JournalDisconnected("a request to the keeper that cannot be understood") from None
+            raise JournalDisconnected("an invalid request to the keeper") from None
 
     # ---- the end
 
     def _begin_ending(self, now: bool = False) -> None:
-        """Ends the kernel whether somebody listens or not: *now*, or after asking it to."""
+        """Ends the kernel: *now*, or after asking it to shut down."""
         self._ending = True
         self._spawn(self._end(now))
 
@@ -358,18 +360,18 @@ class Keeper:
             self._channels.send(
                 CONTROL, self._signer.message("shutdown_request", {"restart": False})
             )
-            if not await _happens(self._died, 2.0):
+            if not await _wait(self._died, 2.0):
                 process.signal(signal.SIGTERM)
-                await _happens(self._died, 1.0)
+                await _wait(self._died, 1.0)
         process.signal(signal.SIGKILL)
-        await _happens(self._died, 2.0)
+        await _wait(self._died, 2.0)
         if self._server.has_client:
-            # Whoever is attached sees the end come, rather than a connection that breaks.
-            await _happens(self._gone, 1.0)
+            # An attached client then gets the end instead of a broken connection.
+            await _wait(self._gone, 1.0)
         self._gone.set()
 
 
-async def _happens(event: asyncio.Event, limit: float) -> bool:
+async def _wait(event: asyncio.Event, limit: float) -> bool:
     """Whether *event* is set within *limit* seconds."""
     with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(event.wait(), limit)

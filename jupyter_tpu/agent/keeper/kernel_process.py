@@ -1,8 +1,8 @@
-"""The kernel as a process: starting it, signalling it, and leaving nothing of it behind.
+"""The kernel as a process: starting it, signalling it, and ending everything that it started.
 
-The keeper makes itself the *subreaper* of what the kernel starts (Linux): whatever a kernel's
-children do to get away (``setsid``, double forks), they become the keeper's when their parent
-ends, and are ended with the kernel. Where there is no such thing the process group has to do.
+The keeper makes itself the *subreaper* of the kernel's descendants (Linux): whatever they do to get
+away (``setsid``, double forks), they become children of the keeper when their parent ends, and are
+ended with the kernel. On other systems only the process group is ended.
 
 Only light modules are imported here, so that a keeper can start its kernel before anything else.
 """
@@ -19,12 +19,12 @@ import sys
 import time
 from typing import Any, Dict, List, Optional, Union
 
-#: Bytes of the kernel's own stdout and stderr that are kept, to say why it died.
+#: Bytes of the kernel's own stdout and stderr that are kept, to show why it died.
 TAIL = 16 * 1024
-#: A variable that marks what belongs to a kernel, for the case that its keeper was killed.
+#: A variable that marks a kernel's processes, in case that its keeper is killed.
 _MARK = "JUPYTER_TPU_KERNEL_FOLDER"
 #: A file with the process id of a kernel that was started before it had a folder.
-_BORN = "warm-pid"
+_WARM_PID = "warm-pid"
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -33,34 +33,34 @@ class KernelProcess:
 
     Parameters
     ----------
-    order: what the daemon asked for: ``folder``, ``python``, ``key``, ``env``, ``cwd``. With
+    spec: from the daemon: ``folder``, ``python``, ``key``, ``env``, ``cwd``. With
         ``warm`` (modules to import) instead of folder and key, the kernel waits for
         :meth:`assign`.
     """
 
-    def __init__(self, order: Dict[str, Any]) -> None:
+    def __init__(self, spec: Dict[str, Any]) -> None:
         self.folder = ""
         self.connection: Dict[str, Any] = {}
         # ipykernel ends when this process does.
-        environment = {**os.environ, **order["env"], "JPY_PARENT_PID": str(os.getpid())}
-        self._line: Optional[socket.socket] = None  # to one that waits
+        environment = {**os.environ, **spec["env"], "JPY_PARENT_PID": str(os.getpid())}
+        self._line: Optional[socket.socket] = None  # to a warm kernel
         stdin: Union[int, socket.socket] = subprocess.DEVNULL
-        if "warm" in order:
-            words = ["--warm", *order["warm"]]
+        if "warm" in spec:
+            arguments = ["--warm", *spec["warm"]]
             self._line, stdin = socket.socketpair()
         else:
-            words = ["-f", self._settle(order)]
+            arguments = ["-f", self._use_folder(spec)]
             environment[_MARK] = self.folder
         launcher = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ipython_kernel.py")
         self.output, output = os.pipe()
         os.set_blocking(self.output, False)
         try:
             self._popen = subprocess.Popen(
-                [order["python"], launcher, *words],
-                stdin=stdin,  # type: ignore[arg-type]  # a socket is as good as a file
+                [spec["python"], launcher, *arguments],
+                stdin=stdin,  # type: ignore[arg-type]  # a socket works, too
                 stdout=output,
                 stderr=output,
-                cwd=order["cwd"],
+                cwd=spec["cwd"],
                 env=environment,
                 start_new_session=True,
             )
@@ -73,32 +73,36 @@ class KernelProcess:
         self.paused = False
         self._tail = bytearray()
 
-    def _settle(self, order: Dict[str, Any]) -> str:
-        """Takes the folder that the kernel has from now on; returns its connection file."""
-        self.folder = order["folder"]
-        self.connection = _write_connection_file(self.folder, order["key"])
+    def _use_folder(self, spec: Dict[str, Any]) -> str:
+        """Sets the kernel's folder; returns the path of its connection file."""
+        self.folder = spec["folder"]
+        self.connection = _write_connection_file(self.folder, spec["key"])
         return os.path.join(self.folder, "connection.json")
 
     def wait_until_warm(self) -> Dict[str, Any]:
-        """Waits until a warm kernel has imported everything; what it says then; {}: it ended."""
+        """Waits until a warm kernel has imported everything; returns its report, {} if it ended."""
         assert self._line is not None
         with self._line.makefile("r", encoding="utf-8") as lines:
             line = lines.readline()
-        said: Dict[str, Any] = json.loads(line) if line else {}
-        return said
+        report: Dict[str, Any] = json.loads(line) if line else {}
+        return report
 
-    def assign(self, order: Dict[str, Any]) -> None:
-        """Makes a warm kernel the one of *order*; raises OSError if it has ended."""
+    def assign(self, spec: Dict[str, Any]) -> None:
+        """Makes a warm kernel the one of *spec*; raises OSError if it has ended."""
         assert self._line is not None
-        file = self._settle(order)
-        with open(os.path.join(self.folder, _BORN), "w") as born:
-            born.write(str(self.pid))  # whose environment cannot be marked any more
-        said = {"file": file, "cwd": order["cwd"], "env": {**order["env"], _MARK: self.folder}}
-        self._line.sendall(json.dumps(said).encode() + b"\n")
+        connection_file = self._use_folder(spec)
+        with open(os.path.join(self.folder, _WARM_PID), "w") as file:
+            file.write(str(self.pid))  # its environment cannot be marked any more
+        assignment = {
+            "file": connection_file,
+            "cwd": spec["cwd"],
+            "env": {**spec["env"], _MARK: self.folder},
+        }
+        self._line.sendall(json.dumps(assignment).encode() + b"\n")
         self._line.close()
 
     def read_output(self) -> bool:
-        """Takes what the process itself wrote (not what cells print); False: its end is reached."""
+        """Reads the process's own output (not that of cells); False at its end."""
         try:
             data = os.read(self.output, 65536)
         except BlockingIOError:
@@ -109,11 +113,11 @@ class KernelProcess:
 
     @property
     def tail(self) -> str:
-        """The last of what the process wrote outside of cells."""
+        """The end of the process's own output."""
         return self._tail.decode(errors="replace")
 
     def reap(self) -> bool:
-        """Collects children that ended; True if the kernel is one of them."""
+        """Reaps ended children; True if the kernel is one of them."""
         ended = False
         while True:
             try:
@@ -130,7 +134,7 @@ class KernelProcess:
         return ended
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the kernel's process group; a paused kernel is woken for it."""
+        """Sends a signal to the kernel's process group; a paused kernel is resumed."""
         if self.code is not None:
             return
         try:
@@ -141,7 +145,7 @@ class KernelProcess:
             pass  # it is gone; its SIGCHLD is on the way
 
     def pause(self) -> None:
-        """Stops the kernel in its tracks, because its journal has no more room."""
+        """Suspends the kernel, because its journal is full."""
         if self.code is None and not self.paused:
             os.killpg(self.pid, signal.SIGSTOP)
             self.paused = True
@@ -151,14 +155,14 @@ class KernelProcess:
             self.paused = False
             os.killpg(self.pid, signal.SIGCONT)
 
-    def end_rest(self, patience: float = 0.5, limit: float = 5.0) -> None:
-        """Ends what the kernel left behind: politely, and after *patience* seconds not so.
+    def terminate_descendants(self, patience: float = 0.5, limit: float = 5.0) -> None:
+        """Ends the processes that the kernel left: with SIGTERM, after *patience* with SIGKILL.
 
-        Returns when nothing is left, or after *limit* seconds (a process in the middle of a
-        system call that hangs cannot be ended by anybody).
+        Returns when none is left, or after *limit* seconds (a process in a system call that hangs
+        cannot be killed).
         """
         begun = time.monotonic()
-        asked = set()  # who was asked politely
+        terminated = set()  # with SIGTERM
         while time.monotonic() < begun + limit:
             self.reap()
             rest = descendants(os.getpid())
@@ -166,15 +170,15 @@ class KernelProcess:
                 return
             impatient = time.monotonic() > begun + patience
             for pid in rest:
-                if impatient or pid not in asked:
-                    asked.add(pid)
+                if impatient or pid not in terminated:
+                    terminated.add(pid)
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL if impatient else signal.SIGTERM)
             time.sleep(0.01)
 
 
 def become_subreaper() -> None:
-    """Makes orphans below this process its own children, where the system can."""
+    """Makes orphaned descendants children of this process, if the system supports it."""
     if sys.platform == "linux":
         import ctypes
 
@@ -182,7 +186,7 @@ def become_subreaper() -> None:
 
 
 def descendants(pid: int) -> List[int]:
-    """The live processes below *pid*, children after their parents; [] where there is no /proc."""
+    """The live descendants of *pid*, parents first; [] if there is no /proc."""
     children: Dict[int, List[int]] = {}
     try:
         names = os.listdir("/proc")
@@ -206,13 +210,13 @@ def descendants(pid: int) -> List[int]:
     return found
 
 
-def sweep(folder: str) -> None:
-    """Ends what is left of the kernel of *folder* when no keeper is there to do it."""
+def kill_leftovers(folder: str) -> None:
+    """Kills what is left of the kernel of *folder* if it has no keeper."""
     mark = ("%s=%s" % (_MARK, folder)).encode()
-    with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, _BORN)) as born:
-        kernel = int(born.read())
-        with open("/proc/%d/cmdline" % kernel, "rb") as words:
-            if b"--warm" in words.read().split(b"\0"):
+    with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, _WARM_PID)) as file:
+        kernel = int(file.read())
+        with open("/proc/%d/cmdline" % kernel, "rb") as cmdline:
+            if b"--warm" in cmdline.read().split(b"\0"):
                 os.kill(kernel, signal.SIGKILL)
     for name in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
         with contextlib.suppress(OSError):

@@ -1,8 +1,8 @@
-"""One master per kernel: a lease with a fencing number, as a machine without a clock of its own.
+"""One client per kernel: a lease with a fencing number, as a state machine without a clock.
 
-Whoever presents the *secret* under which the lease was last granted gets it at once, and the old
-connection is fenced off: that is the same client coming back. Anyone else waits until it has
-expired or was released, or steals it on purpose. Each grant has a higher number than all before.
+A client with the *secret* of the last grant gets the lease at once, and the old connection is
+fenced off: it is the same client coming back. Other clients wait until it has expired or was
+released, or take it over on purpose. Each grant has a higher number than all before.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import hmac
 from typing import NamedTuple, Union
 
-#: Seconds for which a lease holds without being renewed.
+#: Seconds for which a lease is valid without being renewed.
 TTL = 20.0
 
 
@@ -26,13 +26,13 @@ class Denied(NamedTuple):
 
 
 class Lease:
-    """Who may drive the kernel.
+    """The right to use the kernel.
 
     Parameters
     ----------
-    secret: of the client that the lease is kept for at the beginning.
+    secret: of the client that the lease is reserved for at first.
     now: the time, in seconds, on any clock that does not jump.
-    ttl: seconds for which a grant holds without :meth:`renew`.
+    ttl: seconds for which a grant is valid without :meth:`renew`.
     """
 
     def __init__(self, secret: str, now: float, *, ttl: float = TTL) -> None:
@@ -45,28 +45,28 @@ class Lease:
     def claim(
         self, secret: str, holder: str, now: float, *, steal: bool = False
     ) -> Union[Granted, Denied]:
-        """A client asks for it."""
+        """Grants or denies the lease to a client."""
         digest = self._digest(secret)
-        if not self.is_of(secret) and not steal and now < self._expires:
+        if not self.is_held_by(secret) and not steal and now < self._expires:
             return Denied(self.holder, self._expires - now)
         self._secret, self.holder = digest, holder
         self.fence += 1
         self._expires = now + self.ttl
         return Granted(self.fence, self.ttl)
 
-    def is_of(self, secret: str) -> bool:
-        """Whether it was last granted to the client that has *secret*, or is kept for it."""
+    def is_held_by(self, secret: str) -> bool:
+        """Whether it was last granted to, or is reserved for, the client with *secret*."""
         return hmac.compare_digest(self._digest(secret), self._secret)
 
     def renew(self, fence: int, now: float) -> bool:
-        """The holder of *fence* is alive; False: it was fenced off."""
+        """Renews the grant *fence*; False if a later one was made."""
         if fence != self.fence:
             return False
         self._expires = now + self.ttl
         return True
 
     def release(self, fence: int) -> None:
-        """The holder of *fence* leaves on purpose; the next one need not wait."""
+        """Ends the grant *fence*, so that the next client need not wait."""
         if fence == self.fence:
             self._expires = float("-inf")
 

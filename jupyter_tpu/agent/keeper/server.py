@@ -126,7 +126,7 @@ class KeeperServer:
 
         A query to end it may carry a secret; then only the holder of the lease ends it.
         """
-        fenced = "secret" in query and not self._lease.is_of(str(query["secret"]))
+        fenced = "secret" in query and not self._lease.is_held_by(str(query["secret"]))
         if fenced:
             query = {"ask": "status"}
         answer = {**self._handler.handle_query(query), "fenced": fenced}
@@ -144,8 +144,8 @@ class KeeperServer:
         writer: asyncio.StreamWriter,
     ) -> None:
         """Serves a client, if it gets the lease."""
-        asked = hello.fields["words"].get("lease")
-        lease = self._claim(asked if isinstance(asked, dict) else {})
+        request = hello.fields["words"].get("lease")
+        lease = self._claim(request if isinstance(request, dict) else {})
         if isinstance(lease, Denied):
             rejection = {
                 "reason": "CONFLICT",
@@ -181,7 +181,7 @@ class KeeperServer:
                 self._last_attached = time.monotonic()
                 self._journal.disconnected()
 
-    def _claim(self, asked: Dict[str, Any]) -> Union[Granted, Denied]:
-        secret, holder = str(asked.get("secret", "")), str(asked.get("holder", ""))[:200]
-        steal = bool(asked.get("steal"))
+    def _claim(self, request: Dict[str, Any]) -> Union[Granted, Denied]:
+        secret, holder = str(request.get("secret", "")), str(request.get("holder", ""))[:200]
+        steal = bool(request.get("steal"))
         return self._lease.claim(secret, holder, time.monotonic(), steal=steal)

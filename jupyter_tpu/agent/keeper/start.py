@@ -11,16 +11,16 @@ from .kernel_process import KernelProcess
 
 
 def run_keeper() -> int:
-    """Reads its order from stdin; prints one line of JSON when it listens, or why it can't.
+    """Reads its spec from stdin; prints one line of JSON when it listens, or why it can't.
 
     For a *warm* kernel it prints two lines before that one: the process ids, and that the kernel
-    is warm. The order that makes it somebody's kernel then follows on stdin; the end of stdin
-    means that it is not needed.
+    is warm. The spec of the kernel that it becomes then follows on stdin; the end of stdin means
+    that it is not needed.
     """
-    order = json.loads(sys.stdin.readline())
-    warm = "warm" in order
+    spec = json.loads(sys.stdin.readline())
+    warm = "warm" in spec
     try:
-        process = KernelProcess(order)
+        process = KernelProcess(spec)
     except OSError as error:
         _report({"problem": "the kernel cannot be started: %s" % error})
         return 1
@@ -40,18 +40,18 @@ def run_keeper() -> int:
         if not line:
             process.signal(9)
             os._exit(0)
-        order = json.loads(line)
-        log = os.open(os.path.join(order["folder"], "keeper.log"), os.O_CREAT | os.O_WRONLY, 0o600)
+        spec = json.loads(line)
+        log = os.open(os.path.join(spec["folder"], "keeper.log"), os.O_CREAT | os.O_WRONLY, 0o600)
         os.dup2(log, 2)
         os.close(log)
         try:
-            process.assign(order)
+            process.assign(spec)
         except OSError as error:
             _report({"problem": "the warm kernel has ended: %s" % error})
             return 1
 
     async def keep() -> None:
-        keeper = Keeper(order, process)
+        keeper = Keeper(spec, process)
         await keeper.run(lambda: _report({"pid": process.pid, "keeper": os.getpid()}))
 
     asyncio.run(keep())

@@ -385,10 +385,10 @@ class Journal:
 def parse_hello(
     hello: frames.Hello,
 ) -> Tuple[str, Optional[str], List[Tuple[int, int, int]], Dict[str, Any]]:
-    said = hello.fields
+    received = hello.fields
     try:
-        stream, knows, fields = said["stream"], said["peer"], said["words"]
-        lanes = [(int(oldest), int(got), int(part)) for oldest, got, part in said["lanes"]]
+        stream, knows, fields = received["stream"], received["peer"], received["words"]
+        lanes = [(int(oldest), int(got), int(part)) for oldest, got, part in received["lanes"]]
     except (KeyError, TypeError, ValueError) as error:
         raise ProtocolError("an invalid hello: %s" % error) from error
     if not isinstance(stream, str) or not isinstance(fields, dict) or len(lanes) != len(LANES):

@@ -188,7 +188,7 @@ class IncomingLane:
         # Emptied before anything can fail: no later connection continues this message.
         whole, self.partial = self.partial, bytearray()
         if len(whole) > piece.size:
-            raise ProtocolError("message %d is longer than it said" % piece.last)
+            raise ProtocolError("message %d is longer than announced" % piece.last)
         parts = frames.split_parts(whole)
         self._deliver(piece.last, piece.size)
         return parts
