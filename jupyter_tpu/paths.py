@@ -1,4 +1,4 @@
-"""Where jupyter-tpu keeps its files on this machine: one folder, readable by its owner only."""
+"""The folder of jupyter-tpu's files on this machine, which only its owner can read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def data_dir() -> Path:
-    """The folder of keys, known hosts and desired state, made with mode 0700.
+    """The folder of keys, known hosts and desired state, created with mode 0700.
 
     ``JUPYTER_TPU_DATA_DIR``, or ``tpu`` in the user's Jupyter data folder.
     """
@@ -22,7 +22,7 @@ def data_dir() -> Path:
 
 
 def private_dir(folder: Path) -> Path:
-    """Makes *folder* (and its parents) if it is missing; mode 0700 if it was made here."""
+    """Creates *folder*, with mode 0700, and its parents if they are missing."""
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)

@@ -281,7 +281,7 @@ def _check_state(node: Node, host: HostName) -> None:
         raise TPUError(
             f"{name} is {node.state.lower()} and has no address yet.",
             Reason.UNREACHABLE,
-            "It is tried again by itself.",
+            "Retrying automatically.",
         )
     if not 0 <= host.worker < len(node.endpoints):
         count = len(node.endpoints)

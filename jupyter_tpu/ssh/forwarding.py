@@ -99,7 +99,7 @@ class Forwarder:
         return self.local_port
 
     async def close(self) -> None:
-        """Stops listening, and cuts what is open."""
+        """Stops listening, and cuts open connections."""
         self._closed = True
         self._stop_listening()
         opening = list(self._opening)
@@ -115,11 +115,11 @@ class Forwarder:
             server.close()
 
     def abort(self) -> None:
-        """Cuts what is open and goes on listening: the host is gone."""
+        """Cuts open connections but keeps listening: the host is gone."""
         for pair in list(self._pairs):
             pair.cut()
 
-    # ---- told by the pairs -------------------------------------------------------------------
+    # ---- called by the pairs -----------------------------------------------------------------
 
     def _accepted(self, local: _Local) -> None:
         pair = local.pair
