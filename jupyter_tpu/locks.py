@@ -1,4 +1,4 @@
-"""A lock on an open file that the system drops when the process ends, however it ends."""
+"""A lock on an open file, which the system releases when the process ends for any reason."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import fcntl
 
 
 def try_lock(descriptor: int) -> bool:
-    """Takes the lock without waiting; False: another process (or descriptor) has it."""
+    """Locks without waiting; False if another process (or descriptor) has the lock."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
