@@ -137,7 +137,9 @@ def saved_lines(page: Page, path: Path) -> list[str]:
     return text.split("\n")[:-1]
 
 
-@pytest.mark.parametrize("token", ["the same token", "another token"])
+@pytest.mark.parametrize(
+    "token", ["another token", pytest.param("the same token", marks=pytest.mark.long)]
+)
 def test_each_line_is_once_in_both_tabs_and_in_the_files_they_save(
     lab: tuple[Server, str], browser: Browser, token: str
 ) -> None:

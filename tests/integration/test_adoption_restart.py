@@ -94,8 +94,14 @@ WAYS = {
     "POST /api/shutdown": stop_by_request,
 }
 
+#: Of several similar ways `make test` takes those that differ most.
+ALL_WAYS = [
+    pytest.param(way, marks=pytest.mark.long if way in ("SIGTERM", "POST /api/shutdown") else ())
+    for way in WAYS
+]
 
-@pytest.mark.parametrize("way", WAYS)
+
+@pytest.mark.parametrize("way", ALL_WAYS)
 def test_a_cell_goes_on_and_every_line_of_it_arrives_once(
     server: Server, session: dict[str, Any], way: str
 ) -> None:
@@ -153,7 +159,7 @@ def test_a_local_kernel_ends_with_the_server_as_ever(server: Server) -> None:
     assert list((server.folder / "tpu" / "kernels").iterdir()) == []
 
 
-@pytest.mark.parametrize("way", ["SIGTERM", "kill -9"])
+@pytest.mark.parametrize("way", ["SIGTERM", pytest.param("kill -9", marks=pytest.mark.long)])
 def test_a_client_that_polls_never_sees_lists_without_the_kernel(
     server: Server, session: dict[str, Any], way: str
 ) -> None:

@@ -112,7 +112,15 @@ def reset(stormy: Storm) -> None:
     stormy.proxy.reset()
 
 
-@pytest.mark.parametrize("fault", [reset, cut, hole, dead])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        reset,
+        dead,
+        pytest.param(cut, marks=pytest.mark.long),
+        pytest.param(hole, marks=pytest.mark.long),
+    ],
+)
 def test_no_line_is_lost(stormy, notebook, fault):
     silent = all_lines_come(notebook, lambda: fault(stormy), 0.02)
     print(f"{fault.__name__}: silent for {silent:.1f} s")
@@ -123,7 +131,9 @@ def test_no_line_is_lost_on_a_slow_line_that_dies(stormy, notebook):
     all_lines_come(notebook, lambda: dead(stormy), 0.02)
 
 
-@pytest.mark.parametrize("fault", [FaultProxy.hole, FaultProxy.dead])
+@pytest.mark.parametrize(
+    "fault", [FaultProxy.hole, pytest.param(FaultProxy.dead, marks=pytest.mark.long)]
+)
 def test_a_command_over_a_silent_line_fails_with_the_reason_within_the_keepalives_bound(
     stormy, fault
 ):
