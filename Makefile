@@ -1,10 +1,11 @@
-# What a newcomer types:  make lab   |   make test
-# Everything installs into .venv and node_modules here; system packages by scripts/system-packages.
+# To begin:  make lab   |   make test
+# Everything is installed into .venv and node_modules; scripts/system-packages installs what pip and npm can't.
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := $(shell find labextension/src labextension/style labextension/schema -type f)
+# Folders, too: they change when a file is removed.
+SOURCES := tsconfig.json $(shell find labextension/src labextension/style labextension/schema)
 
-# Python programs are started over and over: what they import is compiled once, whatever is usual here.
+# The tests start many Python processes, so modules must be compiled once only.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: lab setup dist test test-python test-frontend test-browser test-long test-oldest \
@@ -34,13 +35,13 @@ jupyter_tpu/labextension/package.json: .venv/installed node_modules/.package-loc
 	@touch $@
 
 # The sdist, with the frontend built for production, and the wheel that is built from it.
-dist: .venv/bin/uv
+dist: .venv/bin/uv node_modules/.package-lock.json
 	rm -rf dist
 	$(BIN)/uv build --quiet --out-dir dist
 	@ls -l dist
 
-# Lint and the frontend's tests run beside pytest, and what they say comes in one piece each.
-test: setup
+# Lint and the frontend's tests run beside pytest. The output of each comes in one piece.
+test: setup .venv/torch
 	scripts/system-packages
 	$(MAKE) --no-print-directory --jobs 3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) \
 		lint test-frontend test-python
@@ -60,15 +61,15 @@ format: setup
 test-frontend: setup
 	npm test --silent
 
-# libtpu, for compiling without a TPU: only the tests need it, JupyterLab does not.
+# libtpu, for compiling without a TPU. Only tests need it.
 .venv/compile: .venv/installed
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -r pyproject.toml --extra compile
 	@touch $@
 
-# By pip, which reads its user's settings: an index of wheels for the CPU alone, say.
+# By pip, because its user may have configured an index with wheels for the CPU.
 TORCH ?= torch==2.13.0
 
-.venv/torch: .venv/installed
+.venv/torch: .venv/compile
 	@$(BIN)/python -c 'import torch' 2>/dev/null || \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH) || \
 		echo "NOT INSTALLED: $(TORCH). Tests that need it will be SKIPPED." >&2
@@ -78,23 +79,23 @@ TORCH ?= torch==2.13.0
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -r pyproject.toml --extra bench
 	@touch $@
 
-# JAX on this machine is JAX on its CPU, also where libtpu is installed.
+# JAX uses this machine's CPU, although libtpu is installed.
 test-python test-browser test-long test-oldest test-newest bench: export JAX_PLATFORMS := cpu
 
-# Most tests wait for hosts, kernels and browsers: three processes keep two cores busy.
+# Three processes keep two cores busy, because most tests wait for hosts, kernels or browsers.
 PROCESSES ?= 3
-IN_PARALLEL = --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
+IN_PARALLEL = --numprocesses $(PROCESSES) --dist loadscope --no-loadscope-reorder
 PYTEST = $(BIN)/python -m pytest --second-try --durations 25
 
-# All tests in Python that are not marked long. "+" shows their output as it comes, which make
-# otherwise holds back when it runs other targets beside.
-test-python: setup .venv/compile .venv/torch
+# All tests in Python that are not marked long. "+" excludes them from --output-sync, so that their
+# progress is seen.
+test-python: setup .venv/torch
 	+$(PYTEST) $(IN_PARALLEL)
 
 test-browser: setup
 	$(PYTEST) tests/browser
 
-test-long: setup .venv/compile .venv/torch
+test-long: setup .venv/torch
 	scripts/system-packages
 	$(PYTEST) -m long --timeout 1800
 

@@ -31,7 +31,7 @@ from jupyter_tpu.emulator import EmulatorState
 from jupyter_tpu.emulator.hosts.namespace_host import is_sshd, process_tree
 from jupyter_tpu.links import HostName, Links, core_thread
 
-pytest_plugins = ["second_try"]
+pytest_plugins = ["distribution", "second_try"]
 
 #: Variables that would lead a test to the user's own Google project or emulator.
 POINTING_AWAY = (

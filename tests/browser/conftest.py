@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lab_server import SCRIPTABLE, LabPage, LabServer, chromium
@@ -28,6 +29,30 @@ def lab_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
     server = LabServer(folder, options=["--JupyterTPU.emulator=True", *SCRIPTABLE])
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def connected_tpu(lab_server: LabServer) -> Iterator[dict[str, Any]]:
+    """A connected TPU of 8 devices that tests share, with ipywidgets and matplotlib, as JSON."""
+    name = "shared"
+    body = {"name": name, "type": "v5litepod-8", "zone": "us-central1-a"}
+    assert lab_server.finish(lab_server.call("POST", "tpus", body))["state"] == "done"
+    packages = {"packages": ["ipywidgets", "matplotlib"]}
+    done = lab_server.finish(lab_server.call("POST", f"tpus/{name}/connect", packages))
+    assert done["state"] == "done", done
+    found = lab_server.call("GET", f"tpus/{name}")
+    assert isinstance(found, dict)
+    yield found
+    lab_server.finish(lab_server.call("DELETE", f"tpus/{name}", {"end_kernels": True}))
+
+
+@pytest.fixture
+def tpu(connected_tpu: dict[str, Any], lab_server: LabServer) -> Iterator[dict[str, Any]]:
+    """The shared TPU; what a test leaves there is removed after it."""
+    yield connected_tpu
+    lab_server.end_kernels()
+    for app in lab_server.call("GET", "apps"):  # type: ignore[attr-defined]
+        lab_server.call("DELETE", f"apps/{app['id']}")
 
 
 # Playwright keeps an event loop running in this thread, so other tests must not see it.

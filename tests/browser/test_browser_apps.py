@@ -12,7 +12,6 @@ import re
 import subprocess
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,18 +103,6 @@ def lab(plain_browser: Browser, lab_server: LabServer) -> Iterator[LabPage]:
     lab.open()
     yield lab
     context.close()
-
-
-@pytest.fixture
-def tpu(lab_server: LabServer) -> Iterator[dict[str, Any]]:
-    """A TPU that is READY; nothing needs to be on it."""
-    name = f"pages-{uuid.uuid4().hex[:6]}"
-    body = {"name": name, "type": "v5litepod-4", "zone": "us-central1-a"}
-    assert lab_server.finish(lab_server.call("POST", "tpus", body))["state"] == "done"
-    found = lab_server.call("GET", f"tpus/{name}")
-    assert isinstance(found, dict)
-    yield found
-    lab_server.finish(lab_server.call("DELETE", f"tpus/{name}?end_kernels=true"))
 
 
 @pytest.fixture

@@ -5,33 +5,19 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import pytest
-from lab_server import LabPage, LabServer
+from lab_server import LabPage
 from playwright.sync_api import expect
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "first-steps.ipynb"
-NAME = "first-steps"
-
-
-@pytest.fixture
-def connected(lab_server: LabServer) -> Iterator[str]:
-    """A connected TPU of 8 devices."""
-    body = {"name": NAME, "type": "v5litepod-8", "zone": "us-central1-a"}
-    lab_server.finish(lab_server.call("POST", "tpus", body))
-    done = lab_server.finish(lab_server.call("POST", f"tpus/{NAME}/connect", {}))
-    assert done["state"] == "done", done
-    yield NAME
-    lab_server.end_kernels()
-    lab_server.finish(lab_server.call("DELETE", f"tpus/{NAME}", {"end_kernels": True}))
 
 
 def test_the_example_runs_on_the_kernel_that_is_chosen_in_the_picker(
-    connected: str, lab: LabPage
+    tpu: dict[str, Any], lab: LabPage
 ) -> None:
-    page = lab.page
+    page, name = lab.page, tpu["name"]
     shutil.copy(EXAMPLE, lab.server.root)
     page.get_by_role("tab", name="File Browser").click()
     page.get_by_role("listitem", name=re.compile(rf"Name: {EXAMPLE.name}")).dblclick()
@@ -41,10 +27,10 @@ def test_the_example_runs_on_the_kernel_that_is_chosen_in_the_picker(
     expect(bar).to_contain_text("| Idle")  # on this machine, as the file says
     page.locator("[data-jp-item-name=kernelName]").click()
     dialog = page.get_by_role("dialog")
-    option = dialog.locator("option", has_text=re.compile(rf"^Python .* · {connected}\b")).first
+    option = dialog.locator("option", has_text=re.compile(rf"^Python .* · {name}\b")).first
     dialog.locator("select").select_option(option.get_attribute("value"))
     dialog.get_by_role("button", name="Select Kernel").click()
-    expect(bar).to_contain_text(re.compile(rf"· {connected}.*\| Idle"))
+    expect(bar).to_contain_text(re.compile(rf"· {name}.*\| Idle"))
 
     page.get_by_role("menubar").get_by_text("Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
@@ -56,6 +42,6 @@ def test_the_example_runs_on_the_kernel_that_is_chosen_in_the_picker(
     page.keyboard.press("Control+s")
     expect(page.get_by_text("Saving completed")).to_be_visible()
     saved = json.loads((lab.server.root / EXAMPLE.name).read_text())
-    assert connected in saved["metadata"]["kernelspec"]["display_name"]
+    assert name in saved["metadata"]["kernelspec"]["display_name"]
     kinds = {o["output_type"] for cell in saved["cells"] for o in cell.get("outputs", ())}
     assert kinds == {"stream", "execute_result", "display_data"}

@@ -6,30 +6,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from lab_server import LabPage, LabServer
+from lab_server import LabPage
 from playwright.sync_api import Locator, expect
 
 OUT = Path(__file__).parent / "out"
-NAME = "clicks"
 LONG = 120_000  # ms
 
 
-@pytest.fixture(scope="module")
-def spec(lab_server: LabServer) -> Iterator[str]:
-    """The kernelspec of a connected TPU."""
-    body = {"name": NAME, "type": "v5litepod-1", "zone": "us-central1-a"}
-    assert lab_server.finish(lab_server.call("POST", "tpus", body))["state"] == "done"
-    wanted = {"packages": ["matplotlib", "ipywidgets"]}
-    done = lab_server.finish(lab_server.call("POST", f"tpus/{NAME}/connect", wanted))
-    assert done["state"] == "done", done
-    [environment] = lab_server.call("GET", f"tpus/{NAME}/environments")  # type: ignore[misc]
-    yield environment["kernelspec"]
-    lab_server.end_kernels()
-    lab_server.finish(lab_server.call("DELETE", f"tpus/{NAME}", {"end_kernels": True}))
+@pytest.fixture
+def spec(tpu: dict[str, Any]) -> str:
+    """The kernelspec of the connected TPU."""
+    return tpu["environments"][0]["kernelspec"]
 
 
 def open_notebook(lab: LabPage, spec: str, name: str, *sources: str) -> None:

@@ -1,0 +1,33 @@
+"""Which process of xdist runs which tests: a file each, and files that share what is slow to make.
+
+Used with ``--dist loadscope``. Files of one group share fixtures of the session.
+"""
+
+from __future__ import annotations
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+GROUPS = {
+    # One JupyterLab with a connected TPU.
+    "tests/browser/test_browser_apps.py": "lab",
+    "tests/browser/test_browser_example.py": "lab",
+    "tests/browser/test_browser_form.py": "lab",
+    "tests/browser/test_browser_kernel.py": "lab",
+    "tests/browser/test_browser_story.py": "lab",
+    # One TPU with ipykernel: the fixture `kernels_tpu`.
+    "tests/integration/test_kernels_load.py": "kernels_tpu",
+    "tests/integration/test_kernels_ssh.py": "kernels_tpu",
+    "tests/integration/test_kernels_storm.py": "kernels_tpu",
+}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling | None:
+    return FilesAndGroups(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
+class FilesAndGroups(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return GROUPS.get(file, file)
