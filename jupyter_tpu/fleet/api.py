@@ -55,28 +55,28 @@ class FleetAPI(Protocol):
     async def tpu(self, ref: str) -> TPU:
         """One TPU, as last polled."""
 
-    async def create(self, wanted: CreateTPU) -> Operation:
+    async def create(self, request: CreateTPU) -> Operation:
         """Starts creating a TPU; raises INVALID and EXISTS at once."""
 
     async def start(self, ref: str) -> Operation:
         """Starts a stopped TPU."""
 
-    async def stop(self, ref: str, how: StopTPU | None = None) -> Operation:
+    async def stop(self, ref: str, options: StopTPU | None = None) -> Operation:
         """Stops a TPU; its disk is kept, its kernels are shut down."""
 
-    async def delete(self, ref: str, how: DeleteTPU | None = None) -> Operation:
+    async def delete(self, ref: str, options: DeleteTPU | None = None) -> Operation:
         """Deletes a TPU and its kernelspecs, and shuts its kernels down."""
 
-    async def connect(self, ref: str, wanted: ConnectTPU | None = None) -> Operation:
+    async def connect(self, ref: str, request: ConnectTPU | None = None) -> Operation:
         """Creates an environment on all hosts, registers its kernel and keeps the links up."""
 
-    async def disconnect(self, ref: str, how: DisconnectTPU | None = None) -> Operation:
+    async def disconnect(self, ref: str, options: DisconnectTPU | None = None) -> Operation:
         """Removes the kernelspecs and closes the links; the environments stay on the hosts."""
 
     async def environments(self, ref: str) -> list[Environment]:
         """The environments of a TPU."""
 
-    async def keep_warm(self, ref: str, environment: str, how: KeepWarm) -> Environment:
+    async def keep_warm(self, ref: str, environment: str, options: KeepWarm) -> Environment:
         """Decides whether an environment has a warm kernel while its TPU is connected."""
 
     async def kernels(self, ref: str) -> list[Kernel]:
@@ -100,7 +100,7 @@ class FleetAPI(Protocol):
     async def all_tunnels(self) -> list[Tunnel]:
         """The tunnels to all TPUs."""
 
-    async def open_tunnel(self, ref: str, wanted: OpenTunnel) -> Tunnel:
+    async def open_tunnel(self, ref: str, request: OpenTunnel) -> Tunnel:
         """Opens a tunnel, which survives breaks of the link and restarts of the server.
 
         INVALID for a wrong port or host, CONFLICT for a local port that is in use.
@@ -112,27 +112,27 @@ class FleetAPI(Protocol):
     async def apps(self) -> list[App]:
         """The web apps of hosts that are open here, the oldest first."""
 
-    async def open_app(self, ref: str, wanted: OpenApp) -> App:
+    async def open_app(self, ref: str, request: OpenApp) -> App:
         """Opens the web app on a host's port on an origin of its own, until this process ends.
 
         INVALID for a wrong port, host or path. If nothing listens there, the browser shows that
         and tries again.
         """
 
-    async def visit_app(self, id: str, wanted: VisitApp | None = None) -> AppVisit:
+    async def visit_app(self, id: str, request: VisitApp | None = None) -> AppVisit:
         """A URL with which one browser opens an app once."""
 
     async def close_app(self, id: str) -> None:
         """Closes an app for all browsers, and the TensorBoard that was started for it."""
 
-    async def open_tensorboard(self, ref: str, wanted: OpenTensorBoard) -> Operation:
+    async def open_tensorboard(self, ref: str, request: OpenTensorBoard) -> Operation:
         """Opens TensorBoard for a folder of a host, installing and starting it where needed.
 
         The operation's ``app`` is the app that it opened; the same folder gives the same one.
         """
 
     async def profile(
-        self, ref: str, kernel_id: str, wanted: ProfileKernel | None = None
+        self, ref: str, kernel_id: str, request: ProfileKernel | None = None
     ) -> Operation:
         """Traces a kernel for some seconds and opens the trace in TensorBoard."""
 

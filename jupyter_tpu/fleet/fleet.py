@@ -251,32 +251,32 @@ class Fleet:
     async def tpu(self, ref: str) -> TPU:
         return self._inventory.tpu(await self._find(ref))
 
-    async def create(self, wanted: CreateTPU) -> Operation:
-        return await self._create.start(wanted)
+    async def create(self, request: CreateTPU) -> Operation:
+        return await self._create.start(request)
 
     async def start(self, ref: str) -> Operation:
         return self._power.start(await self._find(ref))
 
-    async def stop(self, ref: str, how: StopTPU | None = None) -> Operation:
-        return await self._power.stop(await self._find(ref), how or StopTPU())
+    async def stop(self, ref: str, options: StopTPU | None = None) -> Operation:
+        return await self._power.stop(await self._find(ref), options or StopTPU())
 
-    async def delete(self, ref: str, how: DeleteTPU | None = None) -> Operation:
-        return await self._power.delete(await self._find(ref), how or DeleteTPU())
+    async def delete(self, ref: str, options: DeleteTPU | None = None) -> Operation:
+        return await self._power.delete(await self._find(ref), options or DeleteTPU())
 
-    async def connect(self, ref: str, wanted: ConnectTPU | None = None) -> Operation:
-        return self._connect.connect(await self._find(ref), wanted or ConnectTPU())
+    async def connect(self, ref: str, request: ConnectTPU | None = None) -> Operation:
+        return self._connect.connect(await self._find(ref), request or ConnectTPU())
 
-    async def disconnect(self, ref: str, how: DisconnectTPU | None = None) -> Operation:
-        return await self._connect.disconnect(await self._find(ref), how or DisconnectTPU())
+    async def disconnect(self, ref: str, options: DisconnectTPU | None = None) -> Operation:
+        return await self._connect.disconnect(await self._find(ref), options or DisconnectTPU())
 
     # ---- environments and kernels ----
 
     async def environments(self, ref: str) -> list[Environment]:
         return (await self.tpu(ref)).environments
 
-    async def keep_warm(self, ref: str, environment: str, how: KeepWarm) -> Environment:
+    async def keep_warm(self, ref: str, environment: str, options: KeepWarm) -> Environment:
         name = await self._find(ref)
-        self._warm.configure(name, environment, how)
+        self._warm.configure(name, environment, options)
         self._poller.wake()
         environments = self._inventory.tpu(name).environments
         return next(each for each in environments if each.name == environment)
@@ -305,11 +305,11 @@ class Fleet:
         self._tunnels.reload()
         return self._tunnels.all()
 
-    async def open_tunnel(self, ref: str, wanted: OpenTunnel, *, keep: bool = True) -> Tunnel:
+    async def open_tunnel(self, ref: str, request: OpenTunnel, *, keep: bool = True) -> Tunnel:
         """keep: whether it should be there after this process, too."""
-        wanted = validated(wanted)
+        request = validated(request)
         node = await self._find_ready(ref, "Tunnels lead to READY TPUs.")
-        return await self._tunnels.open(node, wanted, keep=keep)
+        return await self._tunnels.open(node, request, keep=keep)
 
     async def close_tunnel(self, ref: str, id: str) -> None:
         await self._tunnels.remove(await self._find(ref), id)
@@ -317,26 +317,26 @@ class Fleet:
     async def apps(self) -> list[App]:
         return self._apps.all()
 
-    async def open_app(self, ref: str, wanted: OpenApp) -> App:
-        wanted = validated(wanted)
+    async def open_app(self, ref: str, request: OpenApp) -> App:
+        request = validated(request)
         node = await self._find_ready(ref, "Apps run on READY TPUs.")
-        return await self._apps.open(node, wanted)
+        return await self._apps.open(node, request)
 
-    async def visit_app(self, id: str, wanted: VisitApp | None = None) -> AppVisit:
-        return self._apps.visit(id, wanted or VisitApp())
+    async def visit_app(self, id: str, request: VisitApp | None = None) -> AppVisit:
+        return self._apps.visit(id, request or VisitApp())
 
     async def close_app(self, id: str) -> None:
         await self._apps.remove(id)
 
-    async def open_tensorboard(self, ref: str, wanted: OpenTensorBoard) -> Operation:
+    async def open_tensorboard(self, ref: str, request: OpenTensorBoard) -> Operation:
         node = await self._find_ready(ref, "TensorBoard runs on READY TPUs.")
-        return self._tensorboard.open(node, wanted)
+        return self._tensorboard.open(node, request)
 
     async def profile(
-        self, ref: str, kernel_id: str, wanted: ProfileKernel | None = None
+        self, ref: str, kernel_id: str, request: ProfileKernel | None = None
     ) -> Operation:
         node = await self._find_ready(ref, "Kernels run on READY TPUs.")
-        return await self._tensorboard.profile(node, kernel_id, wanted or ProfileKernel())
+        return await self._tensorboard.profile(node, kernel_id, request or ProfileKernel())
 
     # ---- operations ----
 

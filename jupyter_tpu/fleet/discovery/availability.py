@@ -65,7 +65,7 @@ class Availability:
         known = (each for each in catalog.types() if each.name in offered)
         return tuple(known), versions
 
-    async def resolve_defaults(self, wanted: CreateTPU) -> CreateTPU:
+    async def resolve_defaults(self, request: CreateTPU) -> CreateTPU:
         """The request with zone and version filled in; raises INVALID if it can't be met.
 
         If Google can't be asked for its lists, the catalog is used; creating fails later if needed.
@@ -74,15 +74,15 @@ class Availability:
             zones = await self._list(("zones",), self._cloud.locations)
         except TPUError:
             zones = catalog.zones()
-        zone = choices.zone(wanted.zone, self._cloud.zone, zones)
+        zone = choices.zone(request.zone, self._cloud.zone, zones)
         try:
             types, versions = await asyncio.gather(self._types(zone), self._versions(zone))
         except TPUError:
             types = tuple(kind.name for kind in catalog.types_in(zone))
             versions = catalog.versions()
-        kind = choices.accelerator(wanted.type, zone, types)
-        version = choices.version(wanted.version, kind, versions)
-        return msgspec.structs.replace(wanted, zone=zone, version=version)
+        kind = choices.accelerator(request.type, zone, types)
+        version = choices.version(request.version, kind, versions)
+        return msgspec.structs.replace(request, zone=zone, version=version)
 
     async def _types(self, zone: str) -> tuple[str, ...]:
         return await self._list(("types", zone), lambda: self._cloud.accelerator_types(zone))

@@ -10,9 +10,9 @@ from ...catalog import AcceleratorType, UnknownType
 from ...errors import Reason, TPUError
 
 
-def zone(wanted: str | None, default: str | None, known: Iterable[str]) -> str:
+def zone(requested: str | None, default: str | None, known: Iterable[str]) -> str:
     """The zone to create in."""
-    chosen = wanted or default
+    chosen = requested or default
     known = sorted(known)
     if not chosen:
         raise TPUError(
@@ -29,19 +29,19 @@ def zone(wanted: str | None, default: str | None, known: Iterable[str]) -> str:
     return chosen
 
 
-def accelerator(wanted: str, in_zone: str, offered: Iterable[str]) -> AcceleratorType | None:
+def accelerator(requested: str, in_zone: str, offered: Iterable[str]) -> AcceleratorType | None:
     """The type to create; None for one that Google offers there and the catalog does not know."""
     offered = set(offered)
     try:
-        kind = catalog.accelerator_type(wanted)
+        kind = catalog.accelerator_type(requested)
     except UnknownType as error:
-        if wanted in offered:
+        if requested in offered:
             return None
         raise TPUError(str(error), Reason.INVALID, _offers(in_zone, offered)) from None
-    if wanted not in offered:
+    if requested not in offered:
         elsewhere = ", ".join(z for z in kind.zones if z != in_zone)
         raise TPUError(
-            f"{wanted} is not offered in {in_zone}"
+            f"{requested} is not offered in {in_zone}"
             + (f"; it is in {elsewhere}." if elsewhere else "."),
             Reason.INVALID,
             _offers(in_zone, offered),
@@ -49,9 +49,9 @@ def accelerator(wanted: str, in_zone: str, offered: Iterable[str]) -> Accelerato
     return kind
 
 
-def version(wanted: str | None, kind: AcceleratorType | None, known: Iterable[str]) -> str:
+def version(requested: str | None, kind: AcceleratorType | None, known: Iterable[str]) -> str:
     """The runtime image to create with: the type's own unless one is asked for."""
-    if wanted is None:
+    if requested is None:
         if kind is None:
             raise TPUError(
                 "The usual runtime version of this type is not known.",
@@ -60,17 +60,17 @@ def version(wanted: str | None, kind: AcceleratorType | None, known: Iterable[st
             )
         return kind.version
     known = {*known, *catalog.versions()}
-    if wanted not in known:
+    if requested not in known:
         raise TPUError(
-            f"There is no runtime version {wanted!r}.{_did_you_mean(wanted, known)}",
+            f"There is no runtime version {requested!r}.{_did_you_mean(requested, known)}",
             Reason.INVALID,
             f"The usual one for {kind.name} is {kind.version}." if kind else "",
         )
-    return wanted
+    return requested
 
 
-def _did_you_mean(wanted: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(wanted.lower(), list(known), n=3, cutoff=0.6)
+def _did_you_mean(requested: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(requested.lower(), list(known), n=3, cutoff=0.6)
     return f" Did you mean {' or '.join(near)}?" if near else ""
 
 

@@ -53,20 +53,20 @@ class Apps:
         found = self._open.get(id)
         return found.describe() if found is not None else None
 
-    def visit(self, id: str, wanted: VisitApp) -> AppVisit:
+    def visit(self, id: str, request: VisitApp) -> AppVisit:
         """A URL for one browser; NOT_FOUND."""
         from ...apps.headers import ORIGIN
 
-        if wanted.framed_by and not ORIGIN.fullmatch(wanted.framed_by):
+        if request.framed_by and not ORIGIN.fullmatch(request.framed_by):
             raise TPUError(
-                f"{wanted.framed_by!r} is not an origin.",
+                f"{request.framed_by!r} is not an origin.",
                 Reason.INVALID,
                 "Give the scheme, name and port of the page that frames the app, such as "
                 "http://localhost:8888.",
             )
         each = self._get(id)
         return AppVisit(
-            url=each.site.visit(each.app.path, wanted.framed_by),
+            url=each.site.visit(each.app.path, request.framed_by),
             probe=each.site.probe(),
             beneath=self.path_under_server(each.app),
         )
@@ -76,7 +76,7 @@ class Apps:
     async def open(
         self,
         node: Node,
-        wanted: OpenApp,
+        request: OpenApp,
         *,
         kind: str = "port",
         logdir: str = "",
@@ -88,42 +88,42 @@ class Apps:
 
         Raises INVALID for what can't be a port, a host or a path.
         """
-        check_host_port(node, wanted.port, wanted.host)
-        if not wanted.path.startswith("/") or not wanted.path.isprintable():
+        check_host_port(node, request.port, request.host)
+        if not request.path.startswith("/") or not request.path.isprintable():
             raise TPUError(
-                f"{wanted.path!r} is not a path.", Reason.INVALID, "Paths begin with a slash."
+                f"{request.path!r} is not a path.", Reason.INVALID, "Paths begin with a slash."
             )
         for each in self._open.values():
             app = each.app
             same = (each.name, app.host, app.port, app.path, app.anywhere)
-            if same == (node.name, wanted.host, wanted.port, wanted.path, wanted.anywhere):
+            if same == (node.name, request.host, request.port, request.path, request.anywhere):
                 return each.describe()
         # aiohttp, which is slow to import, is not needed before the first app.
         from ...apps import AppServer, Upstream
 
         if self._server is None:
             self._server = AppServer()
-        link = self._links.get(HostName(node.name, wanted.host))
-        upstream = Upstream(link.open_port, wanted.port)
+        link = self._links.get(HostName(node.name, request.host))
+        upstream = Upstream(link.open_port, request.port)
         id = uuid.uuid4().hex[:8]
         app = App(
             id=id,
             tpu=node.name.node,
             zone=node.name.zone,
-            host=wanted.host,
-            port=wanted.port,
-            path=wanted.path,
-            name=wanted.name or f"Port {wanted.port}",
+            host=request.host,
+            port=request.port,
+            path=request.path,
+            name=request.name or f"Port {request.port}",
             kind="tensorboard" if kind == "tensorboard" else "port",
             logdir=logdir,
-            anywhere=wanted.anywhere,
+            anywhere=request.anywhere,
             state="open",
             created=timestamp("seconds"),
         )
         try:
-            where = f"port {wanted.port} of {link.host}"
-            label = wanted.name or node.name.node
-            site = await self._server.add(upstream, where, label, allow_external=wanted.anywhere)
+            where = f"port {request.port} of {link.host}"
+            label = request.name or node.name.node
+            site = await self._server.add(upstream, where, label, allow_external=request.anywhere)
         except BaseException:
             await upstream.close()
             raise
@@ -141,8 +141,8 @@ class Apps:
         If the port is not open it is opened; or NOT_FOUND unless *begin*, because a page that was
         left open must not open again what was closed.
         """
-        wanted = (node.name, host, port)
-        found = [e for e in self._open.values() if (e.name, e.app.host, e.app.port) == wanted]
+        place = (node.name, host, port)
+        found = [e for e in self._open.values() if (e.name, e.app.host, e.app.port) == place]
         if not found:
             if not begin:
                 raise TPUError(

@@ -73,7 +73,7 @@ class Tunnels:
 
     # ---- changing ----
 
-    async def open(self, node: Node, wanted: OpenTunnel, *, keep: bool = True) -> Tunnel:
+    async def open(self, node: Node, request: OpenTunnel, *, keep: bool = True) -> Tunnel:
         """Opens a tunnel; it listens when this returns, whatever the link does.
 
         keep: whether it should be there after this process, too.
@@ -82,14 +82,18 @@ class Tunnels:
         Raises INVALID for a wrong port, host or address, CONFLICT for a local port that is in use,
         PERMISSION for one that only the system may use.
         """
-        _check(node, wanted, self._links.cloud.emulated)
+        _check(node, request, self._links.cloud.emulated)
         self.reload()
         # A tunnel that is not kept lasts as long as a command: what servers opened is not its.
         for record in self._records.values() if keep else ():
-            same = (record.name, record.host, record.port) == (node.name, wanted.host, wanted.port)
-            if same and wanted.local_port is None and record.address == wanted.address:
+            same = (record.name, record.host, record.port) == (
+                node.name,
+                request.host,
+                request.port,
+            )
+            if same and request.local_port is None and record.address == request.address:
                 return self._tunnel(record)
-            if wanted.local_port == record.local_port and record.address == wanted.address:
+            if request.local_port == record.local_port and record.address == request.address:
                 if same:
                     return self._tunnel(record)
                 raise PortInUse(
@@ -98,11 +102,11 @@ class Tunnels:
                     Reason.CONFLICT,
                     "Choose another local port, or close that tunnel.",
                 )
-        link = self._links.get(HostName(node.name, wanted.host))
+        link = self._links.get(HostName(node.name, request.host))
         id = uuid.uuid4().hex[:8]
-        active = _ActiveTunnel(link, wanted.port, wanted.address, lambda: self._changed(id))
+        active = _ActiveTunnel(link, request.port, request.address, lambda: self._changed(id))
         try:
-            await active.listen(wanted.local_port, emulated=self._links.cloud.emulated)
+            await active.listen(request.local_port, emulated=self._links.cloud.emulated)
         except BaseException:
             await active.forwarded.close()
             raise
@@ -112,10 +116,10 @@ class Tunnels:
             zone=node.name.zone,
             tpu=node.name.node,
             node_id=node.id,
-            host=wanted.host,
-            port=wanted.port,
+            host=request.host,
+            port=request.port,
             local_port=active.forwarder.local_port,
-            address=wanted.address,
+            address=request.address,
             created=datetime.now(UTC).isoformat(),
             owner=self._owner.id,
         )
@@ -283,22 +287,22 @@ class _ActiveTunnel:
         shown.compressed = forwarder.compressed
 
 
-def _check(node: Node, wanted: OpenTunnel, emulated: bool) -> None:
-    check_port(wanted.port, "on the host")
-    if wanted.local_port is not None:
-        check_port(wanted.local_port, "on this machine")
-    if emulated and wanted.local_port == wanted.port:
+def _check(node: Node, request: OpenTunnel, emulated: bool) -> None:
+    check_port(request.port, "on the host")
+    if request.local_port is not None:
+        check_port(request.local_port, "on this machine")
+    if emulated and request.local_port == request.port:
         raise TPUError(
-            f"An emulated host shares this machine's network: a tunnel from port {wanted.port} to "
+            f"An emulated host shares this machine's network: a tunnel from port {request.port} to "
             "the same port would lead to itself.",
             Reason.INVALID,
             "Leave the local port out to get a free one.",
         )
-    check_host_port(node, wanted.port, wanted.host)
+    check_host_port(node, request.port, request.host)
     allowed = os.environ.get(ADDRESSES_VARIABLE, "").replace(",", " ").split()
-    if wanted.address not in (*LOOPBACK, *allowed):
+    if request.address not in (*LOOPBACK, *allowed):
         raise TPUError(
-            f"Tunnels listen on this machine alone, not on {wanted.address!r}.",
+            f"Tunnels listen on this machine alone, not on {request.address!r}.",
             Reason.INVALID,
-            f"To let others in, set {ADDRESSES_VARIABLE}={wanted.address} for the server first.",
+            f"To let others in, set {ADDRESSES_VARIABLE}={request.address} for the server first.",
         )

@@ -73,10 +73,10 @@ class WarmKernelMonitor:
         known = self._reported.get(name, {}).get(environment)
         return known or WarmKernel(state="starting", imports=spec.imports)
 
-    def configure(self, name: NodeName, environment: str, how: KeepWarm) -> None:
+    def configure(self, name: NodeName, environment: str, options: KeepWarm) -> None:
         """Decides whether an environment has one; raises INVALID and NOT_FOUND."""
-        how = validated(how)
-        check_modules(how.imports)
+        options = validated(options)
+        check_modules(options.imports)
         environments = self._desired.environments(name)
         record = environments.get(environment)
         if record is None:
@@ -85,7 +85,7 @@ class WarmKernelMonitor:
                 Reason.NOT_FOUND,
                 f"Its environments: {', '.join(environments)}." if environments else "",
             )
-        record.warm = how
+        record.warm = options
         self._desired.save(name, record)
 
     def starting(self) -> bool:

@@ -24,10 +24,10 @@ def check_labels(labels: Mapping[str, str]) -> None:
             )
 
 
-def check_environment(wanted: ConnectTPU) -> None:
+def check_environment(request: ConnectTPU) -> None:
     """Raises INVALID for a Python that JAX does not run on, or for what can't be a package."""
-    pythons.check(wanted.python)
-    check_requirements(wanted.packages)
+    pythons.check(request.python)
+    check_requirements(request.packages)
 
 
 def check_requirements(packages: Iterable[str]) -> None:

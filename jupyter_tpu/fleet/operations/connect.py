@@ -46,40 +46,42 @@ class ConnectService:
         self._runner = runner
         self._connected_now = connected_now
 
-    def connect(self, name: NodeName, wanted: ConnectTPU) -> Operation:
+    def connect(self, name: NodeName, request: ConnectTPU) -> Operation:
         """Raises INVALID, and CONFLICT unless the TPU is READY and idle."""
-        wanted = validated(wanted)
-        checks.check_environment(wanted)
+        request = validated(request)
+        checks.check_environment(request)
         for record in self._runner.running_on(name):
-            if record.operation.kind == "connect" and record.connect == wanted:
+            if record.operation.kind == "connect" and record.connect == request:
                 return record.operation  # pressed twice
         self._runner.require_idle(name)
         self._observer.observed.require(name, ("READY",), "Only a READY TPU can be connected.")
         self._runner.drop_resumable(name)
-        return self.start(name, wanted)
+        return self.start(name, request)
 
-    def start(self, name: NodeName, wanted: ConnectTPU) -> Operation:
+    def start(self, name: NodeName, request: ConnectTPU) -> Operation:
         """Starts connecting, whatever else is going on."""
         return self._runner.start(
-            self._runner.new_record("connect", name, connect=wanted),
-            lambda progress: self._connect(name, wanted, progress),
+            self._runner.new_record("connect", name, connect=request),
+            lambda progress: self._connect(name, request, progress),
         )
 
     def resume(self, name: NodeName) -> None:
         """Continues what a dead process left on a TPU."""
         record = self._runner.resumable.pop(name)
-        wanted = record.connect
-        assert wanted is not None
+        request = record.connect
+        assert request is not None
 
         async def work(progress: Progress) -> None:
             progress.log("The server was restarted. Continuing.")
-            await self._connect(name, wanted, progress)
+            await self._connect(name, request, progress)
 
         self._runner.start(record, work)
 
-    async def disconnect(self, name: NodeName, how: DisconnectTPU) -> Operation:
-        """Raises KERNELS_RUNNING unless *how* allows it, CONFLICT unless the TPU is idle."""
-        await self._connected.kernels.require_confirmation(name, how.end_kernels, "Disconnecting")
+    async def disconnect(self, name: NodeName, options: DisconnectTPU) -> Operation:
+        """Raises KERNELS_RUNNING unless *options* allow it, CONFLICT unless the TPU is idle."""
+        await self._connected.kernels.require_confirmation(
+            name, options.end_kernels, "Disconnecting"
+        )
         await self._runner.cancel_connects(name, CANCEL_CONNECT)
         return self._runner.start_exclusive(
             "disconnect", name, lambda progress: self._disconnect(name, progress)
@@ -98,7 +100,7 @@ class ConnectService:
         self._connected.disconnect(name)
         progress.done("forget")
 
-    async def _connect(self, name: NodeName, wanted: ConnectTPU, progress: Progress) -> None:
+    async def _connect(self, name: NodeName, request: ConnectTPU, progress: Progress) -> None:
         """Ends connected; or failed, with what was connected before as it was."""
         steps = [*STEPS, StepPlan("kernelspec", "Add the kernel to Jupyter", 1)]
         seen = self._observer.observed.node(name)
@@ -108,15 +110,15 @@ class ConnectService:
         self._observer.upsert(node)
         self._observer.observed.require(name, ("READY",), "Only a READY TPU can be connected.")
         progress.plan(steps, hosts=len(node.endpoints), measured=True)
-        before = self._desired.environments(name).get(wanted.environment)
+        before = self._desired.environments(name).get(request.environment)
         if before is not None and before.node_id != node.id:
             before = None  # on another TPU of the same name, which is gone
-        wanted = merge_request(before, wanted)
-        self._desired.save(name, unfinished_record(node, wanted, before))
+        request = merge_request(before, request)
+        self._desired.save(name, unfinished_record(node, request, before))
         failure: TPUError | None = TPUError("Connecting failed.", Reason.INTERNAL)
         try:
             created = await create_environment(
-                node, wanted, self._connections, progress, emulated=self._cloud.emulated
+                node, request, self._connections, progress, emulated=self._cloud.emulated
             )
             failure = None
         except TPUError as error:
@@ -128,11 +130,11 @@ class ConnectService:
         finally:
             # At the end of the process it stays "making", and is resumed by the next one.
             if failure is not None and not self._runner.closing:
-                self._desired.save(name, unfinished_record(node, wanted, before, failure))
+                self._desired.save(name, unfinished_record(node, request, before, failure))
                 if name not in self._desired.connected:
                     self._connections.release(name)
         progress.begin("kernelspec")
-        record: EnvironmentRecord = record_of(node, wanted, created, before)
+        record: EnvironmentRecord = record_of(node, request, created, before)
         self._desired.save(name, record)
         self._connected.register(name, record)
         self._desired.connect(name, node.id)

@@ -42,29 +42,29 @@ class CreateService:
         self._runner = runner
         self._connect = connect
 
-    async def start(self, wanted: CreateTPU) -> Operation:
+    async def start(self, request: CreateTPU) -> Operation:
         """Raises INVALID for a request that can't be met, EXISTS for a name that is in use."""
-        wanted = validated(wanted)
-        checks.check_labels(wanted.labels)
-        if wanted.connect is not None:
-            checks.check_environment(wanted.connect)
-        wanted = await self._availability.resolve_defaults(wanted)
-        assert wanted.zone is not None
-        name = NodeName(self._cloud.project, wanted.zone, wanted.name)
+        request = validated(request)
+        checks.check_labels(request.labels)
+        if request.connect is not None:
+            checks.check_environment(request.connect)
+        request = await self._availability.resolve_defaults(request)
+        assert request.zone is not None
+        name = NodeName(self._cloud.project, request.zone, request.name)
         await self._require_new(name)
         return self._runner.start(
-            self._runner.new_record("create", name, create=wanted),
-            lambda progress: self._create(name, wanted, progress),
+            self._runner.new_record("create", name, create=request),
+            lambda progress: self._create(name, request, progress),
             lambda progress: self._undo(name, progress),
         )
 
     def resume(self, record: OperationRecord) -> None:
         """Continues one that a dead process left."""
-        name, wanted = record.name, record.create
-        assert wanted is not None
+        name, request = record.name, record.create
+        assert request is not None
         self._runner.start(
             record,
-            lambda progress: self._wait_for_created(name, wanted, progress),
+            lambda progress: self._wait_for_created(name, request, progress),
             lambda progress: self._undo(name, progress),
         )
 
@@ -84,33 +84,33 @@ class CreateService:
             raise
         raise exists
 
-    async def _create(self, name: NodeName, wanted: CreateTPU, progress: Progress) -> None:
-        assert wanted.version is not None
+    async def _create(self, name: NodeName, request: CreateTPU, progress: Progress) -> None:
+        assert request.version is not None
         progress.plan(_STEPS)
         progress.begin("create")
-        accelerator = known_type(wanted.type)
+        accelerator = known_type(request.type)
         meaning = f" ({accelerator.meaning})" if accelerator else ""
-        progress.log(f"Creating {name.node}: {wanted.type}{meaning} in {name.zone}")
-        if accelerator is not None and wanted.version != accelerator.version:
+        progress.log(f"Creating {name.node}: {request.type}{meaning} in {name.zone}")
+        if accelerator is not None and request.version != accelerator.version:
             progress.log(
-                f"{wanted.version} is not the usual version for {wanted.type}, which is "
+                f"{request.version} is not the usual version for {request.type}, which is "
                 f"{accelerator.version}. If JAX sees no chips there, that is the reason."
             )
         spec = NodeSpec(
-            type=wanted.type,
-            version=wanted.version,
-            tier=wanted.tier,
-            network=wanted.network,
-            subnetwork=wanted.subnetwork,
-            labels=wanted.labels,
+            type=request.type,
+            version=request.version,
+            tier=request.tier,
+            network=request.network,
+            subnetwork=request.subnetwork,
+            labels=request.labels,
             metadata=await asyncio.to_thread(self._links.key_metadata),
         )
         self._observer.request_refresh()
         node = await self._cloud.create_node(name, spec)
-        self._created(node, wanted, progress)
+        self._created(node, request, progress)
 
     async def _wait_for_created(
-        self, name: NodeName, wanted: CreateTPU, progress: Progress
+        self, name: NodeName, request: CreateTPU, progress: Progress
     ) -> None:
         """Waits for a TPU that an earlier process asked for, as the poll sees it."""
         progress.plan(_STEPS)
@@ -132,14 +132,14 @@ class CreateService:
             await asyncio.sleep(_RESUME_POLL)
         if node.state != "READY":
             raise TPUError(f"{name.node} was created and is now {node.state}.", Reason.CONFLICT)
-        self._created(node, wanted, progress)
+        self._created(node, request, progress)
 
-    def _created(self, node: Node, wanted: CreateTPU, progress: Progress) -> None:
+    def _created(self, node: Node, request: CreateTPU, progress: Progress) -> None:
         progress.done("create")
         progress.log(f"{node.name.node} is {node.state}")
         self._observer.upsert(node)
-        if wanted.connect is not None:
-            self._connect(node.name, wanted.connect)
+        if request.connect is not None:
+            self._connect(node.name, request.connect)
 
     async def _undo(self, name: NodeName, progress: Progress) -> None:
         """Deletes what was created so far."""

@@ -27,13 +27,13 @@ STEPS = (
 
 async def create_environment(
     node: Node,
-    wanted: ConnectTPU,
+    request: ConnectTPU,
     connections: HostConnections,
     progress: Progress,
     *,
     emulated: bool,
 ) -> Environment:
-    """Connects to the hosts and creates *wanted* there, step by step."""
+    """Connects to the hosts and creates *request* there, step by step."""
     name = node.name
     progress.begin("key")
     key = await asyncio.to_thread(ssh.ensure_key)
@@ -49,10 +49,10 @@ async def create_environment(
     created = await environment.create(
         links,
         environment.EnvironmentSpec(
-            name=wanted.environment,
-            python=wanted.python,
-            packages=tuple(wanted.packages),
-            requirements=wanted.requirements or "",
+            name=request.environment,
+            python=request.python,
+            packages=tuple(request.packages),
+            requirements=request.requirements or "",
         ),
         environment.ExpectedHardware(
             emulated=emulated,
@@ -61,14 +61,14 @@ async def create_environment(
         progress,
     )
     return Environment(
-        name=wanted.environment,
+        name=request.environment,
         tpu=name.node,
         zone=name.zone,
         state="ready",
         python=created.python,
         jax=created.jax,
         path=created.path,
-        packages=list(wanted.packages),
+        packages=list(request.packages),
         devices=created.devices,
         platform=created.platform,
     )
@@ -80,21 +80,21 @@ async def _wait_until_up(link: Link, progress: Progress) -> None:
     progress.host_done("links")
 
 
-def merge_request(before: EnvironmentRecord | None, wanted: ConnectTPU) -> ConnectTPU:
+def merge_request(before: EnvironmentRecord | None, request: ConnectTPU) -> ConnectTPU:
     """Connecting again keeps what was asked for earlier.
 
     Where that failed, a request with options replaces the earlier one: what was wrong must not
     stay for ever.
     """
-    plain = wanted == ConnectTPU(environment=wanted.environment)
+    plain = request == ConnectTPU(environment=request.environment)
     if before is None or (before.environment.state == "failed" and not plain):
-        return wanted
+        return request
     earlier = before.wanted
     return ConnectTPU(
-        environment=wanted.environment,
-        python=wanted.python or earlier.python,
-        packages=_union(earlier.packages, wanted.packages),
-        requirements=wanted.requirements or earlier.requirements,
+        environment=request.environment,
+        python=request.python or earlier.python,
+        packages=_union(earlier.packages, request.packages),
+        requirements=request.requirements or earlier.requirements,
     )
 
 
@@ -103,12 +103,12 @@ def _union(first: Sequence[str], second: Sequence[str]) -> list[str]:
 
 
 def record_of(
-    node: Node, wanted: ConnectTPU, created: Environment, before: EnvironmentRecord | None
+    node: Node, request: ConnectTPU, created: Environment, before: EnvironmentRecord | None
 ) -> EnvironmentRecord:
     """What is remembered of an environment; what was decided on its warm kernel stays."""
     return EnvironmentRecord(
         node_id=node.id,
-        wanted=wanted,
+        wanted=request,
         environment=created,
         hosts=len(node.endpoints),
         warm=before.warm if before is not None else None,
@@ -116,7 +116,7 @@ def record_of(
 
 
 def unfinished_record(
-    node: Node, wanted: ConnectTPU, before: EnvironmentRecord | None, error: TPUError | None = None
+    node: Node, request: ConnectTPU, before: EnvironmentRecord | None, error: TPUError | None = None
 ) -> EnvironmentRecord:
     """What is remembered while an environment is being created, or after that failed.
 
@@ -128,10 +128,11 @@ def unfinished_record(
         shown = before.environment
     else:
         shown = Environment(
-            name=wanted.environment,
+            name=request.environment,
             tpu=node.name.node,
             zone=node.name.zone,
             state="failed" if problem else "making",
             problem=problem,
         )
-    return record_of(node, before.wanted if error and before is not None else wanted, shown, before)
+    kept = before.wanted if error and before is not None else request
+    return record_of(node, kept, shown, before)

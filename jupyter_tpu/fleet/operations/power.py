@@ -45,10 +45,10 @@ class PowerService:
 
         return self._runner.start_exclusive("start", name, work)
 
-    async def stop(self, name: NodeName, how: StopTPU) -> Operation:
-        """Raises CONFLICT unless the TPU is READY, KERNELS_RUNNING unless *how* allows it."""
+    async def stop(self, name: NodeName, options: StopTPU) -> Operation:
+        """Raises CONFLICT unless the TPU is READY, KERNELS_RUNNING unless *options* allow it."""
         self._observer.observed.require(name, ("READY",), "Only a READY TPU can be stopped.")
-        await self._connected.kernels.require_confirmation(name, how.end_kernels, "Stopping")
+        await self._connected.kernels.require_confirmation(name, options.end_kernels, "Stopping")
 
         async def work(progress: Progress) -> None:
             progress.plan(
@@ -63,8 +63,8 @@ class PowerService:
 
         return self._runner.start_exclusive("stop", name, work)
 
-    async def delete(self, name: NodeName, how: DeleteTPU) -> Operation:
-        """Raises CONFLICT while the TPU is being created, KERNELS_RUNNING unless *how* allows."""
+    async def delete(self, name: NodeName, options: DeleteTPU) -> Operation:
+        """Raises CONFLICT while it is being created, KERNELS_RUNNING unless *options* allow it."""
         for record in self._runner.running_on(name):
             if record.operation.kind == "create":
                 raise TPUError(
@@ -72,7 +72,7 @@ class PowerService:
                     Reason.CONFLICT,
                     "Cancel its creation: that deletes what was created.",
                 )
-        await self._connected.kernels.require_confirmation(name, how.end_kernels, "Deleting")
+        await self._connected.kernels.require_confirmation(name, options.end_kernels, "Deleting")
         await self._runner.cancel_connects(name, CANCEL_CONNECT)
         return self._runner.start_exclusive(
             "delete", name, lambda progress: self._delete(name, progress)

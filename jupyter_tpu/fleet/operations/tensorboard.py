@@ -43,35 +43,35 @@ class TensorBoardService:
         self._apps = apps
         self._runner = runner
 
-    def open(self, node: Node, wanted: OpenTensorBoard) -> Operation:
+    def open(self, node: Node, request: OpenTensorBoard) -> Operation:
         """Installs what is missing, starts TensorBoard or finds it running, and opens it.
 
         Raises INVALID for what can't be a folder or a host.
         """
-        wanted = validated(wanted)
-        _check_logdir(wanted.logdir)
-        check_host(node, wanted.host)
+        request = validated(request)
+        _check_logdir(request.logdir)
+        check_host(node, request.host)
 
         async def work(progress: Progress) -> None:
             progress.plan([*tensorboard.INSTALL_STEPS, *_OPEN], measured=True)
-            host = HostName(node.name, wanted.host)
+            host = HostName(node.name, request.host)
             async with self._connections.borrow(host, LINK_UP) as link:
                 await tensorboard.install(link, progress)
-                await self._open(node, link, wanted.logdir, progress)
+                await self._open(node, link, request.logdir, progress)
 
         return self._runner.start(self._runner.new_record("tensorboard", node.name), work)
 
-    async def profile(self, node: Node, kernel_id: str, wanted: ProfileKernel) -> Operation:
+    async def profile(self, node: Node, kernel_id: str, request: ProfileKernel) -> Operation:
         """Traces a kernel while it works, and shows the trace.
 
         Raises INVALID for a wrong request, NOT_FOUND for an unknown kernel.
         """
-        wanted = validated(wanted)
-        _check_profile(wanted)
+        request = validated(request)
+        _check_profile(request)
         kernel = await self._kernels.require(node.name, kernel_id)
 
         async def work(progress: Progress) -> None:
-            tracing = StepPlan("trace", f"Trace the kernel for {wanted.seconds:g} s", 10)
+            tracing = StepPlan("trace", f"Trace the kernel for {request.seconds:g} s", 10)
             progress.plan([*tensorboard.INSTALL_STEPS, tracing, *_OPEN], measured=True)
             async with self._connections.borrow(HostName(node.name, 0), LINK_UP) as link:
                 # First, so that the trace does not wait for it.
@@ -81,8 +81,8 @@ class TensorBoardService:
                     link,
                     kernel.environment,
                     kernel.id,
-                    wanted.logdir or TRACES,
-                    wanted.seconds,
+                    request.logdir or TRACES,
+                    request.seconds,
                     progress,
                 )
                 progress.done("trace")
@@ -130,14 +130,14 @@ def _check_logdir(logdir: str) -> None:
         )
 
 
-def _check_profile(wanted: ProfileKernel) -> None:
-    if not 0 < wanted.seconds <= LONGEST:
+def _check_profile(request: ProfileKernel) -> None:
+    if not 0 < request.seconds <= LONGEST:
         raise TPUError(
-            f"A trace can't take {wanted.seconds:g} seconds.",
+            f"A trace can't take {request.seconds:g} seconds.",
             Reason.INVALID,
             f"Choose up to {LONGEST:g} seconds; one to five are usual.",
         )
-    if wanted.logdir:
-        _check_logdir(wanted.logdir)
-        if "://" in wanted.logdir:
+    if request.logdir:
+        _check_logdir(request.logdir)
+        if "://" in request.logdir:
             raise TPUError("A trace is written to a folder of the host.", Reason.INVALID)
