@@ -159,7 +159,7 @@ export interface IKernel {
   problem: IProblem | null;
 }
 
-/** What the supervised SSH connection to one host is doing. */
+/** The state of the supervised SSH connection to one host. */
 export type LinkState =
   'connecting' | 'down' | 'needs-you' | 'silent' | 'up' | 'waiting';
 
