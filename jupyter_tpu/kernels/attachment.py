@@ -48,6 +48,10 @@ MAX_PROTOCOL_ERRORS = 3
 class Host(Protocol):
     """The part of a link that kernels need."""
 
+    @property
+    def problem(self) -> TPUError | None:
+        """Why it is not up."""
+
     def acquire(self) -> None: ...
     def release(self) -> None: ...
     async def agent(self) -> Any: ...

@@ -63,6 +63,8 @@ def _wait(running: concurrent.futures.Future[int], parent: int) -> int:
         try:
             return running.result(timeout=1.0)
         except concurrent.futures.TimeoutError:
+            if running.done():  # its own error
+                raise
             if os.getppid() != parent:
                 running.cancel()
 

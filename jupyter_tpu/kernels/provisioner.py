@@ -83,11 +83,17 @@ class TPUProvisioner(LocalProvisioner):
         """Starts or adopts the kernel. *cmd* is for clients without provisioners."""
         if self._relay is None:
             self._relay = await core_thread().call(self._make_relay())
-        if self._persistence is not None and self._persistence.adopting:
-            await core_thread().call(self._relay.adopt(self.connection_info))
-            self._persistence.end_adoption()
-        else:
-            await self._launch(kwargs.get("env", {}))
+        try:
+            if self._persistence is not None and self._persistence.adopting:
+                await core_thread().call(self._relay.adopt(self.connection_info))
+                self._persistence.end_adoption()
+            else:
+                await self._launch(kwargs.get("env", {}))
+        except BaseException:
+            # jupyter_client calls no cleanup after this.
+            self._relay = self._persistence = None
+            await super().cleanup()  # returns the port numbers
+            raise
         self._running = True
         restarter = getattr(self.parent, "_restarter", None)
         if restarter is not None and self._restart_limit is not None:
@@ -107,7 +113,6 @@ class TPUProvisioner(LocalProvisioner):
                 persistence.current.report_refused(self, error)
             if self._persistence is not None:
                 self._persistence.discard()  # there is nothing to adopt
-                self._persistence = None
             raise
 
     async def _make_relay(self) -> Relay:

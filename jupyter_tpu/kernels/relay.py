@@ -74,6 +74,7 @@ class Relay:
         self._attachment: Attachment | None = None
         self._key = ""  # signs messages
         self._responder = KernelInfoResponder(kernel_id, self._send)
+        self._unconfirmed = False  # the host may have started the kernel without our knowledge
         #: It was asked to end, so its end is reported without waiting for more output.
         self.stopping = False
 
@@ -91,8 +92,8 @@ class Relay:
             daemon's ``start_kernel``.
         timeout: seconds to wait for the host.
 
-        Raises TPUError: the link's problem, ENVIRONMENT if the host lacks the environment, EXISTS,
-        CONFLICT if a port is in use.
+        Raises TPUError: the link's problem, TIMEOUT, ENVIRONMENT if the host lacks the environment,
+        EXISTS, CONFLICT if a port is in use. Then nothing stays open here.
         """
         if not self._held:
             self._held = True
@@ -106,9 +107,16 @@ class Relay:
         if self._persistence is not None:
             self._persistence.begin_launch(self._key)
         self._unconsumed = None
-        await self._bind(connection)
-        launch = {**request, "launch": uuid.uuid4().hex}
-        started = await asyncio.wait_for(self._start_kernel(launch), timeout)
+        try:
+            await self._bind(connection)
+            async with asyncio.timeout(timeout):
+                started = await self._start_kernel({**request, "launch": uuid.uuid4().hex})
+        except BaseException as error:
+            problem = self._host.problem
+            await self._undo_launch()
+            if isinstance(error, TimeoutError):
+                raise _timeout_error(timeout, problem) from None
+            raise
         self._attachment = Attachment(
             self._host, self.kernel_id, self.secret, self._on_event, self._on_gone
         )
@@ -126,7 +134,11 @@ class Relay:
             self._host.acquire()
         self._key = _text(connection.get("key", ""))
         self._responder.reset(self._key, self._persistence.info, self._persistence.running)
-        await self._bind(connection)
+        try:
+            await self._bind(connection)
+        except BaseException:
+            await self._free()
+            raise
         self._attachment = Attachment(
             self._host,
             self.kernel_id,
@@ -144,13 +156,32 @@ class Relay:
         request |= {"id": self.kernel_id, "key": self._key, "secret": self.secret}
         while True:
             agent = await self._host.agent()
+            self._unconfirmed = True
             try:
                 return await agent.request("start_kernel", **request)
             except TPUError as error:
                 if error.reason is not Reason.UNREACHABLE:
+                    self._unconfirmed = False
                     raise
                 log.info("Starting kernel %s: %s", self.kernel_id, error.message)
                 await asyncio.sleep(0.2)
+
+    async def _undo_launch(self) -> None:
+        """Ends a kernel that the host may have started, and frees what the launch used here."""
+        if self._unconfirmed:
+            shutdown = shutdown_in_background(self._host, self.kernel_id, self.secret)
+            await asyncio.wait([shutdown], timeout=CLEANUP_TIMEOUT)
+        await self._free()
+
+    async def _free(self) -> None:
+        """Frees the ports and the link."""
+        exit_cleanup.unregister(self)
+        if self._ports is not None:
+            await self._ports.close()
+            self._ports = None
+        if self._held:
+            self._held = False
+            self._host.release()
 
     async def _bind(self, connection: Mapping[str, Any]) -> None:
         if self._ports is not None and (
@@ -212,14 +243,8 @@ class Relay:
             self.code = 0
         if self._ports is not None:
             self._ports.drop_buffered()
-            if not restart:
-                await self._ports.close()
-                self._ports = None
-        if self._held and not restart:
-            self._held = False
-            self._host.release()
         if not restart:
-            exit_cleanup.unregister(self)
+            await self._free()
 
     async def detach(self) -> None:
         """Detaches from the kernel, which continues with its output, and frees the ports."""
@@ -227,12 +252,7 @@ class Relay:
         attachment, self._attachment = self._attachment, None
         if attachment is not None:
             await attachment.close(release=True)
-        if self._ports is not None:
-            await self._ports.close()
-            self._ports = None
-        if self._held:
-            self._held = False
-            self._host.release()
+        await self._free()
 
     # ---- from the kernel
 
@@ -383,6 +403,13 @@ class Relay:
         if self._persistence is not None:
             self._persistence.set_info(info)
         self._responder.set_info(info)
+
+
+def _timeout_error(timeout: float, problem: TPUError | None) -> TPUError:
+    message = f"The kernel's host did not answer within {timeout:g} s."
+    if problem is None:
+        return TPUError(message, Reason.TIMEOUT, "Try again, or check the TPU in the panel.")
+    return TPUError(f"{message} {problem.message}", problem.reason, problem.hint)
 
 
 def _text(key: str | bytes) -> str:

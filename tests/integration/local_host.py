@@ -38,6 +38,7 @@ class LocalHost:
         # Without cached bytecode every kernel would take a second longer to start.
         self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self.holds = 0
+        self.problem = None
         self.commands = 0
         self.uploaded = 0  # bytes of standard input
         self.downloaded = 0  # bytes over streams

@@ -6,26 +6,29 @@ No SSH here; a peer that goes wrong connects to the keeper's socket itself.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import resource
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from jupyter_client.manager import KernelManager
 from jupyter_client.restarter import KernelRestarter
 from local_host import LocalHost
 from local_kernels import Notebook, local_host, printed
 from test_kernels_outages import memory_of, relay_of
+from traitlets.config import Config
 from waiting import until
 
 from jupyter_tpu.agent.protocol import frames, messages
 from jupyter_tpu.agent.protocol.events import IOPUB, NORMAL, SHELL, JournalEvent, Message
 from jupyter_tpu.agent.protocol.journal import Journal
 from jupyter_tpu.agent.protocol.messages import MessageSigner
-from jupyter_tpu.errors import Reason
-from jupyter_tpu.kernels import provisioner
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.kernels import background_shutdown, provisioner
 from jupyter_tpu.kernels.attachment import Attachment
 from jupyter_tpu.links import core_thread
 
@@ -235,3 +238,52 @@ def test_a_disk_that_takes_nothing_pauses_the_kernel_and_nothing_is_lost(remote)
 def state_of(pid: int) -> str:
     """Of a process, as one letter: "T" if it is stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def resources() -> dict[str, int]:
+    """What this process has open."""
+    process = psutil.Process()
+    listening = [c for c in process.net_connections() if c.status == psutil.CONN_LISTEN]
+    return {
+        "threads": process.num_threads(),
+        "files": process.num_fds(),
+        "listening": len(listening),
+        "tasks": core_thread().wait(_count_tasks()),
+    }
+
+
+async def _count_tasks() -> int:
+    return len(asyncio.all_tasks())
+
+
+def test_starts_that_are_refused_leave_nothing_open():
+    with local_host("refusing") as (host, make):
+
+        def refused() -> None:
+            with pytest.raises(TPUError):
+                make(host_python="/nowhere/python").start_kernel()
+
+        refused()  # what is made once for all kernels
+        before = resources()
+        for _ in range(10):
+            refused()
+        gc.collect()
+        until(lambda: all(now <= before[name] + 2 for name, now in resources().items()))
+        assert host.holds == 0
+
+
+@pytest.mark.parametrize("silent", ["cut", "stall"])
+def test_a_start_that_times_out_says_why_and_leaves_nothing(silent):
+    with local_host(f"timeout-{silent}") as (host, make):
+        first = make()
+        first.start_kernel()  # the agent runs
+        host.loop_call(getattr(host, silent))
+        config = Config({"TPUProvisioner": {"start_timeout": 0.5}})
+        with pytest.raises(TPUError) as caught:
+            make(config=config).start_kernel()
+        assert "did not answer within 0.5 s" in caught.value.message
+        assert caught.value.reason is Reason.TIMEOUT
+        host.loop_call(host.mend)
+        until(lambda: not background_shutdown.pending())
+        assert host.holds == 1, "the first kernel's"
+        first.shutdown_kernel(now=True)

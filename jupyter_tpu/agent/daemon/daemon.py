@@ -242,11 +242,14 @@ class Daemon:
         """Ends the kernel ``id`` and all it started; ``now``: without asking it first; ``secret``:
         only if it is that of the lease.
         """
+        kernel_id = str(params["id"])
         secret = params.get("secret")
         secret = None if secret is None else str(secret)
-        return {
-            "ended": await self._keepers.end(str(params["id"]), bool(params.get("now")), secret)
-        }
+        starting = self._starting.get(kernel_id)
+        if starting is not None:  # a start in progress must not complete after this
+            async with starting:
+                pass
+        return {"ended": await self._keepers.end(kernel_id, bool(params.get("now")), secret)}
 
     async def _kernel_key(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """The ``key`` of the kernel ``id``, for a client that takes over its lease."""
