@@ -28,7 +28,9 @@ def _jax(call: str, about: str, answer: Any, body: type[Struct], **more: Any) ->
     return route(f"POST jax/{call}", call, about, answer, body=body, **more)
 
 
-_NPY = {"application/x-npy": "many numbers, or where asked for; Jax-Dtype and Jax-Key say the rest"}
+_NPY = {
+    "application/x-npy": "for many numbers, or on request; see the headers Jax-Dtype and Jax-Key"
+}
 
 JAX_ROUTES = (
     _jax("prng/split", "Split a key", SplitAnswer, SplitRequest),
@@ -39,14 +41,13 @@ JAX_ROUTES = (
 )
 
 COMPILE = _jax(
-    "compile", "Compile a program for TPUs that are not there", Operation, CompileRequest,
+    "compile", "Compile a program for TPUs without using one", Operation, CompileRequest,
     result=CompileOutcome,
-    more="The code is run, as the user whose server this is and who may run any code in its "
-    "kernels anyway (leave to execute on kernels is asked for, too). It runs in a process of its "
-    "own, one program at a time, that is ended at its limits of time and memory, by DELETE "
-    "operations/{operation}, and with the server; nothing is executed on a TPU, and none is "
-    "needed, nor a project. Programs wait for their turn. The operation is gone when the server "
-    "is.",
+    more="The code is run as the server's user, as in a kernel, so permission to execute kernels "
+    "is needed, too. It runs in its own process, one program at a time. The process is ended at "
+    "its limits of time and memory, by DELETE operations/{operation}, and with the server. Nothing "
+    "is executed on a TPU, and neither a TPU nor a project is needed. Other programs wait. The "
+    "operation is lost when the server ends.",
 )  # fmt: skip
 
 

@@ -36,6 +36,13 @@ def answer(message_id: str, question: str) -> list[bytes]:
     return said("input_reply", message_id, header("input_request", question))
 
 
+def test_a_file_that_is_not_a_message_keeps_no_other_from_being_sent(tmp_path: Path) -> None:
+    Outbox(tmp_path).put(1, SHELL, said("comm_msg", "m"))
+    for name in ("said-1-2-3-4", "said-x-y-z", "said-000000000001-000000000002-0"):
+        (tmp_path / name).write_bytes(bytes(50))
+    assert waiting(Outbox(tmp_path)) == ["m"]
+
+
 def id_of(message: list[bytes]) -> str:
     return str(messages.decode_part(message, messages.HEADER)["msg_id"])
 

@@ -27,9 +27,9 @@ class ExecuteRequest:
         self.read_at: float | None = None  # when somebody had read its end, monotonic
         self.readers: set[str] = set()  # clients that show its output
         try:
-            said = json.loads(message[at + messages.HEADER])
-            self.id = str(said["msg_id"])
-            self.readers.add(str(said["session"]))
+            fields = json.loads(message[at + messages.HEADER])
+            self.id = str(fields["msg_id"])
+            self.readers.add(str(fields["session"]))
         except (ValueError, KeyError, TypeError):
             pass  # the kernel checks it; nobody can ask for it again
 

@@ -49,15 +49,16 @@ class Outbox:
         self._in_flight: deque[tuple[int, bytes]] = deque()  # number and header of sent messages
         self._count = 0
         for path in sorted(folder.glob("said-*-*-*")):
-            _, after, count, channel = path.name.split("-")
             try:
+                after, count, channel = map(int, path.name.split("-")[1:])
                 message = frames.split_parts(path.read_bytes())
                 header = message[messages.find_delimiter(message) + messages.HEADER]
-            except (OSError, ValueError, frames.ProtocolError):
-                path.unlink(missing_ok=True)  # incomplete, so it was not sent
+            except (OSError, ValueError, IndexError, frames.ProtocolError):
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)  # incomplete, so it was not sent
             else:
-                self._add(header, _PendingFile(path, path.stat().st_size, int(after), int(channel)))
-                self._count = int(count)
+                self._add(header, _PendingFile(path, path.stat().st_size, after, channel))
+                self._count = count
 
     def put(self, after: int, channel: int, message: list[bytes]) -> None:
         """Stores a message before it is sent.
