@@ -14,6 +14,9 @@ const BLOCKED_AFTER = 6;
 /** Messages, or bytes, after which an acknowledgement is sent at once; otherwise after a time (ms). */
 const ACK = { messages: 64, bytes: 1 << 19, time: 200 };
 
+/** The protocol of JupyterLab and Jupyter Server, whose frames `frames.ts` reads. */
+const PROTOCOL = 'v1.kernel.websocket.jupyter.org';
+
 const KERNEL = /\/api\/kernels\/([^/?]+)\/channels\?session_id=([^&]+)/;
 
 /** What the server says of a kernel; denied: this page is not logged in; unavailable: no answer. */
@@ -37,7 +40,7 @@ export function replayingSocket(
     ) {
       const ids = KERNEL.exec(String(url))?.slice(1).map(decodeURIComponent);
       return ids && options.replay.mayRunOnTPU(ids[0])
-        ? new ReplayingSocket(base, options, ids, String(url), protocols)
+        ? new ReplayingSocket(base, options, ids, String(url))
         : Reflect.construct(target, [url, protocols], newTarget);
     }
   });
@@ -56,8 +59,7 @@ class ReplayingSocket {
     private _base: typeof WebSocket,
     private _options: IOptions,
     [kernelId, clientId]: string[],
-    readonly url: string,
-    private _protocols?: string | string[]
+    readonly url: string
   ) {
     this._kernelId = kernelId;
     this._clientId = clientId;
@@ -88,7 +90,8 @@ class ReplayingSocket {
   private _connect(): WebSocket {
     const seen = this._position.seen ?? '';
     const url = `${this.url}&jupyter_tpu_seen=${seen}`;
-    const socket = new this._base(url, this._protocols);
+    // Always this one: after a failure JupyterLab tries none, for servers that don't know it.
+    const socket = new this._base(url, PROTOCOL);
     socket.binaryType = 'arraybuffer';
     socket.onopen = event => {
       this.readyState = 1;

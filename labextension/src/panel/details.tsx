@@ -40,7 +40,7 @@ export function Details(props: {
   return (
     <div id={id} className="jp-tpu-Details">
       <dl>
-        <dt>{trans.__('Runtime version')}</dt>
+        <dt title={trans.__('Runtime version')}>{trans.__('Runtime')}</dt>
         <dd>{tpu.version}</dd>
         <dt>{trans.__('Tier')}</dt>
         <dd>{tierLabel(tpu.tier, trans)}</dd>

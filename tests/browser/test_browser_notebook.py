@@ -1,0 +1,159 @@
+"""Jupyter Notebook 7: the TPU's kernel is in the picker, runs cells and loses nothing when the line
+to the server is cut; an app opens in a browser window, since there are no tabs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fault_proxy import FaultProxy
+from lab_server import LabServer
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from waiting import until
+
+OUT = Path(__file__).parent / "out"
+NAME = "notebook-7"
+LINES = 150
+CODE = (
+    "import platform, time\n"
+    "print('on', platform.node())\n"
+    f"for i in range({LINES}):\n"
+    f"    print('line', i, 'of', {LINES}, flush=True)\n"
+    "    time.sleep(0.1)\n"
+)
+LONG = 120_000  # ms
+
+
+@pytest.fixture(scope="module")
+def tpu(lab_server: LabServer) -> Iterator[str]:
+    """A connected TPU."""
+    body = {"name": NAME, "type": "v5litepod-1", "zone": "us-central1-a"}
+    assert lab_server.finish(lab_server.call("POST", "tpus", body))["state"] == "done"
+    done = lab_server.finish(lab_server.call("POST", f"tpus/{NAME}/connect", {}))
+    assert done["state"] == "done", done
+    yield NAME
+    lab_server.end_kernels()
+    lab_server.finish(lab_server.call("DELETE", f"tpus/{NAME}", {"end_kernels": True}))
+
+
+@pytest.fixture
+def line(lab_server: LabServer) -> Iterator[FaultProxy]:
+    """The line between the browser and the server."""
+    with FaultProxy("127.0.0.1", lab_server.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def context(browser: Browser, lab_server: LabServer) -> Iterator[BrowserContext]:
+    context = browser.new_context(viewport={"width": 1100, "height": 800})
+    yield context
+    context.close()
+    lab_server.end_kernels()
+
+
+def open_notebook(context: BrowserContext, server: LabServer, port: int, *sources: str) -> Page:
+    """Opens a new notebook in Jupyter Notebook at *port*."""
+    cells = [
+        {
+            "cell_type": "code",
+            "id": f"cell-{number}",
+            "metadata": {},
+            "source": source,
+            "outputs": [],
+            "execution_count": None,
+        }
+        for number, source in enumerate(sources)
+    ]
+    path = server.root / f"{NAME}.ipynb"
+    path.write_text(
+        json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    )
+    page = context.new_page()
+    page.goto(f"http://127.0.0.1:{port}/notebooks/{path.name}?token={server.token}")
+    return page
+
+
+def cell_of(page: Page, number: int) -> Locator:
+    return page.locator(".jp-CodeCell").nth(number)
+
+
+def lines_of(page: Page) -> list[str]:
+    shown = cell_of(page, 0).locator(".jp-OutputArea-output").all_text_contents()
+    return re.findall(rf"line \d+ of {LINES}", "".join(shown))
+
+
+def choose_kernel(page: Page, tpu: str) -> None:
+    """In the picker that Notebook shows for a notebook without a kernel."""
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Select Kernel", timeout=LONG)
+    option = dialog.locator("option", has_text=re.compile(rf"^Python .* · {tpu}\b")).first
+    dialog.locator("select").select_option(option.get_attribute("value"))
+    dialog.get_by_role("button", name="Select Kernel").click()
+    expect(page.locator(".jp-KernelName")).to_contain_text(tpu)
+    expect(page.locator(".jp-Notebook-ExecutionIndicator")).to_have_attribute(
+        "data-status", "idle", timeout=LONG
+    )
+
+
+def test_the_kernel_is_picked_runs_a_cell_and_reconnects_after_a_cut(
+    tpu: str, lab_server: LabServer, context: BrowserContext, line: FaultProxy
+) -> None:
+    page = open_notebook(context, lab_server, line.port, CODE)
+    choose_kernel(page, tpu)
+    cell_of(page, 0).locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    until(lambda: len(lines_of(page)) >= 10, LONG / 1000, lambda: str(lines_of(page)[-3:]))
+    expect(cell_of(page, 0)).to_contain_text(re.compile(r"on t1v-n-\w+-w-0"))
+    line.cut()
+    before = len(lines_of(page))
+    # The cell goes on, and nothing of it arrives.
+    page.wait_for_timeout(3000)
+    assert len(lines_of(page)) <= before + 5
+    line.mend()
+    until(lambda: len(lines_of(page)) >= LINES, 60, lambda: str(lines_of(page)[-3:]))
+    assert lines_of(page) == [f"line {number} of {LINES}" for number in range(LINES)]
+    expect(cell_of(page, 0).locator(".jp-InputPrompt")).to_have_text("[1]:")
+    OUT.mkdir(exist_ok=True)
+    page.screenshot(path=OUT / "notebook-7.png")
+
+
+def test_an_app_opens_in_a_browser_window(
+    tpu: str, lab_server: LabServer, context: BrowserContext
+) -> None:
+    served = (
+        "import http.server, threading\n"
+        "handler = type('Handler', (http.server.BaseHTTPRequestHandler,), {\n"
+        "    'do_GET': lambda self: (self.send_response(200), self.end_headers(),\n"
+        "                            self.wfile.write(b'<h1>A page of the host</h1>')),\n"
+        "    'log_message': lambda *_: None})\n"
+        "server = http.server.HTTPServer(('127.0.0.1', 0), handler)\n"
+        "threading.Thread(target=server.serve_forever, daemon=True).start()\n"
+        "print('port', server.server_port)"
+    )
+    page = open_notebook(context, lab_server, lab_server.port, served)
+    choose_kernel(page, tpu)
+    cell_of(page, 0).locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    output = cell_of(page, 0).locator(".jp-OutputArea-output")
+    expect(output).to_have_text(re.compile(r"port \d+"))
+    port = re.findall(r"\d+", output.text_content() or "")[0]
+
+    page.keyboard.press("Control+Shift+c")
+    page.locator(".lm-CommandPalette-input").fill("Open Web App")
+    page.locator(".lm-CommandPalette-item", has_text="Open Web App").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    if "Select a TPU" in (dialog.text_content() or ""):  # other tests have TPUs, too
+        dialog.locator("select").select_option(label=f"us-central1-a/{tpu}")
+        dialog.get_by_role("button", name="Ok").click()
+    dialog.get_by_role("textbox").fill(port)
+    with context.expect_page() as opened:
+        dialog.get_by_role("button", name="Open").click()
+    expect(opened.value.get_by_text("A page of the host")).to_be_visible()
+    assert ".localhost" in opened.value.url
+    OUT.mkdir(exist_ok=True)
+    page.screenshot(path=OUT / "notebook-7-app.png")
