@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Seconds in which a server must say what cloud it works on; a busy one is not waited for.
-LOOK_LIMIT = 5.0
+#: Seconds in which a server must say which cloud it works on. Its first answer takes some: it loads
+#: the fleet. One that hangs is not waited for.
+LOOK_LIMIT = 20.0
 #: Seconds for a list of names while somebody types.
 NAMES_LIMIT = 3.0
 

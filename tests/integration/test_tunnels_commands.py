@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import secrets
 import signal
 import socket
@@ -20,46 +19,13 @@ from typing import Any
 
 import pytest
 from bare_server import BARE
+from cli_shell import COMMAND, LIMIT, Shell
 from ports import free_port, listens
 from waiting import until
 
 from jupyter_tpu.cli import main
 
-COMMAND = [sys.executable, "-m", "jupyter_tpu.cli"]
-LIMIT = 60.0  # seconds for anything
 ZONE = "us-central1-a"
-
-
-class Shell:
-    """Runs commands with folders of its own."""
-
-    def __init__(self, folder: Path, emulator: Any) -> None:
-        self.folder = folder
-        self.environment = {**os.environ, **emulator.environment}
-        for name in ("JUPYTER_TPU_DATA_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
-            self.environment[name] = str(folder / name.lower())
-
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, *words],
-            env=self.environment,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-            stdin=subprocess.DEVNULL,
-        )
-
-    def out(self, *words: str) -> str:
-        done = self.run(*words)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def complaint(self, *words: str) -> str:
-        done = self.run(*words)
-        assert done.returncode in (1, 2), done.stdout  # 2: a wrong command line
-        assert done.stderr.count("\n") == 1, done.stderr
-        return done.stderr
 
 
 class JupyterServer:
@@ -109,7 +75,7 @@ class JupyterServer:
 
 @pytest.fixture
 def shell(tmp_path: Path, emulator: Any) -> Shell:
-    return Shell(tmp_path, emulator)
+    return Shell(tmp_path, **emulator.environment)
 
 
 @pytest.fixture
@@ -223,7 +189,8 @@ def test_beside_a_server_tunnels_are_opened_listed_and_removed(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         local = probe.getsockname()[1]
-    opened = shell.out("tunnel", name_of(tpu), f"{behind}:{local}", "9")
+    # On stderr is a note as long as the link connects.
+    opened = shell.run("tunnel", name_of(tpu), f"{behind}:{local}", "9").stdout
     assert f"localhost:{local} forwards to port {behind} of {name_of(tpu)}\n" in opened
     assert said(local) == b"hello"
     with pytest.raises(ConnectionResetError):
