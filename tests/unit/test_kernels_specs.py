@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
+import os
 import sys
 
 import pytest
@@ -178,3 +180,12 @@ def test_unregistering_removes_what_was_meant_and_nothing_else(specs):
 def test_listing_without_a_folder_finds_none(specs):
     assert specs.list() == []
     specs.unregister(**WHERE)
+
+
+@pytest.mark.timeout(20)
+def test_the_launcher_ends_when_its_kernel_fails_with_a_timeout():
+    """It polls its kernel with a timeout, and must not take the kernel's own for that."""
+    running: concurrent.futures.Future[int] = concurrent.futures.Future()
+    running.set_exception(TimeoutError("the kernel's"))
+    with pytest.raises(TimeoutError, match="the kernel's"):
+        launch._wait(running, os.getppid())
