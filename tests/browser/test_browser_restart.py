@@ -185,6 +185,41 @@ def test_each_line_is_once_in_both_tabs_and_in_the_files_they_save(
     server.request("DELETE", f"/api/sessions/{after['id']}")
 
 
+def test_a_page_that_is_logged_out_says_so_and_goes_on_after_the_login(
+    lab: tuple[Server, str], browser: Browser
+) -> None:
+    server, spec = lab
+    name = "logged-out.ipynb"
+    write_notebook(server, name, spec)
+    page = open_notebook(browser, server, name)
+    expect(page.get_by_text(re.compile(r"\| Idle$"))).to_be_visible()
+    cell_of(page).locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    wait_for_lines(page, 10)
+    # JupyterLab's own dialog says that the server was away.
+    away = page.get_by_role("dialog", name="Server Connection Error")
+    page.add_locator_handler(away, lambda it: it.get_by_role("button", name="Close").click())
+    # Neither the page's token nor its cookies are good any more.
+    server.kill()
+    server.token = secrets.token_hex(16)
+    page.context.clear_cookies()
+    server.start()
+    alert = page.get_by_role("alert").filter(has_text="you are not logged in")
+    expect(alert).to_be_visible()
+    OUT.mkdir(exist_ok=True)
+    page.screenshot(path=OUT / "restart-logged-out.png", animations="disabled")
+    with page.context.expect_page() as opened:
+        alert.get_by_role("button", name="Log In").click()
+    login = opened.value
+    login.locator("#password_input").fill(server.token)
+    login.locator("#login_submit").click()
+    expect(alert).to_have_count(0)
+    wait_for_lines(page, LINES)
+    assert lines_of(page) == EXPECTED
+    page.context.close()
+    server.request("DELETE", f"/api/sessions/{session_of(server, name)['id']}")
+
+
 def test_after_a_reboot_of_the_host_the_user_is_told_and_restarting_the_kernel_works(
     lab: tuple[Server, str], browser: Browser, emulator: Any
 ) -> None:
