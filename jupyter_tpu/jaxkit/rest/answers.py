@@ -56,7 +56,7 @@ def split(request: SplitRequest) -> Answer:
             "Split one key, and split it again where it is used.",
         )
     keys = jax.random.split(key, request.num + 1)
-    found = SplitAnswer(key=_described(keys[0], note), subkeys=_data(keys[1:]))
+    found = SplitAnswer(key=describe_key(keys[0], note), subkeys=_data(keys[1:]))
     return Answer(content_type=_JSON, body=msgspec.json.encode(found))
 
 
@@ -73,7 +73,7 @@ def fold(request: FoldRequest) -> Answer:
         folded = key
         for number in request.data:
             folded = jax.random.fold_in(folded, fold_data(number))
-    return Answer(content_type=_JSON, body=msgspec.json.encode(_described(folded, note)))
+    return Answer(content_type=_JSON, body=msgspec.json.encode(describe_key(folded, note)))
 
 
 def draw(request: SampleRequest) -> Answer:
@@ -92,7 +92,7 @@ def draw(request: SampleRequest) -> Answer:
             MAX_ELEMENTS,
         )
     )
-    about = _described(key, note)
+    about = describe_key(key, note)
     as_json = request.format == "json" or (request.format == "auto" and drawn.size <= JSON_ELEMENTS)
     if not as_json:
         return _npy(drawn, about)
@@ -169,7 +169,7 @@ _REQUESTS: dict[str, tuple[Any, Callable[[Any], Answer]]] = {
 REQUESTS = tuple(_REQUESTS)
 
 
-def describe_key(key: Any) -> KeyDescription:
+def describe_key(key: Any, note: str = "") -> KeyDescription:
     """What the numbers of *key* depend on: implementation, flags, jax's version, data.
 
     The same data gives other numbers with another implementation, or with the other value of the
@@ -186,14 +186,9 @@ def describe_key(key: Any) -> KeyDescription:
         x64=bool(config.jax_enable_x64),
         jax_version=jax.__version__,
         typed=typed(key),
-        data=np.asarray(jax.random.key_data(key)).tolist(),
+        data=_data(key),
+        note=note,
     )
-
-
-def _described(key: Any, note: str) -> KeyDescription:
-    description = describe_key(key)
-    description.note = note
-    return description
 
 
 def _data(keys: Any) -> list[list[int]]:
