@@ -1,0 +1,310 @@
+"""A node's creation and deletion, without I/O: from what Google answered to what to ask it next.
+
+One :class:`Claim` per operation says which node is meant and how far it is. It is saved before
+Google is asked for anything and after each answer, so that a process may be killed at any line and
+the next one goes on from the claim alone. :class:`Provisioning` reads the claim and the answers:
+:meth:`~Provisioning.next` says what to ask, the caller asks it and passes on what it heard.
+
+Which node is meant
+    A node that this operation created carries its label (:data:`LABEL`); once seen, its id is
+    known. A deletion is for the id that the user saw. Nothing else is deleted or taken over, even
+    if it has the name.
+
+What is not known
+    A CreateNode whose answer was lost may take effect until :data:`SETTLE` seconds after it was
+    sent. Until then a missing node proves nothing; the claim is *in doubt*. No answer about an
+    operation is final either (a token expires, Google forgets old operations): the node itself is.
+
+=======================  =====================================================================
+what should be, and is   what is asked next
+=======================  =====================================================================
+present, never sent      CREATE, if the user asked for it not long ago; else it has failed
+present, accepted        Google's operation, until it ends
+  … which succeeded      the node, until it is READY (done) or in a state it does not leave
+  … which failed         as *absent*, then failed with Google's words
+present, in doubt        the node: ours, go on; another's, failed (EXISTS); missing, wait until it
+                         is settled and CREATE once more
+absent, node is ours     DELETE, then the operation, then the node again, for as long as it is there
+absent, node missing     wait for Google's operation that creates it and for what is in doubt;
+                         then it is gone
+absent, another's node   gone: ours is not there
+=======================  =====================================================================
+
+Cancelling a creation turns *present* into *absent*, at any time; nothing turns it back.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Literal
+
+from msgspec import Struct
+
+from ..errors import Reason, TPUError
+
+#: The label that a node carries for the operation which creates it.
+LABEL = "jupyter-tpu-operation"
+#: How long a CreateNode without an answer may still take effect; twice its deadline. Seconds.
+SETTLE = 120.0
+#: How long after the user asked for it a node is still created; later, nobody expects it. Seconds.
+EXPECTED = 900.0
+#: States that end by themselves; google.cloud.tpu_v2.Node.State.
+_ON_ITS_WAY = frozenset({"CREATING", "STARTING", "RESTARTING", "REPAIRING", "REIMAGING", ""})
+
+#: Answers after which it is not known whether a change was made.
+_UNKNOWN = frozenset(
+    {Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.CONFLICT, Reason.INTERNAL, Reason.CANCELLED}
+)
+
+
+class Claim(Struct, kw_only=True):
+    """What an operation is for; saved with it."""
+
+    want: Literal["present", "absent"]
+    #: When the user asked for it; seconds since the epoch.
+    since: float
+    #: The value of LABEL on a node that this operation creates; "" for a deletion.
+    label: str = ""
+    #: Google's id of the node; "" while it is not known.
+    node_id: str = ""
+    #: When CreateNode was last sent, seconds since the epoch; 0 for never.
+    sent: float = 0.0
+    #: Whether that call may still take effect unseen.
+    in_doubt: bool = False
+    #: Google's operations that create and delete it, while they may run.
+    creating: str = ""
+    deleting: str = ""
+    #: Whether a DeleteNode was accepted, or may have been.
+    delete_sent: bool = False
+    #: What the creation failed with, while what is left of the node is removed.
+    failure: tuple[str, Reason, str] | None = None
+
+
+class Ask(str, Enum):
+    """What to ask Google next."""
+
+    CREATE = "create"  # call `sending` and save the claim first
+    DELETE = "delete"
+    NODE = "node"
+    CREATING = "creating"  # the operation `claim.creating`
+    DELETING = "deleting"
+
+
+class End(Struct, frozen=True):
+    """How it ended; *error* with "failed" only."""
+
+    how: Literal["ready", "failed", "gone"]
+    error: TPUError | None = None
+
+
+class SeenNode(Struct, frozen=True, kw_only=True):
+    """What matters of a node that Google described."""
+
+    id: str
+    state: str
+    label: str = ""  # the value of LABEL
+
+
+class Provisioning:
+    """Drives *claim*, of the node that messages call *what*.
+
+    pause: seconds to wait before the next question.
+    problem: what stands in the way now, for people; None where nothing does.
+    """
+
+    def __init__(self, claim: Claim, what: str) -> None:
+        self.claim = claim
+        self.pause = 0.0
+        self.problem: TPUError | None = None
+        self._what = what
+        self._node: SeenNode | Literal["missing"] | None = None  # None: to be looked at
+        self._end: End | None = None
+
+    # ---- what next ----
+
+    def next(self, now: float) -> Ask | End:
+        """What to ask Google, or how it ended. *now*: seconds since the epoch."""
+        if self._end is not None:
+            return self._end
+        claim = self.claim
+        if claim.want == "absent" or claim.failure is not None:
+            return self._remove(now)
+        if claim.creating:
+            return Ask.CREATING
+        if not claim.sent:
+            return self._create(now)
+        node = self._node
+        if node is None:
+            return Ask.NODE
+        if self._may_appear(now, node):
+            return self._look_again()
+        if node == "missing":
+            if claim.in_doubt:
+                return self._create(now)
+            return self._failed(
+                f"Google has no TPU called {self._what}: it was deleted after its creation."
+            )
+        if not self._is_ours(node):
+            return self._failed(
+                f"Somebody else created a TPU called {self._what}.",
+                Reason.EXISTS,
+                "Choose another name.",
+            )
+        if node.state == "READY":
+            return self._ended(End("ready"))
+        if node.state in _ON_ITS_WAY:
+            return self._look_again()
+        return self._failed(f"{self._what} was created and is now {node.state}.", Reason.CONFLICT)
+
+    def _remove(self, now: float) -> Ask | End:
+        claim, node = self.claim, self._node
+        if not (claim.sent or claim.node_id):
+            return self._removed()  # Google was never asked for it
+        if node is None:
+            return Ask.NODE
+        if isinstance(node, SeenNode) and self._is_ours(node):
+            if claim.deleting:
+                return Ask.DELETING
+            return self._look_again() if node.state == "DELETING" else Ask.DELETE
+        if claim.creating:
+            return Ask.CREATING  # it may still appear
+        return self._look_again() if self._may_appear(now, node) else self._removed()
+
+    def _removed(self) -> End:
+        failure = self.claim.failure
+        if self.claim.want == "absent" or failure is None:
+            return self._ended(End("gone"))
+        return self._ended(End("failed", TPUError(*failure)))
+
+    def _create(self, now: float) -> Ask | End:
+        if now - self.claim.since <= EXPECTED:
+            return Ask.CREATE
+        return self._failed(
+            f"The server was stopped while {self._what} was created, and Google has no such TPU.",
+            Reason.INTERRUPTED,
+            "Create it again.",
+        )
+
+    def _look_again(self) -> Ask:
+        self._node = None
+        return Ask.NODE
+
+    def _may_appear(self, now: float, node: SeenNode | Literal["missing"]) -> bool:
+        """Whether ours may still come, though *node* was seen in its place."""
+        claim = self.claim
+        ours = isinstance(node, SeenNode) and self._is_ours(node)
+        return claim.in_doubt and not ours and now - claim.sent < SETTLE
+
+    def _is_ours(self, node: SeenNode) -> bool:
+        claim = self.claim
+        if claim.node_id:
+            return node.id == claim.node_id
+        return bool(claim.label) and node.label == claim.label
+
+    def _failed(self, message: str, reason: Reason = Reason.CONFLICT, hint: str = "") -> End:
+        return self._ended(End("failed", TPUError(message, reason, hint)))
+
+    def _ended(self, end: End) -> End:
+        self._end = end
+        return end
+
+    # ---- what was heard ----
+
+    def cancel(self) -> None:
+        """The user no longer wants the node: it is to be absent, whatever was asked for."""
+        self.claim.want = "absent"
+        self._progress()
+
+    def sending(self, now: float) -> None:
+        """CreateNode is about to be sent."""
+        self.claim.sent = now
+        self.claim.in_doubt = True
+
+    def create_accepted(self, operation: str) -> None:
+        self.claim.in_doubt = False
+        self.claim.creating = operation
+        self._progress()
+
+    def create_failed(self, error: TPUError, *, sent: bool = True) -> None:
+        """CreateNode raised *error*; *sent*: False where it certainly did not reach Google."""
+        if sent and error.reason in _UNKNOWN:
+            self.unanswered(error)
+            return
+        self.claim.in_doubt = False
+        self._node = None
+        if error.reason is not Reason.EXISTS:  # else it may be ours, from an answer that was lost
+            self._end = End("gone") if self.claim.want == "absent" else End("failed", error)
+
+    def delete_accepted(self, operation: str) -> None:
+        self.claim.delete_sent = True
+        self.claim.deleting = operation
+        self._progress()
+
+    def delete_failed(self, error: TPUError) -> None:
+        """DeleteNode raised *error*. A creation's cancelling goes on; a deletion that was refused
+        has changed nothing, and ends.
+        """
+        claim = self.claim
+        claim.delete_sent |= error.reason in _UNKNOWN
+        if error.reason is Reason.NOT_FOUND:
+            self._node = None
+        elif claim.label or claim.delete_sent:
+            self.unanswered(error)
+        else:
+            self._end = End("failed", error)
+
+    def operation_runs(self) -> None:
+        """The operation that was asked for has not ended."""
+        self.problem = None
+        self._node = None
+        self._wait()
+
+    def create_ended(self, error: TPUError | None) -> None:
+        """Google's operation that creates the node ended, with *error* or well."""
+        self.claim.creating = ""
+        if error is not None:
+            self.claim.failure = (error.message, error.reason, error.hint)
+        self._progress()
+
+    def delete_ended(self, error: TPUError | None) -> None:
+        """Google's operation that deletes the node ended, with *error* or well."""
+        self.claim.deleting = ""
+        if error is None:
+            self._progress()
+        else:
+            self.unanswered(error)
+
+    def operation_forgotten(self) -> None:
+        """Google does not know the operation (any more): what became of it, the node tells."""
+        self.claim.creating = self.claim.deleting = ""
+        self._node = None
+        self._wait()
+
+    def node_seen(self, node: SeenNode) -> None:
+        self.problem = None
+        self._node = node
+        if self._is_ours(node):
+            self.claim.node_id = node.id
+            self.claim.in_doubt = False
+        self._wait()
+
+    def node_missing(self) -> None:
+        self.problem = None
+        self._node = "missing"
+        self._wait()
+
+    def unanswered(self, error: TPUError) -> None:
+        """A question brought no answer, or one that says nothing about the node."""
+        self.problem = error
+        self._node = None
+        self._wait()
+        if error.reason in (Reason.PERMISSION, Reason.NO_CREDENTIALS):
+            self.pause = max(self.pause, 5.0)
+
+    def _progress(self) -> None:
+        self.problem = None
+        self._node = None
+        self.pause = 0.2
+
+    def _wait(self) -> None:
+        self.pause = min(max(0.2, self.pause * 1.4), 30.0 if self.problem else 5.0)

@@ -1,0 +1,300 @@
+"""Creation and deletion of a node against a model of Google that loses answers, forgets and lies
+in wait; with cancels, killed processes and other people in between. No I/O, a clock of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.provisioning import SETTLE, Ask, Claim, End, Provisioning, SeenNode
+
+#: What a call may meet before the model behaves; "late" takes effect within SETTLE, unanswered.
+FATES = [
+    "well",
+    "lost before",
+    "lost after",
+    "late",
+    Reason.NO_CREDENTIALS,
+    Reason.PERMISSION,
+    Reason.INTERNAL,
+    Reason.QUOTA,
+    Reason.CONFLICT,
+    "operation fails",
+    "operation forgotten",
+]
+
+
+@dataclass
+class Google:
+    """One name at Google: a node or none, operations, and calls that are still on their way."""
+
+    now: float = 1000.0
+    node: SeenNode | None = None
+    operations: dict[str, tuple[float, str, TPUError | None]] = field(default_factory=dict)
+    late: list[tuple[float, str, str]] = field(default_factory=list)
+    ids: int = 0
+    deleted: list[SeenNode] = field(default_factory=list)
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        for at, verb, label in list(self.late):
+            if at <= self.now:
+                self.late.remove((at, verb, label))
+                if self.node is None:
+                    self.create(label)
+
+    def create(self, label: str, error: TPUError | None = None) -> str:
+        if self.node is not None:
+            raise TPUError("There is one.", Reason.EXISTS)
+        self.ids += 1
+        self.node = SeenNode(id=str(self.ids), state="CREATING", label=label)
+        return self._begin("create", error)
+
+    def delete(self) -> str:
+        if self.node is None:
+            raise TPUError("There is none.", Reason.NOT_FOUND)
+        self.node = SeenNode(id=self.node.id, state="DELETING", label=self.node.label)
+        return self._begin("delete", None)
+
+    def _begin(self, verb: str, error: TPUError | None) -> str:
+        name = f"operation-{len(self.operations)}"
+        self.operations[name] = (self.now + 30, verb, error)
+        return name
+
+    def settle(self) -> None:
+        """Operations end when their time has come."""
+        for name, (at, verb, error) in list(self.operations.items()):
+            if at > self.now or verb == "ended":
+                continue
+            self.operations[name] = (at, "ended", error)
+            node = self.node
+            if node is None:
+                continue
+            if verb == "delete":
+                self.deleted.append(node)
+                self.node = None
+            elif error is not None:
+                self.node = None if int(node.id) % 2 else self._now(node, "TERMINATED")
+            elif node.state == "CREATING":
+                self.node = self._now(node, "READY")
+
+    @staticmethod
+    def _now(node: SeenNode, state: str) -> SeenNode:
+        return SeenNode(id=node.id, state=state, label=node.label)
+
+
+LOST = TPUError("No answer.", Reason.UNAVAILABLE)
+
+
+class Process:
+    """What drives a claim in the product, without its I/O; it can be killed and begun again."""
+
+    def __init__(self, google: Google, claim: Claim, draw) -> None:
+        self.google = google
+        self.saved = copy.copy(claim)
+        self.draw = draw
+        self.begin()
+
+    def begin(self) -> None:
+        """A process reads the claim that was saved last."""
+        self.life = Provisioning(copy.copy(self.saved), "my-tpu")
+
+    def save(self) -> None:
+        self.saved = copy.copy(self.life.claim)
+
+    def step(self, fate: object) -> End | None:
+        google, life = self.google, self.life
+        google.wait(life.pause)
+        google.settle()
+        ask = life.next(google.now)
+        if isinstance(ask, End):
+            return ask
+        if ask is Ask.CREATE:
+            life.sending(google.now)
+            self.save()
+        try:
+            answer = self.call(ask, fate)
+        except TPUError as error:
+            self.failed(ask, error)
+        else:
+            self.heard(ask, answer)
+        if fate != "killed":
+            self.save()
+        return None
+
+    def call(self, ask: Ask, fate: object):
+        google = self.google
+        if isinstance(fate, Reason):
+            raise TPUError("Refused.", fate)
+        if fate == "lost before":
+            raise LOST
+        if fate == "late" and ask in (Ask.CREATE, Ask.DELETE):
+            if ask is Ask.CREATE:  # the only one that could bring something into being
+                google.late.append((google.now + SETTLE / 2, "create", self.life.claim.label))
+            raise LOST
+        if ask is Ask.CREATE:
+            fails = TPUError("No capacity.", Reason.NO_CAPACITY)
+            done = google.create(
+                self.life.claim.label, fails if fate == "operation fails" else None
+            )
+        elif ask is Ask.DELETE:
+            done = google.delete()
+        elif ask is Ask.NODE:
+            if google.node is None:
+                raise TPUError("There is none.", Reason.NOT_FOUND)
+            done = google.node
+        else:
+            name = self.life.claim.creating if ask is Ask.CREATING else self.life.claim.deleting
+            if fate == "operation forgotten" or name not in google.operations:
+                raise TPUError("No such operation.", Reason.NOT_FOUND)
+            done = google.operations[name]
+        if fate == "lost after":
+            raise LOST
+        return done
+
+    def heard(self, ask: Ask, answer) -> None:
+        life = self.life
+        if ask is Ask.CREATE:
+            life.create_accepted(answer)
+        elif ask is Ask.DELETE:
+            life.delete_accepted(answer)
+        elif ask is Ask.NODE:
+            life.node_seen(answer)
+        else:
+            _, verb, error = answer
+            if verb != "ended":
+                life.operation_runs()
+            elif ask is Ask.CREATING:
+                life.create_ended(error)
+            else:
+                life.delete_ended(error)
+
+    def failed(self, ask: Ask, error: TPUError) -> None:
+        life = self.life
+        if ask is Ask.CREATE:
+            life.create_failed(error)
+        elif ask is Ask.DELETE:
+            life.delete_failed(error)
+        elif error.reason is not Reason.NOT_FOUND:
+            life.unanswered(error)
+        elif ask is Ask.NODE:
+            life.node_missing()
+        else:
+            life.operation_forgotten()
+
+
+def run(process: Process, cancel_at: int | None, fates: list, strangers: dict[int, str]) -> End:
+    google = process.google
+    for turn in range(2000):
+        fate = fates[turn] if turn < len(fates) else "well"
+        if turn == cancel_at:
+            process.life.cancel()
+            process.save()
+        if strangers.get(turn) == "creates" and google.node is None:
+            google.create("")
+        elif strangers.get(turn) == "deletes" and google.node is not None:
+            google.delete()
+        end = process.step(fate)
+        if fate == "killed":
+            process.begin()
+        if end is not None:
+            return end
+    pytest.fail("it never ends")
+
+
+ours = "op-1"
+turns = st.integers(0, 30)
+fates = st.lists(st.sampled_from([*FATES, "killed"]), max_size=30)
+strangers = st.dictionaries(turns, st.sampled_from(["creates", "deletes"]), max_size=3)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(data=st.data(), cancel_at=st.none() | turns, fates=fates, strangers=strangers)
+def test_a_creation_ends_with_what_is_true_at_google(data, cancel_at, fates, strangers):
+    google = Google()
+    claim = Claim(want="present", since=google.now, label=ours)
+    process = Process(google, claim, data.draw)
+    end = run(process, cancel_at, fates, strangers)
+    google.settle()
+    node = google.node
+    is_ours = node is not None and node.label == ours and node.state != "DELETING"
+    coming = [label for _, verb, label in google.late if verb == "create"]
+    if end.how == "ready":
+        ready = is_ours and node.state == "READY"
+        assert ready or "deletes" in strangers.values(), "it was deleted in that moment"
+        assert not process.life.claim.want == "absent"
+    elif end.how == "gone":
+        assert cancel_at is not None, "only a cancel makes a creation end without a node"
+        assert not is_ours, "it was cancelled, and bills"
+    else:
+        assert end.error is not None
+        # What is there although it "failed" must be said to be there.
+        assert not is_ours or node.state in end.error.message
+    assert not coming, "it may still appear, and nobody watches it"
+    assert all(gone.label == ours or strangers for gone in google.deleted)
+
+
+@settings(max_examples=800, deadline=None)
+@given(data=st.data(), fates=fates, strangers=strangers)
+def test_a_deletion_is_of_the_node_that_was_meant(data, fates, strangers):
+    google = Google()
+    google.create("")
+    google.wait(60)
+    google.settle()
+    meant = google.node
+    assert meant is not None
+    process = Process(google, Claim(want="absent", since=google.now, node_id=meant.id), data.draw)
+    end = run(process, None, fates, strangers)
+    google.settle()
+    there = google.node is not None and google.node.id == meant.id
+    if end.how == "gone":
+        assert not there
+    else:
+        assert end.how == "failed"
+        unchanged = there and google.node.state != "DELETING"
+        assert unchanged or "deletes" in strangers.values(), "it said that nothing changed"
+    by_us = [gone for gone in google.deleted if gone.id != meant.id]
+    assert not by_us or "deletes" in strangers.values()
+
+
+def test_another_ones_node_of_the_name_is_neither_taken_over_nor_deleted():
+    google = Google()
+    google.create("")  # a colleague's
+    process = Process(google, Claim(want="present", since=google.now, label=ours), None)
+    end = run(process, None, [], {})
+    assert end.how == "failed"
+    assert end.error.reason is Reason.EXISTS
+    process = Process(google, Claim(want="present", since=google.now, label=ours), None)
+    assert run(process, 1, ["lost before"], {}).how == "gone"
+    assert google.node is not None
+    assert not google.deleted
+
+
+def test_what_nobody_expects_any_more_is_not_created():
+    google = Google()
+    process = Process(google, Claim(want="present", since=google.now, label=ours), None)
+    process.step("lost before")
+    google.wait(3 * 24 * 3600.0)  # the laptop was closed
+    process.begin()
+    end = run(process, None, [], {})
+    assert end.error is not None
+    assert end.error.reason is Reason.INTERRUPTED
+    assert google.node is None
+
+
+def test_a_refused_undo_goes_on_and_says_why():
+    google = Google()
+    process = Process(google, Claim(want="present", since=google.now, label=ours), None)
+    process.step("well")
+    process.life.cancel()
+    for _ in range(50):
+        ask = process.life.next(google.now)
+        assert process.step(Reason.PERMISSION if ask is Ask.DELETE else "well") is None
+    assert run(process, None, [Reason.PERMISSION], {}).how == "gone"
+    assert google.node is None
