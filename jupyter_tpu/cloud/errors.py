@@ -195,6 +195,15 @@ def _error(code: int | None, message: str, details: _Details, project: str) -> T
     return TPUError(tidy(message), reason, hint, retry_after=details.retry_after, scope=scope)
 
 
+def never_sent(error: TPUError) -> bool:
+    """Whether the call that raised *error* certainly never reached Google: there was no connection
+    or no credentials to send it with. Everything else may have taken effect unheard.
+    """
+    cause = error.__cause__
+    said = str(cause) if cause is not None else ""
+    return "failed to connect to all addresses" in said or "metadata from plugin failed" in said
+
+
 def _unavailable(message: str, emulated: bool) -> TPUError:
     plugin = re.search(r"metadata from plugin failed with error: (.*)", message, re.DOTALL)
     if plugin and emulated:

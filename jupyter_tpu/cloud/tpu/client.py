@@ -12,7 +12,7 @@ from ..errors import call_error
 from ..models import GuestAttributes, Node, NodeList, NodeName, NodeSpec, check_zone
 from ..target import EmulatorAddress, Target, read_emulator
 from .nodes import has_ssh_key, node_message, parse_guest_attributes, parse_node
-from .operations import wait_for_operation
+from .operations import OperationStatus, operation_status, wait_for_operation
 
 if TYPE_CHECKING:
     from google.cloud.tpu_v2 import TpuAsyncClient
@@ -115,11 +115,7 @@ class Cloud:
         A lack of capacity shows only after a while (NO_CAPACITY), of quota at once (QUOTA).
         Cancelling the task ends the waiting, not the creation.
         """
-        request = {
-            "parent": f"projects/{name.project}/locations/{name.zone}",
-            "node_id": name.node,
-            "node": node_message(spec),
-        }
+        request = _create_request(name, spec)
         await self._run_operation("create_node", request, f"creating {name.node}", name)
         return await self.get_node(name)
 
@@ -136,6 +132,25 @@ class Cloud:
         """Stops a node and waits; its disk stays."""
         await self._run_operation("stop_node", {"name": name.path}, f"stopping {name.node}", name)
         return await self.get_node(name)
+
+    # ---- changes that the caller observes itself -------------------------------------------
+
+    async def begin_create(self, name: NodeName, spec: NodeSpec) -> str:
+        """Asks for a node, and returns the name of Google's operation without waiting for it.
+
+        Of an error, :func:`~jupyter_tpu.cloud.errors.never_sent` tells whether Google may have
+        heard the request all the same.
+        """
+        return await self._begin("create_node", _create_request(name, spec))
+
+    async def begin_delete(self, name: NodeName) -> str:
+        """As :meth:`begin_create`, for the deletion of whichever node has the name now."""
+        return await self._begin("delete_node", {"name": name.path})
+
+    async def operation(self, operation: str) -> OperationStatus:
+        """How far one of Google's operations is; NOT_FOUND for one that Google has forgotten."""
+        found = await self._read("get_operation", {"name": operation})
+        return operation_status(found, project=self.target.project or "")
 
     async def add_ssh_key(self, name: NodeName, user: str, public_key: str) -> bool:
         """Lets *public_key* ("ssh-ed25519 AAAA…") log in as *user*, as gcloud does it.
@@ -269,6 +284,10 @@ class Cloud:
         except RetryError as error:
             raise error.cause or error from None
 
+    async def _begin(self, method: str, request: Any) -> str:
+        started = await self._call(method, request, _WRITE)
+        return started.operation.name
+
     async def _run_operation(self, method: str, request: Any, what: str, name: NodeName) -> None:
         """A call that starts a long-running operation, and the wait for its end."""
         started = await self._call(method, request, _WRITE)
@@ -292,3 +311,11 @@ def _json(message: Any) -> dict[str, Any]:
     from google.protobuf.json_format import MessageToDict
 
     return MessageToDict(type(message).pb(message))
+
+
+def _create_request(name: NodeName, spec: NodeSpec) -> dict[str, Any]:
+    return {
+        "parent": f"projects/{name.project}/locations/{name.zone}",
+        "node_id": name.node,
+        "node": node_message(spec),
+    }

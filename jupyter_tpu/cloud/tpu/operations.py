@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from ...errors import Reason, TPUError
 from ..errors import operation_error
 
@@ -18,6 +20,21 @@ LIMIT = 1800.0  # seconds
 #: A poll that fails for these reasons is repeated; the operation itself continues at Google.
 _PASSING = (Reason.UNAVAILABLE, Reason.RATE_LIMITED, Reason.TIMEOUT)
 _FAILING_LIMIT = 300.0  # seconds in which all polls fail
+
+
+class OperationStatus(Struct, frozen=True):
+    """Whether one of Google's operations has ended, and with which error."""
+
+    done: bool
+    error: TPUError | None = None
+
+
+def operation_status(operation: Operation, *, project: str = "") -> OperationStatus:
+    """What Google's *operation* says, in our words."""
+    error = None
+    if operation.done and operation.HasField("error"):
+        error = operation_error(operation.error, project=project)
+    return OperationStatus(operation.done, error)
 
 
 def poll_intervals(
@@ -68,5 +85,6 @@ async def wait_for_operation(
                 raise
         else:
             answered = loop.time()
-    if operation.HasField("error"):
-        raise operation_error(operation.error, project=project)
+    ended = operation_status(operation, project=project)
+    if ended.error is not None:
+        raise ended.error
