@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.provisioning import SETTLE, Ask, Claim, End, Provisioning, SeenNode
+from jupyter_tpu.fleet.operations.provisioning import (
+    SETTLE,
+    Ask,
+    Claim,
+    End,
+    Provisioning,
+    SeenNode,
+)
 
 #: What a call may meet before the model behaves; "late" takes effect within SETTLE, unanswered.
 FATES = [

@@ -35,12 +35,12 @@ Cancelling a creation turns *present* into *absent*, at any time; nothing turns 
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import Literal
 
 from msgspec import Struct
 
-from ..errors import Reason, TPUError
+from ...errors import Reason, TPUError
 
 #: The label that a node carries for the operation which creates it.
 LABEL = "jupyter-tpu-operation"
@@ -80,7 +80,7 @@ class Claim(Struct, kw_only=True):
     failure: tuple[str, Reason, str] | None = None
 
 
-class Ask(str, Enum):
+class Ask(StrEnum):
     """What to ask Google next."""
 
     CREATE = "create"  # call `sending` and save the claim first
