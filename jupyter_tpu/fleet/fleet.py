@@ -58,6 +58,7 @@ from .operations.power import PowerService
 from .operations.runner import OperationRunner
 from .operations.tensorboard import TensorBoardService
 from .reconcile.controller import Controller
+from .reconcile.takeover import Takeover
 from .store.database import Store
 from .store.process_lease import ProcessLease
 
@@ -133,6 +134,7 @@ class Fleet:
         self._power = PowerService(cloud, observer, connections, connected, runner)
         self._availability = Availability(cloud)
         self._create = CreateService(links, self._availability, observer, runner, connect.start)
+        self._takeover = Takeover(runner, self._create, self._power, supervise=supervise)
         inventory = self._inventory = Inventory(
             cloud,
             desired,
@@ -196,12 +198,9 @@ class Fleet:
         return fleet
 
     def _begin(self) -> None:
-        for record in self._runner.load(resume=self._supervise):
-            if record.create is not None:
-                self._create.resume(record)
-            else:
-                self._runner.resumable[record.name] = record  # resumed when the TPU is seen
-        loops = [self._observer.run()]
+        self._runner.load()
+        self._takeover.check()
+        loops = [self._observer.run(), self._takeover.run()]
         if self._supervise:
             loops += [self._controller.run(), self._poller.run(), self._tunnels.run()]
         self._tasks = [asyncio.create_task(loop) for loop in loops]

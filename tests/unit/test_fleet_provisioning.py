@@ -15,11 +15,11 @@ from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.operations.provisioning import (
     SETTLE,
     Ask,
-    Claim,
     End,
     Provisioning,
     SeenNode,
 )
+from jupyter_tpu.fleet.store.records import NodeClaim
 
 #: What a call may meet before the model behaves; "late" takes effect within SETTLE, unanswered.
 FATES = [
@@ -31,6 +31,7 @@ FATES = [
     Reason.PERMISSION,
     Reason.INTERNAL,
     Reason.QUOTA,
+    Reason.RATE_LIMITED,
     Reason.CONFLICT,
     "operation fails",
     "operation forgotten",
@@ -102,7 +103,7 @@ LOST = TPUError("No answer.", Reason.UNAVAILABLE)
 class Process:
     """What drives a claim in the product, without its I/O; it can be killed and begun again."""
 
-    def __init__(self, google: Google, claim: Claim, draw) -> None:
+    def __init__(self, google: Google, claim: NodeClaim, draw) -> None:
         self.google = google
         self.saved = copy.copy(claim)
         self.draw = draw
@@ -225,7 +226,7 @@ strangers = st.dictionaries(turns, st.sampled_from(["creates", "deletes"]), max_
 @given(data=st.data(), cancel_at=st.none() | turns, fates=fates, strangers=strangers)
 def test_a_creation_ends_with_what_is_true_at_google(data, cancel_at, fates, strangers):
     google = Google()
-    claim = Claim(want="present", since=google.now, label=ours)
+    claim = NodeClaim(want="present", since=google.now, label=ours)
     process = Process(google, claim, data.draw)
     end = run(process, cancel_at, fates, strangers)
     google.settle()
@@ -256,7 +257,9 @@ def test_a_deletion_is_of_the_node_that_was_meant(data, fates, strangers):
     google.settle()
     meant = google.node
     assert meant is not None
-    process = Process(google, Claim(want="absent", since=google.now, node_id=meant.id), data.draw)
+    process = Process(
+        google, NodeClaim(want="absent", since=google.now, node_id=meant.id), data.draw
+    )
     end = run(process, None, fates, strangers)
     google.settle()
     there = google.node is not None and google.node.id == meant.id
@@ -273,11 +276,11 @@ def test_a_deletion_is_of_the_node_that_was_meant(data, fates, strangers):
 def test_another_ones_node_of_the_name_is_neither_taken_over_nor_deleted():
     google = Google()
     google.create("")  # a colleague's
-    process = Process(google, Claim(want="present", since=google.now, label=ours), None)
+    process = Process(google, NodeClaim(want="present", since=google.now, label=ours), None)
     end = run(process, None, [], {})
     assert end.how == "failed"
     assert end.error.reason is Reason.EXISTS
-    process = Process(google, Claim(want="present", since=google.now, label=ours), None)
+    process = Process(google, NodeClaim(want="present", since=google.now, label=ours), None)
     assert run(process, 1, ["lost before"], {}).how == "gone"
     assert google.node is not None
     assert not google.deleted
@@ -285,7 +288,7 @@ def test_another_ones_node_of_the_name_is_neither_taken_over_nor_deleted():
 
 def test_what_nobody_expects_any_more_is_not_created():
     google = Google()
-    process = Process(google, Claim(want="present", since=google.now, label=ours), None)
+    process = Process(google, NodeClaim(want="present", since=google.now, label=ours), None)
     process.step("lost before")
     google.wait(3 * 24 * 3600.0)  # the laptop was closed
     process.begin()
@@ -297,7 +300,7 @@ def test_what_nobody_expects_any_more_is_not_created():
 
 def test_a_refused_undo_goes_on_and_says_why():
     google = Google()
-    process = Process(google, Claim(want="present", since=google.now, label=ours), None)
+    process = Process(google, NodeClaim(want="present", since=google.now, label=ours), None)
     process.step("well")
     process.life.cancel()
     for _ in range(50):

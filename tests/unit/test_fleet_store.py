@@ -14,9 +14,10 @@ from jupyter_tpu.cloud.models import NodeName
 from jupyter_tpu.errors import TPUError
 from jupyter_tpu.fleet.models import ConnectTPU, Environment, Operation
 from jupyter_tpu.fleet.operations.runner import OperationRunner
+from jupyter_tpu.fleet.reconcile.takeover import Takeover
 from jupyter_tpu.fleet.store.database import KEEP_AT_MOST, Store
 from jupyter_tpu.fleet.store.process_lease import ProcessLease
-from jupyter_tpu.fleet.store.records import EnvironmentRecord, OperationRecord
+from jupyter_tpu.fleet.store.records import EnvironmentRecord, NodeClaim, OperationRecord
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 
@@ -140,9 +141,25 @@ def test_a_living_process_is_told_from_a_dead_one(tmp_path: Path) -> None:
     assert not mine.alive("never-was")
 
 
-def load(store: Store, owner: ProcessLease, *, resume: bool) -> tuple[OperationRunner, list[str]]:
-    operations = OperationRunner(store, owner, changed=lambda *_: None, ended=lambda _: None)
-    return operations, [r.operation.id for r in operations.load(resume=resume)]
+class Resumed:
+    """In place of the services that resume operations: remembers what they were given."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+
+    def resume(self, record: OperationRecord) -> None:
+        self.ids.append(record.operation.id)
+
+
+def take_over(
+    store: Store, lease: ProcessLease, *, supervise: bool
+) -> tuple[OperationRunner, list]:
+    runner = OperationRunner(store, lease, changed=lambda *_: None, ended=lambda _: None)
+    runner.load()
+    resumed = Resumed()
+    Takeover(runner, resumed, resumed, supervise=supervise).check()  # type: ignore[arg-type]
+    connects = [record.operation.id for record in runner.resumable.values()]
+    return runner, sorted(resumed.ids + connects)
 
 
 def test_what_killed_processes_left_is_cleared_away_and_living_ones_are_not(
@@ -161,37 +178,76 @@ def test_what_killed_processes_left_is_cleared_away_and_living_ones_are_not(
     living.close()
 
 
+def left(
+    id: str, kind: str, owner: str = "dead", *, want: str = "", created: str = ""
+) -> OperationRecord:
+    """An operation that runs, of a process."""
+    claim = NodeClaim(want=want, since=0.0) if want else None
+    made = operation(id, kind)
+    made.created = created or made.created
+    return OperationRecord(operation=made, project="p", owner=owner, claim=claim)
+
+
+LONG_AGO = "2026-01-01T00:00:00.000Z"
+
+
 def test_operations_of_a_dead_process_are_resumed_or_said_to_be_interrupted(
     tmp_path: Path,
 ) -> None:
     store = Store(tmp_path / "fleet.sqlite", "google")
     alive = ProcessLease(tmp_path / "owners")
-    for id, kind, owner in (
-        ("a", "connect", "dead"),
-        ("b", "create", "dead"),
-        ("c", "stop", "dead"),
-        ("d", "connect", alive.id),
+    for record in (
+        left("connect", "connect"),
+        left("create", "create", want="present"),
+        left("cancelled", "create", want="absent"),
+        left("delete", "delete", want="absent", created=LONG_AGO),
+        left("stop", "stop"),
+        left("old stop", "stop", created=LONG_AGO),
+        left("profile", "profile"),
+        left("living", "create", alive.id, want="present"),
     ):
-        store.save_operation(
-            OperationRecord(operation=operation(id, kind), project="p", owner=owner)
-        )
-    operations, resumed = load(store, ProcessLease(tmp_path / "owners"), resume=True)
-    assert sorted(resumed) == ["a", "b"]
-    stopped = operations.get("c")
+        store.save_operation(record)
+    runner, resumed = take_over(store, ProcessLease(tmp_path / "owners"), supervise=True)
+    assert resumed == ["cancelled", "connect", "create", "delete", "stop"]
+    stopped = runner.get("old stop")
     assert stopped.state == "failed"
     assert stopped.problem is not None
     assert stopped.problem.reason == "INTERRUPTED"
     assert stopped.problem.hint == "If the TPU stays READY, stop it again."
-    assert operations.get("d").state == "running"
-
-
-def test_a_command_beside_no_server_leaves_resuming_to_the_next_server(tmp_path: Path) -> None:
-    store = Store(tmp_path / "fleet.sqlite", "google")
-    store.save_operation(OperationRecord(operation=operation("a"), project="p", owner="dead"))
-    operations, resumed = load(store, ProcessLease(tmp_path / "owners"), resume=False)
+    assert runner.get("profile").state == "failed"
+    assert runner.get("living").state == "running"
+    # They have a living owner now: nobody else takes them over.
+    _, resumed = take_over(store, ProcessLease(tmp_path / "owners"), supervise=True)
     assert resumed == []
-    problem = operations.get("a").problem
+
+
+def test_of_two_processes_one_takes_an_operation_over(tmp_path: Path) -> None:
+    store = Store(tmp_path / "fleet.sqlite", "google")
+    store.save_operation(left("a", "create", want="present"))
+    runners = []
+    for _ in range(2):
+        lease = ProcessLease(tmp_path / "owners")
+        runners.append(OperationRunner(store, lease, changed=lambda *_: None, ended=lambda _: None))
+        runners[-1].load()
+    [mine], [theirs] = (runner.abandoned() for runner in runners)
+    assert runners[0].take_over(mine)
+    assert not runners[1].take_over(theirs)
+    assert theirs.owner == "dead"
+
+
+def test_a_command_beside_no_server_continues_deletions_only(tmp_path: Path) -> None:
+    store = Store(tmp_path / "fleet.sqlite", "google")
+    for record in (
+        left("connect", "connect"),
+        left("create", "create", want="present"),
+        left("cancelled", "create", want="absent"),
+    ):
+        store.save_operation(record)
+    runner, resumed = take_over(store, ProcessLease(tmp_path / "owners"), supervise=False)
+    assert resumed == ["cancelled"]
+    problem = runner.get("connect").problem
     assert problem is not None
     assert problem.hint == "Connect again. It continues where it stopped."
-    _, resumed = load(store, ProcessLease(tmp_path / "owners"), resume=True)
-    assert resumed == ["a"]
+    assert runner.get("create").state == "running"
+    _, resumed = take_over(store, ProcessLease(tmp_path / "owners"), supervise=True)
+    assert resumed == ["connect", "create"]

@@ -147,6 +147,14 @@ class Cloud:
         """As :meth:`begin_create`, for the deletion of whichever node has the name now."""
         return await self._begin("delete_node", {"name": name.path})
 
+    async def begin_start(self, name: NodeName) -> str:
+        """As :meth:`begin_create`; NO_CAPACITY shows in the operation here, too."""
+        return await self._begin("start_node", {"name": name.path})
+
+    async def begin_stop(self, name: NodeName) -> str:
+        """As :meth:`begin_create`; the disk stays."""
+        return await self._begin("stop_node", {"name": name.path})
+
     async def operation(self, operation: str) -> OperationStatus:
         """How far one of Google's operations is; NOT_FOUND for one that Google has forgotten."""
         found = await self._read("get_operation", {"name": operation})

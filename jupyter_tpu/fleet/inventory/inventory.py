@@ -86,7 +86,7 @@ class Inventory:
         """Takes over what other processes (a second server, a command) have written."""
         if self._desired.changed_elsewhere():
             self._desired.reload(keep=self._runner.running_by_tpu())
-            self._runner.reload()
+            self._runner.load()
 
     def describe(self, name: NodeName) -> Change:
         """The event for a TPU."""

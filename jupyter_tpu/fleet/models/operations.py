@@ -48,7 +48,10 @@ class Operation(Struct, kw_only=True):
     log: list[str] = []
     #: The id of the app that it opened.
     app: str = ""
+    #: Why it failed; while it runs, what stands in its way.
     problem: Problem | None = None
+    #: Whether it can be cancelled. What Google has begun to start, stop or delete goes on.
+    cancellable: bool = True
     #: Its result, if it has one; the route that starts it describes it.
     result: dict[str, Any] | None = None
     created: str = ""

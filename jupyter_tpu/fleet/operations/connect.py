@@ -84,7 +84,8 @@ class ConnectService:
         )
         await self._runner.cancel_connects(name, CANCEL_CONNECT)
         return self._runner.start_exclusive(
-            "disconnect", name, lambda progress: self._disconnect(name, progress)
+            self._runner.new_record("disconnect", name),
+            lambda progress: self._disconnect(name, progress),
         )
 
     async def _disconnect(self, name: NodeName, progress: Progress) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
-from ...cloud import Cloud, Node, NodeName, NodeSpec
+from ...cloud import Cloud, NodeName, NodeSpec
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ...links import Links
@@ -14,14 +15,14 @@ from ..discovery.observer import Observer
 from ..models import ConnectTPU, CreateTPU, Operation
 from ..models.catalog import known_type
 from ..models.requests import validated
-from ..store.records import OperationRecord
+from ..store.records import NodeClaim, OperationRecord
 from . import checks
 from .progress import Progress
-from .runner import OperationRunner
+from .provisioner import NodeProvisioner
+from .provisioning import LABEL
+from .runner import OperationCancelled, OperationRunner
 
 _STEPS = (StepPlan("create", "Create the TPU", 1),)
-#: Between two polls while a create is resumed; seconds.
-_RESUME_POLL = 2.0
 
 
 class CreateService:
@@ -41,6 +42,7 @@ class CreateService:
         self._observer = observer
         self._runner = runner
         self._connect = connect
+        self._being_checked: set[NodeName] = set()  # names of requests that are not accepted yet
 
     async def start(self, request: CreateTPU) -> Operation:
         """Raises INVALID for a request that can't be met, EXISTS for a name that is in use."""
@@ -51,41 +53,68 @@ class CreateService:
         request = await self._availability.resolve_defaults(request)
         assert request.zone is not None
         name = NodeName(self._cloud.project, request.zone, request.name)
-        await self._require_new(name)
-        return self._runner.start(
-            self._runner.new_record("create", name, create=request),
-            lambda progress: self._create(name, request, progress),
-            lambda progress: self._undo(name, progress),
-        )
+        if name in self._being_checked:
+            raise _exists(name)
+        self._being_checked.add(name)
+        try:
+            await self._require_new(name)
+            record = self._runner.new_record("create", name, create=request)
+            record.claim = NodeClaim(want="present", since=time.time(), label=record.operation.id)
+            return self._run(record)
+        finally:
+            self._being_checked.discard(name)
 
     def resume(self, record: OperationRecord) -> None:
-        """Continues one that a dead process left."""
-        name, request = record.name, record.create
+        """Continues one that another process has left."""
+        self._run(record)
+
+    def _run(self, record: OperationRecord) -> Operation:
+        request, claim = record.create, record.claim
         assert request is not None
-        self._runner.start(
+        assert claim is not None
+        provisioner = NodeProvisioner(
+            self._cloud,
+            self._observer,
+            self._runner,
             record,
-            lambda progress: self._wait_for_created(name, request, progress),
-            lambda progress: self._undo(name, progress),
+            spec=lambda: self._spec(request, claim.label),
+        )
+        return self._runner.start(
+            record,
+            lambda progress: self._create(record.name, request, provisioner, progress),
+            cancel=provisioner.cancel,
         )
 
     async def _require_new(self, name: NodeName) -> None:
-        exists = TPUError(
-            f"A TPU called {name.node} already exists in {name.zone}.",
-            Reason.EXISTS,
-            "Choose another name.",
-        )
         if self._runner.running_on(name):
-            raise exists
+            raise _exists(name)
         try:
             await self._cloud.get_node(name)
         except TPUError as error:
             if error.reason is Reason.NOT_FOUND:
                 return
             raise
-        raise exists
+        raise _exists(name)
 
-    async def _create(self, name: NodeName, request: CreateTPU, progress: Progress) -> None:
+    async def _spec(self, request: CreateTPU, label: str) -> NodeSpec:
         assert request.version is not None
+        return NodeSpec(
+            type=request.type,
+            version=request.version,
+            tier=request.tier,
+            network=request.network,
+            subnetwork=request.subnetwork,
+            labels={**request.labels, LABEL: label},
+            metadata=await asyncio.to_thread(self._links.key_metadata),
+        )
+
+    async def _create(
+        self,
+        name: NodeName,
+        request: CreateTPU,
+        provisioner: NodeProvisioner,
+        progress: Progress,
+    ) -> None:
         progress.plan(_STEPS)
         progress.begin("create")
         accelerator = known_type(request.type)
@@ -96,58 +125,21 @@ class CreateService:
                 f"{request.version} is not the usual version for {request.type}, which is "
                 f"{accelerator.version}. If JAX sees no chips there, that is the reason."
             )
-        spec = NodeSpec(
-            type=request.type,
-            version=request.version,
-            tier=request.tier,
-            network=request.network,
-            subnetwork=request.subnetwork,
-            labels=request.labels,
-            metadata=await asyncio.to_thread(self._links.key_metadata),
-        )
         self._observer.request_refresh()
-        node = await self._cloud.create_node(name, spec)
-        self._created(node, request, progress)
-
-    async def _wait_for_created(
-        self, name: NodeName, request: CreateTPU, progress: Progress
-    ) -> None:
-        """Waits for a TPU that an earlier process asked for, as the poll sees it."""
-        progress.plan(_STEPS)
-        progress.begin("create")
-        progress.log("The server was restarted. Checking whether Google has created the TPU.")
-        observed = self._observer.observed
-        while True:
-            await self._observer.refresh()
-            node = observed.node(name)
-            if node is not None and node.state != "CREATING":
-                break
-            if node is None and observed.complete(name.zone):
-                raise TPUError(
-                    f"The server was stopped while {name.node} was being created, and Google has "
-                    "no such TPU now.",
-                    Reason.INTERRUPTED,
-                    "Create it again.",
-                )
-            await asyncio.sleep(_RESUME_POLL)
-        if node.state != "READY":
-            raise TPUError(f"{name.node} was created and is now {node.state}.", Reason.CONFLICT)
-        self._created(node, request, progress)
-
-    def _created(self, node: Node, request: CreateTPU, progress: Progress) -> None:
+        end = await provisioner.run(progress)
+        if end.error is not None:
+            raise end.error
+        if end.how == "gone":
+            raise OperationCancelled
         progress.done("create")
-        progress.log(f"{node.name.node} is {node.state}")
-        self._observer.upsert(node)
-        if request.connect is not None:
-            self._connect(node.name, request.connect)
+        progress.log(f"{name.node} is READY")
+        if request.connect is not None and name not in self._runner.resumable:
+            self._connect(name, request.connect)
 
-    async def _undo(self, name: NodeName, progress: Progress) -> None:
-        """Deletes what was created so far."""
-        progress.set_message("Deleting what was created")
-        progress.log("Cancelled: deleting what was created so far")
-        try:
-            await self._cloud.delete_node(name)
-        except TPUError as error:
-            if error.reason is not Reason.NOT_FOUND:
-                raise
-        self._observer.remove(name)
+
+def _exists(name: NodeName) -> TPUError:
+    return TPUError(
+        f"A TPU called {name.node} already exists in {name.zone}.",
+        Reason.EXISTS,
+        "Choose another name.",
+    )

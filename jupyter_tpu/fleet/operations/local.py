@@ -88,7 +88,9 @@ class LocalOperations:
     def _recover(self) -> None:
         """Takes over what processes that have ended left."""
         if self._store.has_news():
-            self._runner.load(resume=True)
+            self._runner.load()
+            for record in self._runner.abandoned():
+                self._runner.mark_interrupted(record)
 
 
 def _open_store(path: Path | None) -> _LocalStore | _MemoryStore:
@@ -126,6 +128,9 @@ class _LocalStore:
     def save_operation(self, record: OperationRecord) -> None:
         self._store.save_operation(record)
 
+    def take_over_operation(self, record: OperationRecord, owner: str) -> bool:
+        return self._store.take_over_operation(record, owner)
+
     def prune(self) -> None:
         self._store.prune()
 
@@ -150,6 +155,9 @@ class _MemoryStore:
 
     def save_operation(self, record: OperationRecord) -> None:
         pass
+
+    def take_over_operation(self, record: OperationRecord, owner: str) -> bool:
+        return False
 
     def prune(self) -> None:
         pass

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
 
-from ...cloud import Cloud, Node, NodeName
+from ...cloud import Cloud, NodeName
+from ...cloud.tpu.operations import poll_intervals
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ..discovery.observer import Observer
 from ..hosts.connections import HostConnections
+from ..knowledge.observed import CHANGING
 from ..models import DeleteTPU, Operation, StopTPU
+from ..store.records import NodeClaim, OperationRecord
 from .connected import ConnectedTPUs
 from .progress import Progress
-from .runner import OperationRunner
+from .provisioner import NodeProvisioner
+from .runner import OperationRunner, Work
 
 #: How long a connect may take to clean up before its TPU is deleted; seconds.
 CANCEL_CONNECT = 15.0
@@ -38,33 +44,44 @@ class PowerService:
         self._observer.observed.require(
             name, ("STOPPED", "STOPPING"), "Only a stopped TPU can be started."
         )
-
-        async def work(progress: Progress) -> None:
-            progress.plan([StepPlan("start", "Start the TPU", 1)])
-            await self._change("start", self._cloud.start_node(name), progress)
-
-        return self._runner.start_exclusive("start", name, work)
+        record = self._runner.new_record("start", name)
+        return self._runner.start_exclusive(record, lambda progress: self._start(name, progress))
 
     async def stop(self, name: NodeName, options: StopTPU) -> Operation:
         """Raises CONFLICT unless the TPU is READY, KERNELS_RUNNING unless *options* allow it."""
         self._observer.observed.require(name, ("READY",), "Only a READY TPU can be stopped.")
         await self._connected.kernels.require_confirmation(name, options.end_kernels, "Stopping")
+        record = self._runner.new_record("stop", name)
+        return self._runner.start_exclusive(record, lambda progress: self._stop(name, progress))
 
-        async def work(progress: Progress) -> None:
-            progress.plan(
-                [
-                    StepPlan("kernels", "Shut down kernels", 1),
-                    StepPlan("stop", "Stop the TPU", 9),
-                ]
-            )
-            await self._connected.shut_down_kernels(name, progress)
-            self._connections.release(name)
-            await self._change("stop", self._cloud.stop_node(name), progress)
+    def resume(self, record: OperationRecord) -> None:
+        """Continues one that another process has left."""
+        name = record.name
+        if record.operation.kind == "start":
+            self._runner.start(record, lambda progress: self._start(name, progress))
+        elif record.operation.kind == "stop":
+            self._runner.start(record, lambda progress: self._stop(name, progress))
+        elif record.claim is not None:
+            self._runner.start(record, self._deletion(record))
 
-        return self._runner.start_exclusive("stop", name, work)
+    async def _start(self, name: NodeName, progress: Progress) -> None:
+        progress.plan([StepPlan("start", "Start the TPU", 1)])
+        progress.begin("start")
+        await self._change(name, self._cloud.begin_start, ("STOPPED",), "READY", progress)
+        progress.done("start")
+
+    async def _stop(self, name: NodeName, progress: Progress) -> None:
+        progress.plan(
+            [StepPlan("kernels", "Shut down kernels", 1), StepPlan("stop", "Stop the TPU", 9)]
+        )
+        await self._connected.shut_down_kernels(name, progress)
+        self._connections.release(name)
+        progress.begin("stop")
+        await self._change(name, self._cloud.begin_stop, ("READY",), "STOPPED", progress)
+        progress.done("stop")
 
     async def delete(self, name: NodeName, options: DeleteTPU) -> Operation:
-        """Raises CONFLICT while it is being created, KERNELS_RUNNING unless *options* allow it."""
+        """Raises CONFLICT while the TPU is being created, KERNELS_RUNNING unless *options* allow it."""
         for record in self._runner.running_on(name):
             if record.operation.kind == "create":
                 raise TPUError(
@@ -74,11 +91,18 @@ class PowerService:
                 )
         await self._connected.kernels.require_confirmation(name, options.end_kernels, "Deleting")
         await self._runner.cancel_connects(name, CANCEL_CONNECT)
-        return self._runner.start_exclusive(
-            "delete", name, lambda progress: self._delete(name, progress)
-        )
+        node = self._observer.observed.node(name) or await self._cloud.get_node(name)
+        record = self._runner.new_record("delete", name)
+        record.claim = NodeClaim(want="absent", since=time.time(), node_id=node.id)
+        return self._runner.start_exclusive(record, self._deletion(record))
 
-    async def _delete(self, name: NodeName, progress: Progress) -> None:
+    def _deletion(self, record: OperationRecord) -> Work:
+        provisioner = NodeProvisioner(self._cloud, self._observer, self._runner, record)
+        return lambda progress: self._delete(record.name, provisioner, progress)
+
+    async def _delete(
+        self, name: NodeName, provisioner: NodeProvisioner, progress: Progress
+    ) -> None:
         """Kernelspecs go last: if Google refuses to delete the TPU, they are kept."""
         progress.plan(
             [
@@ -90,22 +114,72 @@ class PowerService:
         await self._connected.shut_down_kernels(name, progress)
         progress.begin("delete")
         self._observer.request_refresh()
-        try:
-            await self._cloud.delete_node(name)
-        except TPUError as error:
-            if error.reason is not Reason.NOT_FOUND:
-                raise
-            progress.log("The TPU no longer exists")
+        end = await provisioner.run(progress)
+        if end.error is not None:
+            raise end.error
         progress.done("delete")
         progress.begin("forget")
         self._connected.forget(name)
-        self._observer.remove(name)
         progress.done("forget")
 
-    async def _change(self, key: str, change: Awaitable[Node], progress: Progress) -> None:
-        progress.begin(key)
+    async def _change(
+        self,
+        name: NodeName,
+        begin: Callable[[NodeName], Awaitable[str]],
+        before: tuple[str, ...],
+        after: str,
+        progress: Progress,
+    ) -> None:
+        """Asks Google for a change of state, and waits until the node is in the state *after*.
+
+        The node's state decides. A call without an answer, an operation that Google has forgotten
+        or a process that ended are followed by another look; only what Google refuses fails.
+        """
         self._observer.request_refresh()
-        node = await change
-        self._observer.upsert(node)
-        progress.done(key)
-        progress.log(f"{node.name.node} is {node.state}")
+        operation = ""
+        for pause in poll_intervals():
+            try:
+                if operation:
+                    status = await self._cloud.operation(operation)
+                    if status.error is not None:
+                        raise _Refused(status.error)
+                    if status.done:
+                        operation = ""
+                if not operation:
+                    node = await self._cloud.get_node(name)
+                    self._observer.upsert(node)
+                    if node.state == after:
+                        break
+                    if node.state in before:
+                        operation = await self._begin(begin, name)
+                    elif node.state not in CHANGING:
+                        raise _Refused(TPUError(f"{name.node} is {node.state}.", Reason.CONFLICT))
+                progress.block(None)
+            except TPUError as error:
+                if operation and error.reason is Reason.NOT_FOUND:
+                    operation = ""  # forgotten
+                elif error.reason is Reason.NOT_FOUND:
+                    raise
+                else:
+                    progress.block(error)
+            except _Refused as refused:
+                raise refused.error from None
+            await asyncio.sleep(pause)
+        progress.log(f"{name.node} is {after}")
+
+    @staticmethod
+    async def _begin(begin: Callable[[NodeName], Awaitable[str]], name: NodeName) -> str:
+        try:
+            return await begin(name)
+        except TPUError as error:
+            if error.reason in (Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.RATE_LIMITED):
+                raise  # it may have been heard; the node's state will tell
+            raise _Refused(error) from error
+
+
+class _Refused(Exception):
+    """Google's last word on a change, not only on a question about it."""
+
+    def __init__(self, error: TPUError) -> None:
+        super().__init__(str(error))
+        self.error = error

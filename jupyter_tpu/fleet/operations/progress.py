@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from ...environment import StepPlan
-from ..models import Operation, Step
+from ...errors import TPUError
+from ..models import Operation, Problem, Step
 
 LOG_LINES = 1000
 
@@ -63,6 +64,15 @@ class Progress:
         """Sets what is being done now, where no step shows it."""
         self.operation.message = message
         self._changed()
+
+    def block(self, problem: TPUError | None) -> None:
+        """Shows what stands in the way while it goes on; None when nothing does any more."""
+        shown = None if problem is None else Problem.of(problem)
+        if shown != self.operation.problem:
+            self.operation.problem = shown
+            if shown is not None:
+                self.log(str(problem))
+            self._changed()
 
     def log(self, line: str) -> None:
         """A line of the log; control characters and colours are left out."""

@@ -1,6 +1,6 @@
 """A node's creation and deletion, without I/O: from what Google answered to what to ask it next.
 
-One :class:`Claim` per operation says which node is meant and how far it is. It is saved before
+One :class:`NodeClaim` per operation says which node is meant and how far it is. It is saved before
 Google is asked for anything and after each answer, so that a process may be killed at any line and
 the next one goes on from the claim alone. :class:`Provisioning` reads the claim and the answers:
 :meth:`~Provisioning.next` says what to ask, the caller asks it and passes on what it heard.
@@ -41,12 +41,15 @@ from typing import Literal
 from msgspec import Struct
 
 from ...errors import Reason, TPUError
+from ..models import Problem
+from ..store.records import NodeClaim
 
 #: The label that a node carries for the operation which creates it.
 LABEL = "jupyter-tpu-operation"
 #: How long a CreateNode without an answer may still take effect; twice its deadline. Seconds.
 SETTLE = 120.0
-#: How long after the user asked for it a node is still created; later, nobody expects it. Seconds.
+#: How long after the user asked for it a node is still created (or started, or stopped); later,
+#: nobody expects it. Seconds.
 EXPECTED = 900.0
 #: States that end by themselves; google.cloud.tpu_v2.Node.State.
 _ON_ITS_WAY = frozenset({"CREATING", "STARTING", "RESTARTING", "REPAIRING", "REIMAGING", ""})
@@ -55,29 +58,9 @@ _ON_ITS_WAY = frozenset({"CREATING", "STARTING", "RESTARTING", "REPAIRING", "REI
 _UNKNOWN = frozenset(
     {Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.CONFLICT, Reason.INTERNAL, Reason.CANCELLED}
 )
-
-
-class Claim(Struct, kw_only=True):
-    """What an operation is for; saved with it."""
-
-    want: Literal["present", "absent"]
-    #: When the user asked for it; seconds since the epoch.
-    since: float
-    #: The value of LABEL on a node that this operation creates; "" for a deletion.
-    label: str = ""
-    #: Google's id of the node; "" while it is not known.
-    node_id: str = ""
-    #: When CreateNode was last sent, seconds since the epoch; 0 for never.
-    sent: float = 0.0
-    #: Whether that call may still take effect unseen.
-    in_doubt: bool = False
-    #: Google's operations that create and delete it, while they may run.
-    creating: str = ""
-    deleting: str = ""
-    #: Whether a DeleteNode was accepted, or may have been.
-    delete_sent: bool = False
-    #: What the creation failed with, while what is left of the node is removed.
-    failure: tuple[str, Reason, str] | None = None
+#: The longest pause between questions: usually, and while something stands in the way. Seconds.
+_LONGEST = 5.0
+_LONGEST_BLOCKED = 30.0
 
 
 class Ask(StrEnum):
@@ -112,7 +95,7 @@ class Provisioning:
     problem: what stands in the way now, for people; None where nothing does.
     """
 
-    def __init__(self, claim: Claim, what: str) -> None:
+    def __init__(self, claim: NodeClaim, what: str) -> None:
         self.claim = claim
         self.pause = 0.0
         self.problem: TPUError | None = None
@@ -174,7 +157,7 @@ class Provisioning:
         failure = self.claim.failure
         if self.claim.want == "absent" or failure is None:
             return self._ended(End("gone"))
-        return self._ended(End("failed", TPUError(*failure)))
+        return self._ended(End("failed", failure.to_error()))
 
     def _create(self, now: float) -> Ask | End:
         if now - self.claim.since <= EXPECTED:
@@ -231,8 +214,12 @@ class Provisioning:
             self.unanswered(error)
             return
         self.claim.in_doubt = False
-        self._node = None
-        if error.reason is not Reason.EXISTS:  # else it may be ours, from an answer that was lost
+        if error.reason is Reason.RATE_LIMITED:
+            self.claim.sent = 0.0  # it was not even looked at
+            self.unanswered(error)
+        elif error.reason is Reason.EXISTS:
+            self._node = None  # it may be ours, from an answer that was lost
+        else:
             self._end = End("gone") if self.claim.want == "absent" else End("failed", error)
 
     def delete_accepted(self, operation: str) -> None:
@@ -248,7 +235,7 @@ class Provisioning:
         claim.delete_sent |= error.reason in _UNKNOWN
         if error.reason is Reason.NOT_FOUND:
             self._node = None
-        elif claim.label or claim.delete_sent:
+        elif claim.label or claim.delete_sent or error.reason is Reason.RATE_LIMITED:
             self.unanswered(error)
         else:
             self._end = End("failed", error)
@@ -263,7 +250,7 @@ class Provisioning:
         """Google's operation that creates the node ended, with *error* or well."""
         self.claim.creating = ""
         if error is not None:
-            self.claim.failure = (error.message, error.reason, error.hint)
+            self.claim.failure = Problem.of(error)
         self._progress()
 
     def delete_ended(self, error: TPUError | None) -> None:
@@ -298,8 +285,8 @@ class Provisioning:
         self.problem = error
         self._node = None
         self._wait()
-        if error.reason in (Reason.PERMISSION, Reason.NO_CREDENTIALS):
-            self.pause = max(self.pause, 5.0)
+        if error.reason in (Reason.PERMISSION, Reason.NO_CREDENTIALS, Reason.RATE_LIMITED):
+            self.pause = max(self.pause, error.retry_after or _LONGEST)
 
     def _progress(self) -> None:
         self.problem = None
@@ -307,4 +294,4 @@ class Provisioning:
         self.pause = 0.2
 
     def _wait(self) -> None:
-        self.pause = min(max(0.2, self.pause * 1.4), 30.0 if self.problem else 5.0)
+        self.pause = min(max(0.2, self.pause * 1.4), _LONGEST_BLOCKED if self.problem else _LONGEST)

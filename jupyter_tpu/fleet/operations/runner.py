@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 
 Work = Callable[[Progress], Coroutine[Any, Any, None]]
 
+#: Google goes on with these, whoever waits for them.
+NOT_CANCELLABLE_KINDS = ("start", "stop", "delete")
 #: Kinds that change nothing about the TPU: others may run at the same time.
 NON_EXCLUSIVE_KINDS = ("tensorboard", "profile")
 #: Kinds that change nothing at Google.
@@ -46,12 +49,18 @@ _INTERRUPTED_HINTS = {
 }
 
 
+class OperationCancelled(Exception):
+    """An operation has ended because it was cancelled, and nothing of it is left."""
+
+
 class OperationStore(Protocol):
     """Where operations are written down (`Store`)."""
 
     def operations(self) -> list[OperationRecord]: ...
 
     def save_operation(self, record: OperationRecord) -> None: ...
+
+    def take_over_operation(self, record: OperationRecord, owner: str) -> bool: ...
 
     def prune(self) -> None: ...
 
@@ -69,7 +78,7 @@ class _RunningOperation:
         self.record = record
         self.name = name
         self.task: asyncio.Task[None] | None = None
-        self.undo: Work | None = None
+        self.cancel: Callable[[], object] | None = None  # None: the task is cancelled
         self.cancelled = False  # by a request, not by the end of this process
         self.saved: object = None  # the states that were last saved
 
@@ -97,6 +106,8 @@ class OperationRunner:
         self._keep = keep
         self._running: dict[str, _RunningOperation] = {}
         self._others: dict[str, Operation] = {}  # ended ones, and those of other processes
+        self._elsewhere: dict[str, OperationRecord] = {}  # running in other processes
+        self._unsaved: dict[str, OperationRecord] = {}  # their last change is not in the store yet
         #: Connects that dead processes left, to be resumed when their TPU is seen.
         self.resumable: dict[NodeName, OperationRecord] = {}
         self.closing = False
@@ -148,54 +159,84 @@ class OperationRunner:
 
     # ---- running ----
 
-    def start(self, record: OperationRecord, work: Work, undo: Work | None = None) -> Operation:
-        """Runs *work*, and *undo* if it is cancelled.
+    def start(
+        self, record: OperationRecord, work: Work, cancel: Callable[[], object] | None = None
+    ) -> Operation:
+        """Runs *work*. Nothing has changed if it can't be saved.
 
-        record: a new one (see :meth:`new_record`), or one that a dead process left.
+        record: a new one (see :meth:`new_record`), or one that this process has taken over.
+        cancel: tells *work* that it is to come to an end; it then raises OperationCancelled, in its
+            own time. None: its task is cancelled.
         """
         operation = record.operation
         record.owner = self._lease.id
+        self.save(record)
         running = _RunningOperation(record, record.name)
-        running.undo = undo
+        running.cancel = cancel
         self._running[operation.id] = running
         self._others.pop(operation.id, None)
-        self._store.save_operation(record)
         running.task = asyncio.create_task(self._run(running, work), name=f"tpu-{operation.kind}")
         running.task.add_done_callback(lambda task: self._finish(running, task))
         self._changed(operation.id, running.name)
         return operation
 
-    def start_exclusive(self, kind: Any, name: NodeName, work: Work, **requests: Any) -> Operation:
-        """Starts the only one on its TPU; what a dead process left there is not resumed.
+    def start_exclusive(self, record: OperationRecord, work: Work) -> Operation:
+        """Starts the only one on its TPU; a connect that a dead process left is not resumed.
 
         Raises CONFLICT where another one runs.
         """
-        self.require_idle(name)
-        self.drop_resumable(name)
-        return self.start(self.new_record(kind, name, **requests), work)
+        self.require_idle(record.name)
+        self.drop_resumable(record.name)
+        return self.start(record, work)
 
-    def new_record(self, kind: Any, name: NodeName, **requests: Any) -> OperationRecord:
+    def new_record(self, kind: Any, name: NodeName, **fields: Any) -> OperationRecord:
+        """A record of this process that nothing runs and nobody knows yet."""
         operation = Operation(
-            id=uuid.uuid4().hex[:12], kind=kind, tpu=name.node, zone=name.zone, created=timestamp()
+            id=uuid.uuid4().hex[:12],
+            kind=kind,
+            tpu=name.node,
+            zone=name.zone,
+            created=timestamp(),
+            cancellable=kind not in NOT_CANCELLABLE_KINDS,
         )
         return OperationRecord(
-            operation=operation, project=name.project, owner=self._lease.id, **requests
+            operation=operation, project=name.project, owner=self._lease.id, **fields
         )
 
     async def cancel(self, id: str, patience: float = 2.0) -> Operation:
-        """Asks an operation to end and clean up; waits *patience* seconds for it."""
+        """Asks an operation to end and clean up; waits *patience* seconds for it.
+
+        Raises CONFLICT for one that can't be cancelled, or that another process runs.
+        """
         for name, record in list(self.resumable.items()):
             if record.operation.id == id:
                 self.drop_resumable(name)
         operation = self.get(id)
         running = self._running.get(id)
-        if running is not None and running.task is not None:
-            if not running.cancelled:
-                running.cancelled = True
-                operation.message = "Cancelling"
-                self._changed(id, running.name)
+        if running is None:
+            if operation.state == "running":
+                raise TPUError(
+                    "Another process runs this operation.",
+                    Reason.CONFLICT,
+                    "Cancel it there. If that process ends, this one continues it.",
+                )
+            return operation
+        if not operation.cancellable:
+            raise TPUError(
+                f"{operation.tpu} is {_PRESENT[operation.kind]}. That can't be cancelled.",
+                Reason.CONFLICT,
+                "You need not wait for it.",
+            )
+        assert running.task is not None
+        if not running.cancelled:
+            if running.cancel is None:
                 running.task.cancel()
-            await asyncio.wait([running.task], timeout=patience)
+            else:
+                running.cancel()
+            running.cancelled = True
+            operation.message = "Cancelling"
+            self._changed(id, running.name)
+        await asyncio.wait([running.task], timeout=patience)
         return operation
 
     async def cancel_connects(self, name: NodeName, patience: float) -> None:
@@ -208,11 +249,6 @@ class OperationRunner:
         progress = Progress(running.record.operation, lambda: self._progressed(running))
         try:
             await work(progress)
-        except asyncio.CancelledError:
-            if not running.cancelled or running.undo is None:
-                raise
-            await running.undo(progress)
-            raise
         finally:
             progress.fail()  # only a step that still runs
 
@@ -222,7 +258,7 @@ class OperationRunner:
         states = (operation.state, tuple(step.state for step in operation.steps))
         if states != running.saved:
             running.saved = states
-            self._store.save_operation(running.record)
+            self.save_soon(running.record)
         self._changed(operation.id, running.name)
 
     def _finish(self, running: _RunningOperation, task: asyncio.Task[None]) -> None:
@@ -230,7 +266,8 @@ class OperationRunner:
         del self._running[operation.id]
         if self.closing:
             return  # it stays "running" in the file: the next process sees that this one ended
-        if task.cancelled():
+        operation.problem = None
+        if task.cancelled() or isinstance(task.exception(), OperationCancelled):
             operation.state = "cancelled"
             operation.problem = Problem(message="Cancelled.", reason=Reason.CANCELLED)
         else:
@@ -244,11 +281,33 @@ class OperationRunner:
         operation.message = operation.problem.message if operation.problem else "Done"
         operation.ended = timestamp()
         self._others[operation.id] = operation
-        self._store.save_operation(running.record)
-        self._store.prune()
+        self.save_soon(running.record)
         self._prune()
         self._changed(operation.id, running.name)
         self._ended(running.name)
+
+    def save(self, record: OperationRecord) -> None:
+        """Saves a record of this process now. Raises DISK_FULL where that is not possible."""
+        try:
+            self._store.save_operation(record)
+        except (sqlite3.Error, OSError) as error:
+            raise TPUError(
+                f"The state of your TPUs can't be saved: {error}.",
+                Reason.DISK_FULL,
+                "Make room on the disk, and try again.",
+            ) from error
+        self._unsaved.pop(record.operation.id, None)
+
+    def save_soon(self, record: OperationRecord) -> None:
+        """Saves it now, or when that is possible again: the operation goes on all the same."""
+        try:
+            self.save(record)
+            if record.operation.state != "running":
+                self._store.prune()
+        except (TPUError, sqlite3.Error) as error:
+            if record.operation.id not in self._unsaved:
+                log.warning("%s It is tried again.", error)
+            self._unsaved[record.operation.id] = record
 
     def _prune(self) -> None:
         ended = [operation for operation in self._others.values() if operation.state != "running"]
@@ -270,33 +329,42 @@ class OperationRunner:
 
     # ---- from one process to the next ----
 
-    def load(self, *, resume: bool) -> list[OperationRecord]:
-        """Reads what earlier processes left; gives those to resume, if *resume*.
-
-        A running operation of a dead process that is not resumed has failed (INTERRUPTED).
-        """
-        left: list[OperationRecord] = []
-        for record in self._store.operations():
-            operation = record.operation
-            self._others[operation.id] = operation
-            if operation.state != "running" or self._lease.alive(record.owner):
-                continue
-            if resume and operation.kind in ("create", "connect"):
-                operation.message = "Waiting to resume"
-                left.append(record)
-                continue
-            self.mark_interrupted(record, save=resume)
-        self._prune()
-        return left
-
-    def reload(self) -> None:
+    def load(self) -> None:
         """Reads what other processes wrote of their operations."""
+        self._elsewhere.clear()
         for record in self._store.operations():
             operation = record.operation
-            if operation.id not in self._running:
-                self._others[operation.id] = operation
-                self._changed(operation.id, record.name)
+            if operation.id in self._running or self._is_resumable(record):
+                continue
+            self._others[operation.id] = operation
+            if operation.state == "running":
+                self._elsewhere[operation.id] = record
+            self._changed(operation.id, record.name)
         self._prune()
+
+    def abandoned(self) -> list[OperationRecord]:
+        """Running operations whose processes have ended."""
+        records = self._elsewhere.values()
+        return [record for record in records if not self._lease.alive(record.owner)]
+
+    def take_over(self, record: OperationRecord) -> bool:
+        """Makes an abandoned operation this process's; False if another process was quicker."""
+        previous = record.owner
+        record.owner = self._lease.id
+        if not self._store.take_over_operation(record, previous):
+            record.owner = previous
+            return False
+        del self._elsewhere[record.operation.id]
+        return True
+
+    def retry_saving(self) -> None:
+        """Saves what could not be saved when it changed."""
+        for record in list(self._unsaved.values()):
+            self.save_soon(record)
+
+    def _is_resumable(self, record: OperationRecord) -> bool:
+        left = self.resumable.get(record.name)
+        return left is not None and left.operation.id == record.operation.id
 
     def drop_resumable(self, name: NodeName) -> None:
         """What a dead process left is not resumed: something else is wanted now."""
@@ -305,7 +373,7 @@ class OperationRunner:
             self.mark_interrupted(left)
 
     def mark_interrupted(self, record: OperationRecord, *, save: bool = True) -> None:
-        """Marks one that a dead process left as failed."""
+        """Marks one that a dead process left as failed; without *save*, in this process only."""
         operation = record.operation
         for step in operation.steps:
             if step.state == "running":
@@ -319,8 +387,9 @@ class OperationRunner:
         )
         operation.message = operation.problem.message
         self._others[operation.id] = operation
+        self._elsewhere.pop(operation.id, None)
         if save:
-            self._store.save_operation(record)
+            self.save_soon(record)
         self._changed(operation.id, record.name)
 
     async def wait(self, id: str) -> Operation:

@@ -172,6 +172,15 @@ class Store:
             ),
         )
 
+    def take_over_operation(self, record: OperationRecord, owner: str) -> bool:
+        """Saves *record*, which has a new owner; False if it is no longer *owner*'s."""
+        done = self._db.execute(
+            "UPDATE operations SET record = ? WHERE id = ? AND state = 'running' "
+            "AND json_extract(CAST(record AS TEXT), '$.owner') = ?",
+            (msgspec.json.encode(record), record.operation.id, owner),
+        )
+        return done.rowcount == 1
+
     def prune(self) -> None:
         """Drops operations that ended long ago."""
         before = (datetime.now(UTC) - KEEP_FOR).isoformat()

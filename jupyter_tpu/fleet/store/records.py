@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from ...cloud import NodeName
-from ..models import ConnectTPU, CreateTPU, Environment, KeepWarm, Operation
+from ..models import ConnectTPU, CreateTPU, Environment, KeepWarm, Operation, Problem
 
 
 class EnvironmentRecord(Struct, kw_only=True):
@@ -19,6 +21,32 @@ class EnvironmentRecord(Struct, kw_only=True):
     warm: KeepWarm | None = None
 
 
+class NodeClaim(Struct, kw_only=True):
+    """Which node an operation creates or deletes, and how far that is.
+
+    Saved before Google is asked and after each answer; see ``operations/provisioning.py``.
+    """
+
+    want: Literal["present", "absent"]
+    #: When the user asked for it; seconds since the epoch.
+    since: float
+    #: The value of our label on a node that this operation creates; "" for a deletion.
+    label: str = ""
+    #: Google's id of the node; "" while it is not known.
+    node_id: str = ""
+    #: When CreateNode was last sent, seconds since the epoch; 0 for never.
+    sent: float = 0.0
+    #: Whether that call may still take effect unseen.
+    in_doubt: bool = False
+    #: Google's operations that create and delete it, while they may run.
+    creating: str = ""
+    deleting: str = ""
+    #: Whether a DeleteNode was accepted, or may have been.
+    delete_sent: bool = False
+    #: What the creation failed with, while what is left of the node is removed.
+    failure: Problem | None = None
+
+
 class OperationRecord(Struct, kw_only=True):
     """An operation, what it needs to go on, and the process that runs it."""
 
@@ -27,6 +55,8 @@ class OperationRecord(Struct, kw_only=True):
     owner: str
     create: CreateTPU | None = None
     connect: ConnectTPU | None = None
+    #: Of a creation or deletion.
+    claim: NodeClaim | None = None
 
     @property
     def name(self) -> NodeName:

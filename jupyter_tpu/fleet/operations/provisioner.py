@@ -4,53 +4,54 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
-from ...cloud import Cloud, Node, NodeName, NodeSpec
+from ...cloud import Cloud, NodeSpec
 from ...cloud.errors import never_sent
 from ...errors import Reason, TPUError
+from ..discovery.observer import Observer
+from ..store.records import OperationRecord
+from .progress import Progress
 from .provisioning import LABEL, Ask, End, Provisioning, SeenNode
+from .runner import OperationRunner
 
 
 class NodeProvisioner:
-    """Carries out *provisioning* for the node *name*, as often as processes end in between.
+    """Carries out the claim of *record*, as often as processes end in between.
 
     Parameters
     ----------
-    spec: what to create; None for a deletion.
-    save: writes the claim down; called before Google is asked to create something, and after each
-        answer. What it raises ends :meth:`run` if nothing was sent yet.
-    observed: hears of each node that Google described, and None when there is none.
-    blocked: hears what stands in the way, and None when nothing does any more.
+    record: of an operation that has a claim; it runs in this process.
+    spec: makes what is created; None for a deletion.
     """
 
     def __init__(
         self,
         cloud: Cloud,
-        name: NodeName,
-        provisioning: Provisioning,
-        spec: NodeSpec | None,
-        *,
-        save: Callable[[], None],
-        observed: Callable[[Node | None], None],
-        blocked: Callable[[TPUError | None], None],
+        observer: Observer,
+        runner: OperationRunner,
+        record: OperationRecord,
+        spec: Callable[[], Awaitable[NodeSpec]] | None = None,
     ) -> None:
+        assert record.claim is not None
         self._cloud = cloud
-        self._name = name
-        self._provisioning = provisioning
+        self._observer = observer
+        self._runner = runner
+        self._record = record
         self._spec = spec
-        self._save = save
-        self._observed = observed
-        self._blocked = blocked
+        self._name = record.name
+        self._provisioning = Provisioning(record.claim, record.name.node)
         self._cancelled = asyncio.Event()
 
     def cancel(self) -> None:
-        """The node is to be absent; :meth:`run` goes on until it is. Raises what *save* raises."""
+        """The node is to be absent: :meth:`run` goes on until it is, and so does the next process
+        if this one ends. Raises DISK_FULL where that can't be written down.
+        """
         self._provisioning.cancel()
-        self._save()
         self._cancelled.set()
+        self._runner.save(self._record)
 
-    async def run(self) -> End:
+    async def run(self, progress: Progress) -> End:
         """Ends when it is known how it ended, however long Google does not say."""
         provisioning = self._provisioning
         while True:
@@ -60,8 +61,20 @@ class NodeProvisioner:
             if await self._pause(provisioning.pause):
                 continue  # it was cancelled meanwhile: there may be something else to ask
             await self._ask(step)
-            self._save()
-            self._blocked(provisioning.problem)
+            self._runner.save_soon(self._record)
+            progress.block(provisioning.problem)
+            self._say(progress)
+
+    def _say(self, progress: Progress) -> None:
+        claim = self._provisioning.claim
+        if claim.want == "absent" or claim.failure is not None:
+            message = "Deleting the TPU"
+        elif claim.in_doubt:
+            message = "Google has not confirmed the creation. Checking whether there is a TPU"
+        else:
+            message = "Create the TPU"
+        if message != progress.operation.message:
+            progress.set_message(message)
 
     async def _pause(self, seconds: float) -> bool:
         """Waits; True when it was cut short by a cancel."""
@@ -92,10 +105,13 @@ class NodeProvisioner:
     async def _create(self) -> None:
         assert self._spec is not None
         provisioning = self._provisioning
+        spec = await self._spec()
+        if provisioning.claim.want == "absent":
+            return  # cancelled meanwhile
         provisioning.sending(time.time())
-        self._save()
+        self._runner.save(self._record)
         try:
-            provisioning.create_accepted(await self._cloud.begin_create(self._name, self._spec))
+            provisioning.create_accepted(await self._cloud.begin_create(self._name, spec))
         except TPUError as error:
             provisioning.create_failed(error, sent=not never_sent(error))
 
@@ -113,11 +129,11 @@ class NodeProvisioner:
                 self._provisioning.unanswered(error)
                 return
             self._provisioning.node_missing()
-            self._observed(None)
+            self._observer.remove(self._name)
         else:
             label = node.labels.get(LABEL, "")
             self._provisioning.node_seen(SeenNode(id=node.id, state=node.state, label=label))
-            self._observed(node)
+            self._observer.upsert(node)
 
     async def _follow(self, operation: str) -> None:
         provisioning = self._provisioning
