@@ -1,0 +1,324 @@
+"""Creations, deletions and their cancelling when the cloud's API loses answers, refuses or is
+silent, and when servers end in between: what is said is what is true at the cloud.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from waiting import eventually
+
+from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.models import CreateTPU, Operation
+from jupyter_tpu.fleet.operations import provisioning
+from jupyter_tpu.fleet.store.records import NodeClaim
+from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.links import Links
+
+ZONE = "us-west4-a"
+NODES = f"/v2/projects/emulated/locations/{ZONE}/nodes"
+LIMIT = 120.0  # seconds
+
+
+class Server:
+    """A fleet as one server has it; others may open the same folder before or after it."""
+
+    def __init__(self, state_file: Path, folder: Path) -> None:
+        self._links = Links(Cloud(Target(emulator=str(state_file))))
+        self._folder = folder
+        self.fleet: Fleet
+
+    async def open(self) -> Server:
+        specs = KernelSpecs(self._folder / "kernels")
+        self.fleet = await Fleet.open(self._links, specs, self._folder / "fleet.sqlite")
+        return self
+
+    async def close(self) -> None:
+        await self.fleet.close()
+        await self._links.close()
+        await self._links.cloud.close()
+
+    async def end(self, operation: Operation) -> Operation:
+        return await asyncio.wait_for(self.fleet.wait(operation.id), LIMIT)
+
+    async def create(self, name: str) -> Operation:
+        return await self.fleet.create(CreateTPU(name=name, type="v5litepod-1", zone=ZONE))
+
+    async def ended(self, id: str) -> Operation:
+        """An operation that an earlier server began, when it has ended."""
+
+        async def state() -> Operation | None:
+            operation = await self.fleet.operation(id)
+            return operation if operation.state != "running" else None
+
+        async with asyncio.timeout(LIMIT):
+            while (found := await state()) is None:
+                await asyncio.sleep(0.1)
+        return found
+
+
+class World:
+    """What there is at the cloud, and servers of one data folder."""
+
+    def __init__(self, emulator: Any, folder: Path) -> None:
+        self.emulator = emulator
+        self._folder = folder
+        self.servers: list[Server] = []
+
+    async def server(self) -> Server:
+        server = await Server(self.emulator.state_file, self._folder).open()
+        self.servers.append(server)
+        return server
+
+    async def stop(self, server: Server) -> None:
+        self.servers.remove(server)
+        await server.close()
+
+    def node(self, name: str) -> dict[str, Any] | None:
+        nodes = self.emulator.request("GET", NODES).get("nodes", [])
+        return next((node for node in nodes if node["name"].endswith(f"/{name}")), None)
+
+    def state(self, name: str) -> str:
+        node = self.node(name)
+        return node["state"] if node else "gone"
+
+    def remove(self, name: str) -> None:
+        self.emulator.wait(self.emulator.request("DELETE", f"{NODES}/{name}"))
+
+
+@pytest_asyncio.fixture
+async def world(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[World]:
+    world = World(emulator, tmp_path)
+    yield world
+    for server in list(world.servers):
+        await world.stop(server)
+
+
+@pytest.fixture
+def name(world: World) -> Any:
+    name = f"tpu-{uuid.uuid4().hex[:8]}"
+    yield name
+    world.emulator.request("DELETE", "/emulator/v1/faults")
+    if world.node(name):
+        world.remove(name)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("code", ["UNAVAILABLE", "DEADLINE_EXCEEDED", "INTERNAL"])
+async def test_a_create_whose_answer_is_lost_is_done(
+    world: World, faults: Any, name: str, code: str
+) -> None:
+    server = await world.server()
+    faults(kind="lost-answer", method="CreateNode", code=code, count=1)
+    ended = await server.end(await server.create(name))
+    assert (ended.state, world.state(name)) == ("done", "READY")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "code", ["UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_FOUND", "ABORTED", "INTERNAL"]
+)
+async def test_an_error_while_an_operation_is_polled_is_not_its_end(
+    world: World, faults: Any, name: str, code: str
+) -> None:
+    server = await world.server()
+    faults(kind="error", method="GetOperation", code=code, count=1)
+    ended = await server.end(await server.create(name))
+    assert (ended.state, world.state(name)) == ("done", "READY")
+    faults(kind="error", method="GetOperation", code=code, count=1)
+    ended = await server.end(await server.fleet.stop(name))
+    assert (ended.state, world.state(name)) == ("done", "STOPPED")
+    faults(kind="error", method="GetOperation", code=code, count=1)
+    ended = await server.end(await server.fleet.start(name))
+    assert (ended.state, world.state(name)) == ("done", "READY")
+    faults(kind="error", method="GetOperation", code=code, count=1)
+    ended = await server.end(await server.fleet.delete(name))
+    assert (ended.state, world.state(name)) == ("done", "gone")
+
+
+@pytest.mark.asyncio
+async def test_a_create_that_is_cancelled_while_google_has_not_answered_leaves_nothing(
+    world: World, faults: Any, name: str
+) -> None:
+    server = await world.server()
+    faults(kind="silent", method="CreateNode", seconds=4, count=1)
+    operation = await server.create(name)
+    cancelled = await server.fleet.cancel(operation.id)
+    assert cancelled.state == "running", "Google may still create it"
+    ended = await server.end(operation)
+    assert (ended.state, world.state(name)) == ("cancelled", "gone")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("refusal", ["refuse-delete", "PERMISSION_DENIED", "INTERNAL", "ABORTED"])
+async def test_a_cancel_goes_on_until_the_tpu_is_gone_and_says_what_stands_in_its_way(
+    world: World, faults: Any, name: str, refusal: str
+) -> None:
+    server = await world.server()
+    faults(kind="slow", seconds=3, zone=ZONE, count=1)
+    if refusal == "refuse-delete":
+        faults(kind=refusal, zone=ZONE)
+    else:
+        faults(kind="error", method="DeleteNode", code=refusal, message="No, not now.", count=2)
+    operation = await server.create(name)
+    await eventually(lambda: world.state(name) == "CREATING")
+    await server.fleet.cancel(operation.id)
+    await eventually(lambda: server.fleet._runner.get(operation.id).problem is not None)
+    tpu = await server.fleet.tpu(name)
+    assert tpu.problem is not None
+    assert tpu.problem == server.fleet._runner.get(operation.id).problem
+    ended = await server.end(operation)
+    assert (ended.state, world.state(name)) == ("cancelled", "gone")
+
+
+@pytest.mark.asyncio
+async def test_the_next_server_goes_on_deleting_what_was_cancelled(
+    world: World, faults: Any, name: str
+) -> None:
+    first = await world.server()
+    faults(kind="error", method="DeleteNode", code="UNAVAILABLE")
+    operation = await first.create(name)
+    await eventually(lambda: world.state(name) == "CREATING" or world.state(name) == "READY")
+    await first.fleet.cancel(operation.id)
+    await world.stop(first)
+    assert world.state(name) != "gone"
+    second = await world.server()
+    world.emulator.request("DELETE", "/emulator/v1/faults")
+    ended = await second.ended(operation.id)
+    assert (ended.state, world.state(name)) == ("cancelled", "gone")
+
+
+@pytest.mark.asyncio
+async def test_the_next_server_finishes_a_create_whose_answer_nobody_heard(
+    world: World, faults: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provisioning, "SETTLE", 3.0)
+    first = await world.server()
+    faults(kind="silent", method="CreateNode", count=1)
+    operation = await first.create(name)
+    await eventually(lambda: _claim(first, name).sent)
+    await world.stop(first)  # the call is given up, and was not carried out
+    second = await world.server()
+    assert (await second.fleet.operation(operation.id)).state == "running"
+    ended = await second.ended(operation.id)
+    assert (ended.state, world.state(name)) == ("done", "READY")
+
+
+@pytest.mark.asyncio
+async def test_another_living_server_takes_over_when_one_ends(world: World, name: str) -> None:
+    first, second = await world.server(), await world.server()
+    operation = await first.create(name)
+    await eventually(lambda: world.state(name) != "gone")
+    await world.stop(first)
+    ended = await second.ended(operation.id)
+    assert (ended.state, world.state(name)) == ("done", "READY")
+
+
+@pytest.mark.asyncio
+async def test_a_delete_that_was_accepted_is_carried_out_by_the_next_server(
+    world: World, faults: Any, name: str
+) -> None:
+    first = await world.server()
+    await first.end(await first.create(name))
+    faults(kind="error", method="GetNode", code="UNAVAILABLE")  # so that it does not get far
+    operation = await first.fleet.delete(name)
+    await world.stop(first)
+    assert world.state(name) == "READY"
+    world.emulator.request("DELETE", "/emulator/v1/faults")
+    second = await world.server()
+    ended = await second.ended(operation.id)
+    assert (ended.state, world.state(name)) == ("done", "gone")
+
+
+@pytest.mark.asyncio
+async def test_a_delete_that_is_refused_has_failed_and_one_in_conflict_is_tried_again(
+    world: World, faults: Any, name: str
+) -> None:
+    server = await world.server()
+    await server.end(await server.create(name))
+    faults(kind="error", method="DeleteNode", code="PERMISSION_DENIED", count=1)
+    ended = await server.end(await server.fleet.delete(name))
+    assert ended.state == "failed"
+    assert ended.problem is not None
+    assert (ended.problem.reason, world.state(name)) == (Reason.PERMISSION, "READY")
+    faults(kind="error", method="DeleteNode", code="ABORTED", count=2)
+    ended = await server.end(await server.fleet.delete(name))
+    assert (ended.state, world.state(name)) == ("done", "gone")
+
+
+@pytest.mark.asyncio
+async def test_of_two_creates_of_one_name_at_once_one_is_refused(world: World, name: str) -> None:
+    server = await world.server()
+    outcomes = await asyncio.gather(
+        server.create(name), server.create(name), return_exceptions=True
+    )
+    [refused] = [each for each in outcomes if isinstance(each, TPUError)]
+    assert refused.reason is Reason.EXISTS
+    [operation] = [each for each in outcomes if isinstance(each, Operation)]
+    assert (await server.end(operation)).state == "done"
+
+
+@pytest.mark.asyncio
+async def test_cancelling_a_create_leaves_a_tpu_of_the_name_that_somebody_else_created(
+    world: World, faults: Any, name: str
+) -> None:
+    server = await world.server()
+    # Nobody has the name when it is asked for, and somebody does when Google hears of it.
+    silent = faults(kind="silent", method="CreateNode", count=1)
+    operation = await server.create(name)
+    await eventually(lambda: _claim(server, name).sent)
+    theirs = world.emulator.create(name, "v5litepod-4", ZONE)
+    world.emulator.request("DELETE", f"/emulator/v1/faults/{silent['id']}")
+    await server.fleet.cancel(operation.id)
+    ended = await server.end(operation)
+    assert ended.state == "cancelled"
+    node = world.node(name)
+    assert node is not None
+    assert node["id"] == theirs["id"]
+
+
+@pytest.mark.asyncio
+async def test_a_delete_leaves_a_tpu_that_somebody_made_anew_under_the_name(
+    world: World, faults: Any, name: str
+) -> None:
+    server = await world.server()
+    await server.end(await server.create(name))
+    held = faults(kind="error", method="GetNode", code="UNAVAILABLE")
+    operation = await server.fleet.delete(name)
+    world.remove(name)
+    world.emulator.request("DELETE", f"/emulator/v1/faults/{held['id']}")
+    theirs = world.emulator.create(name, "v5litepod-1", ZONE)
+    ended = await server.end(operation)
+    assert ended.state == "done", "the one that was meant is gone"
+    node = world.node(name)
+    assert node is not None
+    assert node["id"] == theirs["id"]
+
+
+@pytest.mark.asyncio
+async def test_what_google_has_begun_to_stop_or_delete_can_not_be_cancelled(
+    world: World, faults: Any, name: str
+) -> None:
+    server = await world.server()
+    await server.end(await server.create(name))
+    faults(kind="slow", seconds=2, zone=ZONE, count=1)
+    operation = await server.fleet.delete(name)
+    assert not operation.cancellable
+    with pytest.raises(TPUError, match="can't be cancelled"):
+        await server.fleet.cancel(operation.id)
+    assert (await server.end(operation)).state == "done"
+
+
+def _claim(server: Server, name: str) -> NodeClaim:
+    runner = server.fleet._runner
+    [record] = runner.running_on(NodeName("emulated", ZONE, name))
+    assert record.claim is not None
+    return record.claim
