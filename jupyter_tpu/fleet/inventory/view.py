@@ -94,7 +94,7 @@ def _problem(
     links: Sequence[Link],
     running: Sequence[Operation],
 ) -> Problem | None:
-    """What needs attention; while an operation runs, nothing does yet."""
+    """What needs attention; while an operation runs, only what stands in its way does."""
     if node.state in ("PREEMPTED", "TERMINATED"):
         word = "was preempted" if node.state == "PREEMPTED" else "has been terminated"
         return Problem(
@@ -103,7 +103,7 @@ def _problem(
             hint="Delete it and create another one.",
         )
     if running:
-        return None
+        return next((each.problem for each in running if each.problem is not None), None)
     for environment in environments:
         if environment.problem is not None:
             return environment.problem

@@ -62,11 +62,19 @@ class NodeProvisioner:
                 continue  # it was cancelled meanwhile: there may be something else to ask
             await self._ask(step)
             self._runner.save_soon(self._record)
-            progress.block(provisioning.problem)
-            self._say(progress)
+            self._report(progress)
 
-    def _say(self, progress: Progress) -> None:
-        claim = self._provisioning.claim
+    def _report(self, progress: Progress) -> None:
+        claim, problem = self._provisioning.claim, self._provisioning.problem
+        if problem is not None and claim.node_id and claim.want == "absent":
+            billed = "" if self._cloud.emulated else " Google bills it until then."
+            problem = TPUError(
+                f"{self._name.node} is not deleted yet, and this is tried again.{billed} "
+                f"{problem.message}",
+                problem.reason,
+                problem.hint,
+            )
+        progress.block(problem)
         if claim.want == "absent" or claim.failure is not None:
             message = "Deleting the TPU"
         elif claim.in_doubt:

@@ -98,10 +98,15 @@ class Provisioning:
     def __init__(self, claim: NodeClaim, what: str) -> None:
         self.claim = claim
         self.pause = 0.0
-        self.problem: TPUError | None = None
+        self._unanswered: TPUError | None = None  # the last question
+        self._refusal: TPUError | None = None  # of a deletion, until one is accepted
         self._what = what
         self._node: SeenNode | Literal["missing"] | None = None  # None: to be looked at
         self._end: End | None = None
+
+    @property
+    def problem(self) -> TPUError | None:
+        return self._refusal or self._unanswered
 
     # ---- what next ----
 
@@ -225,6 +230,7 @@ class Provisioning:
     def delete_accepted(self, operation: str) -> None:
         self.claim.delete_sent = True
         self.claim.deleting = operation
+        self._refusal = None
         self._progress()
 
     def delete_failed(self, error: TPUError) -> None:
@@ -236,13 +242,14 @@ class Provisioning:
         if error.reason is Reason.NOT_FOUND:
             self._node = None
         elif claim.label or claim.delete_sent or error.reason is Reason.RATE_LIMITED:
+            self._refusal = error
             self.unanswered(error)
         else:
             self._end = End("failed", error)
 
     def operation_runs(self) -> None:
         """The operation that was asked for has not ended."""
-        self.problem = None
+        self._unanswered = None
         self._node = None
         self._wait()
 
@@ -259,6 +266,7 @@ class Provisioning:
         if error is None:
             self._progress()
         else:
+            self._refusal = error
             self.unanswered(error)
 
     def operation_forgotten(self) -> None:
@@ -268,7 +276,7 @@ class Provisioning:
         self._wait()
 
     def node_seen(self, node: SeenNode) -> None:
-        self.problem = None
+        self._unanswered = None
         self._node = node
         if self._is_ours(node):
             self.claim.node_id = node.id
@@ -276,20 +284,20 @@ class Provisioning:
         self._wait()
 
     def node_missing(self) -> None:
-        self.problem = None
+        self._unanswered = None
         self._node = "missing"
         self._wait()
 
     def unanswered(self, error: TPUError) -> None:
         """A question brought no answer, or one that says nothing about the node."""
-        self.problem = error
+        self._unanswered = error
         self._node = None
         self._wait()
         if error.reason in (Reason.PERMISSION, Reason.NO_CREDENTIALS, Reason.RATE_LIMITED):
             self.pause = max(self.pause, error.retry_after or _LONGEST)
 
     def _progress(self) -> None:
-        self.problem = None
+        self._unanswered = None
         self._node = None
         self.pause = 0.2
 

@@ -151,6 +151,7 @@ async def test_a_create_that_is_cancelled_while_google_has_not_answered_leaves_n
     server = await world.server()
     faults(kind="silent", method="CreateNode", seconds=4, count=1)
     operation = await server.create(name)
+    await eventually(lambda: _claim(server, name).sent)
     cancelled = await server.fleet.cancel(operation.id)
     assert cancelled.state == "running", "Google may still create it"
     ended = await server.end(operation)
