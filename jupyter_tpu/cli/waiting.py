@@ -118,7 +118,7 @@ def finish(session: Session, operation: Operation, stream: TextIO) -> Operation:
                     interrupted, cancelling = False, last_chance
                     last_chance = not can_ask()
                     progress.pause()
-                    if cancelling or _wants_to_cancel(session, operation):
+                    if _wants_to_cancel(session, operation, sure=cancelling):
                         ended = _cancel(session, operation)
                         break
                 progress.resume()
@@ -171,20 +171,30 @@ def _cancel(session: Session, operation: Operation) -> Operation:
     try:
         return session.call(cancel())
     except KeyboardInterrupt:
+        who = "The Jupyter server" if session.server else "The next `jupyter tpu` or Jupyter server"
         raise TPUError(
-            "Stopped waiting for the clean-up.",
+            f"Cancelling {activity(operation)} has not ended.",
             Reason.INTERRUPTED,
-            f"{status_command(operation)} shows its state.",
+            f"{who} continues it; {status_command(operation)} shows its state.",
         ) from None
 
 
-def _wants_to_cancel(session: Session, operation: Operation) -> bool:
-    """After a Ctrl-C: whether to cancel. Raises CANCELLED to leave the operation running."""
+def _wants_to_cancel(session: Session, operation: Operation, *, sure: bool) -> bool:
+    """After a Ctrl-C: whether to cancel. Raises CANCELLED to leave the operation running.
+
+    sure: nobody could be asked, and this is the second Ctrl-C.
+    """
     doing = f"Still {activity(operation)}."
+    who = "the server" if session.server else "Google"
+    if not operation.cancellable:
+        question = f"{doing} Enter: keep waiting, l or Ctrl-C: leave it to {who}? "
+        _ask_to_leave(session, operation, question)
+        return False
+    if sure:
+        return True
     if not can_ask():
         note(f"{doing} Press Ctrl-C again to cancel; {status_command(operation)} shows its state.")
         return False
-    who = "the server" if session.server else "Google"
     try:
         answer = ask(f"{doing} Enter: keep waiting, l: leave it to {who}, c or Ctrl-C: cancel? ")
     except KeyboardInterrupt:
@@ -194,6 +204,17 @@ def _wants_to_cancel(session: Session, operation: Operation) -> bool:
         leave(session, operation)
         raise TPUError(left_running(session, operation), Reason.CANCELLED)
     return choice == "c"
+
+
+def _ask_to_leave(session: Session, operation: Operation, question: str) -> None:
+    """For what can't be cancelled. Raises CANCELLED to leave it running."""
+    try:
+        leaving = not can_ask() or ask(question).strip().lower().startswith("l")
+    except KeyboardInterrupt:
+        leaving = True
+    if leaving:
+        leave(session, operation)
+        raise TPUError(left_running(session, operation), Reason.CANCELLED)
 
 
 def leave(session: Session, operation: Operation) -> None:

@@ -217,6 +217,7 @@ export interface IOperation {
   log: string[];
   app: string;
   problem: IProblem | null;
+  cancellable: boolean;
   result: { [key: string]: unknown } | null;
   created: string;
   ended: string;

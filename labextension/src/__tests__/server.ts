@@ -244,6 +244,7 @@ export function anOperation(more: Partial<IOperation> = {}): IOperation {
     tpu: 'my-tpu',
     zone: 'us-central1-a',
     state: 'running',
+    cancellable: true,
     message: '',
     progress: 0,
     steps: [],

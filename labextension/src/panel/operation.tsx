@@ -57,12 +57,14 @@ export function Operation(props: {
           </>
         )}
         {running ? (
-          <IconButton
-            icon={closeIcon}
-            label={trans.__('Cancel')}
-            disabled={cancelling}
-            onClick={() => void model.cancel(operation)}
-          />
+          operation.cancellable && (
+            <IconButton
+              icon={closeIcon}
+              label={trans.__('Cancel')}
+              disabled={cancelling}
+              onClick={() => void model.cancel(operation)}
+            />
+          )
         ) : (
           <IconButton
             icon={closeIcon}
