@@ -60,15 +60,15 @@ class CreateService:
             await self._require_new(name)
             record = self._runner.new_record("create", name, create=request)
             record.claim = NodeClaim(want="present", since=time.time(), label=record.operation.id)
-            return self._run(record)
+            return self._run(record, resumed=False)
         finally:
             self._being_checked.discard(name)
 
     def resume(self, record: OperationRecord) -> None:
         """Continues one that another process has left."""
-        self._run(record)
+        self._run(record, resumed=True)
 
-    def _run(self, record: OperationRecord) -> Operation:
+    def _run(self, record: OperationRecord, *, resumed: bool) -> Operation:
         request, claim = record.create, record.claim
         assert request is not None
         assert claim is not None
@@ -81,7 +81,9 @@ class CreateService:
         )
         return self._runner.start(
             record,
-            lambda progress: self._create(record.name, request, provisioner, progress),
+            lambda progress: self._create(
+                record.name, request, provisioner, progress, resumed=resumed
+            ),
             cancel=provisioner.cancel,
         )
 
@@ -114,17 +116,13 @@ class CreateService:
         request: CreateTPU,
         provisioner: NodeProvisioner,
         progress: Progress,
+        *,
+        resumed: bool,
     ) -> None:
         progress.plan(_STEPS)
         progress.begin("create")
-        accelerator = known_type(request.type)
-        meaning = f" ({accelerator.meaning})" if accelerator else ""
-        progress.log(f"Creating {name.node}: {request.type}{meaning} in {name.zone}")
-        if accelerator is not None and request.version != accelerator.version:
-            progress.log(
-                f"{request.version} is not the usual version for {request.type}, which is "
-                f"{accelerator.version}. If JAX sees no chips there, that is the reason."
-            )
+        if not resumed:
+            _log_request(name, request, progress)
         self._observer.request_refresh()
         end = await provisioner.run(progress)
         if end.error is not None:
@@ -135,6 +133,17 @@ class CreateService:
         progress.log(f"{name.node} is READY")
         if request.connect is not None and name not in self._runner.resumable:
             self._connect(name, request.connect)
+
+
+def _log_request(name: NodeName, request: CreateTPU, progress: Progress) -> None:
+    accelerator = known_type(request.type)
+    meaning = f" ({accelerator.meaning})" if accelerator else ""
+    progress.log(f"Creating {name.node}: {request.type}{meaning} in {name.zone}")
+    if accelerator is not None and request.version != accelerator.version:
+        progress.log(
+            f"{request.version} is not the usual version for {request.type}, which is "
+            f"{accelerator.version}. If JAX sees no chips there, that is the reason."
+        )
 
 
 def _exists(name: NodeName) -> TPUError:

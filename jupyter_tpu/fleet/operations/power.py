@@ -81,7 +81,7 @@ class PowerService:
         progress.done("stop")
 
     async def delete(self, name: NodeName, options: DeleteTPU) -> Operation:
-        """Raises CONFLICT while the TPU is being created, KERNELS_RUNNING unless *options* allow it."""
+        """Raises CONFLICT while it is being created, KERNELS_RUNNING unless *options* allow it."""
         for record in self._runner.running_on(name):
             if record.operation.kind == "create":
                 raise TPUError(
