@@ -77,7 +77,7 @@ def test_every_distribution_gives_jaxs_numbers_bit_for_bit(name: str) -> None:
 
 def test_no_distribution_of_this_jax_is_forgotten() -> None:
     others = {
-        "PRNGKey", "clone", "fold_in", "key", "key_data", "key_dtype", "key_impl", "split",
+        "Key", "PRNGKey", "clone", "fold_in", "key", "key_data", "key_dtype", "key_impl", "split",
         "wrap_key_data",
     }  # fmt: skip
     public = {
