@@ -26,6 +26,7 @@ from .models import (
     DeleteTPU,
     DisconnectTPU,
     Environment,
+    FleetStatus,
     KeepWarm,
     Kernel,
     OpenApp,
@@ -42,6 +43,9 @@ from .models import (
 
 class FleetAPI(Protocol):
     """The fleet's methods; REST has the same ones."""
+
+    async def status(self) -> FleetStatus:
+        """The health of the loops behind this interface; asks nobody."""
 
     async def catalog(self, zone: str | None = None) -> Catalog:
         """Types, zones and versions; with *zone*, those that it offers.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
@@ -38,6 +37,7 @@ from .models import (
     DeleteTPU,
     DisconnectTPU,
     Environment,
+    FleetStatus,
     KeepWarm,
     Kernel,
     OpenApp,
@@ -58,6 +58,7 @@ from .operations.power import PowerService
 from .operations.runner import OperationRunner
 from .operations.tensorboard import TensorBoardService
 from .reconcile.controller import Controller
+from .reconcile.loops import Loops
 from .reconcile.takeover import Takeover
 from .store.database import Store
 from .store.process_lease import ProcessLease
@@ -163,7 +164,7 @@ class Fleet:
         changes.register("kernel", monitor.find)
         changes.register("tunnel", tunnels.find)
         changes.register("app", apps.find)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._loops = Loops()
 
     @classmethod
     async def open(
@@ -200,20 +201,18 @@ class Fleet:
     def _begin(self) -> None:
         self._runner.load()
         self._takeover.check()
-        loops = [self._observer.run(), self._takeover.run()]
+        self._loops.start("poll of Google", self._observer.run)
+        self._loops.start("operations", self._takeover.run)
         if self._supervise:
-            loops += [self._controller.run(), self._poller.run(), self._tunnels.run()]
-        self._tasks = [asyncio.create_task(loop) for loop in loops]
-        for task in self._tasks:
-            task.add_done_callback(_log_failure)
+            self._loops.start("TPUs", self._controller.run)
+            self._loops.start("hosts", self._poller.run)
+            self._loops.start("tunnels", self._tunnels.run)
 
     async def close(self) -> None:
         """Ends what this object runs; desired state stays, interrupted work can be resumed."""
         await self._runner.close()
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=10)
+        await self._loops.close()
+        await self._controller.close()
         await self._tunnels.close()
         await self._apps.close()
         self._connections.close()
@@ -238,6 +237,14 @@ class Fleet:
 
     async def _find_ready(self, ref: str, purpose: str) -> Node:
         return self._observed.require(await self._find(ref), ("READY",), purpose)
+
+    async def status(self) -> FleetStatus:
+        return FleetStatus(
+            project=self._observed.project,
+            emulated=self._observer.emulated,
+            problem=self._observed.problem,
+            loops=self._loops.status(),
+        )
 
     # ---- TPUs ----
 
@@ -392,9 +399,3 @@ class Fleet:
 
 def _name_in(where: dict[str, str]) -> NodeName:
     return NodeName(where["project"], where["zone"], where["tpu"])
-
-
-def _log_failure(task: asyncio.Task[None]) -> None:
-    """These tasks end only by being cancelled; anything else is a fault of ours."""
-    if not task.cancelled() and task.exception() is not None:
-        log.error("A part of the fleet has ended", exc_info=task.exception())

@@ -19,6 +19,7 @@ from .models import (
     DeleteTPU,
     DisconnectTPU,
     Environment,
+    FleetStatus,
     KeepWarm,
     Kernel,
     OpenApp,
@@ -66,6 +67,7 @@ def route(line: str, call: str, about: str, answer: Any = None, **more: Any) -> 
 _ENDS = {"end_kernels": "true: running kernels may be shut down"}
 
 ROUTES = (
+    route("GET status", "status", "The health of this interface", FleetStatus),
     route("GET catalog", "catalog", "Types, zones and versions", Catalog,
           query={"zone": "only what this zone offers"}),
     route("GET tpus", "tpus", "All TPUs", TPUList),

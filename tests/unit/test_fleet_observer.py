@@ -19,6 +19,8 @@ NAME = NodeName("p", "us-west4-a", "my-tpu")
 class CountingCloud(Cloud):
     """Answers from memory and counts: the number of calls is what these tests are about."""
 
+    project = "p"
+
     def __init__(self) -> None:
         self.calls = 0
         self.answer: NodeList | TPUError = NodeList(nodes=(), unreachable=())
@@ -155,9 +157,33 @@ async def test_not_being_able_to_ask_makes_no_tpu_vanish() -> None:
         setting.cloud.answer = TPUError("No.", Reason.NO_CREDENTIALS, "Log in.")
         await setting.observer.refresh()
         assert NAME in setting.observed.nodes
-        assert not setting.observed.complete("us-west4-a")
+        assert not setting.observed.complete(NAME)
         assert setting.observed.problem is not None
         assert setting.observed.problem.reason is Reason.NO_CREDENTIALS
+
+
+@pytest.mark.asyncio
+async def test_an_answer_that_can_not_be_read_ends_nothing() -> None:
+    async with Setting() as setting:
+        setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
+        await setting.observer.refresh()
+        setting.cloud.answer = None  # type: ignore[assignment]
+        await setting.observer.refresh()
+        assert NAME in setting.observed.nodes
+        assert setting.observed.problem is not None
+        assert setting.observed.problem.reason is Reason.INTERNAL
+        setting.cloud.answer = NodeList(nodes=(), unreachable=())
+        await setting.observer.refresh()
+        assert setting.observed.complete(NAME)
+        assert setting.observed.problem is None
+
+
+@pytest.mark.asyncio
+async def test_a_poll_of_one_project_says_nothing_of_another() -> None:
+    async with Setting() as setting:
+        await setting.observer.refresh()
+        assert setting.observed.complete(NAME)
+        assert not setting.observed.complete(NodeName("another", NAME.zone, NAME.node))
 
 
 @pytest.mark.asyncio
@@ -169,8 +195,8 @@ async def test_tpus_of_a_zone_that_does_not_answer_stay_as_they_were() -> None:
         setting.cloud.answer = NodeList(nodes=(), unreachable=("us-west4-a",))
         await setting.observer.refresh()
         assert list(setting.observed.nodes) == [NAME]
-        assert not setting.observed.complete("us-west4-a")
-        assert setting.observed.complete("us-east5-a")
+        assert not setting.observed.complete(NAME)
+        assert setting.observed.complete(NodeName("p", "us-east5-a", "my-tpu"))
         assert setting.observed.problem is not None
         assert "us-west4-a did not answer" in setting.observed.problem.message
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
 
 from ...cloud import Cloud, Node, NodeName
 from ...errors import Reason, TPUError
 from ..knowledge.observed import ObservedState
 from ..models import Problem
+
+log = logging.getLogger(__name__)
 
 QUICK = 2.0  # seconds
 SLOW = 30.0
@@ -56,6 +59,10 @@ class Observer:
         self._changed_at = float("-inf")
         self._missed_at = float("-inf")  # when something was last asked for that was not seen
         self._polling = False
+
+    @property
+    def emulated(self) -> bool:
+        return self._cloud.emulated
 
     @property
     def age(self) -> float:
@@ -154,20 +161,25 @@ class Observer:
     async def _poll(self) -> None:
         observed = self.observed
         try:
+            project = self._cloud.project
             listed = await self._cloud.list_nodes()
-        except TPUError as error:
+            missing = frozenset(listed.unreachable)
+            nodes = {node.name: node for node in listed.nodes}
+        except Exception as error:
             # What was seen before stays: not being able to ask does not make a TPU vanish.
+            if not isinstance(error, TPUError):
+                log.exception("The list of TPUs could not be read")
+                error = TPUError(f"The list of TPUs could not be read: {error}", Reason.INTERNAL)
             observed.problem = Problem.of(error)
             observed.unreachable = None
             return
-        missing = frozenset(listed.unreachable)
-        nodes = {node.name: node for node in listed.nodes}
         for name, node in observed.nodes.items():
             if name.zone in missing:
                 nodes.setdefault(name, node)
         if _states(nodes) != _states(observed.nodes):
             self._changed_at = self._time()
         observed.nodes, observed.unreachable, observed.problem = nodes, missing, None
+        observed.project = project
         if missing:
             observed.problem = Problem(
                 message=f"{', '.join(sorted(missing))} did not answer: TPUs there are shown as "

@@ -52,7 +52,7 @@ class Inventory:
             if any(record.operation.kind == "create" for record in records)
         }
         desired = {*self._desired.connected, *self._tunnels.tpus()}
-        unseen = {name for name in desired if not self._observed.complete(name.zone)}
+        unseen = {name for name in desired if not self._observed.complete(name)}
         return being_created | unseen | set(self._observed.nodes)
 
     async def find(self, ref: str) -> NodeName:

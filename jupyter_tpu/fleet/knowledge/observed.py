@@ -22,12 +22,16 @@ class ObservedState:
         self.nodes: dict[NodeName, Node] = {}
         #: Why the list may be incomplete.
         self.problem: Problem | None = None
+        #: The project that the last poll was of; other projects' TPUs were not looked at.
+        self.project = ""
         #: Zones that did not answer the last poll; None: the last poll failed, or there was none.
         self.unreachable: frozenset[str] | None = None
 
-    def complete(self, zone: str) -> bool:
-        """Whether the last poll saw all TPUs of *zone*, so that what is missing is gone."""
-        return self.unreachable is not None and zone not in self.unreachable
+    def complete(self, name: NodeName) -> bool:
+        """Whether the last poll would have seen this TPU if it existed."""
+        if self.unreachable is None or name.project != self.project:
+            return False
+        return name.zone not in self.unreachable
 
     def node(self, name: NodeName) -> Node | None:
         return self.nodes.get(name)

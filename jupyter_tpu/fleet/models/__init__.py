@@ -27,6 +27,7 @@ from .forwarding import (
 from .kernels import ChipHolder, Kernel
 from .operations import Operation, Step
 from .problems import Problem
+from .status import FleetStatus, LoopStatus
 from .tpus import (
     TPU,
     Connection,
@@ -54,10 +55,12 @@ __all__ = [
     "DisconnectTPU",
     "Environment",
     "EnvironmentName",
+    "FleetStatus",
     "Host",
     "KeepWarm",
     "Kernel",
     "LinkStatus",
+    "LoopStatus",
     "OpenApp",
     "OpenTensorBoard",
     "OpenTunnel",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from ...cloud import NodeName
+from ...errors import Reason, TPUError
 from ...links import Links
 from ..forwarding.tunnels import Tunnels
 from ..hosts import openssh
@@ -17,6 +19,11 @@ from ..operations.connect import ConnectService
 from ..operations.connected import ConnectedTPUs
 from ..operations.runner import OperationRunner
 from .decide import Action, Desired, decide
+
+log = logging.getLogger(__name__)
+
+#: The longest pause before a TPU that could not be reconciled is tried again; seconds.
+LONGEST_PAUSE = 60.0
 
 
 class Controller:
@@ -46,6 +53,8 @@ class Controller:
         self._inventory = inventory
         self._changes = changes
         self._shown: set[NodeName] = set()
+        self._tasks: dict[NodeName, asyncio.Task[None]] = {}
+        self._failures: dict[NodeName, int] = {}
         self._wake = asyncio.Event()
         self._wake.set()
 
@@ -67,16 +76,38 @@ class Controller:
         self.wake()
 
     async def run(self) -> None:
-        """Reconciles until it is cancelled."""
+        """Reconciles until it is cancelled: the TPUs beside each other, each one step at a time."""
         while True:
             await self._wake.wait()
             self._wake.clear()
             names = {*self._desired.names(), *self._runner.resumable, *self._tunnels.tpus()}
-            for name in names:
-                if self._observed.complete(name.zone) or self._observed.node(name) is not None:
-                    self._reconcile(name)
+            for name in names - self._tasks.keys():
+                if self._observed.complete(name) or self._observed.node(name) is not None:
+                    self._tasks[name] = asyncio.create_task(self._reconcile_safely(name))
 
-    def _reconcile(self, name: NodeName) -> None:
+    async def close(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=10)
+
+    async def _reconcile_safely(self, name: NodeName) -> None:
+        """A failure touches no other TPU. It is logged, and tried again after a while."""
+        try:
+            await self._reconcile(name)
+        except Exception as error:
+            failures = self._failures[name] = self._failures.get(name, 0) + 1
+            pause = min(2.0**failures, LONGEST_PAUSE)
+            if not isinstance(error, TPUError):
+                log.exception("%s could not be reconciled. Retrying in %.0f s.", name.node, pause)
+            asyncio.get_running_loop().call_later(pause, self.wake)
+        else:
+            self._failures.pop(name, None)
+        finally:
+            del self._tasks[name]
+
+    async def _reconcile(self, name: NodeName) -> None:
         node = self._observed.node(name)
         todo = decide(
             Desired(
@@ -91,7 +122,10 @@ class Controller:
         )
         for action in todo:
             if action is Action.FORGET:
-                self._connected.forget(name)
+                if node is None and not await self._is_gone(name):
+                    continue
+                if not self._runner.running_on(name):
+                    self._connected.forget(name)
             elif action is Action.RELEASE:
                 self._connections.release(name)
                 self._connected.kernels.clear(name)  # the hosts are down
@@ -103,3 +137,17 @@ class Controller:
                     self._connected.register(name, record)
             elif action is Action.RESUME:
                 self._connect.resume(name)
+
+    async def _is_gone(self, name: NodeName) -> bool:
+        """Asks Google for the node itself: a list that lacks it is not enough to forget it.
+
+        Raises why that is not known.
+        """
+        try:
+            node = await self._links.cloud.get_node(name)
+        except TPUError as error:
+            if error.reason is Reason.NOT_FOUND:
+                return True
+            raise
+        self._observed.nodes[name] = node
+        return False

@@ -1,0 +1,58 @@
+"""Runs the fleet's loops: an exception in one is logged, shown and retried, and ends none."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from ..models import LoopStatus
+from ..models.times import timestamp
+
+log = logging.getLogger(__name__)
+
+#: How long a loop that failed waits before it goes on: first, and at most. Seconds.
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 60.0
+#: A loop that ran for so long starts again with the first pause; seconds.
+HEALTHY = 300.0
+
+
+class Loops:
+    """Tasks that run until :meth:`close`. On the core thread's loop."""
+
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[None]] = []
+        self._status: dict[str, LoopStatus] = {}
+
+    def start(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Runs *run*, which does not return, and runs it again when it fails."""
+        self._status[name] = LoopStatus(name=name)
+        self._tasks.append(asyncio.create_task(self._keep_running(name, run), name=f"tpu-{name}"))
+
+    def status(self) -> list[LoopStatus]:
+        return list(self._status.values())
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=10)
+
+    async def _keep_running(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        time = asyncio.get_running_loop().time
+        pause, status = FIRST_PAUSE, self._status[name]
+        while True:
+            started = time()
+            try:
+                await run()
+                log.error("The loop %r has returned", name)
+            except Exception as error:
+                log.exception("The loop %r failed. It goes on in %.0f s.", name, pause)
+                status.failures += 1
+                status.last_failure = timestamp()
+                status.last_error = f"{type(error).__name__}: {error}"
+            if time() - started > HEALTHY:
+                pause = FIRST_PAUSE
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)

@@ -1,0 +1,150 @@
+"""Nothing of a TPU is forgotten before Google has said that this very TPU is gone; and what goes
+wrong with one TPU keeps no other from what it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from waiting import eventually
+
+from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.models import ConnectTPU, Environment
+from jupyter_tpu.fleet.store.records import EnvironmentRecord
+from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.links import Links
+
+ZONE = "us-central1-a"
+
+
+class Servers:
+    """Fleets of one data folder, one after the other."""
+
+    def __init__(self, emulator: Any, folder: Path) -> None:
+        self._emulator = emulator
+        self._folder = folder
+        self.specs = KernelSpecs(folder / "kernels")
+        self._open: list[tuple[Fleet, Links]] = []
+
+    async def open(self, project: str | None = None) -> Fleet:
+        target = Target(emulator=str(self._emulator.state_file), project=project)
+        links = Links(Cloud(target))
+        fleet = await Fleet.open(links, self.specs, self._folder / "fleet.sqlite")
+        self._open.append((fleet, links))
+        return fleet
+
+    async def close(self) -> None:
+        for fleet, links in self._open:
+            await fleet.close()
+            await links.close()
+            await links.cloud.close()
+        self._open.clear()
+
+    def kernelspecs(self) -> int:
+        return len(list((self._folder / "kernels").glob("*/kernel.json")))
+
+
+@pytest_asyncio.fixture
+async def servers(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[Servers]:
+    servers = Servers(emulator, tmp_path)
+    yield servers
+    emulator.request("DELETE", "/emulator/v1/faults")
+    await servers.close()
+
+
+def environment(node: dict[str, Any]) -> EnvironmentRecord:
+    """As connecting leaves it, without the minutes that takes."""
+    name = node["name"].rpartition("/")[2]
+    return EnvironmentRecord(
+        node_id=node["id"],
+        wanted=ConnectTPU(),
+        environment=Environment(
+            name="default", tpu=name, zone=ZONE, state="ready", python="3.11", path="/home/e"
+        ),
+    )
+
+
+def connect(fleet: Fleet, node: dict[str, Any]) -> NodeName:
+    """Writes down that a TPU is connected."""
+    name = NodeName.parse(node["name"])
+    fleet._connect._desired.save(name, environment(node))
+    fleet._connect._desired.connect(name, node["id"])
+    fleet._controller.wake()
+    return name
+
+
+def desired(fleet: Fleet) -> set[NodeName]:
+    return set(fleet._connect._desired.connected)
+
+
+@pytest.mark.asyncio
+async def test_a_server_on_another_project_leaves_the_first_projects_tpus_alone(
+    servers: Servers, create_tpu: Any
+) -> None:
+    node = create_tpu(zone=ZONE)
+    first = await servers.open()
+    await first.tpus()
+    name = connect(first, node)
+    await eventually(lambda: servers.kernelspecs() == 1)
+    await servers.close()
+
+    other = await servers.open(project="second")
+    await other.tpus()
+    await other._observer.refresh()
+    await other._observer.refresh()
+    assert (await other.status()).project == "second"
+    assert desired(other) == {name}
+    assert servers.kernelspecs() == 1
+    await servers.close()
+
+    again = await servers.open()
+    await again._observer.refresh()
+    assert desired(again) == {name}
+
+
+@pytest.mark.asyncio
+async def test_a_tpu_that_is_missing_from_a_list_is_forgotten_when_google_says_it_is_gone(
+    servers: Servers, create_tpu: Any, faults: Any, emulator: Any
+) -> None:
+    node = create_tpu(zone=ZONE)
+    fleet = await servers.open()
+    await fleet.tpus()
+    connect(fleet, node)
+    await eventually(lambda: servers.kernelspecs() == 1)
+    faults(kind="error", method="GetNode", code="UNAVAILABLE")
+    emulator.wait(emulator.request("DELETE", f"/v2/{node['name']}"))
+    for _ in range(3):
+        await fleet._observer.refresh()
+    assert servers.kernelspecs() == 1, "Google has not said that it is gone"
+    emulator.request("DELETE", "/emulator/v1/faults")
+    await eventually(lambda: servers.kernelspecs() == 0)
+    assert desired(fleet) == set()
+
+
+@pytest.mark.asyncio
+async def test_a_kernelspec_that_can_not_be_written_keeps_no_other_tpu_waiting(
+    servers: Servers, create_tpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = create_tpu(zone=ZONE), create_tpu(zone=ZONE)
+    register, full = servers.specs.register, [True]
+
+    def fails(**arguments: Any) -> Any:
+        if full[0] and bad["name"].endswith(arguments["tpu"]):
+            raise OSError(28, "No space left on device")
+        return register(**arguments)
+
+    monkeypatch.setattr(servers.specs, "register", fails)
+    fleet = await servers.open()
+    await fleet.tpus()
+    for node in (bad, good):
+        connect(fleet, node)
+    await eventually(lambda: servers.kernelspecs() == 1)
+    assert len((await fleet.tpus()).tpus) >= 2, "the list goes on"
+    full[0] = False  # there is room again
+    await eventually(lambda: servers.kernelspecs() == 2)
+    assert all(loop.failures == 0 for loop in (await fleet.status()).loops)
