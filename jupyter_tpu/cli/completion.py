@@ -64,11 +64,10 @@ def completion(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from .root import tpu
-
+    root = click.get_current_context().find_root().command
     kind = get_completion_class(shell)
     assert kind is not None
-    print(kind(tpu, {}, PROGRAM, VARIABLE).source())
+    print(kind(root, {}, PROGRAM, VARIABLE).source())
     print(_THROUGH_JUPYTER[shell])
 
 
