@@ -111,7 +111,7 @@ def test_where_libtpu_is_missing_one_sentence_says_how_to_get_it(notebook: Noteb
     notebook.run("import sys\nsys.modules['libtpu'] = None  # as if it were not installed")
     said = notebook.complaint("%%tpu compile v5litepod-8\ndef f(x):\n    return x\nf, (8,)")
     notebook.run("del sys.modules['libtpu']")
-    assert "needs libtpu, which is not installed here" in said
+    assert "needs libtpu, which is not installed." in said
     assert "jupyter-tpu[compile]" in said or "Linux" in said
 
 

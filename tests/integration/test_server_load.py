@@ -173,7 +173,7 @@ async def test_a_hundred_mixed_requests_at_once_take_bounded_memory_and_hold_up_
     said = sorted(one["problem"]["message"] for one in done)
     assert len(said) == 10
     assert sum("ZeroDivisionError" in one for one in said) == 6
-    for words in ("longer than 1 s", "more than 0.5 GiB", "was cancelled", "no function 'fn'"):
+    for words in ("longer than 1 s", "more than 0.5 GiB", "Cancelled", "no function 'fn'"):
         assert sum(words in one for one in said) == 1, said
 
     # Queued, not all at work at once; and none of them is left with what it took.
