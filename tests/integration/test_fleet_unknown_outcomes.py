@@ -168,7 +168,7 @@ async def test_a_cancel_goes_on_until_the_tpu_is_gone_and_says_what_stands_in_it
     if refusal == "refuse-delete":
         faults(kind=refusal, zone=ZONE)
     else:
-        faults(kind="error", method="DeleteNode", code=refusal, message="No, not now.", count=2)
+        faults(kind="error", method="DeleteNode", code=refusal, message="No, not now.", count=1)
     operation = await server.create(name)
     await eventually(lambda: world.state(name) == "CREATING")
     await server.fleet.cancel(operation.id)
