@@ -174,6 +174,10 @@ describe('a TPU in the list', () => {
       'Python 3.12.4 · JAX 0.7.2 · 8 cpu devices'
     );
     expect(name.getAttribute('aria-expanded')).toBe('true');
+    // What heals by itself is no alarm.
+    const row = node.querySelector('.jp-tpu-Row');
+    expect(row?.querySelector('.jp-tpu-Dot.jp-mod-moving')).not.toBeNull();
+    expect(row?.querySelector('.jp-tpu-Dot.jp-mod-bad')).toBeNull();
   });
 
   it('says who has a kernel, and has this server take it', async () => {

@@ -139,7 +139,10 @@ function Host(props: { host: IHost; actions: Actions }): JSX.Element {
         {host.index} · {host.external_address || host.internal_address}
       </span>
       {label && (
-        <StateLabel tone={problem ? 'bad' : 'moving'} title={host.link.since}>
+        <StateLabel
+          tone={host.link.state === 'needs-you' ? 'bad' : 'moving'}
+          title={host.link.since}
+        >
           {label}
         </StateLabel>
       )}
