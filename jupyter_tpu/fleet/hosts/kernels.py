@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -157,18 +158,29 @@ class KernelService:
         If the TPU can't be asked, they end with it or stay as they are.
         """
         await self._warm.stop(name)
-        count = 0
+        ended: list[bool] = []
         node = self._observed.node(name)
         if self._desired.environments(name) and (node is None or node.state == "READY"):
             try:
-                for kernel in await self._fetch(name, SHUT_DOWN):
-                    await self._connections.request(name, "end_kernel", SHUT_DOWN, id=kernel.id)
-                    count += 1
-                    log(f"Shut down kernel {kernel.id}")
+                kernels = await self._fetch(name, SHUT_DOWN)
             except TPUError as error:
                 log(f"The kernels could not be shut down: {error}")
+            else:
+                if kernels:
+                    log(f"Shutting down {len(kernels)} kernel{'s' * (len(kernels) > 1)}")
+                ends = (self._shut_down_and_log(name, kernel.id, log) for kernel in kernels)
+                ended = await asyncio.gather(*ends)
         self._monitor.clear(name)
-        return count
+        return sum(ended)
+
+    async def _shut_down_and_log(self, name: NodeName, id: str, log: Callable[[str], None]) -> bool:
+        try:
+            await self._connections.request(name, "end_kernel", SHUT_DOWN, id=id)
+        except TPUError as error:
+            log(f"Kernel {id} could not be shut down: {error}")
+            return False
+        log(f"Shut down kernel {id}")
+        return True
 
     async def require_confirmation(self, name: NodeName, confirmed: bool, act: str) -> None:
         """Raises KERNELS_RUNNING if kernels run and shutting them down is not *confirmed*.
