@@ -349,15 +349,13 @@ async def test_the_agent_is_put_there_once_per_connection_and_answers(links, sha
 
 
 @pytest.mark.long
-async def test_hosts_of_the_emulators_last_resort_serve_as_well(tmp_path):
+async def test_hosts_of_the_emulators_last_resort_serve_as_well(emulator, tmp_path):
     """asyncssh's server in place of sshd, on a port of its own where 22 is not to be had."""
-    from conftest import EmulatorProcess
-
-    emulator = await asyncio.to_thread(
-        lambda: EmulatorProcess(tmp_path / "emulator", mode="fallback")
+    fallback = await asyncio.to_thread(
+        lambda: type(emulator)(tmp_path / "emulator", mode="fallback")
     )
     try:
-        cloud = Cloud(Target(emulator=str(emulator.state_file)))
+        cloud = Cloud(Target(emulator=str(fallback.state_file)))
         node = NodeName(cloud.project, "us-central1-a", "one")
         await cloud.create_node(node, NodeSpec(type="v5litepod-4", version="v2-alpha-tpuv5-lite"))
         links = Links(cloud, keepalive=QUICK)
@@ -371,7 +369,7 @@ async def test_hosts_of_the_emulators_last_resort_serve_as_well(tmp_path):
         await links.close()
         await cloud.close()
     finally:
-        await asyncio.to_thread(emulator.stop)
+        await asyncio.to_thread(fallback.stop)
 
 
 async def test_a_machine_that_slept_asks_its_links_for_an_answer(links, shared, monkeypatch):
