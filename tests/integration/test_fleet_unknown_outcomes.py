@@ -168,14 +168,14 @@ async def test_a_cancel_goes_on_until_the_tpu_is_gone_and_says_what_stands_in_it
     if refusal == "refuse-delete":
         faults(kind=refusal, zone=ZONE)
     else:
-        faults(kind="error", method="DeleteNode", code=refusal, message="No, not now.", count=1)
+        faults(kind="error", method="DeleteNode", code=refusal, message="No, not now.")
     operation = await server.create(name)
     await eventually(lambda: world.state(name) == "CREATING")
     await server.fleet.cancel(operation.id)
-    await eventually(lambda: server.fleet._runner.get(operation.id).problem is not None)
-    tpu = await server.fleet.tpu(name)
-    assert tpu.problem is not None
-    assert tpu.problem == server.fleet._runner.get(operation.id).problem
+    shown = lambda: server.fleet._inventory.tpu(NodeName("emulated", ZONE, name)).problem  # noqa: E731
+    await eventually(lambda: shown() is not None)
+    assert "is not deleted yet" in shown().message
+    world.emulator.request("DELETE", "/emulator/v1/faults")
     ended = await server.end(operation)
     assert (ended.state, world.state(name)) == ("cancelled", "gone")
 
