@@ -1,4 +1,4 @@
-"""Builds the frontend into the package: for a distribution always anew, for production.
+"""Builds the frontend for production whenever a distribution is built.
 
 An sdist carries the built frontend, so that installing from it takes no Node.js. An editable
 install has none: `make setup` builds it for development and links it into the environment.

@@ -169,7 +169,11 @@ class Observer:
             # What was seen before stays: not being able to ask does not make a TPU vanish.
             if not isinstance(error, TPUError):
                 log.exception("The list of TPUs could not be read")
-                error = TPUError(f"The list of TPUs could not be read: {error}", Reason.INTERNAL)
+                error = TPUError(
+                    f"The list of TPUs could not be read: {error}.",
+                    Reason.INTERNAL,
+                    "Will be retried. The server's log has the details.",
+                )
             observed.problem = Problem.of(error)
             observed.unreachable = None
             return

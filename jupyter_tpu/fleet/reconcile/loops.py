@@ -48,7 +48,7 @@ class Loops:
                 await run()
                 log.error("The loop %r has returned", name)
             except Exception as error:
-                log.exception("The loop %r failed. It goes on in %.0f s.", name, pause)
+                log.exception("The loop %r failed. It restarts in %.0f s.", name, pause)
                 status.failures += 1
                 status.last_failure = timestamp()
                 status.last_error = f"{type(error).__name__}: {error}"
