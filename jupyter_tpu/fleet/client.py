@@ -42,7 +42,7 @@ _REASONS = {
     403: Reason.PERMISSION,
     404: Reason.NOT_FOUND,
     409: Reason.CONFLICT,
-    429: Reason.QUOTA,
+    429: Reason.RATE_LIMITED,
     504: Reason.TIMEOUT,
 }
 
@@ -230,7 +230,7 @@ def error_of(answer: Response, url: str) -> TPUError:
             if reason is Reason.NOT_FOUND
             else "See its log.",
         )
-    return TPUError(problem.message, problem.reason, problem.hint)
+    return problem.to_error()
 
 
 def _server_message(answer: Response) -> str:

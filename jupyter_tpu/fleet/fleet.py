@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from .inventory.inventory import Inventory
 from .kernelspecs import KernelSpecRegistry
 from .knowledge.changes import ChangeFeed
 from .knowledge.desired import DesiredState
+from .knowledge.failures import TPUFailures
 from .knowledge.observed import ObservedState
 from .models import (
     TPU,
@@ -93,18 +95,21 @@ class Fleet:
         changes = self._changes = ChangeFeed()
         desired = DesiredState(store, changes.mark_tpu_changed)
         observed = self._observed = ObservedState()
+        failures = self._failures = TPUFailures(
+            asyncio.get_running_loop().time, changes.mark_tpu_changed
+        )
 
         connections = self._connections = HostConnections(links, changes.mark_tpu_changed)
         monitor = KernelMonitor(changes)
         warm = self._warm = WarmKernelMonitor(
             connections, desired, changes, by_default=warm_kernels
         )
-        poller = self._poller = HostPoller(connections, monitor, warm)
+        poller = self._poller = HostPoller(connections, monitor, warm, failures)
         kernels = self._kernels = KernelService(
             connections, monitor, warm, desired, observed, changes
         )
         tunnels = self._tunnels = Tunnels(
-            links, store, lease, lambda id: changes.mark_changed("tunnel", id)
+            links, store, lease, failures, lambda id: changes.mark_changed("tunnel", id)
         )
         apps = self._apps = Apps(links, lambda id: changes.mark_changed("app", id))
 
@@ -145,6 +150,7 @@ class Fleet:
             warm,
             tunnels,
             runner,
+            failures,
             supervised=supervise,
         )
         self._controller = Controller(
@@ -158,6 +164,7 @@ class Fleet:
             connect,
             inventory,
             changes,
+            failures,
         )
         changes.register_tpus(inventory.describe)
         changes.register("operation", runner.find)
@@ -244,6 +251,7 @@ class Fleet:
             emulated=self._observer.emulated,
             problem=self._observed.problem,
             loops=self._loops.status(),
+            failing=self._failures.all(),
         )
 
     # ---- TPUs ----

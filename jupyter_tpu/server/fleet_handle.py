@@ -114,7 +114,7 @@ class FleetHandle:
             if self._fleet is None and not self._closed:
                 self._fleet = await self._open_fleet()
         if self._fleet is None:
-            raise asyncio.CancelledError("the server is stopping")
+            raise TPUError("The server is stopping.", Reason.INTERRUPTED)
         return self._fleet
 
     async def _open_fleet(self) -> Fleet:

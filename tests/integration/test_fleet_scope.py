@@ -144,7 +144,15 @@ async def test_a_kernelspec_that_can_not_be_written_keeps_no_other_tpu_waiting(
     for node in (bad, good):
         connect(fleet, node)
     await eventually(lambda: servers.kernelspecs() == 1)
-    assert len((await fleet.tpus()).tpus) >= 2, "the list goes on"
+    listed = {tpu.name: tpu.problem for tpu in (await fleet.tpus()).tpus}
+    problem = listed[bad["name"].rpartition("/")[2]]
+    assert problem is not None
+    assert "No space left on device" in problem.message
+    assert listed[good["name"].rpartition("/")[2]] is None
+    [failing] = (await fleet.status()).failing
+    assert failing.problem == problem
     full[0] = False  # there is room again
     await eventually(lambda: servers.kernelspecs() == 2)
-    assert all(loop.failures == 0 for loop in (await fleet.status()).loops)
+    status = await fleet.status()
+    assert status.failing == []
+    assert not any(loop.failures or loop.failing for loop in status.loops)

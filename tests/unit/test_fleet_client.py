@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.client import FleetClient, Response
-from jupyter_tpu.fleet.models import OpenTunnel, Operation, StopTPU
+from jupyter_tpu.fleet.client import FleetClient, Response, error_of
+from jupyter_tpu.fleet.models import OpenTunnel, Operation, Problem, StopTPU
 
 
 class Recorder(FleetClient):
@@ -77,3 +77,10 @@ async def test_an_answer_of_another_version_is_a_clear_error() -> None:
 def test_what_has_no_route_is_no_method() -> None:
     with pytest.raises(AttributeError, match="create_everything"):
         _ = Recorder().create_everything
+
+
+def test_an_error_keeps_googles_limit_and_time_to_wait() -> None:
+    error = TPUError("Wait.", Reason.RATE_LIMITED, retry_after=30.0, scope="region")
+    answer = Response(429, "application/json", msgspec.json.encode(Problem.of(error)))
+    read = error_of(answer, "http://here")
+    assert (read.reason, read.retry_after, read.scope) == (Reason.RATE_LIMITED, 30.0, "region")

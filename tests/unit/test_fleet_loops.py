@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from waiting import eventually
 
 from jupyter_tpu.fleet.reconcile import loops as module
 from jupyter_tpu.fleet.reconcile.loops import Loops
@@ -14,7 +15,7 @@ from jupyter_tpu.fleet.reconcile.loops import Loops
 async def test_a_loop_that_fails_goes_on_and_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(module, "FIRST_PAUSE", 0.05)
     rounds: list[str] = []
     third = asyncio.Event()
 
@@ -37,6 +38,8 @@ async def test_a_loop_that_fails_goes_on_and_says_so(
     assert (fragile_status.failures, steady_status.failures) == (2, 0)
     assert fragile_status.last_error == "OSError: No space left on device"
     assert fragile_status.last_failure
+    assert (fragile_status.failing, steady_status.failing) == (True, False)
+    await eventually(lambda: not any(status.failing for status in loops.status()))
     assert "No space left" in caplog.text
     await loops.close()
     assert all(task.cancelled() for task in loops._tasks)

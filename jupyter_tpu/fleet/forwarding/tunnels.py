@@ -19,6 +19,7 @@ from ...errors import Reason, TPUError
 from ...links import HostName, Link, Links
 from ...ssh import Forwarder, PortInUse
 from ...ssh.listening import LOOPBACK
+from ..knowledge.failures import TPUFailures
 from ..models import OpenTunnel, Problem, Tunnel
 from ..models.times import timestamp
 from ..store.database import Store
@@ -32,6 +33,7 @@ ADDRESSES_VARIABLE = "JUPYTER_TPU_TUNNEL_ADDRESSES"
 
 #: How often it is checked which tunnels should be there; seconds.
 RECONCILE_EVERY = 2.0
+_WHAT = "Tunnels"
 
 
 class Tunnels:
@@ -41,11 +43,17 @@ class Tunnels:
     """
 
     def __init__(
-        self, links: Links, store: Store, owner: ProcessLease, changed: Callable[[str], None]
+        self,
+        links: Links,
+        store: Store,
+        owner: ProcessLease,
+        failures: TPUFailures,
+        changed: Callable[[str], None],
     ) -> None:
         self._links = links
         self._store = store
         self._owner = owner
+        self._failures = failures
         self._changed = changed
         self._records = {record.id: record for record in store.tunnels()}
         self._active: dict[str, _ActiveTunnel] = {}
@@ -178,14 +186,29 @@ class Tunnels:
         self.reload()
         for id in self._active.keys() - self._records.keys():
             await self._stop(id)
-        for record in list(self._records.values()):
-            if record.owner != self._owner.id:
-                if self._owner.alive(record.owner):
-                    continue
-                if not self._store.claim_tunnel(record, self._owner.id):
-                    continue
-                self.reload()
-            await self._activate(self._records.get(record.id))
+        self._failures.retain(_WHAT, self.tpus())
+        for name in self.tpus():
+            if self._failures.waits(name, _WHAT):
+                continue
+            try:
+                for record in [each for each in self._records.values() if each.name == name]:
+                    if await self._is_mine(record):
+                        await self._activate(self._records.get(record.id))
+            except Exception as error:  # keeps no other TPU's tunnels closed
+                self._failures.record(name, _WHAT, error)
+            else:
+                self._failures.clear(name, _WHAT)
+
+    async def _is_mine(self, record: TunnelRecord) -> bool:
+        """Whether this process runs a tunnel; it takes over those of dead ones."""
+        if record.owner == self._owner.id:
+            return True
+        if self._owner.alive(record.owner):
+            return False
+        if not self._store.claim_tunnel(record, self._owner.id):
+            return False
+        self.reload()
+        return True
 
     async def _activate(self, record: TunnelRecord | None) -> None:
         if record is None:

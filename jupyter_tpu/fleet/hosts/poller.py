@@ -10,6 +10,7 @@ from msgspec import to_builtins
 from ...cloud import NodeName
 from ...environment import gather_or_cancel
 from ...errors import TPUError
+from ..knowledge.failures import TPUFailures
 from .connections import HostConnections
 from .kernels import KernelMonitor
 from .warm_kernels import WarmKernelMonitor
@@ -17,6 +18,7 @@ from .warm_kernels import WarmKernelMonitor
 #: Between two polls, and while a warm kernel is being started; seconds.
 INTERVAL = 10.0
 INTERVAL_STARTING = 1.0
+_WHAT = "Kernels"
 #: What was just started is there after this; seconds.
 SETTLE = 0.3
 
@@ -25,11 +27,16 @@ class HostPoller:
     """Asks the agents for kernels and warm kernels now and then, over links that are up."""
 
     def __init__(
-        self, connections: HostConnections, kernels: KernelMonitor, warm: WarmKernelMonitor
+        self,
+        connections: HostConnections,
+        kernels: KernelMonitor,
+        warm: WarmKernelMonitor,
+        failures: TPUFailures,
     ) -> None:
         self._connections = connections
         self._kernels = kernels
         self._warm = warm
+        self._failures = failures
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -41,21 +48,33 @@ class HostPoller:
         while True:
             self._wake.clear()
             up = [name for name in self._connections.names() if self._connections.is_up(name)]
-            await gather_or_cancel([self._poll(name) for name in up])
+            await gather_or_cancel([self._poll_safely(name) for name in up])
             self._warm.forget_disconnected()
+            self._failures.retain(_WHAT, self._connections.names())
             pause = INTERVAL_STARTING if self._warm.starting() else INTERVAL
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), pause)
                 await asyncio.sleep(SETTLE)
 
+    async def _poll_safely(self, name: NodeName) -> None:
+        """If a host does not answer, what was known stays; its link has the reason."""
+        if self._failures.waits(name, _WHAT):
+            return
+        try:
+            await self._poll(name)
+        except TPUError:
+            pass
+        except Exception as error:  # an answer that can't be read, for example
+            self._failures.record(name, _WHAT, error)
+            return
+        self._failures.clear(name, _WHAT)
+
     async def _poll(self, name: NodeName) -> None:
         specs = self._warm.specs(name)
-        # If a host does not answer, what was known stays; its link has the reason.
-        with contextlib.suppress(TPUError):
-            answer = await self._connections.request(
-                name, "status", environments=to_builtins(list(specs.values()))
-            )
-            if name not in self._connections:
-                return  # disconnected meanwhile
-            self._kernels.update(name, answer["kernels"])
-            self._warm.update(name, specs, answer["warm"])
+        answer = await self._connections.request(
+            name, "status", environments=to_builtins(list(specs.values()))
+        )
+        if name not in self._connections:
+            return  # disconnected meanwhile
+        self._kernels.update(name, answer["kernels"])
+        self._warm.update(name, specs, answer["warm"])

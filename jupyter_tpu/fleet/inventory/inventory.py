@@ -11,6 +11,7 @@ from ..hosts.connections import HostConnections
 from ..hosts.kernels import KernelMonitor
 from ..hosts.warm_kernels import WarmKernelMonitor
 from ..knowledge.desired import DesiredState
+from ..knowledge.failures import TPUFailures
 from ..models import TPU, Change, TPUList
 from ..operations.runner import OperationRunner
 from .references import resolve
@@ -30,6 +31,7 @@ class Inventory:
         warm: WarmKernelMonitor,
         tunnels: Tunnels,
         runner: OperationRunner,
+        failures: TPUFailures,
         *,
         supervised: bool,
     ) -> None:
@@ -42,6 +44,7 @@ class Inventory:
         self._warm = warm
         self._tunnels = tunnels
         self._runner = runner
+        self._failures = failures
         self._supervised = supervised
 
     def names(self) -> set[NodeName]:
@@ -74,6 +77,7 @@ class Inventory:
             operations=self._runner.running_on(name),
             kernels=sum(kernel.state != "dead" for kernel in self._kernels.known(name)),
             supervised=self._supervised,
+            failure=self._failures.problem(name),
         )
 
     async def list(self) -> TPUList:

@@ -24,8 +24,11 @@ def view_tpu(
     operations: Sequence[OperationRecord],
     kernels: int,
     supervised: bool,
+    failure: Problem | None = None,
 ) -> TPU:
-    """node: None where Google has not described it (yet)."""
+    """node: None where Google has not described it (yet); failure: why its desired state could not
+    be carried out.
+    """
     wanted = next((r.create for r in operations if r.create is not None), None)
     node = node or Node(
         name=name,
@@ -64,7 +67,7 @@ def view_tpu(
         ),
         environments=environments,
         kernels=kernels,
-        problem=_problem(node, environments, links, running),
+        problem=_problem(node, environments, links, running, failure),
         operations=[o.id for o in running],
     )
 
@@ -93,6 +96,7 @@ def _problem(
     environments: Sequence[Environment],
     links: Sequence[Link],
     running: Sequence[Operation],
+    failure: Problem | None,
 ) -> Problem | None:
     """What needs attention; while an operation runs, only what stands in its way does."""
     if node.state in ("PREEMPTED", "TERMINATED"):
@@ -110,6 +114,8 @@ def _problem(
     for link in links:
         if link.state is LinkState.NEEDS_ATTENTION and link.problem is not None:
             return Problem.of(link.problem)
+    if failure is not None:
+        return failure
     if node.state == "READY" and node.health not in ("", "HEALTHY"):
         return Problem(
             message=node.health_description or f"Google reports its health as {node.health}.",

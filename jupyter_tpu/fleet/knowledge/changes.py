@@ -7,6 +7,7 @@ few times per second instead.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Hashable
 from typing import Any, Literal
 
@@ -14,6 +15,8 @@ import msgspec
 
 from ...cloud import NodeName
 from ..models import Change
+
+log = logging.getLogger(__name__)
 
 Subscriber = Callable[[Change], None]
 What = Literal["tpu", "operation", "kernel", "tunnel", "app"]
@@ -65,7 +68,10 @@ class ChangeFeed:
     def publish(self, change: Change) -> None:
         """Publishes at once, for what happens rather than is."""
         for subscriber in tuple(self._subscribers):
-            subscriber(change)
+            try:
+                subscriber(change)
+            except Exception:  # the others must hear of it all the same
+                log.exception("A change of %s %s could not be published", change.what, change.id)
 
     def flush(self) -> None:
         """Publishes what was collected."""
@@ -75,7 +81,11 @@ class ChangeFeed:
         changed, self._changed = self._changed, {}
         for key in changed:
             what, id = key
-            change = self._describe[what](id)
+            try:
+                change = self._describe[what](id)
+            except Exception:  # the other changes must be published all the same
+                log.exception("A change of %s %s could not be described", what, id)
+                continue
             if change.gone and key not in self._published:
                 continue
             encoded = msgspec.json.encode(change)

@@ -27,7 +27,7 @@ from .forwarding import (
 from .kernels import ChipHolder, Kernel
 from .operations import Operation, Step
 from .problems import Problem
-from .status import FleetStatus, LoopStatus
+from .status import FailingTPU, FleetStatus, LoopStatus
 from .tpus import (
     TPU,
     Connection,
@@ -55,6 +55,7 @@ __all__ = [
     "DisconnectTPU",
     "Environment",
     "EnvironmentName",
+    "FailingTPU",
     "FleetStatus",
     "Host",
     "KeepWarm",

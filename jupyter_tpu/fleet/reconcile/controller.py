@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
@@ -14,16 +13,14 @@ from ..hosts.connections import HostConnections
 from ..inventory.inventory import Inventory
 from ..knowledge.changes import ChangeFeed
 from ..knowledge.desired import DesiredState
+from ..knowledge.failures import TPUFailures
 from ..knowledge.observed import ObservedState
 from ..operations.connect import ConnectService
 from ..operations.connected import ConnectedTPUs
 from ..operations.runner import OperationRunner
 from .decide import Action, Desired, decide
 
-log = logging.getLogger(__name__)
-
-#: The longest pause before a TPU that could not be reconciled is tried again; seconds.
-LONGEST_PAUSE = 60.0
+_WHAT = "Kernelspecs and links"
 
 
 class Controller:
@@ -41,6 +38,7 @@ class Controller:
         connect: ConnectService,
         inventory: Inventory,
         changes: ChangeFeed,
+        failures: TPUFailures,
     ) -> None:
         self._links = links
         self._desired = desired
@@ -54,7 +52,8 @@ class Controller:
         self._changes = changes
         self._shown: set[NodeName] = set()
         self._tasks: dict[NodeName, asyncio.Task[None]] = {}
-        self._failures: dict[NodeName, int] = {}
+        self._failures = failures
+        self._again: set[NodeName] = set()  # to be looked at once more when their tasks end
         self._wake = asyncio.Event()
         self._wake.set()
 
@@ -81,8 +80,11 @@ class Controller:
             await self._wake.wait()
             self._wake.clear()
             names = {*self._desired.names(), *self._runner.resumable, *self._tunnels.tpus()}
+            self._failures.retain(_WHAT, names)
+            self._again |= names & self._tasks.keys()
             for name in names - self._tasks.keys():
-                if self._observed.complete(name) or self._observed.node(name) is not None:
+                seen = self._observed.complete(name) or self._observed.node(name) is not None
+                if seen and not self._failures.waits(name, _WHAT):
                     self._tasks[name] = asyncio.create_task(self._reconcile_safely(name))
 
     async def close(self) -> None:
@@ -93,19 +95,19 @@ class Controller:
             await asyncio.wait(tasks, timeout=10)
 
     async def _reconcile_safely(self, name: NodeName) -> None:
-        """A failure touches no other TPU. It is logged, and tried again after a while."""
+        """A failure touches no other TPU. It is logged, shown, and retried after a while."""
         try:
             await self._reconcile(name)
         except Exception as error:
-            failures = self._failures[name] = self._failures.get(name, 0) + 1
-            pause = min(2.0**failures, LONGEST_PAUSE)
-            if not isinstance(error, TPUError):
-                log.exception("%s could not be reconciled. Retrying in %.0f s.", name.node, pause)
+            pause = self._failures.record(name, _WHAT, error)
             asyncio.get_running_loop().call_later(pause, self.wake)
         else:
-            self._failures.pop(name, None)
+            self._failures.clear(name, _WHAT)
         finally:
             del self._tasks[name]
+            if name in self._again:
+                self._again.discard(name)
+                self.wake()
 
     async def _reconcile(self, name: NodeName) -> None:
         node = self._observed.node(name)

@@ -6,6 +6,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from ..models import LoopStatus
 from ..models.times import timestamp
 
@@ -24,6 +26,7 @@ class Loops:
     def __init__(self) -> None:
         self._tasks: list[asyncio.Task[None]] = []
         self._status: dict[str, LoopStatus] = {}
+        self._suspect: dict[str, float] = {}  # until when a loop that failed counts as failing
 
     def start(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Runs *run*, which does not return, and runs it again when it fails."""
@@ -31,7 +34,11 @@ class Loops:
         self._tasks.append(asyncio.create_task(self._keep_running(name, run), name=f"tpu-{name}"))
 
     def status(self) -> list[LoopStatus]:
-        return list(self._status.values())
+        now = asyncio.get_running_loop().time()
+        return [
+            msgspec.structs.replace(status, failing=now < self._suspect.get(name, 0.0))
+            for name, status in self._status.items()
+        ]
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -54,5 +61,6 @@ class Loops:
                 status.last_error = f"{type(error).__name__}: {error}"
             if time() - started > HEALTHY:
                 pause = FIRST_PAUSE
+            self._suspect[name] = time() + 2 * pause
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)

@@ -1,0 +1,128 @@
+"""What goes wrong with one TPU is shown and retried, and keeps no other one waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.cloud import NodeName
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.hosts.poller import HostPoller
+from jupyter_tpu.fleet.knowledge.changes import ChangeFeed
+from jupyter_tpu.fleet.knowledge.failures import LONGEST_PAUSE, TPUFailures
+from jupyter_tpu.fleet.models import Change
+
+BAD, GOOD = NodeName("p", "us-west4-a", "bad"), NodeName("p", "us-west4-a", "good")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_pauses_grow_up_to_a_bound_and_end_with_success() -> None:
+    clock, changed = Clock(), []
+    failures = TPUFailures(clock, changed.append)
+    pauses = [failures.record(BAD, "Tunnels", OSError(28, "full")) for _ in range(8)]
+    assert pauses == [2.0, 4.0, 8.0, 16.0, 32.0, LONGEST_PAUSE, LONGEST_PAUSE, LONGEST_PAUSE]
+    assert failures.waits(BAD, "Tunnels")
+    assert not failures.waits(GOOD, "Tunnels")
+    assert not failures.waits(BAD, "Kernels")
+    clock.now = LONGEST_PAUSE
+    assert not failures.waits(BAD, "Tunnels")
+    [shown] = failures.all()
+    assert (shown.tpu, shown.what, shown.failures) == ("bad", "Tunnels", 8)
+    assert shown.since < shown.retry_at
+    problem = failures.problem(BAD)
+    assert problem is not None
+    assert problem.message == "bad can't be kept up to date (Tunnels): OSError: [Errno 28] full."
+    failures.clear(BAD, "Tunnels")
+    assert failures.problem(BAD) is None
+    assert failures.all() == []
+    assert set(changed) == {BAD}
+
+
+def test_a_reason_that_google_gave_is_kept() -> None:
+    failures = TPUFailures(Clock(), lambda _: None)
+    failures.record(BAD, "Tunnels", TPUError("No.", Reason.PERMISSION, "Ask."))
+    problem = failures.problem(BAD)
+    assert problem is not None
+    assert (problem.message, problem.reason, problem.hint) == ("No.", Reason.PERMISSION, "Ask.")
+    failures.retain("Tunnels", [GOOD])
+    assert failures.all() == []
+
+
+class Hosts:
+    """Two connected TPUs; the agent of one answers what nobody can read."""
+
+    def names(self) -> list[NodeName]:
+        return [BAD, GOOD]
+
+    def is_up(self, name: NodeName) -> bool:
+        return True
+
+    def __contains__(self, name: NodeName) -> bool:
+        return True
+
+    async def request(self, name: NodeName, op: str, **_: Any) -> dict[str, Any]:
+        await asyncio.sleep(0 if name == BAD else 0.01)
+        return {"garbage": 1} if name == BAD else {"kernels": ["a kernel"], "warm": []}
+
+
+class Monitors:
+    def __init__(self) -> None:
+        self.updated: list[NodeName] = []
+        self.enough = asyncio.Event()
+
+    def specs(self, name: NodeName) -> dict[str, Any]:
+        return {}
+
+    def starting(self) -> bool:
+        return False
+
+    def forget_disconnected(self) -> None:
+        pass
+
+    def update(self, name: NodeName, *reports: Any) -> None:
+        self.updated.append(name)
+        self.enough.set()
+
+
+@pytest.mark.asyncio
+async def test_an_agent_that_answers_nonsense_keeps_no_other_tpu_from_being_asked() -> None:
+    monitors = Monitors()
+    failures = TPUFailures(asyncio.get_running_loop().time, lambda _: None)
+    poller = HostPoller(Hosts(), monitors, monitors, failures)  # type: ignore[arg-type]
+    task = asyncio.create_task(poller.run())
+    async with asyncio.timeout(20):
+        await monitors.enough.wait()
+    assert not task.done()
+    assert GOOD in monitors.updated
+    assert BAD not in monitors.updated
+    assert [each.tpu for each in failures.all()] == ["bad"]
+    task.cancel()
+
+
+@pytest.mark.asyncio
+async def test_a_change_that_can_not_be_published_takes_no_other_along() -> None:
+    feed, heard = ChangeFeed(interval=0.001), []
+
+    def describe(name: NodeName) -> Change:
+        if name == BAD:
+            raise ValueError("a state that nobody knows")
+        return Change(what="tpu", id=name.node)
+
+    def deaf(change: Change) -> None:
+        raise OSError("closed")
+
+    feed.register_tpus(describe)
+    feed.subscribe(deaf)
+    feed.subscribe(lambda change: heard.append(change.id))
+    for name in (BAD, GOOD):
+        feed.mark_tpu_changed(name)
+    feed.flush()
+    assert heard == ["good"]
