@@ -36,6 +36,7 @@ REQUESTS = (
 ANSWERS = (
     models.Problem,
     models.Catalog,
+    models.Quote,
     models.TPUList,
     models.TPU,
     models.Environment,

@@ -7,6 +7,7 @@ from functools import cache
 from math import prod
 
 from .models import AcceleratorType
+from .prices import region_prices
 from .tables import GENERATIONS, SIZES, VERSIONS
 
 
@@ -47,6 +48,7 @@ def types() -> tuple[AcceleratorType, ...]:
                 config_type=generation.config_type,
                 version=generation.image,
                 zones=tuple(sorted(zones.split())),
+                prices=region_prices(generation.name, chips, hosts),
             )
         )
     return tuple(found)

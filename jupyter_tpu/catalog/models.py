@@ -5,6 +5,15 @@ from __future__ import annotations
 from msgspec import Struct
 
 
+class RegionPrice(Struct, kw_only=True, frozen=True):
+    """What an hour of a type costs in one region, in USD: a dated list price."""
+
+    region: str  # "us-west4"
+    on_demand: float
+    spot: float | None  # None: not known
+    date: str  # when that was the price: "2024-12-23", or the year
+
+
 class AcceleratorType(Struct, kw_only=True, frozen=True):
     """A TPU type and what its name means."""
 
@@ -21,3 +30,4 @@ class AcceleratorType(Struct, kw_only=True, frozen=True):
     config_type: str  # AcceleratorConfig.Type: "V5LITE_POD"
     version: str  # the runtime image that fits it
     zones: tuple[str, ...]  # where it is offered, as far as known
+    prices: tuple[RegionPrice, ...]  # for the regions whose price is known

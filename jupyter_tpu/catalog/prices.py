@@ -1,42 +1,83 @@
-"""List prices, dated: good for an order of types by cost, never for a bill.
+"""List prices, dated, in USD per chip and hour: good for "about", never for a bill.
 
-In USD per chip and hour, on demand, in the cheapest region noted. They were read from gpuhunt's
-``tpu_pricing.json`` (copied there by hand from Google's price list) of that day; those of v5p and
-v6e were the same in skypilot-catalog's ``v8/gcp/vms.csv`` of 2026. Reservations, spot and grants
-cost less, and a TPU is charged while it is READY, used or not.
+Those of v2 to v5e were read from gpuhunt's ``tpu_pricing.json`` (copied there by hand from Google's
+price list), those of v5p and v6e from skypilot-catalog's ``v8/gcp/vms.csv`` (made from Google's
+Cloud Billing Catalog). Spot prices change up to once a month. Reservations and grants have prices
+of their own. A TPU is charged while it is READY, used or not.
 """
 
 from __future__ import annotations
 
-from msgspec import Struct
+from functools import cache
 
-from .models import AcceleratorType
+from .models import AcceleratorType, RegionPrice
 
-PRICES_READ = "2024-12-23"
-PRICES_SOURCE = "gpuhunt's copy of Google's list prices, on demand, in the cheapest region"
+_GPUHUNT, _SKYPILOT = "2024-12-23", "2026"
 
+PRICES_READ = f"{_GPUHUNT} (v2 to v5e) and {_SKYPILOT} (v5p, v6e)"
+PRICES_SOURCE = (
+    "Google's list prices by gpuhunt and skypilot-catalog, on demand, in the cheapest region"
+)
 
-class ListPrice(Struct, kw_only=True, frozen=True):
-    """What a chip of one generation costs."""
-
-    generation: str
-    usd_per_chip_hour: float
-    region: str  # "" where the list named none
-
-
-PRICES: tuple[ListPrice, ...] = (
-    ListPrice(generation="v2", usd_per_chip_hour=1.2375, region=""),
-    ListPrice(generation="v3", usd_per_chip_hour=2.20, region="europe-west4"),
-    ListPrice(generation="v4", usd_per_chip_hour=3.22, region="us-central2"),
-    ListPrice(generation="v5e", usd_per_chip_hour=1.20, region="us-central1"),
-    ListPrice(generation="v5p", usd_per_chip_hour=4.20, region="us-east5"),
-    ListPrice(generation="v6e", usd_per_chip_hour=2.70, region="us-east1"),
+#: (generation, region, on demand, spot or None where it is not known, when that was the price).
+#: v2 and v3 have another price for a slice of a pod than for one host alone.
+_PER_CHIP: tuple[tuple[str, str, float, float | None, str], ...] = (
+    ("v2", "asia-east1", 1.305, None, _GPUHUNT),
+    ("v2", "europe-west4", 1.2375, None, _GPUHUNT),
+    ("v2 pod", "europe-west4", 1.65, None, _GPUHUNT),
+    ("v2 pod", "us-central1", 1.50, None, _GPUHUNT),
+    ("v3", "europe-west4", 2.20, None, _GPUHUNT),
+    ("v3 pod", "europe-west4", 2.00, None, _GPUHUNT),
+    ("v4", "us-central2", 3.22, None, _GPUHUNT),
+    ("v5e", "asia-southeast1", 1.56, 0.78, _GPUHUNT),
+    ("v5e", "europe-west1", 1.3213, 0.66, _GPUHUNT),
+    ("v5e", "europe-west4", 1.56, 0.663, _GPUHUNT),
+    ("v5e", "us-central1", 1.20, 0.63, _GPUHUNT),
+    ("v5e", "us-east5", 1.20, 0.60, _GPUHUNT),
+    ("v5e", "us-south1", 1.416, 0.708, _GPUHUNT),
+    ("v5e", "us-west1", 1.20, 0.63, _GPUHUNT),
+    ("v5e", "us-west4", 1.20, 0.51, _GPUHUNT),
+    ("v5p", "europe-west1", 4.459, 1.784, _SKYPILOT),
+    ("v5p", "europe-west4", 4.2525, 1.3485, _SKYPILOT),
+    ("v5p", "us-central1", 4.20, 0.836, _SKYPILOT),
+    ("v5p", "us-east1", 4.20, 0.836, _SKYPILOT),
+    ("v5p", "us-east5", 4.20, 1.68, _SKYPILOT),
+    ("v5p", "us-south1", 4.779, 1.316, _SKYPILOT),
+    ("v6e", "asia-northeast1", 3.24, 0.944, _SKYPILOT),
+    ("v6e", "asia-south1", 3.24, 2.27, _SKYPILOT),
+    ("v6e", "asia-southeast1", 2.97, 0.363, _SKYPILOT),
+    ("v6e", "europe-west4", 2.97, 1.037, _SKYPILOT),
+    ("v6e", "us-central1", 2.70, 0.544, _SKYPILOT),
+    ("v6e", "us-east1", 2.70, 0.544, _SKYPILOT),
+    ("v6e", "us-east4", 2.70, 0.578, _SKYPILOT),
+    ("v6e", "us-east5", 2.70, 1.215, _SKYPILOT),
+    ("v6e", "us-south1", 2.70, 1.35, _SKYPILOT),
+    ("v6e", "us-west1", 2.70, 0.544, _SKYPILOT),
 )
 
 
+@cache
+def region_prices(generation: str, chips: int, hosts: int) -> tuple[RegionPrice, ...]:
+    """What an hour of *chips* chips costs, for each region with a known price."""
+    pod = hosts > 1 and any(row[0] == f"{generation} pod" for row in _PER_CHIP)
+    return tuple(
+        RegionPrice(
+            region=region,
+            on_demand=round(on_demand * chips, 4),
+            spot=None if spot is None else round(spot * chips, 4),
+            date=date,
+        )
+        for name, region, on_demand, spot, date in _PER_CHIP
+        if name == (f"{generation} pod" if pod else generation)
+    )
+
+
+def price_in(accelerator: AcceleratorType, zone: str) -> RegionPrice | None:
+    """The price of *accelerator* in the region of *zone*; None if it is not known."""
+    region = zone.rpartition("-")[0]
+    return next((price for price in accelerator.prices if price.region == region), None)
+
+
 def usd_per_hour(accelerator: AcceleratorType) -> float | None:
-    """The list price of all chips of *accelerator* for an hour; None if its generation has none."""
-    for price in PRICES:
-        if price.generation == accelerator.generation:
-            return round(price.usd_per_chip_hour * accelerator.chips, 4)
-    return None
+    """What an hour costs on demand, in the cheapest region; None if it is not known."""
+    return min((price.on_demand for price in accelerator.prices), default=None)

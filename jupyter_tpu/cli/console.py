@@ -70,7 +70,7 @@ def ask(question: str) -> str:
 
     Not input(): it notices a Ctrl-C that comes just before it reads only after the next line.
     """
-    print(question, end="", flush=True)
+    print(question, end="", file=sys.stderr, flush=True)  # stdout may be for a program
     while not select.select([sys.stdin], [], [], 0.2)[0]:
         pass
     return sys.stdin.readline()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from ..commands.costs import hourly, running_for, so_far
 from ..commands.tables import problem_text, render, state_text, table
 
 if TYPE_CHECKING:
@@ -60,9 +61,17 @@ def _facts(tpu: TPU) -> str:
         ("version", tpu.version),
         ("tier", tpu.tier),
         ("created", tpu.created),
+        ("running", _running(tpu)),
+        ("price", hourly(tpu.cost, tpu.tier)),
+        ("cost so far", so_far(tpu)),
         ("problem", problem_text(tpu.problem)),
     ]
     return "\n".join(render(Text(f"  {name:11} ").append(fact)) for name, fact in facts if fact)
+
+
+def _running(tpu: TPU) -> str:
+    since = tpu.cost.since
+    return f"since {since} ({running_for(tpu.cost)})" if since else ""
 
 
 def _warm(kernel: WarmKernel) -> str:

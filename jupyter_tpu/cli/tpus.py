@@ -21,6 +21,7 @@ from ..commands.operations import left_running
 from ..commands.session import Session, open_session
 from ..commands.tables import tpu_table
 from ..errors import Reason, TPUError
+from .approval import approve_cost, print_cost
 from .console import confirm, json_option, note, print_json, yes_option
 from .waiting import finish, finish_all, leave, progress_stream
 
@@ -82,6 +83,7 @@ def _complete_type(_: click.Context, __: click.Parameter, incomplete: str) -> li
 @python_option
 @packages_option
 @_requirements_option
+@yes_option("Create it without asking.")
 @_no_wait_option
 @json_option
 def create(
@@ -97,10 +99,16 @@ def create(
     python: str | None,
     packages: tuple[str, ...],
     requirements: str | None,
+    yes: bool,
     no_wait: bool,
     as_json: bool,
 ) -> None:
-    """Create a TPU."""
+    """Create a TPU.
+
+    Says first what it costs, and asks. An emulated TPU costs nothing, so it does not ask then.
+    """
+    from msgspec import structs
+
     from ..fleet.models import CreateTPU
 
     if not then_connect and (python or packages or requirements):
@@ -122,12 +130,14 @@ def create(
     with open_session() as session:
         if then_connect and no_wait:
             _require_server(session)
+        quote = session.call(session.fleet.quote(wanted))
+        approve_cost(quote, yes=yes, as_json=as_json)
+        # What was said is what is created, also if gcloud's default zone changes meanwhile.
+        wanted = structs.replace(wanted, zone=quote.zone, version=quote.version)
         operation = session.call(session.fleet.create(wanted))
         ref = f"{operation.zone}~{operation.tpu}" if operation.zone else operation.tpu
         if no_wait:
             return _leave(session, operation, as_json)
-        if not as_json:
-            _print_meaning(session, accelerator_type)
         finish_all(session, operation, progress_stream(as_json))
         tpu = session.call(session.fleet.tpu(ref))
         if as_json:
@@ -180,7 +190,10 @@ def describe(name: str, as_json: bool) -> None:
 def start(name: str, no_wait: bool, as_json: bool) -> None:
     """Start a stopped TPU."""
     with open_session() as session:
-        _run(session, name, session.fleet.start(name), "Started {}.", no_wait, as_json)
+        tpu = session.call(session.fleet.tpu(name))
+        if not as_json:
+            print_cost(tpu)
+        _run(session, name, session.fleet.start(_ref(tpu)), "Started {}.", no_wait, as_json)
 
 
 @command("stop")
@@ -388,15 +401,6 @@ def _leave(session: Session, operation: Operation, as_json: bool) -> None:
         print_json(operation)
     else:
         print(f"{left_running(session, operation)} (operation {operation.id})")
-
-
-def _print_meaning(session: Session, accelerator_type: str) -> None:
-    """What a type's name means, before it is paid for."""
-    catalog = session.call(session.fleet.catalog())
-    meaning = {each.name: each.meaning for each in catalog.types}.get(accelerator_type)
-    if meaning:
-        emulated = " (emulated)" if catalog.emulated else ""
-        print(f"{accelerator_type} = {meaning}{emulated}", flush=True)
 
 
 def _print_kernels(tpu: TPU, environment: str | None = None) -> None:

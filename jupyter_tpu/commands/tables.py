@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from .costs import PRICES, running_for, so_far, usd
+
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -72,13 +74,18 @@ def tpu_table(found: TPUList) -> str:
     """The project's TPUs, and below them what is wrong with which."""
     if not found.tpus:
         return "No TPUs yet. Create one: jupyter tpu create my-tpu --type TYPE --zone ZONE"
-    heads = ("NAME", "ZONE", "TYPE", "MEANING", "STATE", "CONNECTION", "KERNELS", "")
+    heads = (
+        "NAME", "ZONE", "TYPE", "MEANING", "STATE", "RUNNING", "PER HOUR", "COST SO FAR",
+        "CONNECTION", "KERNELS", "",
+    )  # fmt: skip
     lines = [table(heads, [_row(tpu) for tpu in found.tpus])]
     names = [tpu.name for tpu in found.tpus]
     for tpu in found.tpus:
         if tpu.problem:
             name = tpu.name if names.count(tpu.name) == 1 else f"{tpu.zone}~{tpu.name}"
             lines.append(f"{name}: {problem_text(tpu.problem)}")
+    if any(not tpu.emulated for tpu in found.tpus):
+        lines.append(f"Costs are estimates by list prices; `describe` has their dates: {PRICES}")
     return "\n".join(lines)
 
 
@@ -89,10 +96,20 @@ def _row(tpu: TPU) -> tuple[str | Text, ...]:
         tpu.type,
         tpu.meaning,
         state_text(tpu.state),
+        running_for(tpu.cost),
+        _per_hour(tpu),
+        so_far(tpu),
         state_text(tpu.connection.value),
         str(tpu.kernels) if tpu.kernels else "",
         "emulated" if tpu.emulated else "",
     )
+
+
+def _per_hour(tpu: TPU) -> str:
+    if tpu.emulated:
+        return ""
+    price = tpu.cost.usd_per_hour
+    return "not known" if price is None else usd(price)
 
 
 def tunnel_table(tunnels: Sequence[Tunnel]) -> str:

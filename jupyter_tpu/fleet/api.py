@@ -34,6 +34,7 @@ from .models import (
     OpenTunnel,
     Operation,
     ProfileKernel,
+    Quote,
     StopTPU,
     TPUList,
     Tunnel,
@@ -58,6 +59,9 @@ class FleetAPI(Protocol):
 
     async def tpu(self, ref: str) -> TPU:
         """One TPU, as last polled."""
+
+    async def quote(self, request: CreateTPU) -> Quote:
+        """What `create` would make of a request, and what that costs; raises what it raises."""
 
     async def create(self, request: CreateTPU) -> Operation:
         """Starts creating a TPU; raises INVALID and EXISTS at once."""

@@ -27,6 +27,7 @@ from .knowledge.changes import ChangeFeed
 from .knowledge.desired import DesiredState
 from .knowledge.failures import TPUFailures
 from .knowledge.observed import ObservedState
+from .knowledge.run_times import RunTimes
 from .models import (
     TPU,
     App,
@@ -47,6 +48,7 @@ from .models import (
     OpenTunnel,
     Operation,
     ProfileKernel,
+    Quote,
     StopTPU,
     TPUList,
     Tunnel,
@@ -98,6 +100,7 @@ class Fleet:
         failures = self._failures = TPUFailures(
             asyncio.get_running_loop().time, changes.mark_tpu_changed
         )
+        run_times = RunTimes(store)
 
         connections = self._connections = HostConnections(links, changes.mark_tpu_changed)
         monitor = KernelMonitor(changes)
@@ -151,6 +154,7 @@ class Fleet:
             tunnels,
             runner,
             failures,
+            run_times,
             supervised=supervise,
         )
         self._controller = Controller(
@@ -163,6 +167,7 @@ class Fleet:
             connected,
             connect,
             inventory,
+            run_times,
             changes,
             failures,
         )
@@ -264,6 +269,9 @@ class Fleet:
 
     async def tpu(self, ref: str) -> TPU:
         return self._inventory.tpu(await self._find(ref))
+
+    async def quote(self, request: CreateTPU) -> Quote:
+        return await self._create.quote(request)
 
     async def create(self, request: CreateTPU) -> Operation:
         return await self._create.start(request)

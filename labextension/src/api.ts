@@ -15,6 +15,7 @@ export interface IAcceleratorType {
   config_type: string;
   version: string;
   zones: string[];
+  prices: IRegionPrice[];
 }
 
 /** A web app of a host that is open here; it closes with the server. */
@@ -81,6 +82,21 @@ export interface IConnectTPU {
 /** Whether a TPU is connected. */
 export type Connection =
   'connected' | 'connecting' | 'disconnected' | 'needs-you' | 'reconnecting';
+
+/**
+ * What a TPU costs, about: by a dated list price, in USD.
+ *
+ * Discounts, taxes, network traffic and additional disks are not in it. A TPU
+ * is charged while it is READY, used or not.
+ */
+export interface ICost {
+  usd_per_hour: number | null;
+  list_usd_per_hour: number | null;
+  region: string;
+  date: string;
+  since: string;
+  usd: number | null;
+}
 
 /**
  * A TPU to create. The zone defaults to gcloud's, the version to the type's
@@ -238,6 +254,20 @@ export interface IProfileKernel {
   logdir?: string;
 }
 
+/** What a request would create, and what that costs. */
+export interface IQuote {
+  name: string;
+  zone: string;
+  type: string;
+  meaning: string;
+  version: string;
+  tier: 'on-demand' | 'reserved' | 'spot';
+  chips: number;
+  hosts: number;
+  emulated: boolean;
+  cost: ICost;
+}
+
 /** Why something failed; the words of the REST contract. */
 export type Reason =
   | 'CANCELLED'
@@ -264,6 +294,14 @@ export type Reason =
   | 'TIMEOUT'
   | 'UNAVAILABLE'
   | 'UNREACHABLE';
+
+/** What an hour of a type costs in one region, in USD: a dated list price. */
+export interface IRegionPrice {
+  region: string;
+  on_demand: number;
+  spot: number | null;
+  date: string;
+}
 
 /** One step of an operation, in words that a user understands. */
 export interface IStep {
@@ -292,6 +330,7 @@ export interface ITPU {
   tier: 'on-demand' | 'reserved' | 'spot';
   emulated: boolean;
   created: string;
+  cost: ICost;
   chips: number;
   hosts: IHost[];
   connection: Connection;

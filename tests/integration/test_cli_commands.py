@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import pty
 import re
 import signal
 import stat
@@ -10,14 +13,18 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_shell import COMMAND, LIMIT, Shell, Terminal, nodes, running_server, state_of
+from msgspec import structs
 from waiting import until
 
 from jupyter_tpu.cli import main
+from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.models import CreateTPU, Quote
 
 
 @pytest.fixture
@@ -57,24 +64,29 @@ def test_a_tpu_is_created_listed_described_stopped_started_and_deleted(
     shell: Shell, name: str, emulator: Any
 ) -> None:
     said = shell.out("create", name, "--type", "v5litepod-4").splitlines()
-    assert said[0] == "v5litepod-4 = 4 chips · 1 host · 64 GB HBM (emulated)"
-    assert said[1] == f"{name}: Create the TPU"
-    assert f"{name} is ready" in said[2]
+    assert said[0] == "v5litepod-4 = 4 chips · 1 host · 64 GB HBM (emulated), in us-central1-a"
+    assert said[1].startswith("Emulated: costs nothing. A real one: about $4.80 an hour (us-cent")
+    assert said[2] == f"{name}: Create the TPU"
+    assert f"{name} is ready" in said[3]
     assert state_of(emulator, name) == "READY"
 
     (row,) = [line for line in shell.out("list").splitlines() if line.startswith(name)]
     assert re.split(r"  +", row) == [
-        name, "us-central1-a", "v5litepod-4", "4 chips · 1 host · 64 GB HBM", "READY",
+        name, "us-central1-a", "v5litepod-4", "4 chips · 1 host · 64 GB HBM", "READY", "0m",
         "disconnected", "emulated",
     ]  # fmt: skip
     listed = {tpu["name"]: tpu for tpu in shell.json("list", "--json")["tpus"]}
     described = shell.json("describe", name, "--json")
     assert described == listed[name]
     assert (described["emulated"], described["chips"], len(described["hosts"])) == (True, 4, 1)
+    cost = described["cost"]
+    assert (cost["usd_per_hour"], cost["usd"], cost["list_usd_per_hour"]) == (0, 0, 4.8)
+    assert abs(seconds_since(cost["since"]) - seconds_since(described["created"])) < 60
     text = shell.out("describe", name)
     assert f"{name}  (emulated)" in text
     assert "v5litepod-4 = 4 chips · 1 host · 64 GB HBM" in text
     assert described["hosts"][0]["external_address"] in text
+    assert "emulated: costs nothing. A real one: about $4.80 an hour (us-central1, on dem" in text
 
     assert f"Stopped {name}" in shell.out("stop", name)
     assert state_of(emulator, name) == "STOPPED"
@@ -82,6 +94,58 @@ def test_a_tpu_is_created_listed_described_stopped_started_and_deleted(
     assert f"Deleted {name}." in shell.out("delete", name, "--yes")
     assert state_of(emulator, name) == ""
     assert name not in shell.out("list")
+
+
+def seconds_since(time: str) -> float:
+    return (datetime.now(UTC) - datetime.fromisoformat(time)).total_seconds()
+
+
+def test_a_tpu_that_costs_money_is_created_only_after_its_price_was_agreed_to(
+    alone: Shell,
+    name: str,
+    emulator: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What the emulator creates costs nothing: here, only what is said of that is changed."""
+    quote = Fleet.quote
+
+    async def costly(fleet: Fleet, request: CreateTPU) -> Quote:
+        quoted = await quote(fleet, request)
+        price = quoted.cost.list_usd_per_hour
+        cost = structs.replace(quoted.cost, usd_per_hour=price)
+        return structs.replace(quoted, emulated=False, cost=cost)
+
+    monkeypatch.setattr(Fleet, "quote", costly)
+    for variable, value in alone.environment.items():
+        monkeypatch.setenv(variable, value)
+    command = ["create", name, "--type", "v5litepod-8", "--zone", "us-west4-a", "--spot"]
+    price = "about $4.08 an hour (us-west4, spot, list price of 2024-12-23)"
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert main(command) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"Create {name}, {price}? Add --yes to create it without asking." in said.err
+
+    keyboard, end = pty.openpty()
+    with os.fdopen(end) as terminal:
+        monkeypatch.setattr("sys.stdin", terminal)
+        os.write(keyboard, b"n\n")
+        assert main([*command, "--json"]) == 1
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert "v5litepod-8 = 8 chips · 1 host · 128 GB HBM, in us-west4-a" in said.err
+        assert f"{price[1:]}. You pay while it is READY, used or not." in said.err
+        assert f"Create {name}? [y/N] " in said.err
+        assert state_of(emulator, name) == ""
+
+        os.write(keyboard, b"y\n")
+        assert main(command) == 0
+    os.close(keyboard)
+    assert capsys.readouterr().out.splitlines()[1].endswith(f"{price[1:]}. You pay while it is "
+                                                            "READY, used or not.")  # fmt: skip
+    assert state_of(emulator, name) == "READY"
 
 
 def test_without_waiting_the_operation_is_given_and_goes_on(

@@ -73,3 +73,29 @@ def test_an_unknown_type_suggests_near_ones() -> None:
         catalog.accelerator_type("v5litepod4")
     with pytest.raises(LookupError, match=r"There is no TPU type 'h100'\.$"):
         catalog.accelerator_type("h100")
+
+
+@pytest.mark.parametrize(
+    ("name", "zone", "on_demand", "spot"),
+    [
+        ("v5litepod-8", "us-west4-a", 9.60, 4.08),
+        ("v5litepod-8", "europe-west4-b", 12.48, 5.304),
+        ("v5p-8", "us-east5-a", 16.80, 6.72),  # 8 cores are 4 chips
+        ("v4-8", "us-central2-b", 12.88, None),
+        ("v3-8", "europe-west4-a", 8.80, None),
+        ("v3-32", "europe-west4-a", 32.0, None),  # a pod's chips have another price
+    ],
+)
+def test_a_price_is_of_all_chips_in_the_region_of_the_zone(
+    name: str, zone: str, on_demand: float, spot: float | None
+) -> None:
+    price = catalog.price_in(catalog.accelerator_type(name), zone)
+    assert price is not None
+    assert (price.on_demand, price.spot) == (on_demand, spot)
+    assert price.region == zone[:-2]
+    assert price.date
+
+
+def test_a_price_that_is_not_known_is_not_made_up() -> None:
+    assert catalog.price_in(catalog.accelerator_type("v2-8"), "us-central1-b") is None
+    assert catalog.price_in(catalog.accelerator_type("v6e-8"), "southamerica-west1-a") is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from msgspec import structs
 
 from ...cloud import Cloud, NodeName
@@ -12,6 +14,7 @@ from ..hosts.kernels import KernelMonitor
 from ..hosts.warm_kernels import WarmKernelMonitor
 from ..knowledge.desired import DesiredState
 from ..knowledge.failures import TPUFailures
+from ..knowledge.run_times import RunTimes
 from ..models import TPU, Change, TPUList
 from ..operations.runner import OperationRunner
 from .references import resolve
@@ -32,6 +35,7 @@ class Inventory:
         tunnels: Tunnels,
         runner: OperationRunner,
         failures: TPUFailures,
+        run_times: RunTimes,
         *,
         supervised: bool,
     ) -> None:
@@ -45,6 +49,7 @@ class Inventory:
         self._tunnels = tunnels
         self._runner = runner
         self._failures = failures
+        self._run_times = run_times
         self._supervised = supervised
 
     def names(self) -> set[NodeName]:
@@ -67,9 +72,12 @@ class Inventory:
             structs.replace(record.environment, warm=self._warm.status(name, env))
             for env, record in self._desired.environments(name).items()
         ]
+        node = self._observed.node(name)
         return view_tpu(
             name,
-            self._observed.node(name),
+            node,
+            since=self._run_times.since(node) if node else None,
+            seconds=self._run_times.seconds(node, time.time()) if node else 0.0,
             emulated=self._cloud.emulated,
             connected=name in self._desired.connected,
             environments=environments,

@@ -10,6 +10,7 @@ from ...links import Link, LinkState
 from ..knowledge.observed import RUNNING
 from ..models import TPU, Connection, Environment, Host, LinkStatus, Operation, Problem
 from ..models.catalog import known_type
+from ..models.costs import cost_of, running_cost
 from ..store.records import OperationRecord
 
 
@@ -17,6 +18,8 @@ def view_tpu(
     name: NodeName,
     node: Node | None,
     *,
+    since: float | None,
+    seconds: float | None,
     emulated: bool,
     connected: bool,
     environments: list[Environment],
@@ -26,8 +29,8 @@ def view_tpu(
     supervised: bool,
     failure: Problem | None = None,
 ) -> TPU:
-    """node: None where Google has not described it (yet); failure: why its desired state could not
-    be carried out.
+    """node: None where Google has not described it (yet); since and seconds: how long it is READY
+    (see `RunTimes`); failure: why its desired state could not be carried out.
     """
     wanted = next((r.create for r in operations if r.create is not None), None)
     node = node or Node(
@@ -39,6 +42,7 @@ def view_tpu(
         version=wanted.version or "" if wanted else "",
     )
     accelerator = known_type(node.type)
+    cost = cost_of(node.type, name.zone, node.tier, emulated=emulated)
     running = [record.operation for record in operations]
     states = {environment.state for environment in environments}
     return TPU(
@@ -54,6 +58,7 @@ def view_tpu(
         tier=node.tier,
         emulated=emulated,
         created=node.created,
+        cost=running_cost(cost, since=since, seconds=seconds),
         chips=accelerator.chips if accelerator else 0,
         hosts=_hosts(node, links),
         connection=connection(

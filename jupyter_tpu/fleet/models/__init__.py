@@ -6,6 +6,7 @@ these classes. Times are RFC 3339 in UTC, sizes in bytes unless a name says othe
 
 from .catalog import Catalog
 from .changes import Change
+from .costs import Cost
 from .environments import (
     ConnectTPU,
     DisconnectTPU,
@@ -35,6 +36,7 @@ from .tpus import (
     DeleteTPU,
     Host,
     LinkStatus,
+    Quote,
     StopTPU,
     Tier,
     TPUList,
@@ -50,6 +52,7 @@ __all__ = [
     "ChipHolder",
     "ConnectTPU",
     "Connection",
+    "Cost",
     "CreateTPU",
     "DeleteTPU",
     "DisconnectTPU",
@@ -68,6 +71,7 @@ __all__ = [
     "Operation",
     "Problem",
     "ProfileKernel",
+    "Quote",
     "Step",
     "StopTPU",
     "TPUList",

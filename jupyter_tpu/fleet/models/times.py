@@ -6,6 +6,9 @@ from datetime import UTC, datetime
 from typing import Literal
 
 
-def timestamp(precision: Literal["milliseconds", "seconds"] = "milliseconds") -> str:
-    """The time now."""
-    return datetime.now(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
+def timestamp(
+    precision: Literal["milliseconds", "seconds"] = "milliseconds", at: float | None = None
+) -> str:
+    """The time now, or *at* so many seconds since the epoch."""
+    time = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
+    return time.isoformat(timespec=precision).replace("+00:00", "Z")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
+from ...cloud.models import Tier
 from ...links import LinkState
+from .costs import Cost
 from .environments import ConnectTPU, Environment
 from .problems import Problem
-
-Tier = Literal["on-demand", "spot", "reserved"]
 
 #: What Google accepts as a node's id. "(?!\n)" as in
 #: EnvironmentName.
@@ -38,6 +38,22 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     labels: dict[str, str] = {}
     #: Connect as soon as it is ready.
     connect: ConnectTPU | None = None
+
+
+class Quote(Struct, kw_only=True):
+    """What a request would create, and what that costs."""
+
+    name: str
+    zone: str
+    type: str
+    #: The type in words; "" if the catalog does not know it.
+    meaning: str = ""
+    version: str = ""
+    tier: Tier = "on-demand"
+    chips: int = 0
+    hosts: int = 0
+    emulated: bool = False
+    cost: Cost
 
 
 class DeleteTPU(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -93,6 +109,7 @@ class TPU(Struct, kw_only=True):
     tier: Tier = "on-demand"
     emulated: bool = False
     created: str = ""
+    cost: Cost = field(default_factory=Cost)
     chips: int = 0
     hosts: list[Host] = []
     connection: Connection = Connection.DISCONNECTED

@@ -12,8 +12,9 @@ from ...errors import Reason, TPUError
 from ...links import Links
 from ..discovery.availability import Availability
 from ..discovery.observer import Observer
-from ..models import ConnectTPU, CreateTPU, Operation
+from ..models import ConnectTPU, CreateTPU, Operation, Quote
 from ..models.catalog import known_type
+from ..models.costs import cost_of
 from ..models.requests import validated
 from ..store.records import NodeClaim, OperationRecord
 from . import checks
@@ -44,15 +45,37 @@ class CreateService:
         self._connect = connect
         self._being_checked: set[NodeName] = set()  # names of requests that are not accepted yet
 
-    async def start(self, request: CreateTPU) -> Operation:
-        """Raises INVALID for a request that can't be met, EXISTS for a name that is in use."""
+    async def quote(self, request: CreateTPU) -> Quote:
+        """What :meth:`start` would create; raises what that raises at once."""
+        request, name = await self._resolve(request)
+        await self._require_new(name)
+        accelerator = known_type(request.type)
+        emulated = self._cloud.emulated
+        return Quote(
+            name=name.node,
+            zone=name.zone,
+            type=request.type,
+            meaning=accelerator.meaning if accelerator else "",
+            version=request.version or "",
+            tier=request.tier,
+            chips=accelerator.chips if accelerator else 0,
+            hosts=accelerator.hosts if accelerator else 0,
+            emulated=emulated,
+            cost=cost_of(request.type, name.zone, request.tier, emulated=emulated),
+        )
+
+    async def _resolve(self, request: CreateTPU) -> tuple[CreateTPU, NodeName]:
         request = validated(request)
         checks.check_labels(request.labels)
         if request.connect is not None:
             checks.check_environment(request.connect)
         request = await self._availability.resolve_defaults(request)
         assert request.zone is not None
-        name = NodeName(self._cloud.project, request.zone, request.name)
+        return request, NodeName(self._cloud.project, request.zone, request.name)
+
+    async def start(self, request: CreateTPU) -> Operation:
+        """Raises INVALID for a request that can't be met, EXISTS for a name that is in use."""
+        request, name = await self._resolve(request)
         if name in self._being_checked:
             raise _exists(name)
         self._being_checked.add(name)

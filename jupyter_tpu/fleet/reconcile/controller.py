@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
@@ -15,6 +16,7 @@ from ..knowledge.changes import ChangeFeed
 from ..knowledge.desired import DesiredState
 from ..knowledge.failures import TPUFailures
 from ..knowledge.observed import ObservedState
+from ..knowledge.run_times import RunTimes
 from ..operations.connect import ConnectService
 from ..operations.connected import ConnectedTPUs
 from ..operations.runner import OperationRunner
@@ -37,6 +39,7 @@ class Controller:
         connected: ConnectedTPUs,
         connect: ConnectService,
         inventory: Inventory,
+        run_times: RunTimes,
         changes: ChangeFeed,
         failures: TPUFailures,
     ) -> None:
@@ -49,6 +52,7 @@ class Controller:
         self._connected = connected
         self._connect = connect
         self._inventory = inventory
+        self._run_times = run_times
         self._changes = changes
         self._shown: set[NodeName] = set()
         self._tasks: dict[NodeName, asyncio.Task[None]] = {}
@@ -66,6 +70,12 @@ class Controller:
         self._inventory.reload()
         for node in self._observed.nodes.values():
             self._links.observe(node)
+        self._run_times.observe(self._observed.nodes.values(), time.time())
+        self._run_times.forget(
+            name
+            for name in self._run_times.names() - self._observed.nodes.keys()
+            if self._observed.complete(name)
+        )
         names = self._inventory.names()
         for name in names | self._shown:
             self._changes.mark_tpu_changed(name)

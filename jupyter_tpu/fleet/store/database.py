@@ -20,11 +20,11 @@ import msgspec
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
-from .records import EnvironmentRecord, OperationRecord, TunnelRecord
+from .records import EnvironmentRecord, OperationRecord, RunRecord, TunnelRecord
 
 log = logging.getLogger(__name__)
 
-_VERSION = 2
+_VERSION = 3
 _SCHEMA = """
 CREATE TABLE connected (
     identity TEXT, project TEXT, zone TEXT, tpu TEXT, node_id TEXT,
@@ -43,6 +43,12 @@ _ADDED = {
     2: """
 CREATE TABLE tunnels (id TEXT PRIMARY KEY, identity TEXT, owner TEXT, record BLOB) WITHOUT ROWID;
 """,
+    3: """
+CREATE TABLE runs (
+    identity TEXT, project TEXT, zone TEXT, tpu TEXT, record BLOB,
+    PRIMARY KEY (identity, project, zone, tpu)
+) WITHOUT ROWID;
+""",
 }
 #: How long ended operations are kept, and how many at most.
 KEEP_FOR = timedelta(days=3)
@@ -50,7 +56,7 @@ KEEP_AT_MOST = 50
 _OF_TPU = "identity = ? AND project = ? AND zone = ? AND tpu = ?"
 
 
-_R = TypeVar("_R", EnvironmentRecord, OperationRecord, TunnelRecord)
+_R = TypeVar("_R", EnvironmentRecord, OperationRecord, RunRecord, TunnelRecord)
 
 
 def _read(record: bytes, kind: type[_R]) -> _R | None:
@@ -146,6 +152,29 @@ class Store:
         with self._transaction():
             self._db.execute(f"DELETE FROM environments WHERE {_OF_TPU}", self._key(name))
             self._db.execute(f"DELETE FROM connected WHERE {_OF_TPU}", self._key(name))
+
+    # ---- run times ----
+
+    def runs(self) -> dict[NodeName, RunRecord]:
+        """How long each node was READY."""
+        rows = self._db.execute(
+            "SELECT project, zone, tpu, record FROM runs WHERE identity = ?", (self._identity,)
+        )
+        return {
+            NodeName(project, zone, tpu): read
+            for project, zone, tpu, record in rows
+            if (read := _read(record, RunRecord)) is not None
+        }
+
+    def save_run(self, name: NodeName, record: RunRecord | None) -> None:
+        """None: the node is gone."""
+        if record is None:
+            self._db.execute(f"DELETE FROM runs WHERE {_OF_TPU}", self._key(name))
+        else:
+            self._db.execute(
+                "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)",
+                (*self._key(name), msgspec.json.encode(record)),
+            )
 
     # ---- operations ----
 

@@ -82,3 +82,13 @@ class TunnelRecord(Struct, kw_only=True, frozen=True):
     @property
     def name(self) -> NodeName:
         return NodeName(self.project, self.zone, self.tpu)
+
+
+class RunRecord(Struct, kw_only=True, frozen=True):
+    """How long a node was READY."""
+
+    node_id: str
+    #: Since when it is; seconds since the epoch, None if it is not READY.
+    since: float | None = None
+    #: How long it was before that; None if that is not known.
+    seconds: float | None = 0.0

@@ -8,6 +8,7 @@ import {
   IApp,
   ICatalog,
   IChange,
+  ICost,
   IKernel,
   IOperation,
   ITPU,
@@ -168,6 +169,19 @@ export async function openModel(
   return { model, server, changes };
 }
 
+/** What a v5litepod-8 in us-central1-a costs that is not emulated. */
+export function aCost(more: Partial<ICost> = {}): ICost {
+  return {
+    usd_per_hour: 9.6,
+    list_usd_per_hour: 9.6,
+    region: 'us-central1',
+    date: '2024-12-23',
+    since: '2026-10-14T10:00:00Z',
+    usd: 28.8,
+    ...more
+  };
+}
+
 export function aTPU(more: Partial<ITPU> = {}): ITPU {
   return {
     name: 'my-tpu',
@@ -182,6 +196,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     tier: 'on-demand',
     emulated: true,
     created: '2026-10-14T10:00:00Z',
+    cost: aCost({ usd_per_hour: 0, usd: 0 }),
     chips: 8,
     hosts: [],
     connection: 'disconnected',
@@ -320,7 +335,10 @@ export const catalog: ICatalog = {
       devices_per_host: 4,
       hbm_gib: 512,
       version: 'tpu-ubuntu2204-base',
-      zones: ['us-central2-b']
+      zones: ['us-central2-b'],
+      prices: [
+        { region: 'us-central2', on_demand: 51.52, spot: null, date: '2024' }
+      ]
     },
     {
       ...type,
@@ -332,7 +350,11 @@ export const catalog: ICatalog = {
       devices: 8,
       devices_per_host: 8,
       hbm_gib: 128,
-      version: 'v2-alpha-tpuv5-lite'
+      version: 'v2-alpha-tpuv5-lite',
+      prices: [
+        { region: 'us-central1', on_demand: 9.6, spot: 5.04, date: '2024' },
+        { region: 'us-west4', on_demand: 9.6, spot: 4.08, date: '2024' }
+      ]
     }
   ],
   zones: ['us-central1-a', 'us-central2-b', 'us-west4-a'],

@@ -1,0 +1,40 @@
+"""Says what a TPU costs before it does, and asks."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from ..commands.costs import hourly
+from .console import can_ask, confirm
+
+if TYPE_CHECKING:
+    from ..fleet.models import TPU, Quote
+
+
+def approve_cost(quote: Quote, *, yes: bool, as_json: bool) -> None:
+    """Says what will be created and what that costs. Asks if it costs anything, as `confirm` does.
+
+    yes: it is not to ask; as_json: stdout is for a program.
+    """
+    price = hourly(quote.cost, quote.tier)
+    ask = not (yes or quote.emulated)
+    if can_ask() if ask else not as_json:
+        meaning = f"{quote.type} = {quote.meaning}" if quote.meaning else quote.type
+        where = f"{meaning}{' (emulated)' if quote.emulated else ''}, in {quote.zone}"
+        out = sys.stderr if as_json else sys.stdout
+        print(where, _sentence(price, emulated=quote.emulated), sep="\n", file=out, flush=True)
+    if ask:
+        shown = "" if can_ask() else f", {price}"
+        confirm(f"Create {quote.name}{shown}?", "Add --yes to create it without asking.")
+
+
+def print_cost(tpu: TPU) -> None:
+    """Says what a TPU costs that is about to be started."""
+    if not tpu.emulated:
+        print(_sentence(hourly(tpu.cost, tpu.tier), emulated=False), flush=True)
+
+
+def _sentence(price: str, *, emulated: bool) -> str:
+    billed = "" if emulated else " You pay while it is READY, used or not."
+    return f"{price[:1].upper()}{price[1:]}.{billed}"

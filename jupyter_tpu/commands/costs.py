@@ -1,0 +1,51 @@
+"""What a TPU costs, in words. An unknown price is said to be unknown, and none is a bill."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..fleet.models import TPU, Cost, Tier
+
+PRICES = "https://cloud.google.com/tpu/pricing"
+
+
+def usd(amount: float) -> str:
+    """ "$9.60", "$12,345"."""
+    return f"${amount:,.2f}" if amount < 1000 else f"${amount:,.0f}"
+
+
+def hourly(cost: Cost, tier: Tier) -> str:
+    """What an hour costs, and by which price list: "about $9.60 an hour (us-west4, spot, …)"."""
+    listed = cost.list_usd_per_hour
+    if listed is None:
+        tiers = {"on-demand": "", "spot": " for spot", "reserved": " for reservations"}
+        price = f"price{tiers[tier]} not known, see {PRICES}"
+    else:
+        tiers = {"on-demand": "on demand", "spot": "spot", "reserved": "reserved"}
+        price = (
+            f"about {usd(listed)} an hour ({cost.region}, {tiers[tier]}, list price of {cost.date})"
+        )
+    if cost.usd_per_hour == 0:
+        return f"emulated: costs nothing. A real one: {price}"
+    return price
+
+
+def so_far(tpu: TPU) -> str:
+    """What it has cost until now: "about $28.80"."""
+    if tpu.emulated:
+        return ""
+    return "not known" if tpu.cost.usd is None else f"about {usd(tpu.cost.usd)}"
+
+
+def running_for(cost: Cost) -> str:
+    """How long it has been READY, as kubectl says ages: "12m", "3h5m", "4d"; "" if it is not."""
+    if not cost.since:
+        return ""
+    started = datetime.fromisoformat(cost.since)
+    minutes = max(0, int((datetime.now(UTC) - started).total_seconds() // 60))
+    hours, days = minutes // 60, minutes // 1440
+    if days >= 2:
+        return f"{days}d"
+    return f"{hours}h{minutes % 60}m" if hours else f"{minutes}m"

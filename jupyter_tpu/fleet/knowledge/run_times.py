@@ -1,0 +1,102 @@
+"""How long TPUs have been READY, which is what Google charges for.
+
+Google says when a node was created, and in which state it is now. What happened between two looks
+is not known: a node that is READY when it is first seen is taken to have been READY since its
+creation, and one that is found stopped later, to have been READY until then.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Protocol
+
+from ...cloud import Node, NodeName
+from ..store.records import RunRecord
+
+log = logging.getLogger(__name__)
+
+
+class RunStore(Protocol):
+    """Where run times are written down (`Store`)."""
+
+    def runs(self) -> dict[NodeName, RunRecord]: ...
+
+    def save_run(self, name: NodeName, record: RunRecord | None) -> None: ...
+
+
+class RunTimes:
+    """The run times of all nodes, kept in *store*."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self._runs = store.runs()
+        self._unsaved: set[NodeName] = set()
+
+    def observe(self, nodes: Iterable[Node], now: float) -> None:
+        """Takes in what Google said of nodes. *now*: seconds since the epoch."""
+        for node in nodes:
+            before = self._runs.get(node.name)
+            if before is not None and before.node_id != node.id:
+                before = None  # another node of the same name
+            after = _next(before, node, now)
+            if after != before:
+                self._runs[node.name] = after
+                self._unsaved.add(node.name)
+        self._save()
+
+    def forget(self, gone: Iterable[NodeName]) -> None:
+        """These nodes are gone."""
+        for name in gone:
+            if self._runs.pop(name, None) is not None:
+                self._unsaved.add(name)
+        self._save()
+
+    def names(self) -> set[NodeName]:
+        """The nodes whose run time is kept."""
+        return set(self._runs)
+
+    def _save(self) -> None:
+        """Saves what has changed, now or when that is possible again."""
+        try:
+            for name in list(self._unsaved):
+                self._store.save_run(name, self._runs.get(name))
+                self._unsaved.discard(name)
+        except (sqlite3.Error, OSError) as error:
+            log.warning("How long TPUs run can't be saved now: %s", error)
+
+    def since(self, node: Node) -> float | None:
+        """Since when it is READY, in seconds since the epoch; None if it is not."""
+        record = self._runs.get(node.name)
+        return record.since if record is not None and record.node_id == node.id else None
+
+    def seconds(self, node: Node, now: float) -> float | None:
+        """How long it was READY until *now*; None if that is not known."""
+        record = self._runs.get(node.name)
+        if record is None or record.node_id != node.id or record.seconds is None:
+            return None
+        return record.seconds + (max(0.0, now - record.since) if record.since is not None else 0.0)
+
+
+def _next(before: RunRecord | None, node: Node, now: float) -> RunRecord:
+    ready = node.state == "READY"
+    if before is None:
+        if ready:
+            return RunRecord(node_id=node.id, since=_created(node) or now, seconds=0.0)
+        # One that is stopped has run for a time that nobody knows.
+        return RunRecord(node_id=node.id, seconds=0.0 if node.state == "CREATING" else None)
+    if ready and before.since is None:
+        return RunRecord(node_id=node.id, since=now, seconds=before.seconds)
+    if not ready and before.since is not None:
+        seconds = None if before.seconds is None else before.seconds + max(0.0, now - before.since)
+        return RunRecord(node_id=node.id, seconds=seconds)
+    return before
+
+
+def _created(node: Node) -> float | None:
+    try:
+        return datetime.fromisoformat(node.created).timestamp()
+    except ValueError:
+        return None

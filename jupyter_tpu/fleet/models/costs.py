@@ -1,0 +1,58 @@
+"""What TPUs cost, about."""
+
+from __future__ import annotations
+
+from msgspec import Struct, structs
+
+from ... import catalog
+from ...cloud.models import Tier
+from .catalog import known_type
+from .times import timestamp
+
+
+class Cost(Struct, kw_only=True):
+    """What a TPU costs, about: by a dated list price, in USD.
+
+    Discounts, taxes, network traffic and additional disks are not in it. A TPU is charged while it
+    is READY, used or not.
+    """
+
+    #: While it is READY: 0 of an emulated TPU, None if the price is not known.
+    usd_per_hour: float | None = None
+    #: Google's price, also where the TPU is emulated.
+    list_usd_per_hour: float | None = None
+    #: Where and when that was the price: "us-west4", and "2024-12-23" or the year.
+    region: str = ""
+    date: str = ""
+    #: Since when it is READY; "" if it is not, or where that is not known.
+    since: str = ""
+    #: What it has cost until now, in steps of six minutes; None if that is not known.
+    usd: float | None = None
+
+
+def cost_of(type: str, zone: str, tier: Tier, *, emulated: bool) -> Cost:
+    """What a TPU would cost that does not run yet. A reservation's price is not known."""
+    accelerator = known_type(type)
+    price = catalog.price_in(accelerator, zone) if accelerator is not None else None
+    listed = None
+    if price is not None:
+        listed = {"on-demand": price.on_demand, "spot": price.spot}.get(tier)
+    return Cost(
+        usd_per_hour=0.0 if emulated else listed,
+        list_usd_per_hour=listed,
+        region=price.region if price is not None and listed is not None else "",
+        date=price.date if price is not None and listed is not None else "",
+    )
+
+
+def running_cost(cost: Cost, *, since: float | None, seconds: float | None) -> Cost:
+    """*cost* with what it comes to: READY *since* (seconds since the epoch), *seconds* in all."""
+    usd = None
+    if cost.usd_per_hour == 0:
+        usd = 0.0
+    elif cost.usd_per_hour is not None and seconds is not None:
+        # In steps: a sum that grows with each look would be a change of the TPU each time.
+        usd = round(cost.usd_per_hour * (seconds // 360) / 10, 2)
+    return structs.replace(
+        cost, since="" if since is None else timestamp("seconds", at=since), usd=usd
+    )

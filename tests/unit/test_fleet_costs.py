@@ -1,0 +1,135 @@
+"""What TPUs cost: how long they ran, the price of that, and how both are said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jupyter_tpu.cloud.models import Node, NodeName, Tier
+from jupyter_tpu.commands.costs import hourly, so_far
+from jupyter_tpu.fleet.knowledge.run_times import RunTimes
+from jupyter_tpu.fleet.models import TPU, Cost
+from jupyter_tpu.fleet.models.costs import cost_of, running_cost
+from jupyter_tpu.fleet.store.database import Store
+
+NAME = NodeName("p", "us-west4-a", "my-tpu")
+CREATED = 1_800_000_000.0  # 2027-01-15T08:00:00Z
+HOUR = 3600.0
+
+
+def node(state: str, id: str = "7") -> Node:
+    return Node(name=NAME, id=id, type="v4-8", state=state, created="2027-01-15T08:00:00Z")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "fleet.sqlite", "google")
+
+
+def hours(runs: RunTimes, seen: Node, now: float) -> float | None:
+    seconds = runs.seconds(seen, now)
+    return None if seconds is None else seconds / HOUR
+
+
+def test_a_ready_tpu_that_is_new_here_has_run_since_its_creation(store: Store) -> None:
+    runs = RunTimes(store)
+    runs.observe([node("READY")], CREATED + 3 * HOUR)
+    assert runs.since(node("READY")) == CREATED
+    assert hours(runs, node("READY"), CREATED + 4 * HOUR) == 4
+
+
+def test_time_before_it_is_ready_and_while_it_is_stopped_does_not_count(store: Store) -> None:
+    runs = RunTimes(store)
+    for state, hour in {"CREATING": 0, "READY": 1, "STOPPING": 3, "STOPPED": 4}.items():
+        runs.observe([node(state)], CREATED + hour * HOUR)
+    assert runs.since(node("STOPPED")) is None
+    assert hours(runs, node("STOPPED"), CREATED + 9 * HOUR) == 2
+    runs.observe([node("READY")], CREATED + 10 * HOUR)
+    assert runs.since(node("READY")) == CREATED + 10 * HOUR
+    assert hours(runs, node("READY"), CREATED + 11 * HOUR) == 3
+
+
+def test_the_next_process_goes_on_counting(store: Store) -> None:
+    first = RunTimes(store)
+    for state, hour in {"READY": 0, "STOPPED": 2, "STARTING": 5}.items():
+        first.observe([node(state)], CREATED + hour * HOUR)
+    second = RunTimes(store)
+    second.observe([node("READY")], CREATED + 6 * HOUR)
+    assert hours(second, node("READY"), CREATED + 7 * HOUR) == 3
+
+
+def test_how_long_a_tpu_ran_that_is_found_stopped_is_not_known(store: Store) -> None:
+    runs = RunTimes(store)
+    runs.observe([node("STOPPED")], CREATED + 9 * HOUR)
+    assert hours(runs, node("STOPPED"), CREATED + 9 * HOUR) is None
+    runs.observe([node("READY")], CREATED + 10 * HOUR)
+    assert hours(runs, node("READY"), CREATED + 11 * HOUR) is None
+    assert runs.since(node("READY")) == CREATED + 10 * HOUR
+
+
+def test_another_tpu_of_the_name_starts_at_nothing(store: Store) -> None:
+    runs = RunTimes(store)
+    runs.observe([node("READY")], CREATED + 9 * HOUR)
+    assert runs.since(node("READY", id="8")) is None
+    runs.observe([node("CREATING", id="8")], CREATED + 9 * HOUR)
+    assert hours(runs, node("CREATING", id="8"), CREATED + 9 * HOUR) == 0
+    runs.forget([NAME])
+    assert RunTimes(store).names() == set()
+
+
+def test_a_run_time_that_cannot_be_saved_is_saved_later(store: Store, tmp_path: Path) -> None:
+    runs = RunTimes(store)
+    blocker = Store(tmp_path / "fleet.sqlite", "google")
+    store._db.execute("PRAGMA busy_timeout = 0")
+    blocker._db.execute("BEGIN IMMEDIATE")
+    runs.observe([node("READY")], CREATED)
+    assert store.runs() == {}
+    blocker._db.execute("ROLLBACK")
+    runs.observe([node("READY")], CREATED + 1)
+    assert store.runs()[NAME].since == CREATED
+
+
+def test_what_it_has_cost_is_its_hours_by_their_price() -> None:
+    price = cost_of("v4-8", "us-central2-b", "on-demand", emulated=False)
+    cost = running_cost(price, since=CREATED, seconds=2.55 * HOUR)
+    assert (cost.usd_per_hour, cost.since) == (12.88, "2027-01-15T08:00:00Z")
+    assert cost.usd == round(2.5 * 12.88, 2)
+    # Not another sum, and so another event, at each look.
+    assert running_cost(price, since=CREATED, seconds=2.51 * HOUR) == cost
+    assert running_cost(price, since=None, seconds=None).usd is None
+
+
+@pytest.mark.parametrize(
+    ("type", "zone", "tier", "emulated", "words"),
+    [
+        ("v4-8", "us-central2-b", "on-demand", False,
+         "about $12.88 an hour (us-central2, on demand, list price of 2024-12-23)"),
+        ("v6e-256", "us-east5-b", "spot", False,
+         "about $311.04 an hour (us-east5, spot, list price of 2026)"),
+        ("v5p-12288", "us-east5-a", "on-demand", False,
+         "about $25,805 an hour (us-east5, on demand, list price of 2026)"),
+        ("v4-8", "us-central2-b", "spot", False,
+         "price for spot not known, see https://cloud.google.com/tpu/pricing"),
+        ("v4-8", "us-central2-b", "reserved", False,
+         "price for reservations not known, see https://cloud.google.com/tpu/pricing"),
+        ("v9-8", "mars-north1-a", "on-demand", False,
+         "price not known, see https://cloud.google.com/tpu/pricing"),
+        ("v4-8", "us-central2-b", "on-demand", True,
+         "emulated: costs nothing. A real one: about $12.88 an hour (us-central2, on demand, "
+         "list price of 2024-12-23)"),
+    ],
+)  # fmt: skip
+def test_a_price_is_said_with_its_region_tier_and_date(
+    type: str, zone: str, tier: Tier, emulated: bool, words: str
+) -> None:
+    assert hourly(cost_of(type, zone, tier, emulated=emulated), tier) == words
+
+
+def test_a_sum_that_is_not_known_is_not_made_up() -> None:
+    def tpu(**cost: float | None) -> TPU:
+        return TPU(name="t", zone="z", project="p", cost=Cost(**cost))
+
+    assert so_far(tpu(usd_per_hour=1.0, usd=12.5)) == "about $12.50"
+    assert so_far(tpu(usd_per_hour=1.0, usd=None)) == "not known"
+    assert so_far(tpu(usd_per_hour=None, usd=None)) == "not known"
