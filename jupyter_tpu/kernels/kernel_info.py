@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..agent.protocol import messages
+from ..agent.protocol.activity import KernelActivity
 from ..agent.protocol.events import IOPUB, SHELL, Gap, Message
 from .gaps import describe_gap
 
@@ -31,7 +32,7 @@ class KernelInfoResponder:
         self._send = send
         self._signer = messages.MessageSigner("", "")
         self._pending: list[tuple[int, list[bytes]]] = []  # requests before info is known
-        self._running: dict[str, bytes] = {}  # headers of the requests that keep the kernel busy
+        self._activity = KernelActivity()
         #: The content of the kernel's kernel_info_reply, once it is known.
         self.info: bytes | None = None
 
@@ -44,29 +45,21 @@ class KernelInfoResponder:
         """
         self._signer = messages.MessageSigner(key, "kernel")
         self.info = info
-        self._running = dict(running or {})
+        self._activity = KernelActivity(running)
 
     @property
     def busy(self) -> bool:
         """Whether a request is running, as far as known."""
-        return bool(self._running)
+        return bool(self._activity.running)
 
     # ---- from the kernel
 
     def observe(self, parts: list[bytes]) -> None:
         """Tracks the running requests by the states that the kernel publishes."""
-        at = messages.find_delimiter(parts)
-        if b'"status"' not in parts[at + messages.HEADER]:
-            return
-        parent = parts[at + messages.PARENT]
-        # JupyterLab drops pending messages when one of another session arrives.
-        self._signer.session = str(messages.decode_part(parts, messages.HEADER).get("session"))
-        state = messages.decode_part(parts, messages.CONTENT).get("execution_state")
-        request = messages.decode_part(parts, messages.PARENT).get("msg_id")
-        if request and state == "busy":
-            self._running[request] = parent
-        elif request and state == "idle":
-            self._running.pop(request, None)
+        status = self._activity.observe(parts)
+        if status is not None and status.session:
+            # JupyterLab drops pending messages when one of another session arrives.
+            self._signer.session = status.session
 
     def set_info(self, info: bytes) -> None:
         """The kernel is ready, and *info* is the content of its kernel_info_reply."""
@@ -102,8 +95,8 @@ class KernelInfoResponder:
         )
         self._send(channel, reply)
         self._publish("status", {"execution_state": "idle"}, header)
-        if channel == SHELL and self._running:
-            self._publish("status", {"execution_state": "busy"}, self._latest_parent())
+        if channel == SHELL and self.busy:
+            self._publish("status", {"execution_state": "busy"}, self._activity.latest)
 
     def send_welcome(self) -> None:
         """The first client has subscribed. ipykernel sends this message, too."""
@@ -111,11 +104,11 @@ class KernelInfoResponder:
 
     def send_line(self, text: str) -> None:
         """Adds a line of our own to the output of the running request."""
-        self._publish("stream", {"name": "stderr", "text": text}, self._latest_parent())
+        self._publish("stream", {"name": "stderr", "text": text}, self._activity.latest)
 
     def gap_messages(self, gap: Gap) -> list[Message]:
         """Output lines in place of messages that the host dropped, under their numbers."""
-        lines = describe_gap(gap, self._latest_parent())
+        lines = describe_gap(gap, self._activity.latest)
         topic = b"stream.stderr"  # like the kernel's own output
         return [
             Message(
@@ -129,10 +122,6 @@ class KernelInfoResponder:
             )
             for number, (parent, text) in enumerate(lines, gap.last + 1 - len(lines))
         ]
-
-    def _latest_parent(self) -> bytes:
-        """The header of the request that started last."""
-        return next(reversed(self._running.values()), b"{}")
 
     def _publish(self, kind: str, content: dict[str, Any], parent: bytes) -> None:
         topic = f"kernel.{self._kernel_id}.{kind}".encode()

@@ -15,9 +15,10 @@ import json
 import os
 import shutil
 import signal
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..protocol import messages
+from ..protocol.activity import KernelActivity
 from ..protocol.coalescing import Coalescer
 from ..protocol.deduplication import DEDUPLICATED, Deduplicator
 from ..protocol.events import (
@@ -72,7 +73,7 @@ class Keeper:
         self.process = process
         self.folder: str = spec["folder"]
         self._path = os.path.join(self.folder, "keeper.sock")
-        self.state = "starting"
+        self._activity = KernelActivity()
         self.last_activity = self.started = messages.now()
         self._boot = boot()
         self._limit: int = spec.get("journal_limit") or JOURNAL_LIMIT
@@ -86,7 +87,6 @@ class Keeper:
         self._mark = self._signer.session.encode()
         self._channels: Optional[KernelChannels] = None
         self._info: Optional[bytes] = None  # the content of the kernel's kernel_info_reply
-        self._busy_with: Set[str] = set()  # ids of requests
         self._answered_on: Dict[str, bool] = {"reply": False, "idle": False}
         self._ready = False  # it has answered
         self._early: List[
@@ -172,8 +172,7 @@ class Keeper:
         if channel == IOPUB:
             if b'"iopub_welcome"' in header:
                 return  # it is for the keeper
-            if b'"status"' in header:
-                self._note_state(parts)
+            self._activity.observe(parts)
             self.last_activity = messages.now()
         elif channel == STDIN and b'"input_request"' in header:
             self._deduplicator.note_input_request(parts)
@@ -181,18 +180,6 @@ class Keeper:
         self._journal.send(channel, parts, priority=priority)
         self._check_room()
         self._server.wake()
-
-    def _note_state(self, parts: List[bytes]) -> None:
-        """The kernel is busy while any request is: others, on control for example, may end."""
-        state = str(messages.decode_part(parts, messages.CONTENT).get("execution_state"))
-        request = messages.decode_part(parts, messages.PARENT).get("msg_id")
-        if state == "busy" and request:
-            self._busy_with.add(request)
-        elif state == "idle":
-            self._busy_with.discard(request)
-        else:
-            self._busy_with.clear()
-        self.state = "busy" if self._busy_with else state
 
     def _answered(self, channel: int, parts: List[bytes]) -> None:
         """An answer to our request: the kernel is ready when both channels have one."""
@@ -202,7 +189,7 @@ class Keeper:
         elif channel == IOPUB and b'"idle"' in parts[-1]:
             self._answered_on["idle"] = True
         if all(self._answered_on.values()) and not self._ready:
-            self._ready, self.state = True, "idle"
+            self._ready, self._activity.state = True, "idle"
             assert self._info is not None
             self._tell({"event": "ready"}, self._info, urgent=False)
             early, self._early = self._early, []
@@ -225,7 +212,6 @@ class Keeper:
     def _child_ended(self) -> None:
         if not self.process.reap() or self._channels is None:
             return
-        self.state = "dead"
         self._died.set()
         self._tell({"event": "exited", "code": self.process.code}, urgent=True)
         self._channels.drain()
@@ -276,7 +262,7 @@ class Keeper:
             "launch": self.spec["launch"],
             "environment": self.spec["environment"],
             "notebook": self.spec["notebook"],
-            "state": self.state,
+            "state": "dead" if self.process.code is not None else self._activity.state,
             "pid": self.process.pid,
             "keeper": os.getpid(),
             "started": self.started,

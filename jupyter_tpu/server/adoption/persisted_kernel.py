@@ -15,6 +15,7 @@ from threading import RLock
 from typing import Any
 
 from ...agent.protocol import messages
+from ...agent.protocol.activity import KernelActivity
 from ...agent.protocol.events import IOPUB, SHELL, Message
 from ...errors import TPUError
 from .execute_request import ExecuteRequest
@@ -60,7 +61,7 @@ class PersistedKernel:
     ) -> None:
         self.record = record
         self.adopting = adopting
-        self.running: dict[str, bytes] = {}
+        self.activity = KernelActivity()
         self.requests: dict[str, ExecuteRequest] = {}
         self.signer = messages.MessageSigner(record.key, "kernel")
         self.last_activity = record.last_activity
@@ -105,10 +106,14 @@ class PersistedKernel:
     def info(self) -> bytes | None:
         return self.record.info.encode() if self.record.info is not None else None
 
+    @property
+    def running(self) -> Mapping[str, bytes]:
+        return self.activity.running
+
     def begin_launch(self, key: str) -> None:
         with self._lock:
             self._last = 0
-            self.running.clear()
+            self.activity = KernelActivity()
             self.requests.clear()
             self._outbox.clear()
             self.signer = messages.MessageSigner(key, "kernel")
@@ -307,7 +312,7 @@ class PersistedKernel:
             self._restore_request(entry)
         elif entry.kind == LAUNCH:
             self._last = 0
-            self.running.clear()
+            self.activity = KernelActivity()
             self.requests.clear()
 
     def _restore_request(self, entry: JournalRecord) -> None:
@@ -323,24 +328,20 @@ class PersistedKernel:
         """Tracks from messages which requests run and which have ended."""
         try:
             at = messages.find_delimiter(parts)
-            header, parent = parts[at + messages.HEADER], parts[at + messages.PARENT]
-            if channel == IOPUB and b'"status"' in header:
-                fields = json.loads(header)
-                state = json.loads(parts[at + messages.CONTENT]).get("execution_state")
-                request_id = json.loads(parent).get("msg_id")
+            if channel == IOPUB:
+                status = self.activity.observe(parts)
+                if status is None:
+                    return
                 # JupyterLab drops pending messages when the kernel's session changes, so our own
                 # messages need the kernel's session.
-                self.signer.session = str(fields.get("session"))
-                self.last_activity = str(fields.get("date") or self.last_activity)
-                if request_id in self.requests:
-                    self.requests[request_id].message = None
-                if state == "busy" and request_id:
-                    self.running[request_id] = parent
-                elif state == "idle":
-                    self.running.pop(request_id, None)
-                    self._mark_end(request_id, number, idle=True)
-            elif channel == SHELL and b'"execute_reply"' in header:
-                request_id = json.loads(parent).get("msg_id")
+                self.signer.session = status.session or self.signer.session
+                self.last_activity = status.date or self.last_activity
+                if status.request in self.requests:
+                    self.requests[status.request].message = None
+                if status.state == "idle":
+                    self._mark_end(status.request, number, idle=True)
+            elif channel == SHELL and b'"execute_reply"' in parts[at + messages.HEADER]:
+                request_id = json.loads(parts[at + messages.PARENT]).get("msg_id")
                 self._mark_end(request_id, number, idle=False)
                 if request_id in self.requests:
                     content = json.loads(parts[at + messages.CONTENT])

@@ -364,13 +364,13 @@ class ClientFeed:
         if info is None or self._reader is None:
             return False
         signer = self._kernel.signer
-        running = list(self._kernel.running.values())[-1:]
+        activity = self._kernel.activity
         busy, idle = {"execution_state": "busy"}, {"execution_state": "idle"}
         self._send(IOPUB, signer.message("status", busy, parent=header))
         self._send(SHELL, signer.message("kernel_info_reply", info, parent=header))
         self._send(IOPUB, signer.message("status", idle, parent=header))
-        for request in running:  # the actual state
-            self._send(IOPUB, signer.message("status", busy, parent=request))
+        if activity.running:  # the actual state
+            self._send(IOPUB, signer.message("status", busy, parent=activity.latest))
         return True
 
 
