@@ -141,6 +141,7 @@ def make_local(folder: Path) -> str:
 async def make_ours(emulator: Emulator) -> tuple[str, Line]:
     """Creates the TPU, its environment and our kernelspec; its link is held, through the line."""
     import ipykernel
+    from cloud_operations import create_node
 
     from jupyter_tpu.cloud import Cloud, NodeName, NodeSpec, Target
     from jupyter_tpu.kernels import KernelSpecs
@@ -149,7 +150,7 @@ async def make_ours(emulator: Emulator) -> tuple[str, Line]:
     target = Target(emulator=emulator.state_file)
     cloud = Cloud(target)
     node = NodeName(cloud.project, ZONE, TPU)
-    await cloud.create_node(node, NodeSpec(type="v5litepod-4", version="v2-alpha-tpuv5-lite"))
+    await create_node(cloud, node, NodeSpec(type="v5litepod-4", version="v2-alpha-tpuv5-lite"))
     making = Links(cloud)
     make = MAKE.replace("{version}", ipykernel.__version__)
     await making.get(HostName(node, 0)).run(["sh", "-ec", make], timeout=300)

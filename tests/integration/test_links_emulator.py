@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 import pytest_asyncio
+from cloud_operations import completed, create_node
 from waiting import eventually
 
 from jupyter_tpu.cloud import Cloud, NodeName, NodeSpec, Target
@@ -194,14 +195,15 @@ async def test_a_stopped_tpu_needs_the_user_and_comes_back_when_it_was_started(l
     link = links.get(HostName(node, 0))
     link.acquire()
     await link.wait_up()
-    await links.cloud.stop_node(node)
+    await completed(links.cloud, links.cloud.begin_stop(node))
     await states(link, LinkState.NEEDS_ATTENTION)
     assert link.problem is not None
     assert link.problem.reason is Reason.CONFLICT
     assert "stopped" in link.problem.message
     links.observe(await links.cloud.get_node(node))
     assert link.state is LinkState.NEEDS_ATTENTION
-    links.observe(await links.cloud.start_node(node))
+    await completed(links.cloud, links.cloud.begin_start(node))
+    links.observe(await links.cloud.get_node(node))
     await states(link, LinkState.UP)
     link.release()
 
@@ -232,7 +234,7 @@ async def test_a_preempted_tpu_says_so_and_a_deleted_one_too(links, tpu, emulato
         link.acquire()
         await link.wait_up()
     await strike(emulator, "preempt", preempted)
-    await links.cloud.delete_node(deleted)
+    await completed(links.cloud, links.cloud.begin_delete(deleted))
     await states(one, LinkState.NEEDS_ATTENTION)
     await states(two, LinkState.NEEDS_ATTENTION)
     assert one.problem is not None
@@ -248,7 +250,7 @@ async def test_a_node_that_took_the_name_of_another_is_another_host(links, tpu):
     link = links.get(HostName(node, 0))
     await link.wait_up()
     first = KnownHosts().path.read_text()
-    await links.cloud.delete_node(node)
+    await completed(links.cloud, links.cloud.begin_delete(node))
     tpu(name=name)
     await states(link, LinkState.WAITING, LinkState.CONNECTING, LinkState.NEEDS_ATTENTION)
     await link.wait_up()
@@ -357,7 +359,7 @@ async def test_hosts_of_the_emulators_last_resort_serve_as_well(emulator, tmp_pa
     try:
         cloud = Cloud(Target(emulator=str(fallback.state_file)))
         node = NodeName(cloud.project, "us-central1-a", "one")
-        await cloud.create_node(node, NodeSpec(type="v5litepod-4", version="v2-alpha-tpuv5-lite"))
+        await create_node(cloud, node, NodeSpec(type="v5litepod-4", version="v2-alpha-tpuv5-lite"))
         links = Links(cloud, keepalive=QUICK)
         link = links.get(HostName(node, 0))
         await link.put(b"there", "~/file")

@@ -109,39 +109,19 @@ class Cloud:
         """The node as it is now; NOT_FOUND where there is none."""
         return parse_node(_json(await self._read("get_node", {"name": name.path})))
 
-    async def create_node(self, name: NodeName, spec: NodeSpec) -> Node:
-        """Creates a node and waits for it.
-
-        A lack of capacity shows only after a while (NO_CAPACITY), of quota at once (QUOTA).
-        Cancelling the task ends the waiting, not the creation.
-        """
-        request = _create_request(name, spec)
-        await self._run_operation("create_node", request, f"creating {name.node}", name)
-        return await self.get_node(name)
-
-    async def delete_node(self, name: NodeName) -> None:
-        """Deletes a node and waits until it is gone; NOT_FOUND where there is none."""
-        await self._run_operation("delete_node", {"name": name.path}, f"deleting {name.node}", name)
-
-    async def start_node(self, name: NodeName) -> Node:
-        """Starts a stopped node and waits for it; NO_CAPACITY is possible here too."""
-        await self._run_operation("start_node", {"name": name.path}, f"starting {name.node}", name)
-        return await self.get_node(name)
-
-    async def stop_node(self, name: NodeName) -> Node:
-        """Stops a node and waits; its disk stays."""
-        await self._run_operation("stop_node", {"name": name.path}, f"stopping {name.node}", name)
-        return await self.get_node(name)
-
-    # ---- changes that the caller observes itself -------------------------------------------
-
     async def begin_create(self, name: NodeName, spec: NodeSpec) -> str:
         """Asks for a node, and returns the name of Google's operation without waiting for it.
 
+        A lack of quota shows at once (QUOTA), of capacity in the operation (NO_CAPACITY).
         Of an error, :func:`~jupyter_tpu.cloud.errors.never_sent` tells whether Google may have
         heard the request all the same.
         """
-        return await self._begin("create_node", _create_request(name, spec))
+        request = {
+            "parent": f"projects/{name.project}/locations/{name.zone}",
+            "node_id": name.node,
+            "node": node_message(spec),
+        }
+        return await self._begin("create_node", request)
 
     async def begin_delete(self, name: NodeName) -> str:
         """As :meth:`begin_create`, for the deletion of whichever node has the name now."""
@@ -182,8 +162,12 @@ class Cloud:
                 "update_mask": {"paths": ["metadata"]},
             }
             try:
-                await self._run_operation(
-                    "update_node", request, f"adding a key to {name.node}", name
+                started = await self._call("update_node", request, _WRITE)
+                await wait_for_operation(
+                    started.operation,
+                    self._poll,
+                    what=f"adding a key to {name.node}",
+                    project=name.project,
                 )
             except TPUError as error:
                 pause = next(pauses, None)
@@ -296,14 +280,8 @@ class Cloud:
         started = await self._call(method, request, _WRITE)
         return started.operation.name
 
-    async def _run_operation(self, method: str, request: Any, what: str, name: NodeName) -> None:
-        """A call that starts a long-running operation, and the wait for its end."""
-        started = await self._call(method, request, _WRITE)
-
-        async def poll(operation: str) -> Any:
-            return await self._call("get_operation", {"name": operation}, _READ)
-
-        await wait_for_operation(started.operation, poll, what=what, project=name.project)
+    async def _poll(self, operation: str) -> Any:
+        return await self._call("get_operation", {"name": operation}, _READ)
 
 
 def _may_repeat(error: Exception) -> bool:
@@ -319,11 +297,3 @@ def _json(message: Any) -> dict[str, Any]:
     from google.protobuf.json_format import MessageToDict
 
     return MessageToDict(type(message).pb(message))
-
-
-def _create_request(name: NodeName, spec: NodeSpec) -> dict[str, Any]:
-    return {
-        "parent": f"projects/{name.project}/locations/{name.zone}",
-        "node_id": name.node,
-        "node": node_message(spec),
-    }
