@@ -14,83 +14,62 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from .models import (
-    TPU,
-    App,
-    AppVisit,
-    Catalog,
-    Change,
-    ChipHolder,
-    ConnectTPU,
-    CreateTPU,
-    DeleteTPU,
-    DisconnectTPU,
-    Environment,
-    FleetStatus,
-    KeepWarm,
-    Kernel,
-    OpenApp,
-    OpenTensorBoard,
-    OpenTunnel,
-    Operation,
-    ProfileKernel,
-    Quote,
-    StopTPU,
-    TPUList,
-    Tunnel,
-    VisitApp,
-)
+from . import models
 
 
 class FleetAPI(Protocol):
     """The fleet's methods; REST has the same ones."""
 
-    async def status(self) -> FleetStatus:
+    async def status(self) -> models.FleetStatus:
         """The health of the loops behind this interface; asks nobody."""
 
-    async def catalog(self, zone: str | None = None) -> Catalog:
+    async def catalog(self, zone: str | None = None) -> models.Catalog:
         """Types, zones and versions; with *zone*, those that it offers.
 
         Does not fail if Google can't be asked: ``problem`` has the reason then.
         """
 
-    async def tpus(self) -> TPUList:
+    async def tpus(self) -> models.TPUList:
         """All TPUs of the project and those connected; cheap: from the one shared poll."""
 
-    async def tpu(self, ref: str) -> TPU:
+    async def tpu(self, ref: str) -> models.TPU:
         """One TPU, as last polled."""
 
-    async def quote(self, request: CreateTPU) -> Quote:
+    async def quote(self, request: models.CreateTPU) -> models.Quote:
         """What `create` would make of a request, and what that costs; raises what it raises."""
 
-    async def create(self, request: CreateTPU) -> Operation:
+    async def create(self, request: models.CreateTPU) -> models.Operation:
         """Starts creating a TPU; raises INVALID and EXISTS at once."""
 
-    async def start(self, ref: str) -> Operation:
+    async def start(self, ref: str) -> models.Operation:
         """Starts a stopped TPU."""
 
-    async def stop(self, ref: str, options: StopTPU | None = None) -> Operation:
+    async def stop(self, ref: str, options: models.StopTPU | None = None) -> models.Operation:
         """Stops a TPU; its disk is kept, its kernels are shut down."""
 
-    async def delete(self, ref: str, options: DeleteTPU | None = None) -> Operation:
+    async def delete(self, ref: str, options: models.DeleteTPU | None = None) -> models.Operation:
         """Deletes a TPU and its kernelspecs, and shuts its kernels down."""
 
-    async def connect(self, ref: str, request: ConnectTPU | None = None) -> Operation:
+    async def connect(self, ref: str, request: models.ConnectTPU | None = None) -> models.Operation:
         """Creates an environment on all hosts, registers its kernel and keeps the links up."""
 
-    async def disconnect(self, ref: str, options: DisconnectTPU | None = None) -> Operation:
+    async def disconnect(
+        self, ref: str, options: models.DisconnectTPU | None = None
+    ) -> models.Operation:
         """Removes the kernelspecs and closes the links; the environments stay on the hosts."""
 
-    async def environments(self, ref: str) -> list[Environment]:
+    async def environments(self, ref: str) -> list[models.Environment]:
         """The environments of a TPU."""
 
-    async def keep_warm(self, ref: str, environment: str, options: KeepWarm) -> Environment:
+    async def keep_warm(
+        self, ref: str, environment: str, options: models.KeepWarm
+    ) -> models.Environment:
         """Decides whether an environment has a warm kernel while its TPU is connected."""
 
-    async def kernels(self, ref: str) -> list[Kernel]:
+    async def kernels(self, ref: str) -> list[models.Kernel]:
         """The kernels that run on a TPU now, asked of its agent; UNREACHABLE if it can't be."""
 
-    async def chips(self, ref: str) -> list[ChipHolder]:
+    async def chips(self, ref: str) -> list[models.ChipHolder]:
         """The processes that use chips of a TPU's host 0, asked of its agent."""
 
     async def end_kernel(self, ref: str, id: str) -> None:
@@ -102,13 +81,13 @@ class FleetAPI(Protocol):
         CONFLICT where there is no server, EXISTS where this server already has it.
         """
 
-    async def tunnels(self, ref: str) -> list[Tunnel]:
+    async def tunnels(self, ref: str) -> list[models.Tunnel]:
         """The tunnels to a TPU, the oldest first."""
 
-    async def all_tunnels(self) -> list[Tunnel]:
+    async def all_tunnels(self) -> list[models.Tunnel]:
         """The tunnels to all TPUs."""
 
-    async def open_tunnel(self, ref: str, request: OpenTunnel) -> Tunnel:
+    async def open_tunnel(self, ref: str, request: models.OpenTunnel) -> models.Tunnel:
         """Opens a tunnel, which survives breaks of the link and restarts of the server.
 
         INVALID for a wrong port or host, CONFLICT for a local port that is in use.
@@ -117,47 +96,47 @@ class FleetAPI(Protocol):
     async def close_tunnel(self, ref: str, id: str) -> None:
         """Closes a tunnel for good."""
 
-    async def apps(self) -> list[App]:
+    async def apps(self) -> list[models.App]:
         """The web apps of hosts that are open here, the oldest first."""
 
-    async def open_app(self, ref: str, request: OpenApp) -> App:
+    async def open_app(self, ref: str, request: models.OpenApp) -> models.App:
         """Opens the web app on a host's port on an origin of its own, until this process ends.
 
         INVALID for a wrong port, host or path. If nothing listens there, the browser shows that
         and tries again.
         """
 
-    async def visit_app(self, id: str, request: VisitApp | None = None) -> AppVisit:
+    async def visit_app(self, id: str, request: models.VisitApp | None = None) -> models.AppVisit:
         """A URL with which one browser opens an app once."""
 
     async def close_app(self, id: str) -> None:
         """Closes an app for all browsers, and the TensorBoard that was started for it."""
 
-    async def open_tensorboard(self, ref: str, request: OpenTensorBoard) -> Operation:
+    async def open_tensorboard(self, ref: str, request: models.OpenTensorBoard) -> models.Operation:
         """Opens TensorBoard for a folder of a host, installing and starting it where needed.
 
         The operation's ``app`` is the app that it opened; the same folder gives the same one.
         """
 
     async def profile(
-        self, ref: str, kernel_id: str, request: ProfileKernel | None = None
-    ) -> Operation:
+        self, ref: str, kernel_id: str, request: models.ProfileKernel | None = None
+    ) -> models.Operation:
         """Traces a kernel for some seconds and opens the trace in TensorBoard."""
 
-    async def operations(self) -> list[Operation]:
+    async def operations(self) -> list[models.Operation]:
         """Running and recent operations, newest first."""
 
-    async def operation(self, id: str) -> Operation:
+    async def operation(self, id: str) -> models.Operation:
         """One operation, with its log."""
 
-    async def cancel(self, id: str) -> Operation:
+    async def cancel(self, id: str) -> models.Operation:
         """Cancels an operation; cancelling a create deletes the TPU.
 
         Waits a moment for its end. Cleaning up may take longer; it is "running" until then. An
         operation that has ended is returned as it is.
         """
 
-    def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
+    def subscribe(self, callback: Callable[[models.Change], None]) -> Callable[[], None]:
         """Calls *callback* at each change, on the fleet's loop; returns the way to stop that."""
 
     async def close(self) -> None:

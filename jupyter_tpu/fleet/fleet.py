@@ -13,6 +13,7 @@ from ..cloud import Node, NodeName
 from ..errors import TPUError
 from ..links import Links
 from ..paths import data_dir
+from . import models
 from .discovery.availability import Availability
 from .discovery.observer import Observer
 from .forwarding.apps import Apps
@@ -28,32 +29,6 @@ from .knowledge.desired import DesiredState
 from .knowledge.failures import TPUFailures
 from .knowledge.observed import ObservedState
 from .knowledge.run_times import RunTimes
-from .models import (
-    TPU,
-    App,
-    AppVisit,
-    Catalog,
-    Change,
-    ChipHolder,
-    ConnectTPU,
-    CreateTPU,
-    DeleteTPU,
-    DisconnectTPU,
-    Environment,
-    FleetStatus,
-    KeepWarm,
-    Kernel,
-    OpenApp,
-    OpenTensorBoard,
-    OpenTunnel,
-    Operation,
-    ProfileKernel,
-    Quote,
-    StopTPU,
-    TPUList,
-    Tunnel,
-    VisitApp,
-)
 from .models.requests import validated
 from .operations.connect import ConnectService
 from .operations.connected import ConnectedTPUs
@@ -232,7 +207,7 @@ class Fleet:
         self._lease.close()
         self._store.close()
 
-    def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
+    def subscribe(self, callback: Callable[[models.Change], None]) -> Callable[[], None]:
         return self._changes.subscribe(callback)
 
     def _operation_changed(self, id: str, name: NodeName | None) -> None:
@@ -250,8 +225,8 @@ class Fleet:
     async def _find_ready(self, ref: str, purpose: str) -> Node:
         return self._observed.require(await self._find(ref), ("READY",), purpose)
 
-    async def status(self) -> FleetStatus:
-        return FleetStatus(
+    async def status(self) -> models.FleetStatus:
+        return models.FleetStatus(
             project=self._observed.project,
             emulated=self._observer.emulated,
             problem=self._observed.problem,
@@ -261,52 +236,58 @@ class Fleet:
 
     # ---- TPUs ----
 
-    async def catalog(self, zone: str | None = None) -> Catalog:
+    async def catalog(self, zone: str | None = None) -> models.Catalog:
         return await self._availability.catalog(zone)
 
-    async def tpus(self) -> TPUList:
+    async def tpus(self) -> models.TPUList:
         return await self._inventory.list()
 
-    async def tpu(self, ref: str) -> TPU:
+    async def tpu(self, ref: str) -> models.TPU:
         return self._inventory.tpu(await self._find(ref))
 
-    async def quote(self, request: CreateTPU) -> Quote:
+    async def quote(self, request: models.CreateTPU) -> models.Quote:
         return await self._create.quote(request)
 
-    async def create(self, request: CreateTPU) -> Operation:
+    async def create(self, request: models.CreateTPU) -> models.Operation:
         return await self._create.start(request)
 
-    async def start(self, ref: str) -> Operation:
+    async def start(self, ref: str) -> models.Operation:
         return self._power.start(await self._find(ref))
 
-    async def stop(self, ref: str, options: StopTPU | None = None) -> Operation:
-        return await self._power.stop(await self._find(ref), options or StopTPU())
+    async def stop(self, ref: str, options: models.StopTPU | None = None) -> models.Operation:
+        return await self._power.stop(await self._find(ref), options or models.StopTPU())
 
-    async def delete(self, ref: str, options: DeleteTPU | None = None) -> Operation:
-        return await self._power.delete(await self._find(ref), options or DeleteTPU())
+    async def delete(self, ref: str, options: models.DeleteTPU | None = None) -> models.Operation:
+        return await self._power.delete(await self._find(ref), options or models.DeleteTPU())
 
-    async def connect(self, ref: str, request: ConnectTPU | None = None) -> Operation:
-        return self._connect.connect(await self._find(ref), request or ConnectTPU())
+    async def connect(self, ref: str, request: models.ConnectTPU | None = None) -> models.Operation:
+        return self._connect.connect(await self._find(ref), request or models.ConnectTPU())
 
-    async def disconnect(self, ref: str, options: DisconnectTPU | None = None) -> Operation:
-        return await self._connect.disconnect(await self._find(ref), options or DisconnectTPU())
+    async def disconnect(
+        self, ref: str, options: models.DisconnectTPU | None = None
+    ) -> models.Operation:
+        return await self._connect.disconnect(
+            await self._find(ref), options or models.DisconnectTPU()
+        )
 
     # ---- environments and kernels ----
 
-    async def environments(self, ref: str) -> list[Environment]:
+    async def environments(self, ref: str) -> list[models.Environment]:
         return (await self.tpu(ref)).environments
 
-    async def keep_warm(self, ref: str, environment: str, options: KeepWarm) -> Environment:
+    async def keep_warm(
+        self, ref: str, environment: str, options: models.KeepWarm
+    ) -> models.Environment:
         name = await self._find(ref)
         self._warm.configure(name, environment, options)
         self._poller.wake()
         environments = self._inventory.tpu(name).environments
         return next(each for each in environments if each.name == environment)
 
-    async def kernels(self, ref: str) -> list[Kernel]:
+    async def kernels(self, ref: str) -> list[models.Kernel]:
         return await self._kernels.list_kernels(await self._find(ref))
 
-    async def chips(self, ref: str) -> list[ChipHolder]:
+    async def chips(self, ref: str) -> list[models.ChipHolder]:
         return await self._kernels.chips(await self._find(ref))
 
     async def end_kernel(self, ref: str, id: str) -> None:
@@ -318,16 +299,18 @@ class Fleet:
 
     # ---- tunnels and apps ----
 
-    async def tunnels(self, ref: str) -> list[Tunnel]:
+    async def tunnels(self, ref: str) -> list[models.Tunnel]:
         name = await self._find(ref)
         tunnels = await self.all_tunnels()
         return [each for each in tunnels if (each.tpu, each.zone) == (name.node, name.zone)]
 
-    async def all_tunnels(self) -> list[Tunnel]:
+    async def all_tunnels(self) -> list[models.Tunnel]:
         self._tunnels.reload()
         return self._tunnels.all()
 
-    async def open_tunnel(self, ref: str, request: OpenTunnel, *, keep: bool = True) -> Tunnel:
+    async def open_tunnel(
+        self, ref: str, request: models.OpenTunnel, *, keep: bool = True
+    ) -> models.Tunnel:
         """keep: whether it should be there after this process, too."""
         request = validated(request)
         node = await self._find_ready(ref, "Tunnels lead to READY TPUs.")
@@ -336,45 +319,45 @@ class Fleet:
     async def close_tunnel(self, ref: str, id: str) -> None:
         await self._tunnels.remove(await self._find(ref), id)
 
-    async def apps(self) -> list[App]:
+    async def apps(self) -> list[models.App]:
         return self._apps.all()
 
-    async def open_app(self, ref: str, request: OpenApp) -> App:
+    async def open_app(self, ref: str, request: models.OpenApp) -> models.App:
         request = validated(request)
         node = await self._find_ready(ref, "Apps run on READY TPUs.")
         return await self._apps.open(node, request)
 
-    async def visit_app(self, id: str, request: VisitApp | None = None) -> AppVisit:
-        return self._apps.visit(id, request or VisitApp())
+    async def visit_app(self, id: str, request: models.VisitApp | None = None) -> models.AppVisit:
+        return self._apps.visit(id, request or models.VisitApp())
 
     async def close_app(self, id: str) -> None:
         await self._apps.remove(id)
 
-    async def open_tensorboard(self, ref: str, request: OpenTensorBoard) -> Operation:
+    async def open_tensorboard(self, ref: str, request: models.OpenTensorBoard) -> models.Operation:
         node = await self._find_ready(ref, "TensorBoard runs on READY TPUs.")
         return self._tensorboard.open(node, request)
 
     async def profile(
-        self, ref: str, kernel_id: str, request: ProfileKernel | None = None
-    ) -> Operation:
+        self, ref: str, kernel_id: str, request: models.ProfileKernel | None = None
+    ) -> models.Operation:
         node = await self._find_ready(ref, "Kernels run on READY TPUs.")
-        return await self._tensorboard.profile(node, kernel_id, request or ProfileKernel())
+        return await self._tensorboard.profile(node, kernel_id, request or models.ProfileKernel())
 
     # ---- operations ----
 
-    async def operations(self) -> list[Operation]:
+    async def operations(self) -> list[models.Operation]:
         self._inventory.reload()
         return self._runner.all()
 
-    async def operation(self, id: str) -> Operation:
+    async def operation(self, id: str) -> models.Operation:
         self._inventory.reload()
         return self._runner.get(id)
 
-    async def wait(self, id: str) -> Operation:
+    async def wait(self, id: str) -> models.Operation:
         """Waits until an operation has ended; for callers in this process."""
         return await self._runner.wait(id)
 
-    async def cancel(self, id: str) -> Operation:
+    async def cancel(self, id: str) -> models.Operation:
         return await self._runner.cancel(id)
 
     # ---- for the server of this process ----
@@ -387,7 +370,7 @@ class Fleet:
         """Says how this process becomes the master of a kernel; None: it can't."""
         self._kernels.take_over_here = take_over
 
-    def set_path_under_server(self, path: Callable[[App], str]) -> None:
+    def set_path_under_server(self, path: Callable[[models.App], str]) -> None:
         """Says where beneath its own address the server shows an app; "" for nowhere."""
         self._apps.path_under_server = path
 

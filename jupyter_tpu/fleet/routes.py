@@ -4,35 +4,12 @@ client are made from it.
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args, get_type_hints
 
 from msgspec import Struct
 
-from .models import (
-    TPU,
-    App,
-    AppVisit,
-    Catalog,
-    ChipHolder,
-    ConnectTPU,
-    CreateTPU,
-    DeleteTPU,
-    DisconnectTPU,
-    Environment,
-    FleetStatus,
-    KeepWarm,
-    Kernel,
-    OpenApp,
-    OpenTensorBoard,
-    OpenTunnel,
-    Operation,
-    ProfileKernel,
-    Quote,
-    StopTPU,
-    TPUList,
-    Tunnel,
-    VisitApp,
-)
+from .api import FleetAPI
+from .models import Operation
 
 #: Where the interface is, under the server's base URL.
 ROOT = "jupyter-tpu/v1"
@@ -65,51 +42,52 @@ def route(line: str, call: str, about: str, answer: Any = None, **more: Any) -> 
     return Route(method=cast(Any, method), path=path, call=call, about=about, answer=answer, **more)
 
 
+def _fleet(line: str, call: str, about: str, **more: Any) -> Route:
+    """The route to one of the fleet's methods, whose types say what it takes and answers."""
+    hints = get_type_hints(getattr(FleetAPI, call))
+    answer = hints.pop("return")
+    kinds = [kind for hint in hints.values() for kind in (*get_args(hint), hint)]
+    more["body"] = next((k for k in kinds if isinstance(k, type) and issubclass(k, Struct)), None)
+    return route(line, call, about, None if answer is type(None) else answer, **more)
+
+
 _ENDS = {"end_kernels": "true: running kernels may be shut down"}
 
 ROUTES = (
-    route("GET status", "status", "The health of this interface", FleetStatus),
-    route("GET catalog", "catalog", "Types, zones and versions", Catalog,
-          query={"zone": "only what this zone offers"}),
-    route("GET tpus", "tpus", "All TPUs", TPUList),
-    route("POST tpus", "create", "Create a TPU", Operation, body=CreateTPU),
-    route("POST quotes", "quote", "What creating a TPU would make and cost; creates nothing", Quote,
-          body=CreateTPU),
-    route("GET tpus/{tpu}", "tpu", "One TPU", TPU),
-    route("DELETE tpus/{tpu}", "delete", "Delete a TPU", Operation, body=DeleteTPU, query=_ENDS),
-    route("POST tpus/{tpu}/start", "start", "Start a stopped TPU", Operation),
-    route("POST tpus/{tpu}/stop", "stop", "Stop a TPU", Operation, body=StopTPU),
-    route("POST tpus/{tpu}/connect", "connect", "Create an environment and its kernel", Operation,
-          body=ConnectTPU),
-    route("POST tpus/{tpu}/disconnect", "disconnect", "Remove its kernels from Jupyter",
-          Operation, body=DisconnectTPU),
-    route("GET tpus/{tpu}/environments", "environments", "Its environments", list[Environment]),
-    route("POST tpus/{tpu}/environments/{environment}/warm", "keep_warm",
-          "Decide whether it has a warm kernel", Environment, body=KeepWarm),
-    route("GET tpus/{tpu}/kernels", "kernels", "The kernels that run there", list[Kernel]),
-    route("GET tpus/{tpu}/chips", "chips", "The processes that use its chips",
-          list[ChipHolder]),
-    route("DELETE tpus/{tpu}/kernels/{kernel}", "end_kernel", "Shut down a kernel"),
-    route("POST tpus/{tpu}/kernels/{kernel}/take", "take_over_kernel",
-          "Take over a kernel from its client"),
-    route("GET tpus/{tpu}/tunnels", "tunnels", "The tunnels to it", list[Tunnel]),
-    route("POST tpus/{tpu}/tunnels", "open_tunnel", "Open a tunnel", Tunnel, body=OpenTunnel,
-          status=201),
-    route("DELETE tpus/{tpu}/tunnels/{tunnel}", "close_tunnel", "Close a tunnel"),
-    route("GET tunnels", "all_tunnels", "All tunnels", list[Tunnel]),
-    route("POST tpus/{tpu}/apps", "open_app", "Open a web app of a host", App,
-          body=OpenApp, status=201),
-    route("GET apps", "apps", "The open web apps", list[App]),
-    route("POST apps/{app}/visits", "visit_app", "A URL that opens an app once", AppVisit,
-          body=VisitApp, status=201),
-    route("DELETE apps/{app}", "close_app", "Close an app"),
-    route("POST tpus/{tpu}/tensorboard", "open_tensorboard", "Open TensorBoard for a folder",
-          Operation, body=OpenTensorBoard),
-    route("POST tpus/{tpu}/kernels/{kernel}/profile", "profile",
-          "Trace a kernel and show it in TensorBoard", Operation, body=ProfileKernel),
-    route("GET operations", "operations", "Running and recent operations", list[Operation]),
-    route("GET operations/{operation}", "operation", "One operation, with its log", Operation),
-    route("DELETE operations/{operation}", "cancel", "Cancel an operation", Operation),
+    _fleet("GET status", "status", "The health of this interface"),
+    _fleet("GET catalog", "catalog", "Types, zones and versions",
+           query={"zone": "only what this zone offers"}),
+    _fleet("GET tpus", "tpus", "All TPUs"),
+    _fleet("POST tpus", "create", "Create a TPU"),
+    _fleet("POST quotes", "quote", "What creating a TPU would make and cost; creates nothing"),
+    _fleet("GET tpus/{tpu}", "tpu", "One TPU"),
+    _fleet("DELETE tpus/{tpu}", "delete", "Delete a TPU", query=_ENDS),
+    _fleet("POST tpus/{tpu}/start", "start", "Start a stopped TPU"),
+    _fleet("POST tpus/{tpu}/stop", "stop", "Stop a TPU"),
+    _fleet("POST tpus/{tpu}/connect", "connect", "Create an environment and its kernel"),
+    _fleet("POST tpus/{tpu}/disconnect", "disconnect", "Remove its kernels from Jupyter"),
+    _fleet("GET tpus/{tpu}/environments", "environments", "Its environments"),
+    _fleet("POST tpus/{tpu}/environments/{environment}/warm", "keep_warm",
+           "Decide whether it has a warm kernel"),
+    _fleet("GET tpus/{tpu}/kernels", "kernels", "The kernels that run there"),
+    _fleet("GET tpus/{tpu}/chips", "chips", "The processes that use its chips"),
+    _fleet("DELETE tpus/{tpu}/kernels/{kernel}", "end_kernel", "Shut down a kernel"),
+    _fleet("POST tpus/{tpu}/kernels/{kernel}/take", "take_over_kernel",
+           "Take over a kernel from its client"),
+    _fleet("GET tpus/{tpu}/tunnels", "tunnels", "The tunnels to it"),
+    _fleet("POST tpus/{tpu}/tunnels", "open_tunnel", "Open a tunnel", status=201),
+    _fleet("DELETE tpus/{tpu}/tunnels/{tunnel}", "close_tunnel", "Close a tunnel"),
+    _fleet("GET tunnels", "all_tunnels", "All tunnels"),
+    _fleet("POST tpus/{tpu}/apps", "open_app", "Open a web app of a host", status=201),
+    _fleet("GET apps", "apps", "The open web apps"),
+    _fleet("POST apps/{app}/visits", "visit_app", "A URL that opens an app once", status=201),
+    _fleet("DELETE apps/{app}", "close_app", "Close an app"),
+    _fleet("POST tpus/{tpu}/tensorboard", "open_tensorboard", "Open TensorBoard for a folder"),
+    _fleet("POST tpus/{tpu}/kernels/{kernel}/profile", "profile",
+           "Trace a kernel and show it in TensorBoard"),
+    _fleet("GET operations", "operations", "Running and recent operations"),
+    _fleet("GET operations/{operation}", "operation", "One operation, with its log"),
+    _fleet("DELETE operations/{operation}", "cancel", "Cancel an operation"),
 )  # fmt: skip
 
 
