@@ -6,8 +6,9 @@ Both transports end here: gRPC by the call's name, REST by the table in ``rest.p
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from google.cloud import tpu_v2
 from google.cloud.location import locations_pb2
@@ -19,6 +20,8 @@ from ..engine import Engine
 from ..model import api_errors
 from ..model.model import paginate
 from . import messages
+
+T = TypeVar("T")
 
 TPU = "google.cloud.tpu.v2.Tpu"
 OPERATIONS = "google.longrunning.Operations"
@@ -109,12 +112,9 @@ class Calls:
     def list_nodes(self, request: Any) -> Any:
         at = Path.parse(request.parent)
         nodes, unreachable = self._model.list_nodes(at.project, at.zone)
-        shown, token = paginate(nodes, request.page_size, request.page_token)
-        return tpu_v2.ListNodesResponse.pb()(
-            nodes=[messages.node_message(node) for node in shown],
-            next_page_token=token,
-            unreachable=unreachable,
-        )
+        page = _page(tpu_v2.ListNodesResponse.pb(), "nodes", nodes, messages.node_message, request)
+        page.unreachable.extend(unreachable)
+        return page
 
     def get_node(self, request: Any) -> Any:
         at = Path.parse(request.name)
@@ -160,11 +160,12 @@ class Calls:
 
     def list_types(self, request: Any) -> Any:
         at = Path.parse(request.parent)
-        accelerators = self._model.accelerator_types(at.zone)
-        shown, token = paginate(accelerators, request.page_size, request.page_token)
-        return tpu_v2.ListAcceleratorTypesResponse.pb()(
-            accelerator_types=[messages.accelerator_type_message(at.parent, k) for k in shown],
-            next_page_token=token,
+        return _page(
+            tpu_v2.ListAcceleratorTypesResponse.pb(),
+            "accelerator_types",
+            self._model.accelerator_types(at.zone),
+            partial(messages.accelerator_type_message, at.parent),
+            request,
         )
 
     def get_type(self, request: Any) -> Any:
@@ -174,11 +175,12 @@ class Calls:
 
     def list_versions(self, request: Any) -> Any:
         at = Path.parse(request.parent)
-        names = self._model.runtime_versions(at.zone)
-        shown, token = paginate(names, request.page_size, request.page_token)
-        return tpu_v2.ListRuntimeVersionsResponse.pb()(
-            runtime_versions=[messages.runtime_version_message(at.parent, n) for n in shown],
-            next_page_token=token,
+        return _page(
+            tpu_v2.ListRuntimeVersionsResponse.pb(),
+            "runtime_versions",
+            self._model.runtime_versions(at.zone),
+            partial(messages.runtime_version_message, at.parent),
+            request,
         )
 
     def get_version(self, request: Any) -> Any:
@@ -188,9 +190,12 @@ class Calls:
 
     def list_locations(self, request: Any) -> Any:
         at = Path.parse(request.name.removesuffix("/locations"))
-        shown, token = paginate(self._model.zones(), request.page_size, request.page_token)
-        return locations_pb2.ListLocationsResponse(
-            locations=[self._location(at.project, zone) for zone in shown], next_page_token=token
+        return _page(
+            locations_pb2.ListLocationsResponse,
+            "locations",
+            self._model.zones(),
+            partial(self._location, at.project),
+            request,
         )
 
     def get_location(self, request: Any) -> Any:
@@ -208,11 +213,12 @@ class Calls:
 
     def list_operations(self, request: Any) -> Any:
         at = Path.parse(request.name)
-        found = self._model.list_operations(at.project, at.zone)
-        shown, token = paginate(found, request.page_size, request.page_token)
-        return operations_pb2.ListOperationsResponse(
-            operations=[messages.operation_message(operation) for operation in shown],
-            next_page_token=token,
+        return _page(
+            operations_pb2.ListOperationsResponse,
+            "operations",
+            self._model.list_operations(at.project, at.zone),
+            messages.operation_message,
+            request,
         )
 
     def get_operation(self, request: Any) -> Any:
@@ -233,6 +239,18 @@ class Calls:
     def _begin(self, operation: Any) -> Any:
         self._engine.begin(operation)
         return messages.operation_message(operation)
+
+
+def _page(
+    kind: Any,
+    field: str,
+    items: Sequence[T],
+    message: Callable[[T], Any],
+    request: Any,
+) -> Any:
+    """An answer of *kind* with the items that *request* asks for in its *field*."""
+    shown, token = paginate(items, request.page_size, request.page_token)
+    return kind(**{field: [message(item) for item in shown]}, next_page_token=token)
 
 
 def _zone(request: Any) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -26,6 +27,7 @@ from .records import (
     Failure,
     NodeRecord,
     NodeRequest,
+    NodeSettings,
     OperationRecord,
     Snapshot,
 )
@@ -166,17 +168,7 @@ class Model:
             type=accelerator.name,
             version=request.version,
             created=self._time(),
-            description=request.description,
-            network=request.network or "default",
-            subnetwork=request.subnetwork or "default",
-            external_addresses=request.external_addresses,
-            further_networks=list(request.further_networks),
-            preemptible=request.preemptible,
-            spot=request.spot,
-            reserved=request.reserved,
-            labels=dict(request.labels),
-            metadata=dict(request.metadata),
-            tags=list(request.tags),
+            **{name: copy(getattr(request, name)) for name in NodeSettings.__struct_fields__},
         )
         prefix = f"t1v-n-{self._chance.getrandbits(32):08x}-w-"
         node.hosts = self.addresses.new_hosts(accelerator.hosts, prefix, len(node.further_networks))

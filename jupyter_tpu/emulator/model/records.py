@@ -52,7 +52,23 @@ class HostRecord(Struct, kw_only=True):
         return [first, *self.further_interfaces]
 
 
-class NodeRecord(Struct, kw_only=True):
+class NodeSettings(Struct, kw_only=True):
+    """What a request chooses freely, and a node keeps."""
+
+    description: str = ""
+    network: str = "default"
+    subnetwork: str = "default"
+    external_addresses: bool = True
+    further_networks: list[NetworkRecord] = []
+    preemptible: bool = False
+    spot: bool = False
+    reserved: bool = False
+    labels: dict[str, str] = {}
+    metadata: dict[str, str] = {}
+    tags: list[str] = []
+
+
+class NodeRecord(NodeSettings, kw_only=True):
     """A Cloud TPU node."""
 
     project: str
@@ -65,17 +81,6 @@ class NodeRecord(Struct, kw_only=True):
     health: str = ""
     health_description: str = ""
     created: str = ""
-    description: str = ""
-    network: str = ""
-    subnetwork: str = ""
-    external_addresses: bool = True
-    further_networks: list[NetworkRecord] = []
-    preemptible: bool = False
-    spot: bool = False
-    reserved: bool = False
-    labels: dict[str, str] = {}
-    metadata: dict[str, str] = {}
-    tags: list[str] = []
     hosts: list[HostRecord] = []
 
     @property
@@ -101,24 +106,13 @@ class NodeRecord(Struct, kw_only=True):
         return accelerator_type(self.type)
 
 
-class NodeRequest(Struct, kw_only=True):
+class NodeRequest(NodeSettings, kw_only=True):
     """A node as a request describes it; empty fields were not given."""
 
     type: str = ""
     config_type: str = ""  # AcceleratorConfig, the other way to say a type
     topology: str = ""
     version: str = ""
-    description: str = ""
-    network: str = ""
-    subnetwork: str = ""
-    external_addresses: bool = True
-    further_networks: list[NetworkRecord] = []
-    preemptible: bool = False
-    spot: bool = False
-    reserved: bool = False
-    labels: dict[str, str] = {}
-    metadata: dict[str, str] = {}
-    tags: list[str] = []
 
 
 class Failure(Struct, kw_only=True):
