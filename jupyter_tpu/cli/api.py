@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..commands.grammar import argument, command, examples
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 from .console import print_json
 
 if TYPE_CHECKING:
@@ -96,16 +96,15 @@ async def _find(url: str | None) -> tuple[Server, FleetClient]:
 def _path(given: str) -> str:
     """The path under the server's base URL. A URL is refused: the token is only for our server."""
     if "://" in given:
-        raise TPUError(
+        raise InvalidInput(
             f"{given} is a URL; a path is needed.",
-            Reason.INVALID,
             "Give only the path, such as tpus. Choose the server with --server URL.",
         )
     from ..fleet.client import PREFIX
 
     path = given.lstrip("/")
     if any(part in (".", "..") for part in path.partition("?")[0].split("/")):
-        raise TPUError(f"{given} is not a path of the REST interface.", Reason.INVALID)
+        raise InvalidInput(f"{given} is not a path of the REST interface.")
     return path if f"{path}/".startswith(_OWN_PATHS) else PREFIX + path
 
 
@@ -121,11 +120,11 @@ def _body(data: str | None) -> bytes | None:
         else:
             content = data.encode()
     except OSError as error:
-        raise TPUError(f"Can't read {data[1:]}: {error.strerror}.", Reason.INVALID) from None
+        raise InvalidInput(f"Can't read {data[1:]}: {error.strerror}.") from None
     try:
         json.loads(content)
     except ValueError as error:
-        raise TPUError(f"--data is not JSON: {error}.", Reason.INVALID) from None
+        raise InvalidInput(f"--data is not JSON: {error}.") from None
     return content
 
 

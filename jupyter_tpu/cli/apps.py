@@ -17,7 +17,7 @@ from ..commands.grammar import (
 )
 from ..commands.session import Session, open_session
 from ..commands.tables import host_text, problem_text, size, state_text, table
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 from .console import json_option, note, print_json
 from .waiting import finish, progress_stream
 
@@ -198,9 +198,7 @@ def _only_kernel(session: Session, name: str) -> str:
     if not kernels:
         raise TPUError(f"No kernel runs on {name}.", Reason.NOT_FOUND, "Start a notebook first.")
     names = ", ".join(f"{k.id} ({k.notebook or k.environment})" for k in kernels)
-    raise TPUError(
-        f"{len(kernels)} kernels run on {name}: {names}.", Reason.INVALID, "Give the ID of one."
-    )
+    raise InvalidInput(f"{len(kernels)} kernels run on {name}: {names}.", "Give the ID of one.")
 
 
 def _finish(session: Session, operation: Operation, no_browser: bool, as_json: bool) -> None:

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 
 if TYPE_CHECKING:
     from ..ssh import HostAddress
@@ -115,9 +115,7 @@ async def _find(args: argparse.Namespace) -> HostAddress:
     try:
         zone = args.zone or cloud.zone
         if not zone:
-            raise TPUError(
-                f"The zone of {args.name} is unknown.", Reason.INVALID, "Give it with --zone."
-            )
+            raise InvalidInput(f"The zone of {args.name} is unknown.", "Give it with --zone.")
         node = NodeName(cloud.project, zone, args.name)
         return (await lookup.find(HostName(node, args.worker))).address
     finally:

@@ -20,7 +20,7 @@ from ..commands.grammar import (
 from ..commands.operations import left_running
 from ..commands.session import Session, open_session
 from ..commands.tables import tpu_table
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 from .approval import approve_cost, print_cost
 from .console import confirm, json_option, note, print_json, yes_option
 from .waiting import finish, finish_all, leave, progress_stream
@@ -112,9 +112,8 @@ def create(
     from ..fleet.models import CreateTPU
 
     if not then_connect and (python or packages or requirements):
-        raise TPUError(
+        raise InvalidInput(
             "--python, --packages and --requirements need --connect.",
-            Reason.INVALID,
             "Add --connect, or give them to `jupyter tpu connect` later.",
         )
     wanted = CreateTPU(
@@ -316,9 +315,9 @@ def _read(path: str) -> str:
     try:
         return Path(path).expanduser().read_text(encoding="utf-8")
     except OSError as error:
-        raise TPUError(f"Can't read {path}: {error.strerror}.", Reason.INVALID) from None
+        raise InvalidInput(f"Can't read {path}: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise TPUError(f"{path} is not a text file.", Reason.INVALID) from None
+        raise InvalidInput(f"{path} is not a text file.") from None
 
 
 def _require_server(session: Session) -> None:

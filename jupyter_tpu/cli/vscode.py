@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from ..commands.grammar import argument, command, examples, worker_option
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 from ..files import write_atomically
 from .jsonc import Part, indent_at, insert, parse, parts
 
@@ -250,7 +250,7 @@ def _read(path: Path) -> str:
             f"{path} is not UTF-8 text.", Reason.CONFLICT, "It was not changed."
         ) from None
     except OSError as error:
-        raise TPUError(f"Can't read {path}: {error.strerror}.", Reason.INVALID) from None
+        raise InvalidInput(f"Can't read {path}: {error.strerror}.") from None
 
 
 def _write(path: Path, text: str) -> None:
@@ -260,4 +260,4 @@ def _write(path: Path, text: str) -> None:
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
         write_atomically(path, text, mode=mode)
     except OSError as error:
-        raise TPUError(f"Can't write {path}: {error.strerror}.", Reason.INVALID) from None
+        raise InvalidInput(f"Can't write {path}: {error.strerror}.") from None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 from .state_folder import EmulatorState, Ports, StateFolder
 
 MAX_HOSTS = 64
@@ -150,6 +150,4 @@ def _delay(given: float | None) -> float:
     try:
         return float(text) if text else DELAY
     except ValueError:
-        raise TPUError(
-            f"{DELAY_VARIABLE} is not a number of seconds: {text!r}.", Reason.INVALID
-        ) from None
+        raise InvalidInput(f"{DELAY_VARIABLE} is not a number of seconds: {text!r}.") from None

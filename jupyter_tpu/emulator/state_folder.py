@@ -23,7 +23,7 @@ from typing import IO, TypeVar
 import msgspec
 from msgspec import Struct
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 from ..files import write_atomically
 from ..locks import try_lock
 from ..paths import data_dir, private_dir
@@ -67,8 +67,8 @@ class EmulatorState(Struct, kw_only=True):
                 "Start one with `jupyter tpu emulator`.",
             ) from None
         except (msgspec.MsgspecError, OSError) as error:
-            raise TPUError(
-                f"The emulator's state file {path} can't be read: {error}.", Reason.INVALID
+            raise InvalidInput(
+                f"The emulator's state file {path} can't be read: {error}."
             ) from None
 
 
@@ -132,9 +132,8 @@ class StateFolder:
         except FileNotFoundError:
             return None
         except msgspec.MsgspecError as error:
-            raise TPUError(
+            raise InvalidInput(
                 f"The emulator's file {path} is damaged: {error}.",
-                Reason.INVALID,
                 f"Remove {self.path} to begin with an empty emulator.",
             ) from None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 
 #: What JAX supports (its "Requires-Python", and the wheels of jaxlib); newer ones only on request.
 OLDEST = (3, 11)
@@ -34,13 +34,10 @@ def check(wanted: str | None) -> None:
     if wanted is None:
         return
     if not re.fullmatch(r"[23]\.\d{1,2}(\.\d{1,2})?", wanted, re.ASCII):
-        raise TPUError(
-            f"{wanted!r} is not a Python version.", Reason.INVALID, "Write it like 3.12."
-        )
+        raise InvalidInput(f"{wanted!r} is not a Python version.", "Write it like 3.12.")
     if _minor(wanted) < OLDEST:
-        raise TPUError(
+        raise InvalidInput(
             f"JAX needs Python {OLDEST[0]}.{OLDEST[1]} or newer, not {wanted}.",
-            Reason.INVALID,
         )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..cloud import Cloud, GuestAttributes, Node, NodeName, has_ssh_key
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 from ..ssh import HostAddress, KnownHosts, ensure_key, public_key, user_name
 from ..ssh.known_hosts import KINDS
 from .single_flight import SingleFlight
@@ -285,8 +285,7 @@ def _check_state(node: Node, host: HostName) -> None:
         )
     if not 0 <= host.worker < len(node.endpoints):
         count = len(node.endpoints)
-        raise TPUError(
+        raise InvalidInput(
             f"{name} has {count} host{'' if count == 1 else 's'}; there is no host {host.worker}.",
-            Reason.INVALID,
             f"Hosts are numbered from 0 to {count - 1}." if count else "",
         )

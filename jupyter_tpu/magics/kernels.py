@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 
 if TYPE_CHECKING:
     from ..fleet.models import TPU
@@ -92,9 +92,7 @@ class NotebookKernels:
             )
         if len(found) > 1:
             names = ", ".join(sorted({_ref(spec).replace("~", "/") for spec in found}))
-            raise TPUError(
-                f"Several TPUs have a kernel here: {names}.", Reason.INVALID, "Use %%tpu NAME."
-            )
+            raise InvalidInput(f"Several TPUs have a kernel here: {names}.", "Use %%tpu NAME.")
         spec = found[0]
         key = _ref(spec), spec.config["environment"]
         self.start(*key, spec.name, spec.display_name)

@@ -10,7 +10,7 @@ from jupyter_core.utils import ensure_async
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 from ..links import core_thread
 from .handlers import Handler
 
@@ -53,9 +53,7 @@ class Compilations:
         from ..jaxkit.sharding.axes import axis_sizes
 
         if len(body) > MAX_REQUEST:
-            raise TPUError(
-                f"The request has {len(body):,} bytes; {MAX_REQUEST:,} are allowed.", Reason.INVALID
-            )
+            raise InvalidInput(f"The request has {len(body):,} bytes; {MAX_REQUEST:,} are allowed.")
         request = decode(CompileRequest, body)
         names = types_to_try(request)
         flat_arrays({f"Argument {n}": row for n, row in enumerate(request.arguments)})
@@ -92,9 +90,8 @@ class Compilations:
             else f"The program fits none of {len(outcome.tried)} types tried."
         )
         if len(msgspec.json.encode(outcome)) > MAX_REPORT:
-            raise TPUError(
+            raise InvalidInput(
                 "The report of this program is too long.",
-                Reason.INVALID,
                 "Use shorter names for its functions and arguments.",
             )
         progress.operation.result = msgspec.to_builtins(outcome)

@@ -20,7 +20,7 @@ from jupyter_server.base.handlers import APIHandler
 from tornado import httputil, web
 from tornado.iostream import IOStream, StreamClosedError
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 from ..links import core_thread
 from .fleet_handle import FleetHandle
 from .handlers import Handler
@@ -182,9 +182,7 @@ class ProxyHandler(Handler):
 
         tpu, host, port, _ = self.path_args
         if not host.isdecimal():
-            raise TPUError(
-                f"{host!r} is not a host number.", Reason.INVALID, "Hosts are numbered from 0."
-            )
+            raise InvalidInput(f"{host!r} is not a host number.", "Hosts are numbered from 0.")
         begin = self.request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
         site = await self._fleet.call("site", tpu, int(host), int(port), begin)
         proxy = ReverseProxy(site.upstream, site.name, self._mount, "", site.allow_external)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 
 if TYPE_CHECKING:
     from ..fleet.models import App
@@ -29,9 +29,8 @@ class ProxyPorts:
         for entry in self._entries:
             found = _ENTRY.fullmatch(entry)
             if found is None or not 0 < int(found[1]) < 65536:
-                raise TPUError(
+                raise InvalidInput(
                     f"{entry!r} in {OPTION} is not a port of a TPU.",
-                    Reason.INVALID,
                     'Examples: "my-tpu:6006" or "us-west4-a~my-tpu:6006".',
                 )
 

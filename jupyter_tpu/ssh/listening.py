@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 
 #: Addresses that only this machine can reach.
 LOOPBACK = ("127.0.0.1", "::1")
@@ -83,9 +83,8 @@ def listen_error(error: Exception, port: int, address: str) -> TPUError:
             Reason.PERMISSION,
             "Ports below 1024 are reserved for the system. Choose a higher one.",
         )
-    return TPUError(
+    return InvalidInput(
         f"This machine can't listen on {address} port {port}: "
         f"{getattr(error, 'strerror', None) or error}.",
-        Reason.INVALID,
         "Choose another local port, or leave the address at 127.0.0.1.",
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 from ..files import write_atomically
 from ..paths import data_dir, private_dir
 
@@ -228,9 +228,8 @@ def _path(path: Path) -> str:
 
 
 def _unsupported_path(path: str) -> TPUError:
-    return TPUError(
+    return InvalidInput(
         f"OpenSSH can't use a file with the name {path!r}.",
-        Reason.INVALID,
         "Choose another folder with JUPYTER_TPU_DATA_DIR.",
     )
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput
 from ...files import write_atomically
 from .spec import HostSpec
 
@@ -237,15 +237,13 @@ def set_env(name: str, value: str) -> str:
     Raises TPUError (INVALID) for a name no shell could use, or a value with control characters.
     """
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise TPUError(
+        raise InvalidInput(
             f"{name!r} can't be a variable on a host.",
-            Reason.INVALID,
             "Use letters, digits and underscores.",
         )
     if re.search(r"[\x00-\x1f\x7f]", value):
-        raise TPUError(
+        raise InvalidInput(
             f"The variable {name} has a line break or a control character in it.",
-            Reason.INVALID,
             "Unset it before the emulator is started.",
         )
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError
 from ...paths import private_dir
 from . import machine
 from .namespace_host import write_keys
@@ -217,7 +217,7 @@ class FallbackHost:
         """See `RunningHost.set_users`; all users are the emulator's own, with a home each."""
         for user in keys:
             if not USER_NAME.fullmatch(user):
-                raise TPUError(f"{user!r} can't be a user of a TPU VM.", Reason.INVALID)
+                raise InvalidInput(f"{user!r} can't be a user of a TPU VM.")
             private_dir(self._home(user))
         await asyncio.to_thread(write_keys, self._spec.folder / "keys", keys)
 

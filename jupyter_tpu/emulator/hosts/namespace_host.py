@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError
 from .etc import PATH, USER_GROUPS
 from .spec import USER_NAME, HostSpec
 
@@ -154,9 +154,8 @@ class NamespaceHost:
         """See `RunningHost.set_users`. Raises TPUError (INVALID) for an impossible user name."""
         for user in keys:
             if not USER_NAME.fullmatch(user):
-                raise TPUError(
+                raise InvalidInput(
                     f"{user!r} can't be a user name on a TPU VM.",
-                    Reason.INVALID,
                     "Use a letter first, then letters, digits, dots, dashes and underscores.",
                 )
         async with self._users:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError
 from ...paths import private_dir
 from . import etc, fallback_host
 from .boot_script import BOOT_FILE, boot_script, unshare_command
@@ -104,9 +104,8 @@ class Runtime:
         Raises TPUError: INVALID for an unknown *mode*, UNAVAILABLE if it does not work here.
         """
         if mode is not None and mode not in MODES:
-            raise TPUError(
+            raise InvalidInput(
                 f"There is no mode {mode!r} for hosts.",
-                Reason.INVALID,
                 f"Choose one of {', '.join(MODES)}.",
             )
         private_dir(folder)

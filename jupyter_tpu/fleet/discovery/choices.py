@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ... import catalog
 from ...catalog import AcceleratorType, UnknownType
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput
 
 
 def zone(requested: str | None, default: str | None, known: Iterable[str]) -> str:
@@ -15,15 +15,13 @@ def zone(requested: str | None, default: str | None, known: Iterable[str]) -> st
     chosen = requested or default
     known = sorted(known)
     if not chosen:
-        raise TPUError(
+        raise InvalidInput(
             "No zone is given, and gcloud has no default zone.",
-            Reason.INVALID,
             "Choose a zone, or set one with `gcloud config set compute/zone ZONE`.",
         )
     if chosen not in known:
-        raise TPUError(
+        raise InvalidInput(
             f"There is no zone {chosen!r} with TPUs.{_did_you_mean(chosen, known)}",
-            Reason.INVALID,
             f"Zones with TPUs: {', '.join(known)}.",
         )
     return chosen
@@ -37,13 +35,12 @@ def accelerator(requested: str, in_zone: str, offered: Iterable[str]) -> Acceler
     except UnknownType as error:
         if requested in offered:
             return None
-        raise TPUError(str(error), Reason.INVALID, _offers(in_zone, offered)) from None
+        raise InvalidInput(str(error), _offers(in_zone, offered)) from None
     if requested not in offered:
         elsewhere = ", ".join(z for z in kind.zones if z != in_zone)
-        raise TPUError(
+        raise InvalidInput(
             f"{requested} is not offered in {in_zone}"
             + (f"; it is in {elsewhere}." if elsewhere else "."),
-            Reason.INVALID,
             _offers(in_zone, offered),
         )
     return kind
@@ -53,17 +50,15 @@ def version(requested: str | None, kind: AcceleratorType | None, known: Iterable
     """The runtime image to create with: the type's own unless one is asked for."""
     if requested is None:
         if kind is None:
-            raise TPUError(
+            raise InvalidInput(
                 "The usual runtime version of this type is not known.",
-                Reason.INVALID,
                 "Choose a version.",
             )
         return kind.version
     known = {*known, *catalog.versions()}
     if requested not in known:
-        raise TPUError(
+        raise InvalidInput(
             f"There is no runtime version {requested!r}.{_did_you_mean(requested, known)}",
-            Reason.INVALID,
             f"The usual one for {kind.name} is {kind.version}." if kind else "",
         )
     return requested

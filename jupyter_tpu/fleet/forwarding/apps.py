@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from ...cloud import Node, NodeName
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, Links
 from ..models import App, AppVisit, OpenApp, Problem, VisitApp
 from ..models.times import timestamp
@@ -58,9 +58,8 @@ class Apps:
         from ...apps.headers import ORIGIN
 
         if request.framed_by and not ORIGIN.fullmatch(request.framed_by):
-            raise TPUError(
+            raise InvalidInput(
                 f"{request.framed_by!r} is not an origin.",
-                Reason.INVALID,
                 "Give the scheme, name and port of the page that frames the app, such as "
                 "http://localhost:8888.",
             )
@@ -90,9 +89,7 @@ class Apps:
         """
         check_host_port(node, request.port, request.host)
         if not request.path.startswith("/") or not request.path.isprintable():
-            raise TPUError(
-                f"{request.path!r} is not a path.", Reason.INVALID, "Paths begin with a slash."
-            )
+            raise InvalidInput(f"{request.path!r} is not a path.", "Paths begin with a slash.")
         for each in self._open.values():
             app = each.app
             same = (each.name, app.host, app.port, app.path, app.anywhere)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...cloud import Node
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput
 
 
 def check_host_port(node: Node, port: int, host: int) -> None:
@@ -16,14 +16,13 @@ def check_host(node: Node, host: int) -> None:
     """Raises INVALID for a host that the TPU does not have."""
     hosts = len(node.endpoints)
     if not 0 <= host < hosts:
-        raise TPUError(
+        raise InvalidInput(
             f"{node.name.node} has {hosts} host{'' if hosts == 1 else 's'}; there is no host "
             f"{host}.",
-            Reason.INVALID,
             f"Hosts are numbered from 0 to {hosts - 1}." if hosts else "",
         )
 
 
 def check_port(port: int, where: str) -> None:
     if not 1 <= port <= 65535:
-        raise TPUError(f"{port} is not a port {where}.", Reason.INVALID, "Ports are 1 to 65535.")
+        raise InvalidInput(f"{port} is not a port {where}.", "Ports are 1 to 65535.")

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from ...cloud import Node, NodeName
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, Link, Links
 from ...ssh import Forwarder, PortInUse
 from ...ssh.listening import LOOPBACK
@@ -315,17 +315,15 @@ def _check(node: Node, request: OpenTunnel, emulated: bool) -> None:
     if request.local_port is not None:
         check_port(request.local_port, "on this machine")
     if emulated and request.local_port == request.port:
-        raise TPUError(
+        raise InvalidInput(
             f"An emulated host shares this machine's network: a tunnel from port {request.port} to "
             "the same port would lead to itself.",
-            Reason.INVALID,
             "Leave the local port out to get a free one.",
         )
     check_host_port(node, request.port, request.host)
     allowed = os.environ.get(ADDRESSES_VARIABLE, "").replace(",", " ").split()
     if request.address not in (*LOOPBACK, *allowed):
-        raise TPUError(
+        raise InvalidInput(
             f"Tunnels listen on this machine alone, not on {request.address!r}.",
-            Reason.INVALID,
             f"To let others in, set {ADDRESSES_VARIABLE}={request.address} for the server first.",
         )

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ...cloud import NodeName
 from ...environment import single_host_variables
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, Reason, TPUError
 from ..knowledge.changes import ChangeFeed
 from ..knowledge.desired import DesiredState
 from ..models import KeepWarm, WarmKernel
@@ -136,8 +136,7 @@ def check_modules(names: Iterable[str]) -> None:
     """Raises INVALID for what can't be the name of a Python module."""
     for name in names:
         if not all(part.isidentifier() for part in name.split(".")):
-            raise TPUError(
+            raise InvalidInput(
                 f"{name!r} is not the name of a module.",
-                Reason.INVALID,
                 "Give what follows `import`, such as numpy.",
             )

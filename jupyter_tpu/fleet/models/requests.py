@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, TPUError
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -23,7 +23,7 @@ def parse_request(model: type[T], body: bytes) -> T:
     except msgspec.ValidationError as error:
         raise _invalid(model, error) from None
     except msgspec.DecodeError:
-        raise TPUError("The body is not valid JSON.", Reason.INVALID) from None
+        raise InvalidInput("The body is not valid JSON.") from None
 
 
 def validated(request: T) -> T:
@@ -39,15 +39,15 @@ def _invalid(model: type[msgspec.Struct], error: msgspec.ValidationError) -> TPU
     field = path.strip("`.")
     where = f"{field}." if field else ""
     if missing := re.match(r"Object missing required field `(\w+)`", what):
-        return TPUError(f"The field {where}{missing[1]} is missing.", Reason.INVALID)
+        return InvalidInput(f"The field {where}{missing[1]} is missing.")
     if unknown := re.match(r"Object contains unknown field `(\w+)`", what):
-        return TPUError(f"There is no field {where}{unknown[1]} here.", Reason.INVALID)
+        return InvalidInput(f"There is no field {where}{unknown[1]} here.")
     if not field:
-        return TPUError(f"The body is not a {model.__name__}: {_lower(what)}.", Reason.INVALID)
+        return InvalidInput(f"The body is not a {model.__name__}: {_lower(what)}.")
     meaning = _description(model, field) if "matching regex" in what else ""
     if meaning:
-        return TPUError(f"The {field} is not allowed: it must be {meaning}.", Reason.INVALID)
-    return TPUError(f"The field {field} is wrong: {_lower(what)}.", Reason.INVALID)
+        return InvalidInput(f"The {field} is not allowed: it must be {meaning}.")
+    return InvalidInput(f"The field {field} is wrong: {_lower(what)}.")
 
 
 def _lower(sentence: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ...environment import pythons
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput
 from ..models import ConnectTPU
 
 
@@ -16,11 +16,10 @@ def check_labels(labels: Mapping[str, str]) -> None:
         if not re.fullmatch(r"[a-z][-_a-z0-9]{0,62}", key) or not re.fullmatch(
             r"[-_a-z0-9]{0,63}", value
         ):
-            raise TPUError(
+            raise InvalidInput(
                 f"The label {key}={value} is not allowed: keys and values have at most 63 "
                 "lower-case letters, digits, hyphens and underscores, and keys start with a "
                 "letter.",
-                Reason.INVALID,
             )
 
 
@@ -34,9 +33,8 @@ def check_requirements(packages: Iterable[str]) -> None:
     """Raises INVALID for a package that would be read as an option or a second line."""
     for package in packages:
         if not package.strip() or package.lstrip().startswith("-") or "\n" in package:
-            raise TPUError(
+            raise InvalidInput(
                 f"{package!r} is not a package.",
-                Reason.INVALID,
                 "Write one requirement each, such as flax or optax>=0.2; options belong in a "
                 "requirements file.",
             )

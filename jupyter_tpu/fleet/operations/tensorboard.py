@@ -7,7 +7,7 @@ import functools
 
 from ...cloud import Node, NodeName
 from ...environment import StepPlan, tensorboard
-from ...errors import Reason, TPUError
+from ...errors import InvalidInput, TPUError
 from ...links import HostName, Link, LinkState
 from ..forwarding.apps import Apps
 from ..forwarding.ports import check_host
@@ -123,21 +123,19 @@ class TensorBoardService:
 
 def _check_logdir(logdir: str) -> None:
     if not logdir.strip() or not logdir.isprintable():
-        raise TPUError(
+        raise InvalidInput(
             f"{logdir!r} is not a folder.",
-            Reason.INVALID,
             "Name the folder on the host with the logs, such as ~/runs or gs://bucket/folder.",
         )
 
 
 def _check_profile(request: ProfileKernel) -> None:
     if not 0 < request.seconds <= LONGEST:
-        raise TPUError(
+        raise InvalidInput(
             f"A trace can't take {request.seconds:g} seconds.",
-            Reason.INVALID,
             f"Choose up to {LONGEST:g} seconds; one to five are usual.",
         )
     if request.logdir:
         _check_logdir(request.logdir)
         if "://" in request.logdir:
-            raise TPUError("A trace is written to a folder of the host.", Reason.INVALID)
+            raise InvalidInput("A trace is written to a folder of the host.")
