@@ -1,7 +1,5 @@
 // Says so where the application is not one that the extension is made for and tested with.
 
-/* eslint-disable jupyter/prefer-lazy-imports -- The version is checked at the start. */
-
 import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
@@ -9,7 +7,7 @@ import {
 import { Notification } from '@jupyterlab/apputils';
 import { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 
-import { loadTranslation } from './labels';
+import { loadTranslation } from './labels/translation';
 
 /** The oldest supported version of each application; newer ones of the same major version are, too. */
 export const SUPPORTED: { [application: string]: [number, number] } = {

@@ -15,7 +15,7 @@ import { IOperation } from './api';
 import { kernelName } from './actions/dialogs';
 import { keyOf } from './model/resources';
 import { ITPUActions } from './tokens';
-import { operationTitle } from './labels';
+import { operationTitle } from './labels/operations';
 
 /** Milliseconds for which a success is shown. */
 const SUCCESS_TIMEOUT = 8000;

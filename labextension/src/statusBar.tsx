@@ -1,7 +1,5 @@
 // The plugin for the status bar: the state of TPUs in a few words, or nothing.
 
-/* eslint-disable jupyter/prefer-lazy-imports -- The item is shown from the start. */
-
 import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
@@ -14,7 +12,8 @@ import React from 'react';
 import { tpuIcon } from './icons';
 import { TPUModel } from './model/model';
 import { useStore } from './store';
-import { currentStep, loadTranslation, operationTitle, Tone } from './labels';
+import { currentStep, operationTitle } from './labels/operations';
+import { loadTranslation, Tone } from './labels/translation';
 import { ITPUModel } from './tokens';
 import { CommandIDs } from './actions/commandIDs';
 import { StateLabel } from './panel/elements';

@@ -11,7 +11,7 @@ import { CommandIDs, COMMANDS, NO_ARGUMENTS } from './commandIDs';
 import { ITPU } from '../api';
 import { actionIcon } from '../icons';
 import { keyOf } from '../model/resources';
-import { actionLabel } from '../labels';
+import { actionLabel } from '../labels/tpus';
 
 /** Registers the commands of the palette and the menus. */
 export function addCommands(

@@ -6,7 +6,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { IKernel, IOpenTunnel, ITPU } from '../api';
-import { kernelStateLabel } from '../labels';
+import { kernelStateLabel } from '../labels/tpus';
 
 /** Actions after which something is lost. */
 export type DestructiveAction = 'delete' | 'disconnect' | 'kernel' | 'stop';

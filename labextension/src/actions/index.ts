@@ -12,7 +12,7 @@ import { ITranslator } from '@jupyterlab/translation';
 import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
 import { ServerKernels } from '../kernels/serverKernels';
-import { loadTranslation } from '../labels';
+import { loadTranslation } from '../labels/translation';
 import { TPUModel } from '../model/model';
 import { ITPUActions, ITPUModel } from '../tokens';
 import { Actions } from './actions';

@@ -19,7 +19,8 @@ import { TPUModel } from '../model/model';
 import { AppOpener } from './opener';
 import { IAppTarget, targetKey } from './target';
 import { Failure } from '../model/client';
-import { currentStep, failureText } from '../labels';
+import { failureText } from '../labels/failures';
+import { currentStep } from '../labels/operations';
 
 /**
  * Nothing that leads out of the frame. Its own origin is allowed: it is not Jupyter's, and cookies and

@@ -13,7 +13,7 @@ import { WidgetTracker } from '@jupyterlab/apputils';
 import { ITranslator } from '@jupyterlab/translation';
 
 import { CommandIDs } from '../actions/commandIDs';
-import { loadTranslation } from '../labels';
+import { loadTranslation } from '../labels/translation';
 import { TPUModel } from '../model/model';
 import { ITPUModel } from '../tokens';
 import { AppTab } from './appTab';

@@ -4,7 +4,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { IOperation } from '../api';
-import { failureText } from '../labels';
+import { failureText } from '../labels/failures';
 import { Failure } from '../model/client';
 import { TPUModel } from '../model/model';
 import { reachableAddress } from './address';

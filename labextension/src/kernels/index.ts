@@ -16,7 +16,7 @@ import {
 } from '@jupyterlab/services';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { loadTranslation } from '../labels';
+import { loadTranslation } from '../labels/translation';
 import { TPUModel } from '../model/model';
 import { ITPUModel } from '../tokens';
 import { notifyOfConnectionProblems } from './connectionProblems';

@@ -15,7 +15,8 @@ import { IEnvironment, IHost, IKernel, ITPU } from '../api';
 import { holderLabel, kernelName } from '../actions/dialogs';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
-import { ago, kernelStateLabel, linkLabel, tierLabel, Tone } from '../labels';
+import { kernelStateLabel, linkLabel, tierLabel } from '../labels/tpus';
+import { ago, Tone } from '../labels/translation';
 import { IconButton, StateLabel } from './elements';
 import { Ports } from './ports';
 

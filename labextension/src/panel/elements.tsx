@@ -8,7 +8,7 @@ import {
 } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { Tone } from '../labels';
+import { Tone } from '../labels/translation';
 
 /** A state: a coloured dot and a word. */
 export function StateLabel(props: {

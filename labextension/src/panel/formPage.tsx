@@ -6,7 +6,7 @@ import React, { InputHTMLAttributes, RefObject } from 'react';
 import { Actions } from '../actions/actions';
 import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
-import { failureText } from '../labels';
+import { failureText } from '../labels/failures';
 import { Field } from './field';
 import { Alert } from './elements';
 

@@ -17,7 +17,7 @@ import {
   operationTitle,
   stepStateLabel,
   stepLabel
-} from '../labels';
+} from '../labels/operations';
 import { Disclosure, IconButton, Alert } from './elements';
 
 export function Operation(props: {

@@ -12,7 +12,8 @@ import React from 'react';
 import { Actions } from '../actions/actions';
 import { IApp, ITPU, ITunnel } from '../api';
 import { targetOf, portTarget } from '../apps/target';
-import { appLabel, Tone, trafficLabel, tunnelLabel } from '../labels';
+import { portLabel, trafficLabel } from '../labels/ports';
+import { Tone } from '../labels/translation';
 import { IconButton, StateLabel } from './elements';
 
 const TONES: { [state in ITunnel['state']]: Tone } = {
@@ -107,7 +108,9 @@ function App(props: { app: IApp; tpu: ITPU; actions: Actions }): JSX.Element {
         />
       </span>
       <span className="jp-tpu-Row-more">
-        <StateLabel tone={TONES[app.state]}>{appLabel(app, trans)}</StateLabel>
+        <StateLabel tone={TONES[app.state]}>
+          {portLabel(app.state, trans)}
+        </StateLabel>
         {about.map(one => ` · ${one}`)}
       </span>
     </li>
@@ -158,7 +161,7 @@ function Tunnel(props: {
       </span>
       <span className="jp-tpu-Row-more">
         <StateLabel tone={TONES[tunnel.state]} title={tunnel.since}>
-          {tunnelLabel(tunnel, trans)}
+          {portLabel(tunnel.state, trans)}
         </StateLabel>
         {about.map(one => ` · ${one}`)}
       </span>

@@ -13,12 +13,8 @@ import { Actions } from '../actions/actions';
 import { IOperation, ITPU } from '../api';
 import { actionIcon } from '../icons';
 import { keyOf } from '../model/resources';
-import {
-  actionLabel,
-  failureText,
-  kernelCountLabel,
-  tpuStatus
-} from '../labels';
+import { failureText } from '../labels/failures';
+import { actionLabel, kernelCountLabel, tpuStatus } from '../labels/tpus';
 import { Details } from './details';
 import { TPUMenu } from './menu';
 import { Operation } from './operation';

@@ -1,0 +1,131 @@
+// What the panel says of operations and their steps.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { IOperation, IStep } from '../api';
+
+/** What an operation does or has done: "Connecting my-tpu". */
+export function operationTitle(
+  operation: IOperation,
+  trans: TranslationBundle
+): string {
+  return titles(operation.kind, operation.tpu, trans)[operation.state];
+}
+
+function titles(
+  kind: IOperation['kind'],
+  name: string,
+  trans: TranslationBundle
+): Record<IOperation['state'], string> {
+  switch (kind) {
+    case 'compile':
+      return {
+        running: trans.__('Compiling'),
+        done: trans.__('Compiled'),
+        cancelled: trans.__('Compiling was cancelled'),
+        failed: trans.__('The program could not be compiled')
+      };
+    case 'connect':
+      return {
+        running: trans.__('Connecting %1', name),
+        done: trans.__('Connected %1', name),
+        cancelled: trans.__('Connecting %1 was cancelled', name),
+        failed: trans.__('%1 could not be connected', name)
+      };
+    case 'create':
+      return {
+        running: trans.__('Creating %1', name),
+        done: trans.__('Created %1', name),
+        cancelled: trans.__('Creating %1 was cancelled', name),
+        failed: trans.__('%1 could not be created', name)
+      };
+    case 'delete':
+      return {
+        running: trans.__('Deleting %1', name),
+        done: trans.__('Deleted %1', name),
+        cancelled: trans.__('Deleting %1 was cancelled', name),
+        failed: trans.__('%1 could not be deleted', name)
+      };
+    case 'disconnect':
+      return {
+        running: trans.__('Disconnecting %1', name),
+        done: trans.__('Disconnected %1', name),
+        cancelled: trans.__('Disconnecting %1 was cancelled', name),
+        failed: trans.__('%1 could not be disconnected', name)
+      };
+    case 'environment':
+      return {
+        running: trans.__('Creating an environment on %1', name),
+        done: trans.__('Created an environment on %1', name),
+        cancelled: trans.__(
+          'Creating an environment on %1 was cancelled',
+          name
+        ),
+        failed: trans.__('The environment on %1 could not be created', name)
+      };
+    case 'start':
+      return {
+        running: trans.__('Starting %1', name),
+        done: trans.__('Started %1', name),
+        cancelled: trans.__('Starting %1 was cancelled', name),
+        failed: trans.__('%1 could not be started', name)
+      };
+    case 'stop':
+      return {
+        running: trans.__('Stopping %1', name),
+        done: trans.__('Stopped %1', name),
+        cancelled: trans.__('Stopping %1 was cancelled', name),
+        failed: trans.__('%1 could not be stopped', name)
+      };
+    case 'tensorboard':
+      return {
+        running: trans.__('Opening TensorBoard on %1', name),
+        done: trans.__('Opened TensorBoard on %1', name),
+        cancelled: trans.__('Opening TensorBoard on %1 was cancelled', name),
+        failed: trans.__('TensorBoard on %1 could not be opened', name)
+      };
+    case 'profile':
+      return {
+        running: trans.__('Tracing a kernel on %1', name),
+        done: trans.__('Traced a kernel on %1', name),
+        cancelled: trans.__('Tracing a kernel on %1 was cancelled', name),
+        failed: trans.__('The kernel on %1 could not be traced', name)
+      };
+  }
+}
+
+/** "Installing JAX · 2 of 4 hosts" */
+export function stepLabel(step: IStep, trans: TranslationBundle): string {
+  if (step.hosts > 1 && step.state === 'running') {
+    const hosts = trans.__('%1 of %2 hosts', step.hosts_done, step.hosts);
+    return `${step.title} · ${hosts}`;
+  }
+  return step.title;
+}
+
+export function stepStateLabel(
+  state: IStep['state'],
+  trans: TranslationBundle
+): string {
+  switch (state) {
+    case 'done':
+      return trans.__('done');
+    case 'failed':
+      return trans.__('failed');
+    case 'running':
+      return trans.__('running');
+    case 'skipped':
+      return trans.__('skipped');
+    default:
+      return trans.__('waiting');
+  }
+}
+
+/** The step that a running operation is at. */
+export function currentStep(
+  operation: IOperation,
+  trans: TranslationBundle
+): string {
+  const step = operation.steps.find(one => one.state === 'running');
+  return step ? stepLabel(step, trans) : operation.message;
+}

@@ -1,0 +1,179 @@
+// What the panel says of TPUs, hosts and kernels, and the names of actions.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { IAcceleratorType, IHost, ITPU } from '../api';
+import { Action } from '../model/availableActions';
+import { Tone } from './translation';
+
+/** A node's state, by Google's name for it. */
+function stateLabel(state: string, trans: TranslationBundle): string {
+  switch (state) {
+    case 'CREATING':
+      return trans.__('Creating');
+    case 'DELETING':
+      return trans.__('Deleting');
+    case 'HIDDEN':
+    case 'HIDING':
+    case 'UNHIDING':
+      return trans.__('Hidden');
+    case 'PREEMPTED':
+      return trans.__('Preempted');
+    case 'REIMAGING':
+      return trans.__('Reimaging');
+    case 'REPAIRING':
+      return trans.__('Repairing');
+    case 'RESTARTING':
+      return trans.__('Restarting');
+    case 'STARTING':
+      return trans.__('Starting');
+    case 'STOPPED':
+      return trans.__('Stopped');
+    case 'STOPPING':
+      return trans.__('Stopping');
+    case 'TERMINATED':
+      return trans.__('Terminated');
+    default:
+      return trans.__('Unknown state');
+  }
+}
+
+/** Google's states that lead to another one. */
+const TRANSITIONAL_STATES = [
+  'CREATING',
+  'DELETING',
+  'REIMAGING',
+  'REPAIRING',
+  'RESTARTING',
+  'STARTING',
+  'STOPPING'
+];
+
+/** Google's states from which a node never comes back, or of which we know nothing. */
+const BAD_STATES = ['PREEMPTED', 'TERMINATED', 'UNKNOWN'];
+
+/** The state of a TPU in a word: of its connection where it is ready, else Google's. */
+export function tpuStatus(
+  tpu: ITPU,
+  trans: TranslationBundle
+): { label: string; tone: Tone } {
+  if (tpu.connection === 'needs-you') {
+    return { label: trans.__('Needs attention'), tone: 'bad' };
+  }
+  if (tpu.state !== 'READY') {
+    const tone = TRANSITIONAL_STATES.includes(tpu.state)
+      ? 'moving'
+      : BAD_STATES.includes(tpu.state)
+        ? 'bad'
+        : 'quiet';
+    return { label: stateLabel(tpu.state, trans), tone };
+  }
+  switch (tpu.connection) {
+    case 'connected':
+      return { label: trans.__('Connected'), tone: 'good' };
+    case 'connecting':
+      return { label: trans.__('Connecting'), tone: 'moving' };
+    case 'reconnecting':
+      return { label: trans.__('Reconnecting'), tone: 'moving' };
+    default:
+      return { label: trans.__('Ready to connect'), tone: 'quiet' };
+  }
+}
+
+export function kernelStateLabel(
+  state: string,
+  trans: TranslationBundle
+): string {
+  switch (state) {
+    case 'busy':
+      return trans.__('busy');
+    case 'dead':
+      return trans.__('dead');
+    case 'idle':
+      return trans.__('idle');
+    case 'starting':
+      return trans.__('starting');
+    default:
+      return state; // a kernel may have states of its own
+  }
+}
+
+/** Why a host is not connected; "" if it is, or need not be. */
+export function linkLabel(host: IHost, trans: TranslationBundle): string {
+  switch (host.link.state) {
+    case 'connecting':
+      return trans.__('connecting');
+    case 'needs-you':
+      return trans.__('needs attention');
+    case 'silent':
+      return trans.__('not responding');
+    case 'waiting':
+      return trans.__('retrying');
+    default:
+      return '';
+  }
+}
+
+export function tierLabel(
+  tier: ITPU['tier'],
+  trans: TranslationBundle
+): string {
+  switch (tier) {
+    case 'spot':
+      return trans.__('Spot');
+    case 'reserved':
+      return trans.__('Reserved');
+    default:
+      return trans.__('On demand');
+  }
+}
+
+export function actionLabel(action: Action, trans: TranslationBundle): string {
+  switch (action) {
+    case 'connect':
+      return trans.__('Connect');
+    case 'console':
+      return trans.__('New Console');
+    case 'delete':
+      return trans.__('Delete…');
+    case 'disconnect':
+      return trans.__('Disconnect');
+    case 'environment':
+      return trans.__('New Environment…');
+    case 'notebook':
+      return trans.__('New Notebook');
+    case 'start':
+      return trans.__('Start');
+    case 'stop':
+      return trans.__('Stop');
+    case 'app':
+      return trans.__('Open Web App…');
+    case 'tensorboard':
+      return trans.__('Open TensorBoard…');
+    case 'tunnel':
+      return trans.__('New Tunnel…');
+  }
+}
+
+export function kernelCountLabel(
+  count: number,
+  trans: TranslationBundle
+): string {
+  return trans._n('%1 kernel', '%1 kernels', count);
+}
+
+/** What a type has, as a sentence below its name. */
+export function typeDescription(
+  type: IAcceleratorType,
+  trans: TranslationBundle
+): string {
+  const devices =
+    type.hosts > 1
+      ? trans.__(
+          'JAX sees %1 devices, %2 on each host.',
+          type.devices,
+          type.devices_per_host
+        )
+      : trans._n('JAX sees %1 device.', 'JAX sees %1 devices.', type.devices);
+  return `${type.meaning}. ${devices}`;
+}
