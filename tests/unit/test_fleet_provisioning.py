@@ -186,7 +186,7 @@ class Process:
     def failed(self, ask: Ask, error: TPUError) -> None:
         life = self.life
         if ask is Ask.CREATE:
-            life.create_failed(error)
+            life.create_failed(error, self.google.now)
         elif ask is Ask.DELETE:
             life.delete_failed(error)
         elif error.reason is not Reason.NOT_FOUND:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 
@@ -14,6 +15,8 @@ from ..store.records import OperationRecord
 from .progress import Progress
 from .provisioning import LABEL, Ask, End, Provisioning, SeenNode
 from .runner import OperationRunner
+
+log = logging.getLogger(__name__)
 
 
 class NodeProvisioner:
@@ -58,7 +61,7 @@ class NodeProvisioner:
             step = provisioning.next(time.time())
             if isinstance(step, End):
                 return step
-            if await self._pause(provisioning.pause):
+            if step is not Ask.DELETE and await self._pause(provisioning.pause):
                 continue  # it was cancelled meanwhile: there may be something else to ask
             await self._ask(step)
             self._runner.save_soon(self._record)
@@ -120,19 +123,21 @@ class NodeProvisioner:
         self._runner.save(self._record)
         try:
             provisioning.create_accepted(await self._cloud.begin_create(self._name, spec))
-        except TPUError as error:
-            provisioning.create_failed(error, sent=not never_sent(error))
+        except Exception as error:
+            failure = _readable(error)
+            provisioning.create_failed(failure, time.time(), sent=not never_sent(failure))
 
     async def _delete(self) -> None:
         try:
             self._provisioning.delete_accepted(await self._cloud.begin_delete(self._name))
-        except TPUError as error:
-            self._provisioning.delete_failed(error)
+        except Exception as error:
+            self._provisioning.delete_failed(_readable(error))
 
     async def _look(self) -> None:
         try:
             node = await self._cloud.get_node(self._name)
-        except TPUError as error:
+        except Exception as raised:
+            error = _readable(raised)
             if error.reason is not Reason.NOT_FOUND:
                 self._provisioning.unanswered(error)
                 return
@@ -147,7 +152,8 @@ class NodeProvisioner:
         provisioning = self._provisioning
         try:
             status = await self._cloud.operation(operation)
-        except TPUError as error:
+        except Exception as raised:
+            error = _readable(raised)
             if error.reason is Reason.NOT_FOUND:
                 provisioning.operation_forgotten()
             else:
@@ -159,3 +165,15 @@ class NodeProvisioner:
             provisioning.create_ended(status.error)
         else:
             provisioning.delete_ended(status.error)
+
+
+def _readable(error: Exception) -> TPUError:
+    """What a call to Google raised. An answer that can't be read says nothing about the node."""
+    if isinstance(error, TPUError):
+        return error
+    log.error("Google's answer could not be read", exc_info=error)
+    return TPUError(
+        f"Google's answer could not be read: {type(error).__name__}: {error}.",
+        Reason.INTERNAL,
+        "Will be retried. The server's log has the details.",
+    )

@@ -12,7 +12,7 @@ Which node is meant
 
 What is not known
     A CreateNode whose answer was lost may take effect until :data:`SETTLE` seconds after it was
-    sent. Until then a missing node proves nothing; the claim is *in doubt*. No answer about an
+    given up. Until then a missing node proves nothing; the claim is *in doubt*. No answer about an
     operation is final either (a token expires, Google forgets old operations): the node itself is.
 
 =======================  =====================================================================
@@ -24,7 +24,8 @@ present, accepted        Google's operation, until it ends
   … which failed         as *absent*, then failed with Google's words
 present, in doubt        the node: ours, go on; another's, failed (EXISTS); missing, wait until it
                          is settled and CREATE once more
-absent, node is ours     DELETE, then the operation, then the node again, for as long as it is there
+absent, node is ours     DELETE at once, since that goes by the name, which somebody else may have
+                         soon; then the operation, then the node again, for as long as it is there
 absent, node missing     wait for Google's operation that creates it and for what is in doubt;
                          then it is gone
 absent, another's node   gone: ours is not there
@@ -130,7 +131,7 @@ class Provisioning:
             if claim.in_doubt:
                 return self._create(now)
             return self._failed(
-                f"Google has no TPU called {self._what}: it was deleted after its creation."
+                f"Google has no TPU called {self._what} now.", hint="Create it again."
             )
         if not self._is_ours(node):
             return self._failed(
@@ -167,8 +168,9 @@ class Provisioning:
     def _create(self, now: float) -> Ask | End:
         if now - self.claim.since <= EXPECTED:
             return Ask.CREATE
+        reason = f" {self._unanswered.message}" if self._unanswered else ""
         return self._failed(
-            f"The server was stopped while {self._what} was created, and Google has no such TPU.",
+            f"{self._what} was not created within {EXPECTED / 60:.0f} minutes.{reason}",
             Reason.INTERRUPTED,
             "Create it again.",
         )
@@ -213,19 +215,22 @@ class Provisioning:
         self.claim.creating = operation
         self._progress()
 
-    def create_failed(self, error: TPUError, *, sent: bool = True) -> None:
+    def create_failed(self, error: TPUError, now: float, *, sent: bool = True) -> None:
         """CreateNode raised *error*; *sent*: False where it certainly did not reach Google."""
+        claim = self.claim
         if sent and error.reason in _UNKNOWN:
+            claim.sent = now  # a computer that slept meanwhile may have sent it just now
             self.unanswered(error)
             return
-        self.claim.in_doubt = False
+        claim.in_doubt = False
+        if error.reason is Reason.EXISTS:
+            self._progress()  # it may be ours, from an answer that was lost
+            return
+        claim.sent = 0.0  # there is nothing of it
         if error.reason is Reason.RATE_LIMITED:
-            self.claim.sent = 0.0  # it was not even looked at
             self.unanswered(error)
-        elif error.reason is Reason.EXISTS:
-            self._node = None  # it may be ours, from an answer that was lost
         else:
-            self._end = End("gone") if self.claim.want == "absent" else End("failed", error)
+            claim.failure = Problem.of(error)
 
     def delete_accepted(self, operation: str) -> None:
         self.claim.delete_sent = True
@@ -271,7 +276,9 @@ class Provisioning:
 
     def operation_forgotten(self) -> None:
         """Google does not know the operation (any more): what became of it, the node tells."""
-        self.claim.creating = self.claim.deleting = ""
+        claim = self.claim
+        claim.in_doubt |= bool(claim.creating and not claim.node_id)
+        claim.creating = claim.deleting = ""
         self._node = None
         self._wait()
 
