@@ -117,8 +117,14 @@ class Fleet:
         )
         self._power = PowerService(cloud, observer, connections, connected, runner)
         self._availability = Availability(cloud)
-        self._create = CreateService(links, self._availability, observer, runner, connect.start)
-        self._takeover = Takeover(runner, self._create, self._power, supervise=supervise)
+        self._create = CreateService(links, self._availability, observer, runner, connect.follow)
+        self._takeover = Takeover(
+            runner,
+            self._create,
+            self._power,
+            lambda: self._inventory.reload(),
+            supervise=supervise,
+        )
         inventory = self._inventory = Inventory(
             cloud,
             desired,

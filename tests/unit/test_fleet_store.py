@@ -157,7 +157,7 @@ def take_over(
     runner = OperationRunner(store, lease, changed=lambda *_: None, ended=lambda _: None)
     runner.load()
     resumed = Resumed()
-    Takeover(runner, resumed, resumed, supervise=supervise).check()  # type: ignore[arg-type]
+    Takeover(runner, resumed, resumed, runner.load, supervise=supervise).check()  # type: ignore[arg-type]
     connects = [record.operation.id for record in runner.resumable.values()]
     return runner, sorted(resumed.ids + connects)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from ...cloud import Node
 from ...environment import pythons
-from ...errors import InvalidInput
+from ...errors import InvalidInput, Reason, TPUError
 from ..models import ConnectTPU
 
 
@@ -38,3 +39,14 @@ def check_requirements(packages: Iterable[str]) -> None:
                 "Write one requirement each, such as flax or optax>=0.2; options belong in a "
                 "requirements file.",
             )
+
+
+def another_node(node: Node, id: str) -> TPUError | None:
+    """What to say of a *node* that has the name of the one that is meant, but not its *id*."""
+    if not id or node.id == id:
+        return None
+    return TPUError(
+        f"{node.name.node} was deleted, and there is another TPU of that name now.",
+        Reason.CONFLICT,
+        "Check in the list of TPUs whether that is the one you want.",
+    )

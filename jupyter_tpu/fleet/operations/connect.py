@@ -13,7 +13,7 @@ from ..hosts.connections import HostConnections
 from ..knowledge.desired import DesiredState
 from ..models import ConnectTPU, DisconnectTPU, Operation
 from ..models.requests import validated
-from ..store.records import EnvironmentRecord
+from ..store.records import EnvironmentRecord, OperationRecord
 from . import checks
 from .connected import ConnectedTPUs
 from .environment import STEPS, create_environment, merge_request, record_of, unfinished_record
@@ -21,6 +21,8 @@ from .power import CANCEL_CONNECT
 from .progress import Progress
 from .runner import OperationRunner
 from .tensorboard import TensorBoardService
+
+_ONLY_READY = "Only a READY TPU can be connected."
 
 
 class ConnectService:
@@ -54,15 +56,16 @@ class ConnectService:
             if record.operation.kind == "connect" and record.connect == request:
                 return record.operation  # pressed twice
         self._runner.require_idle(name)
-        self._observer.observed.require(name, ("READY",), "Only a READY TPU can be connected.")
+        node = self._observer.observed.require(name, ("READY",), _ONLY_READY)
         self._runner.drop_resumable(name)
-        return self.start(name, request)
+        record = self._runner.new_record("connect", name, connect=request, node_id=node.id)
+        return self._runner.start(record, lambda progress: self._connect(record, request, progress))
 
-    def start(self, name: NodeName, request: ConnectTPU) -> Operation:
-        """Starts connecting, whatever else is going on."""
+    def follow(self, name: NodeName, request: ConnectTPU, node_id: str) -> Operation:
+        """Connects a TPU that was created to be connected, whatever else is going on."""
+        record = self._runner.new_record("connect", name, connect=request, node_id=node_id)
         return self._runner.start(
-            self._runner.new_record("connect", name, connect=request),
-            lambda progress: self._connect(name, request, progress),
+            record, lambda progress: self._connect(record, request, progress), follows=True
         )
 
     def resume(self, name: NodeName) -> None:
@@ -73,7 +76,7 @@ class ConnectService:
 
         async def work(progress: Progress) -> None:
             progress.log("The server was restarted. Continuing.")
-            await self._connect(name, request, progress)
+            await self._connect(record, request, progress)
 
         self._runner.start(record, work)
 
@@ -101,15 +104,20 @@ class ConnectService:
         self._connected.disconnect(name)
         progress.done("forget")
 
-    async def _connect(self, name: NodeName, request: ConnectTPU, progress: Progress) -> None:
+    async def _connect(
+        self, record: OperationRecord, request: ConnectTPU, progress: Progress
+    ) -> None:
         """Ends connected; or failed, with what was connected before as it was."""
+        name = record.name
         steps = [*STEPS, StepPlan("kernelspec", "Add the kernel to Jupyter", 1)]
         seen = self._observer.observed.node(name)
         progress.plan(steps, hosts=len(seen.endpoints) if seen else 0, measured=True)
         progress.begin("key")
         node = await self._cloud.get_node(name)
         self._observer.upsert(node)
-        self._observer.observed.require(name, ("READY",), "Only a READY TPU can be connected.")
+        if other := checks.another_node(node, record.node_id):
+            raise other
+        self._observer.observed.require(name, ("READY",), _ONLY_READY)
         progress.plan(steps, hosts=len(node.endpoints), measured=True)
         before = self._desired.environments(name).get(request.environment)
         if before is not None and before.node_id != node.id:
@@ -135,9 +143,9 @@ class ConnectService:
                 if name not in self._desired.connected:
                     self._connections.release(name)
         progress.begin("kernelspec")
-        record: EnvironmentRecord = record_of(node, request, created, before)
-        self._desired.save(name, record)
-        self._connected.register(name, record)
+        environment: EnvironmentRecord = record_of(node, request, created, before)
+        self._desired.save(name, environment)
+        self._connected.register(name, environment)
         self._desired.connect(name, node.id)
         self._connections.acquire(name, len(node.endpoints))
         progress.done("kernelspec")

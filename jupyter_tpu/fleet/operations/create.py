@@ -27,7 +27,7 @@ _STEPS = (StepPlan("create", "Create the TPU", 1),)
 
 
 class CreateService:
-    """connect: starts connecting a TPU that was created."""
+    """connect: starts connecting a TPU that was created, which has the id that is given."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class CreateService:
         availability: Availability,
         observer: Observer,
         runner: OperationRunner,
-        connect: Callable[[NodeName, ConnectTPU], Operation],
+        connect: Callable[[NodeName, ConnectTPU, str], Operation],
     ) -> None:
         self._links = links
         self._cloud: Cloud = links.cloud
@@ -105,7 +105,7 @@ class CreateService:
         return self._runner.start(
             record,
             lambda progress: self._create(
-                record.name, request, provisioner, progress, resumed=resumed
+                record.name, request, claim, provisioner, progress, resumed=resumed
             ),
             cancel=provisioner.cancel,
         )
@@ -137,6 +137,7 @@ class CreateService:
         self,
         name: NodeName,
         request: CreateTPU,
+        claim: NodeClaim,
         provisioner: NodeProvisioner,
         progress: Progress,
         *,
@@ -155,7 +156,7 @@ class CreateService:
         progress.done("create")
         progress.log(f"{name.node} is READY")
         if request.connect is not None and name not in self._runner.resumable:
-            self._connect(name, request.connect)
+            self._connect(name, request.connect, claim.node_id)
 
 
 def _log_request(name: NodeName, request: CreateTPU, progress: Progress) -> None:

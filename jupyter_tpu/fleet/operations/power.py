@@ -15,6 +15,7 @@ from ..hosts.connections import HostConnections
 from ..knowledge.observed import CHANGING
 from ..models import DeleteTPU, Operation, StopTPU
 from ..store.records import NodeClaim, OperationRecord
+from . import checks
 from .connected import ConnectedTPUs
 from .progress import Progress
 from .provisioner import NodeProvisioner
@@ -41,43 +42,43 @@ class PowerService:
 
     def start(self, name: NodeName) -> Operation:
         """Raises CONFLICT unless the TPU is stopped."""
-        self._observer.observed.require(
+        node = self._observer.observed.require(
             name, ("STOPPED", "STOPPING"), "Only a stopped TPU can be started."
         )
-        record = self._runner.new_record("start", name)
-        return self._runner.start_exclusive(record, lambda progress: self._start(name, progress))
+        record = self._runner.new_record("start", name, node_id=node.id)
+        return self._runner.start_exclusive(record, lambda progress: self._start(record, progress))
 
     async def stop(self, name: NodeName, options: StopTPU) -> Operation:
         """Raises CONFLICT unless the TPU is READY, KERNELS_RUNNING unless *options* allow it."""
-        self._observer.observed.require(name, ("READY",), "Only a READY TPU can be stopped.")
+        node = self._observer.observed.require(name, ("READY",), "Only a READY TPU can be stopped.")
         await self._connected.kernels.require_confirmation(name, options.end_kernels, "Stopping")
-        record = self._runner.new_record("stop", name)
-        return self._runner.start_exclusive(record, lambda progress: self._stop(name, progress))
+        record = self._runner.new_record("stop", name, node_id=node.id)
+        return self._runner.start_exclusive(record, lambda progress: self._stop(record, progress))
 
     def resume(self, record: OperationRecord) -> None:
         """Continues one that another process has left."""
-        name = record.name
         if record.operation.kind == "start":
-            self._runner.start(record, lambda progress: self._start(name, progress))
+            self._runner.start(record, lambda progress: self._start(record, progress))
         elif record.operation.kind == "stop":
-            self._runner.start(record, lambda progress: self._stop(name, progress))
+            self._runner.start(record, lambda progress: self._stop(record, progress))
         elif record.claim is not None:
             self._runner.start(record, self._deletion(record))
 
-    async def _start(self, name: NodeName, progress: Progress) -> None:
+    async def _start(self, record: OperationRecord, progress: Progress) -> None:
         progress.plan([StepPlan("start", "Start the TPU", 1)])
         progress.begin("start")
-        await self._change(name, self._cloud.begin_start, ("STOPPED",), "READY", progress)
+        await self._change(record, self._cloud.begin_start, ("STOPPED",), "READY", progress)
         progress.done("start")
 
-    async def _stop(self, name: NodeName, progress: Progress) -> None:
+    async def _stop(self, record: OperationRecord, progress: Progress) -> None:
+        name = record.name
         progress.plan(
             [StepPlan("kernels", "Shut down kernels", 1), StepPlan("stop", "Stop the TPU", 9)]
         )
         await self._connected.shut_down_kernels(name, progress)
         self._connections.release(name)
         progress.begin("stop")
-        await self._change(name, self._cloud.begin_stop, ("READY",), "STOPPED", progress)
+        await self._change(record, self._cloud.begin_stop, ("READY",), "STOPPED", progress)
         progress.done("stop")
 
     async def delete(self, name: NodeName, options: DeleteTPU) -> Operation:
@@ -124,7 +125,7 @@ class PowerService:
 
     async def _change(
         self,
-        name: NodeName,
+        record: OperationRecord,
         begin: Callable[[NodeName], Awaitable[str]],
         before: tuple[str, ...],
         after: str,
@@ -135,6 +136,7 @@ class PowerService:
         The node's state decides. A call without an answer, an operation that Google has forgotten
         or a process that ended are followed by another look; only what Google refuses fails.
         """
+        name = record.name
         self._observer.request_refresh()
         operation = ""
         for pause in poll_intervals():
@@ -148,6 +150,8 @@ class PowerService:
                 if not operation:
                     node = await self._cloud.get_node(name)
                     self._observer.upsert(node)
+                    if other := checks.another_node(node, record.node_id):
+                        raise _Refused(other)
                     if node.state == after:
                         break
                     if node.state in before:

@@ -160,17 +160,24 @@ class OperationRunner:
     # ---- running ----
 
     def start(
-        self, record: OperationRecord, work: Work, cancel: Callable[[], object] | None = None
+        self,
+        record: OperationRecord,
+        work: Work,
+        cancel: Callable[[], object] | None = None,
+        *,
+        follows: bool = False,
     ) -> Operation:
         """Runs *work*. Nothing has changed if it can't be saved.
 
         record: a new one (see :meth:`new_record`), or one that this process has taken over.
+        follows: whether another operation asked for it, whose record says so; then it runs even if
+            it can't be saved now.
         cancel: tells *work* that it is to come to an end; it then raises OperationCancelled, in its
             own time. None: its task is cancelled.
         """
         operation = record.operation
         record.owner = self._lease.id
-        self.save(record)
+        (self.save_soon if follows else self.save)(record)
         running = _RunningOperation(record, record.name)
         running.cancel = cancel
         self._running[operation.id] = running
@@ -343,7 +350,10 @@ class OperationRunner:
         self._prune()
 
     def abandoned(self) -> list[OperationRecord]:
-        """Running operations whose processes have ended."""
+        """Running operations whose processes have ended, as they were then."""
+        if all(self._lease.alive(record.owner) for record in self._elsewhere.values()):
+            return []
+        self.load()  # they may have got on since the last time
         records = self._elsewhere.values()
         return [record for record in records if not self._lease.alive(record.owner)]
 

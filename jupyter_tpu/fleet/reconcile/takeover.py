@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from ..models import Operation
@@ -21,7 +22,9 @@ EVERY = 3.0
 
 
 class Takeover:
-    """supervise: False for a process that does one thing only. It continues deletions, since they
+    """reload: reads what other processes have written since the last time.
+
+    supervise: False for a process that does one thing only. It continues deletions, since they
     save money, and leaves everything else to a server.
     """
 
@@ -30,9 +33,11 @@ class Takeover:
         runner: OperationRunner,
         create: CreateService,
         power: PowerService,
+        reload: Callable[[], None],
         *,
         supervise: bool,
     ) -> None:
+        self._reload = reload
         self._runner = runner
         self._create = create
         self._power = power
@@ -50,6 +55,7 @@ class Takeover:
 
     def check(self) -> None:
         """Takes over what has no process now."""
+        self._reload()
         for record in self._runner.abandoned():
             deletes = record.claim is not None and record.claim.want == "absent"
             if self._supervise or deletes:

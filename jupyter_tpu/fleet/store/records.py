@@ -57,6 +57,8 @@ class OperationRecord(Struct, kw_only=True):
     connect: ConnectTPU | None = None
     #: Of a creation or deletion.
     claim: NodeClaim | None = None
+    #: Google's id of the node that is meant; "" where *claim* says it.
+    node_id: str = ""
 
     @property
     def name(self) -> NodeName:
