@@ -1,0 +1,242 @@
+"""A model of Cloud TPU in memory, and a loop whose clock jumps to the next thing that happens.
+
+The model stands where `Cloud` does. It loses requests and answers, refuses, is silent, forgets
+operations, carries requests out late, and other people use it, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import selectors
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from jupyter_tpu.catalog import types_in, versions, zones
+from jupyter_tpu.cloud import Node, NodeName, NodeSpec
+from jupyter_tpu.cloud.tpu.operations import OperationStatus
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.operations.provisioning import LABEL
+
+#: Half a round trip; seconds.
+LATENCY = 0.05
+#: How long a call waits for its answer: what `Cloud` waits. Seconds.
+DEADLINE = {"create": 60.0, "delete": 60.0, "node": 20.0, "operation": 20.0}
+#: How late a request may still be carried out that nobody waits for any more; seconds.
+LATE = 60.0
+#: How long Google needs for a creation and a deletion; seconds.
+TAKES = {"create": 30.0, "delete": 10.0}
+
+
+class _Instant:
+    """A selector that does not wait: it moves the clock."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self._real = selectors.DefaultSelector()
+
+    def select(self, timeout: float | None = None) -> Any:
+        ready = self._real.select(0)
+        if not ready and timeout is None:
+            raise AssertionError("nothing will ever happen")
+        if not ready:
+            self._loop.now += timeout or 0.0
+        return ready
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """*now* is its clock, in seconds."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+        super().__init__(_Instant(self))  # type: ignore[arg-type]
+
+    def time(self) -> float:
+        return self.now
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
+        done = self.create_future()
+        done.set_result(func(*args))
+        return done
+
+    def pass_time(self, seconds: float) -> None:
+        self.run_until_complete(asyncio.sleep(seconds))
+
+
+class Google:
+    """All nodes of a project. Times are the loop's.
+
+    fates: what the next calls meet, by the name of the call. outage: what all of them meet.
+    """
+
+    project = "p"
+    zone = "us-west4-a"
+    emulated = False
+    identity = "google"
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self.nodes: dict[NodeName, Node] = {}
+        self.fates: dict[str, list[str]] = {}
+        self.outage = ""
+        self.deletes_creating = True  # else a deletion is refused while the node is CREATING
+        self.late_after_kill = False  # whether a request of a killed process arrives
+        self.created: dict[str, Node] = {}  # all that ever were, by id
+        #: Ids of what we asked Google to delete: of the nodes that had the names then.
+        self.deletions: list[str] = []
+        #: When other people last deleted or created a node of a name.
+        self.others_acted: dict[NodeName, float] = {}
+        self.late: list[tuple[str, Callable[[], object]]] = []  # label, what will happen
+        self._operations: dict[str, tuple[float, TPUError | None]] = {}
+
+    # ---- as `Cloud` ----
+
+    async def begin_create(self, name: NodeName, spec: NodeSpec) -> str:
+        label = spec.labels[LABEL]
+        return await self._call("create", lambda fate: self._create(name, label, fate), label)
+
+    async def begin_delete(self, name: NodeName) -> str:
+        node = self.nodes.get(name)
+        moment = self._loop.now - self.others_acted.get(name, 0.0)
+        if node is not None and moment > 3 * LATENCY:  # nobody can know what happened just now
+            self.deletions.append(node.id)
+        return await self._call("delete", lambda _: self._delete(name))
+
+    async def get_node(self, name: NodeName) -> Node:
+        return await self._call("node", lambda _: self._node(name))
+
+    async def operation(self, operation: str) -> OperationStatus:
+        def look(fate: str) -> OperationStatus:
+            if fate == "forgotten":
+                raise TPUError("There is no such operation.", Reason.NOT_FOUND)
+            ends, error = self._operations[operation]
+            return OperationStatus(
+                ends <= self._loop.now, error if ends <= self._loop.now else None
+            )
+
+        return await self._call("operation", look)
+
+    async def locations(self) -> tuple[str, ...]:
+        return zones()
+
+    async def accelerator_types(self, zone: str) -> tuple[str, ...]:
+        return tuple(kind.name for kind in types_in(zone))
+
+    async def runtime_versions(self, zone: str) -> tuple[str, ...]:
+        return versions()
+
+    async def _call(self, method: str, act: Callable[[str], Any], label: str = "") -> Any:
+        fates = self.fates.get(method)
+        fate = fates.pop(0) if fates else self.outage
+        if fate == "unconnected":
+            raise TPUError("Google can't be reached.", Reason.UNAVAILABLE) from OSError(
+                "failed to connect to all addresses"
+            )
+        changes = method in ("create", "delete")
+        try:
+            await asyncio.sleep(LATENCY)
+        except asyncio.CancelledError:  # the process was killed, and the request is on its way
+            if changes and self.late_after_kill:
+                self._happens_later(lambda: act(""), label)
+            raise
+        if fate in Reason.__members__:
+            raise TPUError("Refused.", Reason[fate])
+        if fate in ("silent", "late"):
+            await asyncio.sleep(DEADLINE[method])
+            if changes and fate == "late":
+                self._happens_later(lambda: act(""), label)
+            raise TPUError("Google did not answer.", Reason.TIMEOUT)
+        if fate == "lost":
+            raise TPUError("The line broke.", Reason.UNAVAILABLE)
+        done = act(fate)
+        await asyncio.sleep(LATENCY)
+        if fate == "answer lost":
+            raise TPUError("The line broke.", Reason.UNAVAILABLE)
+        if fate == "unreadable":
+            raise KeyError("an answer that nobody expected")
+        return done
+
+    def _happens_later(self, act: Callable[[], object], label: str) -> None:
+        entry = (label, act)
+        self.late.append(entry)
+
+        def happen() -> None:
+            self.late.remove(entry)
+            with contextlib.suppress(TPUError):  # nobody hears it
+                act()
+
+        self._loop.call_later(LATE, happen)
+
+    # ---- what it does ----
+
+    def _create(self, name: NodeName, label: str, fate: str = "") -> str:
+        if name in self.nodes:
+            raise TPUError("It exists.", Reason.EXISTS)
+        node = Node(
+            name=name,
+            id=str(len(self.created) + 1),
+            type="v5litepod-1",
+            state="CREATING",
+            labels={LABEL: label} if label else {},
+        )
+        self.nodes[name] = self.created[node.id] = node
+        if fate in ("no capacity", "leaves a wreck"):
+            error = TPUError("There is no capacity.", Reason.NO_CAPACITY)
+            left = "TERMINATED" if fate == "leaves a wreck" else None
+            return self._begin("create", node, left, error)
+        return self._begin("create", node, "READY")
+
+    def _delete(self, name: NodeName) -> str:
+        node = self._node(name)
+        if node.state == "CREATING" and not self.deletes_creating:
+            raise TPUError("Not supported while in state CREATING.", Reason.CONFLICT)
+        self.nodes[name] = msgspec.structs.replace(node, state="DELETING")
+        return self._begin("delete", node, None)
+
+    def _node(self, name: NodeName) -> Node:
+        if name not in self.nodes:
+            raise TPUError("There is no such node.", Reason.NOT_FOUND)
+        return self.nodes[name]
+
+    def _begin(
+        self, verb: str, node: Node, state: str | None, error: TPUError | None = None
+    ) -> str:
+        """An operation after which *node* is in *state*, or gone."""
+
+        def end() -> None:
+            now = self.nodes.get(node.name)
+            if now is None or now.id != node.id or (verb == "create" and now.state != "CREATING"):
+                return
+            if state is None:
+                del self.nodes[node.name]
+            else:
+                self.nodes[node.name] = msgspec.structs.replace(now, state=state)
+
+        operation = f"operation-{len(self._operations)}"
+        self._operations[operation] = (self._loop.now + TAKES[verb], error)
+        self._loop.call_later(TAKES[verb], end)
+        return operation
+
+    # ---- other people ----
+
+    def others_create(self, name: NodeName) -> None:
+        if name not in self.nodes:
+            self._create(name, "")
+            self.others_acted[name] = self._loop.now
+
+    def others_delete(self, name: NodeName) -> None:
+        """At once, for what they do between two looks of ours."""
+        if self.nodes.pop(name, None) is not None:
+            self.others_acted[name] = self._loop.now
+
+    def of(self, label: str) -> Node | None:
+        """The node that carries our label for an operation."""
+        return next((n for n in self.nodes.values() if n.labels.get(LABEL) == label), None)
+
+    def may_come(self, label: str) -> bool:
+        return any(each == label for each, _ in self.late)

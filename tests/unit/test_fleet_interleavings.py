@@ -1,0 +1,437 @@
+"""Creations, cancels, deletions, killed servers, outages and other people, interleaved at random.
+
+The product's own services, runner, store and takeover, against a model of Google. What must hold
+is asserted at each end of an operation and after each step, and once more when all is quiet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from google_model import Google, VirtualLoop
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from jupyter_tpu.cloud import NodeName
+from jupyter_tpu.errors import TPUError
+from jupyter_tpu.fleet.discovery.availability import Availability
+from jupyter_tpu.fleet.discovery.observer import Observer
+from jupyter_tpu.fleet.knowledge.observed import ObservedState
+from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation
+from jupyter_tpu.fleet.operations import create, power, provisioner
+from jupyter_tpu.fleet.operations.create import CreateService
+from jupyter_tpu.fleet.operations.power import PowerService
+from jupyter_tpu.fleet.operations.progress import Progress
+from jupyter_tpu.fleet.operations.provisioning import LABEL
+from jupyter_tpu.fleet.operations.runner import OperationRunner
+from jupyter_tpu.fleet.reconcile.takeover import Takeover
+from jupyter_tpu.fleet.store.database import Store
+from jupyter_tpu.fleet.store.process_lease import ProcessLease
+from jupyter_tpu.fleet.store.records import OperationRecord
+
+NAMES = [NodeName(Google.project, Google.zone, name) for name in ("tpu-a", "tpu-b")]
+#: After this long without faults all has ended; seconds.
+QUIET = 2400.0
+#: How long the connect that follows a creation takes here; seconds.
+CONNECTING = 5.0
+
+FATES = {
+    "create": [
+        "unconnected",
+        "lost",
+        "answer lost",
+        "late",
+        "silent",
+        "unreadable",
+        "no capacity",
+        "leaves a wreck",
+        *("NO_CREDENTIALS", "PERMISSION", "QUOTA", "RATE_LIMITED", "UNAVAILABLE", "CONFLICT"),
+    ],
+    "delete": [
+        "unconnected",
+        "lost",
+        "answer lost",
+        "late",
+        "silent",
+        "unreadable",
+        *("NO_CREDENTIALS", "PERMISSION", "RATE_LIMITED", "UNAVAILABLE", "CONFLICT", "QUOTA"),
+    ],
+    "node": ["silent", "unreadable", "NO_CREDENTIALS", "PERMISSION", "UNAVAILABLE", "CONFLICT"],
+    "operation": [
+        "silent",
+        "unreadable",
+        "forgotten",
+        *("NO_CREDENTIALS", "PERMISSION", "NOT_FOUND", "CONFLICT", "UNAVAILABLE"),
+    ],
+}
+
+
+class KillableStore(Store):
+    """Writes nothing any more once its process is dead."""
+
+    dead = False
+
+    def save_operation(self, record: OperationRecord) -> None:
+        if self.dead:
+            raise sqlite3.ProgrammingError("the process is dead")
+        super().save_operation(record)
+
+
+class Server:
+    """One process: its parts are the product's, apart from what reaches hosts."""
+
+    def __init__(self, world: World, path: Path) -> None:
+        self.world = world
+        self.google = world.google
+        self.store = KillableStore(path, "google")
+        self.lease = ProcessLease(path.with_name("owners"))
+        self.runner = OperationRunner(
+            self.store, self.lease, changed=lambda *_: None, ended=self._look
+        )
+        observer = Observer(
+            self.google,  # type: ignore[arg-type]
+            ObservedState(),
+            needed=bool,
+            busy=bool,
+            polled=lambda: None,
+        )
+        links: Any = SimpleNamespace(cloud=self.google, key_metadata=dict)
+        self.create = CreateService(
+            links, Availability(links.cloud), observer, self.runner, self.connect
+        )
+        connected: Any = SimpleNamespace(
+            kernels=SimpleNamespace(require_confirmation=_nothing),
+            shut_down_kernels=lambda _, progress: _nothing(),
+            forget=self.runner.drop_resumable,
+        )
+        self.power = PowerService(links.cloud, observer, None, connected, self.runner)  # type: ignore[arg-type]
+        self.takeover = Takeover(self.runner, self.create, self.power, self._reload, supervise=True)
+        self.tasks: set[asyncio.Task[Any]] = set()
+
+    async def begin(self) -> None:
+        self.runner.load()
+        self.takeover.check()
+        self.tasks.add(asyncio.create_task(self.takeover.run()))
+        self.tasks.add(asyncio.create_task(self._resume_connects()))
+
+    def _reload(self) -> None:
+        if self.store.changed_elsewhere():
+            self.runner.load()
+
+    def connect(self, name: NodeName, request: ConnectTPU, node_id: str) -> Operation:
+        record = self.runner.new_record("connect", name, connect=request, node_id=node_id)
+        self.world.connects.append(record)
+        return self.runner.start(record, self._connecting, follows=True)
+
+    async def _connecting(self, progress: Progress) -> None:
+        await asyncio.sleep(CONNECTING)
+
+    async def _resume_connects(self) -> None:
+        """What the controller does: a connect goes on when its TPU is seen and idle."""
+        while True:
+            for name, record in list(self.runner.resumable.items()):
+                if not self.runner.running_on(name):
+                    del self.runner.resumable[name]
+                    if name in self.google.nodes:
+                        self.runner.start(record, self._connecting)
+                    else:
+                        self.runner.mark_interrupted(record)
+            await asyncio.sleep(2.0)
+
+    def do(self, work: Callable[[], Awaitable[Operation]], then: Any = None) -> None:
+        """A request of a user, whose answer *then* gets; refusals are answers, too."""
+
+        async def answer() -> None:
+            try:
+                operation = await work()
+            except (TPUError, KeyError):  # a refusal, or an answer that can't be read
+                return
+            if then is not None:
+                then(operation)
+
+        task = self.world.loop.create_task(answer())
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def _look(self, name: NodeName) -> None:
+        """An operation has just ended: what it says is so."""
+        if self.store.dead:
+            return
+        for record in self.store.operations():
+            if record.operation.state != "running":
+                try:
+                    self.world.judge(record)
+                except AssertionError as failure:  # the runner's task would swallow it
+                    self.world.failures.append(failure)
+
+    def _left(self) -> list[asyncio.Task[Any]]:
+        running = (each.task for each in self.runner._running.values())
+        return [task for task in (*self.tasks, *running) if task and not task.done()]
+
+    def kill(self) -> None:
+        self.store.dead = True
+        while left := self._left():  # asyncio.wait_for sometimes swallows a cancel
+            for task in left:
+                task.cancel()
+            self.world.loop.run_until_complete(asyncio.wait(left))
+        self.lease.close()
+        self.store.close()
+
+
+async def _nothing(*_: object) -> None:
+    pass
+
+
+class World:
+    def __init__(self) -> None:
+        self.loop = VirtualLoop()
+        asyncio.set_event_loop(self.loop)
+        self.google = Google(self.loop)
+        self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+        self.servers: list[Server] = []
+        self.judged: set[str] = set()
+        self.failures: list[AssertionError] = []
+        self.cancelled: set[str] = set()  # creations whose cancelling was accepted in time
+        self.meant: set[str] = set()  # nodes that users wanted deleted
+        self.connects: list[OperationRecord] = []
+
+    def start(self) -> None:
+        server = Server(self, self.folder / "fleet.sqlite")
+        self.servers.append(server)
+        self.loop.run_until_complete(server.begin())
+
+    def kill(self, server: Server) -> None:
+        self.servers.remove(server)
+        server.kill()
+
+    def records(self) -> list[OperationRecord]:
+        return self.servers[0].store.operations() if self.servers else []
+
+    def node(self, id: str) -> Any:
+        return next((node for node in self.google.nodes.values() if node.id == id), None)
+
+    # ---- what must hold ----
+
+    def judge(self, record: OperationRecord) -> None:
+        """That an operation which has just ended says what is so."""
+        operation, claim = record.operation, record.claim
+        if operation.kind == "connect" or operation.id in self.judged:
+            return
+        self.judged.add(operation.id)
+        assert claim is not None
+        recently = self.loop.now - self.google.others_acted.get(record.name, 0.0) < 1.0
+        if operation.kind == "create":
+            node = self.google.of(claim.label)
+            if operation.state == "done":
+                assert recently or (node is not None and node.state == "READY")
+                assert operation.id not in self.cancelled
+                assert record.create is not None
+                wanted = record.create.connect is not None
+                follow = [each for each in self.connects if each.node_id == claim.node_id]
+                assert len(follow) == wanted, "the connect that was asked for follows, once"
+            else:
+                assert not self.google.may_come(claim.label), "it may still appear"
+                said = operation.problem.message if operation.problem else ""
+                assert node is None or node.state in said, f"{operation.state}, and it is there"
+        elif operation.state == "done":
+            assert self.node(claim.node_id) is None, "deleted, and it is there"
+        else:
+            node = self.node(claim.node_id)
+            assert node is None or node.state != "DELETING", "failed, and it is being deleted"
+
+    def check(self) -> None:
+        for failure in self.failures:
+            raise failure
+        if not self.servers:
+            return
+        records = {record.operation.id: record for record in self.records()}
+        for node in self.google.nodes.values():
+            label = node.labels.get(LABEL)
+            assert label is None or label in records, "a node that nobody knows of"
+        for label, _ in self.google.late:
+            assert not label or label in records
+        for id in self.google.deletions:
+            record = records.get(self.google.created[id].labels.get(LABEL, ""))
+            claim = record.claim if record else None
+            unwanted = claim is not None and (claim.want == "absent" or claim.failure is not None)
+            assert unwanted or id in self.meant, "somebody's TPU was deleted"
+
+    def check_when_quiet(self) -> None:
+        records = {record.operation.id: record for record in self.records()}
+        running = [r for r in records.values() if r.operation.state == "running"]
+        assert not running, [r.operation for r in running]
+        assert not self.google.late
+        for record in records.values():
+            operation, claim = record.operation, record.claim
+            if claim is not None and operation.id in self.cancelled:
+                assert operation.state != "done"
+                assert self.google.of(claim.label) is None, "it was cancelled, and bills"
+
+    def close(self) -> None:
+        for server in list(self.servers):
+            self.kill(server)
+        self.loop.close()
+        asyncio.set_event_loop(None)
+        shutil.rmtree(self.folder)
+
+
+names = st.sampled_from(NAMES)
+
+
+class Interleavings(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        world = self.world = World()
+        clock: Any = SimpleNamespace(time=world.loop.time)
+        self.patch = pytest.MonkeyPatch()
+        for module in (create, power, provisioner):
+            self.patch.setattr(module, "time", clock)
+        world.start()
+
+    @property
+    def google(self) -> Google:
+        return self.world.google
+
+    def _server(self, which: int) -> Server | None:
+        servers = self.world.servers
+        return servers[which % len(servers)] if servers else None
+
+    # ---- users ----
+
+    @rule(name=names, connect=st.booleans(), which=st.integers(0, 1), twice=st.booleans())
+    def create(self, name: NodeName, connect: bool, which: int, twice: bool) -> None:
+        server = self._server(which)
+        if server is None:
+            return
+        accepted: list[Operation] = []
+        request = CreateTPU(
+            name=name.node,
+            type="v5litepod-1",
+            zone=name.zone,
+            connect=ConnectTPU() if connect else None,
+        )
+        for _ in range(1 + twice):
+            server.do(lambda: server.create.start(request), accepted.append)
+        if twice:
+            self.world.loop.pass_time(0.2)
+            assert len(accepted) < 2, "two creations of one name at once"
+
+    @rule(name=names, which=st.integers(0, 1))
+    def cancel(self, name: NodeName, which: int) -> None:
+        server = self._server(which)
+        if server is None:
+            return
+
+        def accepted(operation: Operation) -> None:
+            if operation.state != "done":
+                self.world.cancelled.add(operation.id)
+
+        for record in server.runner.running_on(name):
+            if record.operation.kind == "create":
+                server.do(partial(server.runner.cancel, record.operation.id), accepted)
+
+    @rule(name=names, which=st.integers(0, 1))
+    def delete(self, name: NodeName, which: int) -> None:
+        server = self._server(which)
+        if server is None:
+            return
+        meant = self.world.meant
+
+        async def delete() -> Operation:
+            operation = await server.power.delete(name, DeleteTPU(end_kernels=True))
+            [record] = [r for r in server.runner.running_on(name) if r.operation is operation]
+            assert record.claim is not None
+            meant.add(record.claim.node_id)
+            return operation
+
+        server.do(delete)
+
+    # ---- processes ----
+
+    @precondition(lambda self: len(self.world.servers) < 2)
+    @rule()
+    def start_server(self) -> None:
+        self.world.start()
+
+    @precondition(lambda self: bool(self.world.servers))
+    @rule(which=st.integers(0, 1), late=st.booleans())
+    def kill_server(self, which: int, late: bool) -> None:
+        self.google.late_after_kill = late
+        server = self._server(which)
+        assert server is not None
+        self.world.kill(server)
+
+    # ---- Google, and other people ----
+
+    @rule(data=st.data(), method=st.sampled_from(sorted(FATES)))
+    def meet(self, data: Any, method: str) -> None:
+        fates = st.lists(st.sampled_from(FATES[method]), min_size=1, max_size=3)
+        self.google.fates.setdefault(method, []).extend(data.draw(fates))
+
+    @rule(outage=st.sampled_from(["", "", "silent", "unconnected", "UNAVAILABLE", "PERMISSION"]))
+    def outage(self, outage: str) -> None:
+        self.google.outage = outage
+
+    @rule(refuses=st.booleans())
+    def refuse_to_delete_what_is_creating(self, refuses: bool) -> None:
+        self.google.deletes_creating = not refuses
+
+    @precondition(lambda self: len(self.google.nodes) < len(NAMES))
+    @rule(name=names)
+    def others_create(self, name: NodeName) -> None:
+        self.google.others_create(name)
+
+    @precondition(lambda self: bool(self.google.nodes))
+    @rule(name=names)
+    def others_delete(self, name: NodeName) -> None:
+        self.google.others_delete(name)
+
+    @rule(seconds=st.sampled_from([0.02, 0.06, 0.12, 0.5, 2.0, 10.0, 40.0, 130.0, 400.0]))
+    def wait(self, seconds: float) -> None:
+        self.world.loop.pass_time(seconds)
+
+    # ---- what holds ----
+
+    @invariant()
+    def nothing_is_lost_or_taken(self) -> None:
+        self.world.check()
+
+    def teardown(self) -> None:
+        world, google = self.world, self.google
+        try:
+            google.fates.clear()
+            google.outage, google.deletes_creating = "", True
+            if not world.servers:
+                world.start()
+            end = world.loop.now + QUIET
+            while world.loop.now < end:
+                world.loop.pass_time(60.0)
+                world.check()
+                if not any(r.operation.state == "running" for r in world.records()):
+                    break
+            world.loop.pass_time(120.0)
+            world.check()
+            world.check_when_quiet()
+        finally:
+            world.close()
+            self.patch.undo()
+
+
+TestInterleavings = Interleavings.TestCase
+TestInterleavings.settings = settings(
+    max_examples=150,
+    stateful_step_count=40,
+    deadline=None,
+    report_multiple_bugs=False,
+    suppress_health_check=list(HealthCheck),
+)
