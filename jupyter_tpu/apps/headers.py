@@ -43,9 +43,14 @@ _NOT_TO_BROWSER = _HOP_BY_HOP | {
     "alt-svc",
     "clear-site-data",
     "service-worker-allowed",
+    # A browser sends reports wherever these say, in POST requests that no policy limits.
     "nel",
     "report-to",
+    "reporting-endpoints",
+    "content-security-policy-report-only",
 }
+#: Directives of a server's own policy that don't pass: whom it reports to, and what we set.
+_DIRECTIVES_NOT_TO_BROWSER = ("frame-ancestors", "report-uri", "report-to")
 #: For answers without the host's content. A page of the same origin can script them in frames and
 #: popups, so they need a policy, too.
 ERROR_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -131,7 +136,7 @@ def to_browser(
         elif lower == "set-cookie":
             value = mount.cookie_to_browser(value) or ""
         elif lower == "content-security-policy":
-            value = _without_frame_ancestors(value)
+            value = _own_policies(value)
         if value or lower not in ("set-cookie", "content-security-policy"):
             kept.append((name, value))
     return [*kept, *policy(mount, framed_by, allow_external=allow_external)]
@@ -181,10 +186,12 @@ def _rewrite_location(mount: Mount, port: int, location: str) -> str:
     return mount.base + parts._replace(scheme="", netloc="").geturl()
 
 
-def _without_frame_ancestors(policies: str) -> str:
-    """A server's own policies without frame-ancestors, which we set."""
+def _own_policies(policies: str) -> str:
+    """A server's own policies without the directives that don't pass."""
     kept = []
     for policy in policies.split(","):
         parts = [part.strip() for part in policy.split(";") if part.strip()]
-        kept.append("; ".join(p for p in parts if p.split()[0].lower() != "frame-ancestors"))
+        kept.append(
+            "; ".join(p for p in parts if p.split()[0].lower() not in _DIRECTIVES_NOT_TO_BROWSER)
+        )
     return ", ".join(filter(None, kept))

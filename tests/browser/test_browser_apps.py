@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from lab_server import LabPage, LabServer, chromium
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from waiting import until
 
 OUT = Path(__file__).parent / "out"
 
@@ -31,6 +32,7 @@ class HostServer:
 
     def __init__(self, address: str, jupyter: str) -> None:
         self.requests: list[tuple[str, dict[str, str]]] = []
+        self.headers: dict[str, str] = {}  # of its answers
         self.reports: list[dict[str, str]] = []
         outer = self
 
@@ -40,7 +42,8 @@ class HostServer:
             def do_GET(self) -> None:
                 outer.requests.append((self.path, dict(self.headers.items())))
                 page = HOSTILE.replace("= JUPYTER", "= " + json.dumps(jupyter), 1)
-                text = page if self.path == "/hostile" else "<h1>A friendly page</h1>"
+                friendly = "" if self.path.endswith(".js") else "<h1>A friendly page</h1>"
+                text = page if self.path == "/hostile" else friendly
                 self.answer(text.encode())
 
             def do_POST(self) -> None:
@@ -51,8 +54,11 @@ class HostServer:
 
             def answer(self, body: bytes) -> None:
                 self.send_response(200)
-                self.send_header("Content-Type", "text/html")
+                script = self.path.endswith(".js")
+                self.send_header("Content-Type", "text/javascript" if script else "text/html")
                 self.send_header("Content-Length", str(len(body)))
+                for name, value in outer.headers.items():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(body)
 
@@ -111,6 +117,41 @@ def host(tpu: dict[str, Any], lab_server: LabServer) -> Iterator[HostServer]:
     yield server
     server.server.shutdown()
     server.server.server_close()
+
+
+class Neighbour:
+    """Another program of this machine, which notes what it is asked to do."""
+
+    def __init__(self) -> None:
+        self.posts: list[str] = []
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.send_header("Content-Type", "text/javascript")
+                self.end_headers()
+
+            def do_POST(self) -> None:
+                outer.posts.append(self.path)
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def neighbour() -> Iterator[Neighbour]:
+    neighbour = Neighbour()
+    yield neighbour
+    neighbour.server.shutdown()
+    neighbour.server.server_close()
 
 
 def frame_of(page: Page) -> Any:
@@ -202,3 +243,83 @@ def test_a_hostile_page_gets_nothing_of_jupyter(
     expect(beside.get_by_text("A friendly page")).to_be_visible()
     assert "_xsrf" in host.cookies()
     server.call("DELETE", f"tpus/{tpu['name']}/tunnels/{tunnel['id']}")
+
+
+#: From each of its own documents, in frames and a window, a page sends to another program.
+USE_NEIGHBOUR = """async ([neighbour, documents]) => {
+  const loaded = (element, src) => new Promise(done => {
+    element.onload = element.onerror = () => done(element);
+    element.src = src;
+    document.body.append(element);
+  });
+  const send = async (window, name) => {
+    const {document, navigator} = window;
+    const at = way => `${neighbour}/${name}/${way}`;
+    navigator.sendBeacon(at('beacon'), 'x');
+    const frame = document.createElement('iframe');
+    const form = document.createElement('form');
+    frame.name = 'answer';
+    Object.assign(form, {method: 'post', action: at('form'), target: frame.name});
+    document.body.append(frame, form);
+    form.submit();
+    const link = document.createElement('a');
+    Object.assign(link, {ping: at('ping'), href: '#here'});
+    document.body.append(link);
+    link.click();
+    await window.fetch(at('fetch'), {method: 'POST', mode: 'no-cors', body: 'x'}).catch(() => 0);
+  };
+  for (const [name, path] of Object.entries(documents)) {
+    const frame = await loaded(document.createElement('iframe'), path);
+    if (!frame.contentDocument) throw new Error(`${name} is out of reach`);
+    await send(frame.contentWindow, name);
+  }
+  const [[name, path]] = Object.entries(documents);
+  const popup = window.open(path);
+  while (popup.location.href === 'about:blank' || popup.document.readyState !== 'complete')
+    await new Promise(done => setTimeout(done, 20));
+  await send(popup, name + ' window');
+  popup.close();
+  const registered = await navigator.serviceWorker.register('/worker.js')
+    .then(() => true, () => false);
+  // A script may be loaded from anywhere: what was sent before it has arrived by now.
+  await loaded(document.createElement('script'), neighbour + '/last');
+  return registered;
+}"""
+
+
+@pytest.mark.parametrize("anywhere", [False, True], ids=["confined", "anywhere"])
+def test_no_document_of_an_app_lets_its_pages_use_other_programs(
+    plain_browser: Browser,
+    lab_server: LabServer,
+    tpu: dict[str, Any],
+    host: HostServer,
+    neighbour: Neighbour,
+    anywhere: bool,
+) -> None:
+    """Frames and popups of our own error pages are of the page's origin: it can script them."""
+    host.headers["Content-Security-Policy"] = f"img-src 'none'; report-uri {neighbour.url}/report"
+    opened = lab_server.call(
+        "POST", f"tpus/{tpu['name']}/apps", {"port": host.port, "anywhere": anywhere}
+    )
+    assert isinstance(opened, dict)
+    visit = lab_server.call("POST", f"apps/{opened['id']}/visits", {})
+    assert isinstance(visit, dict)
+    context = plain_browser.new_context()
+    page = context.new_page()
+    page.goto(visit["url"])
+    documents = {
+        "too long": "/" + "a" * 70_000,  # aiohttp's own 400
+        "no session": "/.jupyter-tpu/enter/wrong",  # 401
+        "page": "/",
+    }
+    registered = page.evaluate(USE_NEIGHBOUR, [neighbour.url, documents])
+    lab_server.call("DELETE", f"apps/{opened['id']}")
+    page.evaluate(USE_NEIGHBOUR, [neighbour.url, {"closed": "/"}])  # 421
+    context.close()
+    assert registered is anywhere
+    if anywhere:  # so what is sent is seen
+        ways = {f"/page/{way}" for way in ("beacon", "form", "ping", "fetch")}
+        until(lambda: ways <= set(neighbour.posts), 60, lambda: str(neighbour.posts))
+        assert {path.split("/")[1] for path in neighbour.posts} == {"page"}
+    else:
+        assert neighbour.posts == []

@@ -101,6 +101,20 @@ def test_a_policy_of_the_host_stays_but_for_who_may_frame_it() -> None:
     ]
 
 
+def test_a_host_can_not_make_the_browser_send_reports() -> None:
+    """They are POST requests to any address, whatever the page's policy says."""
+    received = [
+        ("Content-Security-Policy", "img-src 'none'; Report-URI http://127.0.0.1:1/; report-to x"),
+        ("Content-Security-Policy-Report-Only", "img-src 'none'; report-uri http://127.0.0.1:1/"),
+        ("Reporting-Endpoints", 'x="http://127.0.0.1:1/"'),
+        ("Report-To", "{}"),
+        ("NEL", "{}"),
+    ]
+    kept = to_browser(ORIGIN, 80, received, "")
+    assert kept[0] == ("Content-Security-Policy", "img-src 'none'")
+    assert [name for name, _ in kept[1:]] == ["Content-Security-Policy", "Referrer-Policy"]
+
+
 def test_an_app_that_may_use_other_servers_is_still_framed_only_by_its_own_page() -> None:
     headers = to_browser(
         ORIGIN,
