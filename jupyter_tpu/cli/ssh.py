@@ -136,14 +136,20 @@ def _remove_entries() -> None:
 
 def _write_entries() -> None:
     from ..fleet.hosts import openssh
-    from ..ssh.openssh_config import change_user_config, config_path, entries_named
+    from ..ssh.openssh_config import (
+        change_user_config,
+        config_path,
+        entries_named,
+        read_user_config,
+    )
     from ..ssh.proxies import user_config
 
+    config = user_config()
+    text = read_user_config(config)
     cloud, nodes = _wait(_nodes())
     written = openssh.write(cloud, nodes)
     names = [entry.names[0] for entry in written]
-    config = user_config()
-    own = entries_named(config.read_bytes(), names) if config.exists() else []
+    own = entries_named(text, names)
     added = change_user_config(config, config_path(), add=True)
     print(
         f"{config}: added one line, which includes {config_path()}."
@@ -162,7 +168,7 @@ def _write_entries() -> None:
 def open_remotely(name: str, worker: int, folder: str) -> None:
     """Opens VS Code on a host, or says how; the entries must be in the user's configuration."""
     from ..fleet.hosts import openssh
-    from ..ssh.openssh_config import config_path, includes
+    from ..ssh.openssh_config import config_path, includes, read_user_config
     from ..ssh.proxies import user_config
 
     cloud, nodes = _wait(_nodes())
@@ -173,8 +179,7 @@ def open_remotely(name: str, worker: int, folder: str) -> None:
     found = [entry for entry in entries if entry.alias == alias]
     if not found:
         raise TPUError(f"SSH has no name for {host}.", Reason.NOT_FOUND)
-    config = user_config()
-    if not config.exists() or not includes(config.read_bytes(), config_path()):
+    if not includes(read_user_config(user_config()), config_path()):
         raise TPUError(
             "VS Code can't find TPUs by name yet.",
             Reason.CONFLICT,

@@ -8,8 +8,10 @@ its ProxyCommand looks it up at each connection, and writes the host's keys to a
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shlex
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -21,7 +23,9 @@ from ..paths import data_dir, private_dir
 
 _HEAD = "# Written by jupyter-tpu whenever TPUs change. Your changes here will be lost.\n"
 _SECTION = re.compile(rb"^[ \t]*(?:host|match)(?:[ \t=]|$)", re.IGNORECASE)
-_INCLUDE = re.compile(rb"^[ \t]*include(?:[ \t]+|[ \t]*=[ \t]*)(.*)$", re.IGNORECASE)
+_INCLUDE = re.compile(rb"^[ \t]*include(?:[ \t]*=[ \t]*|[ \t]+)(.*)$", re.IGNORECASE)
+#: One word of a line, with its quotes and the blanks before it.
+_WORD = re.compile(rb"""[ \t]*((?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^ \t"'\\])+)""")
 
 
 class HostEntry(Struct, frozen=True, kw_only=True):
@@ -125,7 +129,8 @@ def include_line(target: Path) -> str:
 
 def includes(text: bytes, target: Path) -> bool:
     """Whether a configuration includes *target* for all hosts."""
-    return any(_includes(line, target) for line in _top(text))
+    top, _ = _split(text)
+    return any(_includes(line, target) for line in top)
 
 
 def with_include(text: bytes, target: Path) -> bytes:
@@ -137,10 +142,10 @@ def with_include(text: bytes, target: Path) -> bytes:
 
 
 def without_include(text: bytes, target: Path) -> bytes:
-    """*text* without the line that :func:`with_include` added."""
-    ours = include_line(target).encode()
-    lines = text.splitlines(keepends=True)
-    return b"".join(line for line in lines if line.rstrip(b"\r\n") != ours)
+    """*text* without what :func:`includes` finds, however it is written; the rest stays."""
+    top, rest = _split(text)
+    kept = [_without_word(line, target) if _includes(line, target) else line for line in top]
+    return b"".join(kept) + rest
 
 
 def entries_named(text: bytes, names: Iterable[str]) -> list[str]:
@@ -154,60 +159,122 @@ def entries_named(text: bytes, names: Iterable[str]) -> list[str]:
     return found
 
 
+def read_user_config(path: Path) -> bytes:
+    """The user's configuration; empty if there is none. Raises PERMISSION if it can't be read."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except IsADirectoryError:
+        raise TPUError(
+            f"{path} is a folder, but OpenSSH needs a file there.",
+            Reason.PERMISSION,
+            "Rename or remove the folder, then try again.",
+        ) from None
+    except OSError as error:
+        raise TPUError(
+            f"{path} could not be read: {error.strerror or error}.",
+            Reason.PERMISSION,
+            "Check who owns it and its permissions.",
+        ) from error
+
+
 def change_user_config(path: Path, target: Path, *, add: bool) -> bool:
     """Adds our Include line to the user's configuration, or removes it; False if nothing changed.
 
     The file is replaced in one step and keeps its mode; a symbolic link is followed. Raises
-    CONFLICT if another program wrote it at the same moment, and PERMISSION if it can't be written;
-    it then stays as it was.
+    CONFLICT if another program wrote it at the same moment, and PERMISSION if it can't be changed
+    or belongs to another user; it then stays as it was.
     """
+    before = read_user_config(path)
+    after = (with_include if add else without_include)(before, target)
+    if after == before:
+        return False
+    line = include_line(target)
+    by_hand = (
+        f"Add this line at its top yourself: {line}"
+        if add
+        else f"Remove this line yourself: {line}"
+    )
+    real = Path(os.path.realpath(path))
     try:
-        real = path.resolve()
-        before = _read(real)
-        after = (with_include if add else without_include)(before, target)
-        if after == before:
-            return False
+        _check_owner(path, real if real.exists() else real.parent, by_hand)
         private_dir(real.parent)
         mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
-        if _read(real) != before:
+        if read_user_config(real) != before:
             raise TPUError(
                 f"{path} is being written by another program.", Reason.CONFLICT, "Try again."
             )
         write_atomically(real, after, mode=mode)
     except OSError as error:
         raise TPUError(
-            f"{path} could not be changed: {error.strerror or error}.",
-            Reason.PERMISSION,
-            f"Add this line at its top yourself: {include_line(target)}",
+            f"{path} could not be changed: {error.strerror or error}.", Reason.PERMISSION, by_hand
         ) from error
     return True
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
+def _check_owner(path: Path, existing: Path, by_hand: str) -> None:
+    """Replacing a file makes it ours: its owner's ssh would then refuse it."""
+    if sys.platform == "win32" or not existing.exists():
+        return
+    owner = existing.stat().st_uid
+    if owner != os.geteuid():
+        try:
+            name = existing.owner()
+        except KeyError:
+            name = f"ID {owner}"
+        raise TPUError(
+            f"{path} belongs to another user ({name}).",
+            Reason.PERMISSION,
+            f"Run this command as that user. {by_hand}",
+        )
 
 
-def _top(text: bytes) -> list[bytes]:
-    """The lines that apply to all hosts: those before the first Host or Match."""
-    lines = text.splitlines()
+def _split(text: bytes) -> tuple[list[bytes], bytes]:
+    """The lines that apply to all hosts, which are those before the first Host or Match, with
+    their ends, and the rest.
+    """
+    lines = text.splitlines(keepends=True)
     for number, line in enumerate(lines):
         if _SECTION.match(line):
-            return lines[:number]
-    return lines
+            return lines[:number], b"".join(lines[number:])
+    return lines, b""
 
 
 def _includes(line: bytes, target: Path) -> bool:
-    found = _INCLUDE.match(line)
+    return any(_names(word[1], target) for word in _included(line))
+
+
+def _without_word(line: bytes, target: Path) -> bytes:
+    """An Include line without *target*; empty if it included nothing else."""
+    words = _included(line)
+    if all(_names(word[1], target) for word in words):
+        return b""
+    for word in reversed(words):
+        if _names(word[1], target):
+            line = line[: word.start()] + line[word.end() :]
+    return line
+
+
+def _included(line: bytes) -> list[re.Match[bytes]]:
+    """The words of an Include line as they are written, up to a comment; none of other lines."""
+    found = _INCLUDE.match(line.rstrip(b"\r\n"))
     if not found:
-        return False
+        return []
+    words, end = [], found.start(1)
+    while (word := _WORD.match(found.string, end)) and not word[1].startswith(b"#"):
+        words.append(word)
+        end = word.end()
+    return words
+
+
+def _names(word: bytes, target: Path) -> bool:
+    """Whether a word, with its quotes, is *target*."""
     try:
-        words = shlex.split(found[1].decode("utf-8", "surrogateescape"), comments=True, posix=True)
+        [path] = shlex.split(word.decode("utf-8", "surrogateescape"))
     except ValueError:
         return False
-    return any(Path(word).expanduser() == target for word in words)
+    return Path(path).expanduser() == target
 
 
 def _write(path: Path, text: str) -> bool:

@@ -166,7 +166,12 @@ def test_a_tpu_that_was_made_anew_is_reached_and_another_key_than_the_pinned_one
 def test_entries_come_and_go_with_tpus_and_can_be_taken_out_again(
     person: Person, pod: str, emulator: Any
 ) -> None:
-    person.config.parent.mkdir(mode=0o700)
+    person.config.mkdir(mode=0o700, parents=True)
+    for option in ("--write", "--remove"):
+        done = person.run(*COMMAND, "ssh-config", option)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert f"{person.config} is a folder" in done.stderr
+    person.config.rmdir()
     own = b"# mine\nHost *\n  ServerAliveInterval 9\nHost " + pod.encode() + b"\n  User other\n"
     person.config.write_bytes(own)
     done = person.run(*COMMAND, "ssh-config", "--write")
