@@ -5,6 +5,9 @@ go from socket to channel and back without a task in between. A slow reader slow
 each side pauses the other, so that memory stays flat. An end of file is passed on without ending
 the other direction.
 
+A program here that reads until the end must not take half of the data for all of it. So its socket
+is set to end with a reset, whatever ends this process, until the host has sent all.
+
 SSH compresses a whole connection or nothing of it, and decides when it is made. So what should be
 compressed (`compression`) goes over another connection than the rest.
 """
@@ -15,6 +18,7 @@ import asyncio
 import contextlib
 import socket
 import struct
+import sys
 from collections.abc import Callable
 
 from ..errors import Reason, TPUError
@@ -166,13 +170,17 @@ class Forwarder:
 
 
 class _Pair:
-    """A connection of a local program and the channel that carries it; either may be gone."""
+    """A connection of a local program and the channel that carries it; either may be gone.
+
+    complete: the host has sent all, and its end of file.
+    """
 
     def __init__(self, forwarder: Forwarder) -> None:
         self.forwarder = forwarder
         self.local: asyncio.Transport | None = None
         self.remote: asyncio.Transport | None = None
         self.compressed = False
+        self.complete = False
 
     def begin(self) -> None:
         """The channel is open: reading from the program may begin."""
@@ -182,13 +190,10 @@ class _Pair:
             self.remote.abort()  # the program did not wait
 
     def cut(self) -> None:
-        """Ends both with a reset, so that no reader takes half of the data for all of it."""
+        """Ends both, the program's side with a reset."""
+        self.complete = False  # what still waits to be written is dropped
         local, self.local = self.local, None
         if local is not None:
-            with contextlib.suppress(OSError, AttributeError):
-                local.get_extra_info("socket").setsockopt(
-                    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-                )
             local.abort()
         remote, self.remote = self.remote, None
         if remote is not None:
@@ -196,18 +201,27 @@ class _Pair:
         self.forwarder._ended(self)
 
 
+def _end_with_reset(transport: asyncio.BaseTransport, reset: bool) -> None:
+    """How the system ends the connection when the socket is closed, also with its process."""
+    linger = struct.pack("hh" if sys.platform == "win32" else "ii", reset, 0)
+    with contextlib.suppress(OSError):
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+
+
 class _Local(asyncio.Protocol):
     """The program's side of a pair."""
 
     def __init__(self, forwarder: Forwarder) -> None:
         self._forwarder = forwarder
+        self._transport: asyncio.Transport
         self.pair = _Pair(forwarder)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         transport.pause_reading()
         transport.set_write_buffer_limits(high=_HIGH_WATER)
-        self.pair.local = transport
+        _end_with_reset(transport, True)
+        self.pair.local = self._transport = transport
         self._forwarder._accepted(self)
 
     def data_received(self, data: bytes) -> None:
@@ -230,6 +244,8 @@ class _Local(asyncio.Protocol):
             self.pair.remote.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if exc is None and self.pair.complete:  # asyncio has written all, and closes the socket now
+            _end_with_reset(self._transport, False)
         self.pair.local = None
         remote, self.pair.remote = self.pair.remote, None
         if remote is not None:
@@ -253,6 +269,7 @@ class _Remote(asyncio.Protocol):
             self._pair.local.write(data)
 
     def eof_received(self) -> bool:
+        self._pair.complete = True
         local = self._pair.local
         if local is not None and local.can_write_eof():
             with contextlib.suppress(OSError):
@@ -271,7 +288,7 @@ class _Remote(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._pair.remote = None
-        if exc is not None:
+        if exc is not None or not self._pair.complete:
             self._pair.cut()
         elif self._pair.local is not None:
             self._pair.local.close()  # after what is still to be written

@@ -9,6 +9,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 
@@ -510,3 +511,58 @@ async def test_a_jump_host_is_gone_through_and_checked_by_the_users_own_known_ho
         assert (await through.run("echo two hops")).stdout == "two hops\n"
         through.close()
         await through.wait_closed()
+
+
+# ---- forwarded ports ------------------------------------------------------------------------
+
+FORWARD = """
+import asyncio, sys, msgspec
+from pathlib import Path
+from jupyter_tpu.ssh import Forwarder, HostAddress, connect
+
+async def main():
+    host = msgspec.json.decode(sys.argv[1], type=HostAddress, dec_hook=lambda _, text: Path(text))
+    connection = await connect(host)
+    forwarder = Forwarder(connection.open_port, int(sys.argv[2]), lambda: None)
+    print(await forwarder.listen(0), flush=True)
+    await connection.wait_lost()
+
+asyncio.run(main())
+"""
+
+
+async def test_a_download_ends_with_a_reset_when_its_forwarder_is_killed(host):
+    """A silent end would look as if all had come."""
+    part = os.urandom(100_000)
+
+    async def serve(reader, writer):
+        whole = await reader.readline() == b"all\n"
+        writer.write(part)
+        await writer.drain()
+        if not whole:
+            await reader.read()  # until the connection is gone
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    where = msgspec.json.encode(host, enc_hook=str)
+    forwarder = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", FORWARD, where, str(port)), stdout=-1
+    )
+    try:
+        local = int(await asyncio.wait_for(forwarder.stdout.readline(), 60))
+        reader, writer = await asyncio.open_connection("127.0.0.1", local)
+        writer.write(b"all\n")
+        assert await asyncio.wait_for(reader.read(), 60) == part
+        writer.close()
+        reader, writer = await asyncio.open_connection("127.0.0.1", local)
+        writer.write(b"part\n")
+        assert await asyncio.wait_for(reader.readexactly(len(part)), 60) == part
+        forwarder.kill()
+        with pytest.raises(ConnectionResetError):
+            await asyncio.wait_for(reader.read(), 60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            forwarder.kill()
+        await forwarder.wait()
+        server.close()
