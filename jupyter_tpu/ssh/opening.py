@@ -8,8 +8,7 @@ Parts of asyncssh (2.24) that are not public and are used in this room:
 
 - ``SSHConnection._keepalive_count``, read in `Connection.silent`. Without it no link is shown as
   silent; a lost one is still noticed.
-- ``SSHConnection.send_packet``, replaced below, and ``asyncssh.constants.MSG_IGNORE``. Without them
-  AES-GCM connections send twice as many packets.
+- What `gcm_packets` uses to read and write packets.
 - ``SSHClientConnectionOptions.tunnel`` and ``.proxy_command``, read in `proxies` when asyncssh has
   parsed the user's configuration.
 - The word "passphrase" in the text of a ``KeyImportError``, in `keys.load_key`.
@@ -24,7 +23,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import Reason, TPUError
 from .address import HostAddress
@@ -107,6 +106,8 @@ async def _open(
             if not lost.done():
                 lost.set_result(None)
 
+    from .gcm_packets import speed_up  # asyncssh is slow to import
+
     pinned = [asyncssh.import_public_key(key) for key in host.host_keys]
     tunnel = await open_jumps(route.jumps, stack)
     ssh = await asyncssh.connect(
@@ -131,8 +132,7 @@ async def _open(
         keepalive_interval=keepalive.interval,
         keepalive_count_max=keepalive.count,
     )
-    if str(ssh.get_extra_info("send_cipher")).endswith("-gcm@openssh.com"):
-        _without_ignored_packets(ssh)
+    speed_up(ssh)
     return ssh, lost
 
 
@@ -149,24 +149,6 @@ async def _enable_nodelay(ssh: SSHClientConnection) -> None:
         await ssh.run("true", timeout=CHANNEL_LIMIT)
     except (asyncssh.Error, OSError) as error:
         log.debug("The host runs no commands, so small packets are slower: %s", error)
-
-
-def _without_ignored_packets(ssh: SSHClientConnection) -> None:
-    """Removes the empty packet that asyncssh sends before each packet.
-
-    It protects CBC ciphers from chosen plain text. AES-GCM does not chain blocks, so there it only
-    doubles the number of packets. (asyncssh has no option for it. If a later version sends none,
-    this changes nothing.)
-    """
-    from asyncssh.constants import MSG_IGNORE
-
-    send = ssh.send_packet
-
-    def send_packet(kind: int, *parts: bytes, handler: Any = None) -> None:
-        if kind != MSG_IGNORE:
-            send(kind, *parts, handler=handler)
-
-    ssh.send_packet = send_packet  # type: ignore[assignment,method-assign]
 
 
 def _host_key_algorithms(keys: Sequence[str]) -> list[str]:

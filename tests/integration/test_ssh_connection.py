@@ -54,7 +54,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostAddress]:
     (folder / "config").write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nUsePAM no\n"
         f"AuthorizedKeysFile {folder}/authorized\nStrictModes no\nPidFile none\n"
-        "PermitRootLogin yes\nMaxStartups 100\nAcceptEnv NOTHING\n"
+        "PermitRootLogin yes\nMaxStartups 100\nAcceptEnv NOTHING\nRekeyLimit 4M\n"
     )
     if os.getuid() == 0:
         os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
@@ -87,10 +87,11 @@ async def connection(host: HostAddress) -> AsyncIterator[Connection]:
 
 
 class Proxy:
-    """A TCP proxy that can be made to stall (bytes stop, nothing closes) and to cut."""
+    """A TCP proxy that can be made to stall (bytes stop, nothing closes), to cut and to garble."""
 
     def __init__(self, port: int) -> None:
         self._to = port
+        self.garble = False
         self._flowing = asyncio.Event()
         self._flowing.set()
         self._tasks: set[asyncio.Task] = set()
@@ -123,13 +124,17 @@ class Proxy:
         there = await asyncio.open_connection("127.0.0.1", self._to)
         self._writers += [writer, there[1]]
         for source, sink in ((reader, there[1]), (there[0], writer)):
-            task = asyncio.ensure_future(self._pump(source, sink))
+            task = asyncio.ensure_future(self._pump(source, sink, garbled=sink is writer))
             self._tasks.add(task)
 
-    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _pump(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, garbled: bool
+    ) -> None:
         with contextlib.suppress(OSError):
             while data := await source.read(65536):
                 await self._flowing.wait()
+                if self.garble and garbled:  # one bit, in what comes from the host
+                    data = data[:-1] + bytes([data[-1] ^ 1])
                 sink.write(data)
                 await sink.drain()
         sink.close()
@@ -511,6 +516,50 @@ async def test_a_jump_host_is_gone_through_and_checked_by_the_users_own_known_ho
         assert (await through.run("echo two hops")).stdout == "two hops\n"
         through.close()
         await through.wait_closed()
+
+
+# ---- packets --------------------------------------------------------------------------------
+
+
+async def test_bulk_data_pass_both_ways_while_the_keys_are_renewed(connection):
+    """The host's sshd asks for new keys every 4 MB."""
+    data = os.urandom(12 << 20)
+
+    async def exchange():
+        completed = await connection.run(["cat"], input=data[: 1 << 20], check=False)
+        assert completed.returncode == 0
+
+    async def echo(reader, writer):
+        while part := await reader.read(1 << 20):
+            writer.write(part)
+            await writer.drain()
+        writer.close()
+
+    async def send(writer):
+        for start in range(0, len(data), 1 << 20):
+            writer.write(data[start : start + (1 << 20)])
+            await writer.drain()
+        writer.write_eof()
+
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    reader, writer = await connection.open_tcp(server.sockets[0].getsockname()[1])
+    returned, *_ = await asyncio.wait_for(
+        asyncio.gather(reader.read(), send(writer), exchange()), 120
+    )
+    assert returned == data
+    writer.close()
+    server.close()
+
+
+async def test_a_packet_that_was_changed_on_its_way_ends_the_connection(host):
+    async with Proxy(host.port) as proxy:
+        made = await connect(msgspec.structs.replace(host, port=proxy.port), keepalive=SLOW)
+        proxy.garble = True
+        with pytest.raises(TPUError) as caught:
+            await asyncio.wait_for(made.run(["cat"], input=b"x" * 100_000), 60)
+        assert caught.value.reason is Reason.UNREACHABLE
+        await asyncio.wait_for(made.wait_lost(), 60)
+        await made.close()
 
 
 # ---- forwarded ports ------------------------------------------------------------------------
