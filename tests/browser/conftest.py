@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,6 +67,36 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def plain_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Chromium as a user starts it, driven from outside, with nothing switched off but its sandbox.
+
+    Playwright's own way of starting it switches off the partitions of cookies, on which apps rest.
+    """
+    path = chromium()
+    if path is None:
+        pytest.skip("SKIPPED FOR WANT OF chromium: install it, or say where it is: CHROMIUM_PATH")
+    command = [path, "--headless=new", "--no-sandbox", "--remote-debugging-port=0"]
+    command += ["--no-first-run", f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        for line in process.stderr:
+            found = re.search(r"DevTools listening on (ws://\S+)", line)
+            if found:
+                break
+        else:
+            raise AssertionError("Chromium did not start")
+        threading.Thread(target=process.stderr.read, daemon=True).start()
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.connect_over_cdp(found[1])
+            yield browser
+            browser.close()
+    finally:
+        process.terminate()
+        process.wait(60)
 
 
 @pytest.fixture

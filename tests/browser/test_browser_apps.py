@@ -1,15 +1,10 @@
-"""Pages of a host in JupyterLab: in a tab, and without any way to Jupyter, whatever they try.
-
-Chromium is started as a user starts it and driven from outside: Playwright's own way of starting
-it switches off the partitions of cookies, on which the design rests.
-"""
+"""Pages of a host in JupyterLab: in a tab, and without any way to Jupyter, whatever they try."""
 
 from __future__ import annotations
 
 import http.server
 import json
 import re
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -17,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_server import LabPage, LabServer, chromium
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from lab_server import LabPage, LabServer
+from playwright.sync_api import Browser, Page, expect
 from waiting import until
 
 OUT = Path(__file__).parent / "out"
@@ -42,9 +37,16 @@ class HostServer:
             def do_GET(self) -> None:
                 outer.requests.append((self.path, dict(self.headers.items())))
                 page = HOSTILE.replace("= JUPYTER", "= " + json.dumps(jupyter), 1)
-                friendly = "" if self.path.endswith(".js") else "<h1>A friendly page</h1>"
-                text = page if self.path == "/hostile" else friendly
-                self.answer(text.encode())
+                address = "://".join(
+                    self.headers.get(f"X-Forwarded-{name}", "") for name in ("Proto", "Host")
+                )
+                pages = {
+                    "/hostile": page,
+                    "/absolute": ABSOLUTE.replace("ADDRESS", address),
+                    "/worker.js": "",
+                    "/answer": "A friendly page",
+                }
+                self.answer(pages.get(self.path, "<h1>A friendly page</h1>").encode())
 
             def do_POST(self) -> None:
                 outer.requests.append((self.path, dict(self.headers.items())))
@@ -72,34 +74,6 @@ class HostServer:
     def cookies(self) -> str:
         """All cookies that it was ever sent."""
         return "; ".join(headers.get("Cookie", "") for _, headers in self.requests)
-
-
-@pytest.fixture(scope="module")
-def plain_browser(
-    lab_server: LabServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Browser]:
-    """Chromium with nothing switched off but its sandbox, which does not work for root."""
-    path = chromium()
-    assert path is not None
-    command = [path, "--headless=new", "--no-sandbox", "--remote-debugging-port=0"]
-    command += ["--no-first-run", f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    try:
-        for line in process.stderr:
-            found = re.search(r"DevTools listening on (ws://\S+)", line)
-            if found:
-                break
-        else:
-            raise AssertionError("Chromium did not start")
-        threading.Thread(target=process.stderr.read, daemon=True).start()
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.connect_over_cdp(found[1])
-            yield browser
-            browser.close()
-    finally:
-        process.terminate()
-        process.wait(60)
 
 
 @pytest.fixture
@@ -323,3 +297,27 @@ def test_no_document_of_an_app_lets_its_pages_use_other_programs(
         assert {path.split("/")[1] for path in neighbour.posts} == {"page"}
     else:
         assert neighbour.posts == []
+
+
+#: A page that calls its server at the address that the server was given for it, as Gradio's do.
+ABSOLUTE = """<p>waiting</p><script>
+fetch('ADDRESS/answer').then(async answer => {
+  document.querySelector('p').textContent = await answer.text();
+});
+</script>"""
+
+
+def test_a_page_that_calls_its_server_by_the_address_it_was_told_works(
+    plain_browser: Browser, lab_server: LabServer, tpu: dict[str, Any], host: HostServer
+) -> None:
+    opened = lab_server.call(
+        "POST", f"tpus/{tpu['name']}/apps", {"port": host.port, "path": "/absolute"}
+    )
+    assert isinstance(opened, dict)
+    visit = lab_server.call("POST", f"apps/{opened['id']}/visits", {})
+    assert isinstance(visit, dict)
+    context = plain_browser.new_context()
+    page = context.new_page()
+    page.goto(visit["url"])
+    expect(page.get_by_text("A friendly page")).to_be_visible()
+    context.close()
