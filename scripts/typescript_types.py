@@ -36,6 +36,7 @@ REQUESTS = (
 ANSWERS = (
     models.Problem,
     models.Catalog,
+    models.FleetStatus,
     models.Quote,
     models.TPUList,
     models.TPU,

@@ -150,6 +150,27 @@ export interface IEnvironment {
   problem: IProblem | null;
 }
 
+/** Something that could not be done for one TPU, and is retried. */
+export interface IFailingTPU {
+  tpu: string;
+  zone: string;
+  what: string;
+  problem: IProblem;
+  failures: number;
+  since: string;
+  retry_at: string;
+}
+
+/** The project that is shown, and the health of what keeps it up to date. */
+export interface IFleetStatus {
+  project: string;
+  emulated: boolean;
+  problem: IProblem | null;
+  storage: IProblem | null;
+  loops: ILoopStatus[];
+  failing: IFailingTPU[];
+}
+
 /** One VM of a TPU, numbered from 0. */
 export interface IHost {
   index: number;
@@ -183,6 +204,18 @@ export interface ILinkStatus {
   state: LinkState;
   since: string;
   problem: IProblem | null;
+}
+
+/**
+ * One of the loops that keep TPUs as they should be. A failure ends none of
+ * them.
+ */
+export interface ILoopStatus {
+  name: string;
+  failing: boolean;
+  failures: number;
+  last_failure: string;
+  last_error: string;
 }
 
 /** A web app of a host to open in the browser, on an origin of its own. */

@@ -5,13 +5,19 @@ import { Actions } from '../actions/actions';
 import { IKernel } from '../api';
 import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
-import { confirmDestructive, confirmTakeOver } from '../actions/dialogs';
+import {
+  confirmCost,
+  confirmDestructive,
+  confirmTakeOver
+} from '../actions/dialogs';
 import { PanelState } from '../actions/panelState';
 import {
   aKernel,
   anOperation,
   Answer,
+  aQuote,
   aTPU,
+  catalog,
   connectedTPU,
   openModel,
   TestChangeFeed,
@@ -21,11 +27,13 @@ import {
 } from './server';
 
 vi.mock('../actions/dialogs', () => ({
+  confirmCost: vi.fn(),
   confirmDestructive: vi.fn(),
   confirmTakeOver: vi.fn()
 }));
 
 const ask = vi.mocked(confirmDestructive);
+const askForCost = vi.mocked(confirmCost);
 const askToTake = vi.mocked(confirmTakeOver);
 const TPU = 'tpus/us-central1-a~my-tpu';
 const kernel = aKernel();
@@ -33,6 +41,7 @@ const kernel = aKernel();
 beforeEach(() => {
   ask.mockReset();
   ask.mockResolvedValue(true);
+  askForCost.mockReset();
   askToTake.mockReset();
   askToTake.mockResolvedValue(true);
 });
@@ -194,4 +203,49 @@ it('shows why a kernel was not taken, and no notebook', async () => {
   await actions.takeOverKernel(tpu, kernel);
   expect(actions.model.failure(tpu)?.message).toBe('It is gone.');
   expect(here.shown).toEqual([]);
+});
+
+it('creates what costs money only after that was agreed to', async () => {
+  const quote = aQuote({ name: 'mine' });
+  const { actions, server } = await openActions({
+    'GET catalog': [200, { ...catalog, emulated: false }],
+    'POST quotes': [200, quote],
+    'POST tpus': [202, anOperation({ kind: 'create', tpu: 'mine' })]
+  });
+  await actions.model.loadCatalog();
+  const form = actions.createForm;
+  form.set('name', 'mine');
+  actions.view.show('create');
+  askForCost.mockResolvedValueOnce(false);
+  await actions.submit(form);
+  expect(askForCost).toHaveBeenCalledWith(quote, trans);
+  expect(server.count('POST tpus')).toBe(0);
+  expect(form.fields.name).toBe('mine');
+  expect(actions.view.page).toBe('create');
+  askForCost.mockResolvedValueOnce(true);
+  await actions.submit(form);
+  expect(server.count('POST tpus')).toBe(1);
+  expect(actions.view.page).toBe('list');
+});
+
+it('asks nothing about what the server would refuse', async () => {
+  const { actions, server } = await openActions({
+    'GET catalog': [200, { ...catalog, emulated: false }],
+    'POST quotes': [409, { message: 'It exists.', reason: 'EXISTS', hint: '' }]
+  });
+  await actions.model.loadCatalog();
+  await actions.submit(actions.createForm);
+  expect(actions.createForm.failure?.message).toBe('It exists.');
+  expect(askForCost).not.toHaveBeenCalled();
+  expect(server.count('POST tpus')).toBe(0);
+});
+
+it('asks nothing about an emulated TPU, which costs nothing', async () => {
+  const { actions, server } = await openActions({
+    'POST tpus': [202, anOperation({ kind: 'create' })]
+  });
+  await actions.model.loadCatalog();
+  await actions.submit(actions.createForm);
+  expect(askForCost).not.toHaveBeenCalled();
+  expect(server.count('POST tpus')).toBe(1);
 });

@@ -5,6 +5,7 @@ import {
   anOperation,
   Answer,
   aTPU,
+  catalog,
   openModel,
   TestServer,
   trans
@@ -83,6 +84,37 @@ describe('CreateForm', () => {
       ['v4', 1],
       ['v5e', 1]
     ]);
+  });
+
+  it.each([
+    ['us-central1-a', 'on-demand', 9.6, 'us-central1'],
+    ['us-west4-a', 'spot', 4.08, 'us-west4'],
+    ['mars-north1-a', 'on-demand', null, '']
+  ] as const)(
+    'knows what the type costs in %s, %s: %s',
+    async (zone, tier, price, region) => {
+      const { form } = await openForm({
+        'GET catalog': [200, { ...catalog, emulated: false }]
+      });
+      form.set('zone', zone);
+      form.set('tier', tier);
+      expect(form.cost).toMatchObject({
+        usd_per_hour: price,
+        list_usd_per_hour: price,
+        region
+      });
+    }
+  );
+
+  it('knows that an emulated TPU costs nothing, and what a real one would', async () => {
+    const { form } = await openForm();
+    expect(form.cost).toMatchObject({
+      usd_per_hour: 0,
+      list_usd_per_hour: 9.6
+    });
+    form.set('type', 'v4-32');
+    form.set('tier', 'spot');
+    expect(form.cost.list_usd_per_hour).toBeNull(); // not made up
   });
 
   it('asks for what was filled in and is empty afterwards', async () => {

@@ -12,10 +12,14 @@ import { CreateForm } from '../forms/createForm';
 import { TPUModel } from '../model/model';
 import { PanelState } from '../actions/panelState';
 import {
+  aCost,
   aKernel,
   anOperation,
   Answer,
+  aQuote,
+  aStatus,
   aTPU,
+  catalog,
   connectedTPU,
   openModel,
   TestChangeFeed,
@@ -147,6 +151,46 @@ describe('a TPU in the list', () => {
     }
     expect(real.textContent).not.toContain('emulated');
     expect(real.textContent).toContain('Ready to connect');
+  });
+
+  it('shows what it costs, and never a price that is not known', async () => {
+    const emulated = false;
+    const { node } = await openPanel(
+      listOf(
+        aTPU({ name: 'a-emulated' }),
+        aTPU({ name: 'b-ready', emulated, cost: aCost() }),
+        aTPU({
+          name: 'c-stopped',
+          state: 'STOPPED',
+          emulated,
+          cost: aCost({ since: '' })
+        }),
+        aTPU({
+          name: 'd-unknown',
+          emulated,
+          cost: aCost({
+            usd_per_hour: null,
+            list_usd_per_hour: null,
+            usd: null
+          })
+        })
+      )
+    );
+    const [free, ready, stopped, unknown] = [
+      ...node.querySelectorAll('li.jp-tpu-TPU')
+    ].map(one => one.textContent);
+    expect(free).not.toContain('$');
+    expect(ready).toContain('About $9.60 an hour · about $28.80 so far');
+    expect(stopped).toContain('About $28.80 so far');
+    expect(stopped).not.toContain('an hour');
+    expect(unknown).toContain('Price not known');
+    expect(unknown).not.toContain('$');
+    button(node, 'b-ready').click();
+    await shows(
+      node,
+      'About $9.60 an hour (us-central1, on demand, list price of 2024-12-23)',
+      'Cost so farAbout $28.80'
+    );
   });
 
   it('opens its details with hosts and why a link is down', async () => {
@@ -319,6 +363,103 @@ describe('an operation', () => {
         'v4-32'
       );
     });
+  });
+});
+
+describe('what goes on without the user', () => {
+  it('can be left, and comes back if it fails', async () => {
+    const { node, changes } = await openPanel(listOf(aTPU()));
+    const deleting = anOperation({ kind: 'delete', cancellable: false });
+    changes.operation(deleting);
+    await shows(node, 'Deleting my-tpu');
+    expect(() => button(node, 'Cancel')).toThrow();
+    button(node, 'Stop waiting').click();
+    await vi.waitFor(() => {
+      expect(node.querySelector('.jp-tpu-Operation')).toBeNull();
+    });
+    // It runs all the same: nothing else can be done with the TPU.
+    expect(button(node, 'Actions for my-tpu').disabled).toBe(true);
+    const problem: IProblem = {
+      message: 'You may not delete it.',
+      reason: 'PERMISSION',
+      hint: '',
+      retry_after: null,
+      scope: ''
+    };
+    changes.operation({ ...deleting, state: 'failed', problem });
+    await shows(node, 'my-tpu could not be deleted', 'You may not delete it.');
+  });
+
+  it('says when it is tried again', async () => {
+    const problem: IProblem = {
+      message: 'Too many requests.',
+      reason: 'RATE_LIMITED',
+      hint: '',
+      retry_after: 29.5,
+      scope: 'project'
+    };
+    const { node, server } = await openPanel({
+      ...listOf(aTPU({ state: 'STOPPED', problem })),
+      'POST tpus/us-central1-a~my-tpu/start': [429, problem]
+    });
+    await shows(node, 'Too many requests.', 'Trying again in 30 s.');
+    button(node, 'Start').click();
+    await shows(node, 'Try again in 30 s.'); // this one only the user can
+    expect(server.count('POST tpus/us-central1-a~my-tpu/start')).toBe(1);
+  });
+
+  it('shows which of the server’s tasks fail, until they work', async () => {
+    const loop = {
+      name: 'poll of Google',
+      failing: true,
+      failures: 3,
+      last_failure: '2026-10-14T10:00:00Z',
+      last_error: 'OSError: no space'
+    };
+    const fine = { ...loop, name: 'TPUs', failing: false };
+    const { model, node, server } = await openPanel({
+      ...listOf(aTPU()),
+      'GET status': [200, aStatus({ loops: [loop, fine] })]
+    });
+    await shows(node, 'task of the server (poll of Google) fails: OSError');
+    expect(node.textContent).not.toContain('(TPUs)');
+    server.answers['GET status'] = [200, aStatus({ loops: [fine] })];
+    await model.refresh();
+    await vi.waitFor(() => expect(node.textContent).not.toContain('OSError'));
+  });
+});
+
+describe('a TPU that costs money', () => {
+  it('is created after its price was shown twice: in the form, and in a question', async () => {
+    const { actions, node, server } = await openPanel({
+      'GET catalog': [200, { ...catalog, emulated: false }],
+      'POST quotes': [200, aQuote()],
+      'POST tpus': [202, anOperation({ kind: 'create' })]
+    });
+    actions.openCreateForm();
+    await shows(
+      node,
+      'About $9.60 an hour (us-central1, on demand, list price of 2024)',
+      'You pay while it is ready, used or not.'
+    );
+    button(node, 'Create').click();
+    await shows(
+      document.body,
+      'Create my-tpu?',
+      'About $9.60 an hour (us-central1, on demand, list price of 2024-12-23)',
+      'Stop or delete it to stop paying.'
+    );
+    const dialog = document.querySelector<HTMLElement>('.jp-Dialog')!;
+    expect(server.count('POST tpus')).toBe(0);
+    button(dialog, 'Create').click();
+    await vi.waitFor(() => expect(server.count('POST tpus')).toBe(1));
+  });
+
+  it('is said to cost nothing where it is emulated', async () => {
+    const { actions, node } = await openPanel();
+    actions.openCreateForm();
+    await shows(node, 'Emulated: costs nothing. A real one: about $9.60 an');
+    expect(node.textContent).not.toContain('You pay');
   });
 });
 

@@ -9,8 +9,10 @@ import {
   ICatalog,
   IChange,
   ICost,
+  IFleetStatus,
   IKernel,
   IOperation,
+  IQuote,
   ITPU,
   ITunnel
 } from '../api';
@@ -44,6 +46,7 @@ export class TestServer {
       'GET tunnels': [200, []],
       'GET apps': [200, []],
       'GET catalog': [200, catalog],
+      'GET status': [200, aStatus()],
       ...answers
     };
     this.settings = ServerConnection.makeSettings({
@@ -178,6 +181,36 @@ export function aCost(more: Partial<ICost> = {}): ICost {
     date: '2024-12-23',
     since: '2026-10-14T10:00:00Z',
     usd: 28.8,
+    ...more
+  };
+}
+
+/** What the usual form asks for, on Google Cloud. */
+export function aQuote(more: Partial<IQuote> = {}): IQuote {
+  return {
+    name: 'my-tpu',
+    zone: 'us-central1-a',
+    type: 'v5litepod-8',
+    meaning: '8 chips · 1 host · 128 GB HBM',
+    version: 'v2-alpha-tpuv5-lite',
+    tier: 'on-demand',
+    chips: 8,
+    hosts: 1,
+    emulated: false,
+    cost: aCost({ since: '', usd: null }),
+    ...more
+  };
+}
+
+/** A server where everything works. */
+export function aStatus(more: Partial<IFleetStatus> = {}): IFleetStatus {
+  return {
+    project: 'p',
+    emulated: true,
+    problem: null,
+    storage: null,
+    loops: [],
+    failing: [],
     ...more
   };
 }

@@ -10,6 +10,7 @@ import {
   askLogdir,
   askPort,
   askSeconds,
+  confirmCost,
   confirmDestructive,
   confirmTakeOver,
   DestructiveAction
@@ -120,9 +121,22 @@ export class Actions {
   }
 
   async submit(form: CreateForm | ConnectForm): Promise<void> {
+    if (form === this.createForm && !(await this._approveCost())) {
+      return;
+    }
     if (await form.submit()) {
       this.view.show('list');
     }
+  }
+
+  /** Whether the user agrees to what the TPU costs; nobody is asked if it costs nothing. */
+  private async _approveCost(): Promise<boolean> {
+    const { createForm, trans } = this;
+    if (createForm.catalog?.emulated) {
+      return true;
+    }
+    const quote = await createForm.quote();
+    return !!quote && (quote.emulated || (await confirmCost(quote, trans)));
   }
 
   /** Tries again what an operation failed to do. */

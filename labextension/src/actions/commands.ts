@@ -71,7 +71,7 @@ function addAction(
   const { model, trans } = actions;
   const able = () =>
     model.tpus.filter(tpu =>
-      availableActions(tpu, model.operationsOf(tpu)).includes(action)
+      availableActions(tpu, model.runningOn(tpu)).includes(action)
     );
   const named = (args: ReadonlyPartialJSONObject) =>
     able().filter(tpu => !args.tpu || args.tpu === keyOf(tpu));

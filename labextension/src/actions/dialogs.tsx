@@ -5,8 +5,9 @@ import { PathExt } from '@jupyterlab/coreutils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { IKernel, IOpenTunnel, ITPU } from '../api';
+import { IKernel, IOpenTunnel, IQuote, ITPU } from '../api';
 import { kernelStateLabel } from '../labels/tpus';
+import { Price } from '../panel/price';
 
 /** Actions after which something is lost. */
 export type DestructiveAction = 'delete' | 'disconnect' | 'kernel' | 'stop';
@@ -72,6 +73,48 @@ function Kernels(props: {
       )}
     </>
   );
+}
+
+/** Asks for confirmation to create a TPU that costs money. */
+export async function confirmCost(
+  quote: IQuote,
+  trans: TranslationBundle
+): Promise<boolean> {
+  const { cost, meaning, name, tier, type, zone } = quote;
+  const result = await showDialog({
+    title: trans.__('Create %1?', name),
+    body: (
+      <div className="jp-tpu-Dialog">
+        <p>
+          {type} · {zone}
+          {meaning && (
+            <>
+              <br />
+              {meaning}
+            </>
+          )}
+        </p>
+        <p>
+          <Price cost={cost} tier={tier} trans={trans} />
+        </p>
+        <p>
+          {trans.__('You pay while it is ready, used or not.')}{' '}
+          {tier === 'spot'
+            ? trans.__('Google can preempt it at any time.')
+            : quote.hosts > 1
+              ? trans.__('Delete it to stop paying.')
+              : trans.__('Stop or delete it to stop paying.')}
+        </p>
+      </div>
+    ),
+    // Enter alone must not spend anything.
+    defaultButton: 0,
+    buttons: [
+      Dialog.cancelButton({ label: trans.__('Cancel') }),
+      Dialog.okButton({ label: trans.__('Create') })
+    ]
+  });
+  return result.button.accept;
 }
 
 /** Asks for confirmation to take a kernel over from its user. */

@@ -2,7 +2,15 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { IAcceleratorType, ICatalog, ICreateTPU, IOperation } from '../api';
+import {
+  IAcceleratorType,
+  ICatalog,
+  ICost,
+  ICreateTPU,
+  IOperation,
+  IQuote
+} from '../api';
+import { catalogCost } from '../labels/costs';
 import { Form, packagesIn } from './form';
 import { keyOf } from '../model/resources';
 import { TPUModel } from '../model/model';
@@ -91,6 +99,17 @@ export class CreateForm extends Form<IFields, IOperation> {
   get awayFromHome(): boolean {
     const home = this.catalog?.default_zone;
     return !!home && this.zones.length > 0 && !this.zones.includes(home);
+  }
+
+  /** What the chosen type costs in the chosen zone and tier. */
+  get cost(): ICost {
+    const { tier, zone } = this.fields;
+    return catalogCost(this.type, zone, tier, !!this.catalog?.emulated);
+  }
+
+  /** What would be created, and what it costs; null, with a failure, if the server refuses it. */
+  quote(): Promise<IQuote | null> {
+    return this.send(() => this._model.quote(this.request));
   }
 
   /** Why the name is invalid; "" if it is valid. */

@@ -32,7 +32,16 @@ export abstract class Form<F extends object, T> extends Store {
   }
 
   /** Sends the request; null, with a failure and all input kept, if the server refuses it. */
-  async submit(): Promise<T | null> {
+  submit(): Promise<T | null> {
+    return this.send(async () => {
+      const answer = await this.ask();
+      this.reset();
+      return answer;
+    });
+  }
+
+  /** Asks the server; null, with a failure, if it refuses. One request at a time. */
+  protected async send<A>(request: () => Promise<A>): Promise<A | null> {
     if (this._submitting) {
       return null;
     }
@@ -40,9 +49,7 @@ export abstract class Form<F extends object, T> extends Store {
     this._failure = null;
     this.changed();
     try {
-      const answer = await this.ask();
-      this.reset();
-      return answer;
+      return await request();
     } catch (error) {
       this._failure = Failure.from(error);
       return null;

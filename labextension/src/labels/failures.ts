@@ -2,11 +2,46 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
+import { IFleetStatus, IProblem } from '../api';
 import { Failure } from '../model/client';
+
+/** What stands in the way of something that is tried again without the user. */
+export function problemText(
+  problem: IProblem,
+  trans: TranslationBundle
+): { message: string; hint: string } {
+  const { message, hint, retry_after: seconds } = problem;
+  const again = seconds && trans.__('Trying again in %1.', inSeconds(seconds));
+  return { message, hint: [hint, again].filter(Boolean).join(' ') };
+}
+
+/** What does not work in the server's own loops, and goes on being tried. */
+export function serverProblems(
+  status: IFleetStatus,
+  trans: TranslationBundle
+): { message: string; hint: string }[] {
+  const loops = status.loops.filter(loop => loop.failing);
+  return [
+    ...(status.storage ? [problemText(status.storage, trans)] : []),
+    ...loops.map(loop => ({
+      message: trans.__(
+        'A background task of the server (%1) fails: %2',
+        loop.name,
+        loop.last_error
+      ),
+      hint: trans.__(
+        'What is shown may be out of date. It is restarted automatically. The server’s log has the details.'
+      )
+    }))
+  ];
+}
 
 /** What a failure says, in the user's language where it comes from this page. */
 export function failureText(
-  failure: Pick<Failure, 'message' | 'hint'> & { reason: string },
+  failure: Pick<Failure, 'message' | 'hint'> & {
+    reason: string;
+    retry_after?: number | null;
+  },
   trans: TranslationBundle
 ): { message: string; hint: string } {
   switch (failure.reason) {
@@ -39,7 +74,15 @@ export function failureText(
       };
     case 'CLOSED':
       return { message: trans.__('It was closed while it opened.'), hint: '' };
-    default:
-      return { message: failure.message, hint: failure.hint };
   }
+  const { message, hint, retry_after: seconds } = failure;
+  const again = seconds && trans.__('Try again in %1.', inSeconds(seconds));
+  return { message, hint: [hint, again].filter(Boolean).join(' ') };
+}
+
+/** "30 s", "5 min". */
+function inSeconds(seconds: number): string {
+  return seconds < 120
+    ? `${Math.ceil(seconds)} s`
+    : `${Math.ceil(seconds / 60)} min`;
 }

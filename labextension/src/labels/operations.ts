@@ -12,6 +12,7 @@ export function operationTitle(
   return titles(operation.kind, operation.tpu, trans)[operation.state];
 }
 
+/** Deleting, starting and stopping can't be cancelled: what becomes of it, the TPU's state says. */
 function titles(
   kind: IOperation['kind'],
   name: string,
@@ -43,7 +44,7 @@ function titles(
       return {
         running: trans.__('Deleting %1', name),
         done: trans.__('Deleted %1', name),
-        cancelled: trans.__('Deleting %1 was cancelled', name),
+        cancelled: trans.__('No longer waiting for %1', name),
         failed: trans.__('%1 could not be deleted', name)
       };
     case 'disconnect':
@@ -67,14 +68,14 @@ function titles(
       return {
         running: trans.__('Starting %1', name),
         done: trans.__('Started %1', name),
-        cancelled: trans.__('Starting %1 was cancelled', name),
+        cancelled: trans.__('No longer waiting for %1', name),
         failed: trans.__('%1 could not be started', name)
       };
     case 'stop':
       return {
         running: trans.__('Stopping %1', name),
         done: trans.__('Stopped %1', name),
-        cancelled: trans.__('Stopping %1 was cancelled', name),
+        cancelled: trans.__('No longer waiting for %1', name),
         failed: trans.__('%1 could not be stopped', name)
       };
     case 'tensorboard':

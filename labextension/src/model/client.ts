@@ -11,6 +11,7 @@ import {
   ICreateTPU,
   IDeleteTPU,
   IDisconnectTPU,
+  IFleetStatus,
   IKernel,
   IOpenApp,
   IOpenTensorBoard,
@@ -18,6 +19,7 @@ import {
   IOperation,
   IProblem,
   IProfileKernel,
+  IQuote,
   IStopTPU,
   ITPU,
   ITPUList,
@@ -39,7 +41,9 @@ export class Failure extends Error {
   constructor(
     message: string,
     readonly reason: FailureReason,
-    readonly hint: string = ''
+    readonly hint: string = '',
+    /** Seconds after which it may succeed; null where Google does not say. */
+    readonly retry_after: number | null = null
   ) {
     super(message);
     this.name = 'Failure';
@@ -68,8 +72,16 @@ export class TPUClient {
     return this._call('GET', ['catalog']);
   }
 
+  status(): Promise<IFleetStatus> {
+    return this._call('GET', ['status']);
+  }
+
   tpus(): Promise<ITPUList> {
     return this._call('GET', ['tpus']);
+  }
+
+  quote(request: ICreateTPU): Promise<IQuote> {
+    return this._call('POST', ['quotes'], request);
   }
 
   create(request: ICreateTPU): Promise<IOperation> {
@@ -210,7 +222,7 @@ function failureOf(status: number, text: string): Failure {
     // Tornado's own error pages are HTML.
   }
   if (body && body.message && body.reason) {
-    return new Failure(body.message, body.reason, body.hint);
+    return new Failure(body.message, body.reason, body.hint, body.retry_after);
   }
   if (status === 404) {
     return new Failure('', 'MISSING');

@@ -8,11 +8,13 @@ import {
   ICatalog,
   IConnectTPU,
   ICreateTPU,
+  IFleetStatus,
   IKernel,
   IOpenApp,
   IOpenTunnel,
   IOperation,
   IProblem,
+  IQuote,
   ITPU,
   ITunnel
 } from '../api';
@@ -20,7 +22,7 @@ import { Store } from '../store';
 import { IChangeFeed } from './changeFeed';
 import { Failure, TPUClient, TPURef } from './client';
 import { DismissedOperations } from './dismissed';
-import { keyOf, Resources } from './resources';
+import { isOf, keyOf, Resources } from './resources';
 import { Phase, Synchronizer } from './synchronizer';
 
 /** TPUs, operations and kernels, and every call that changes them. */
@@ -68,6 +70,11 @@ export class TPUModel extends Store {
     return this._sync.problem;
   }
 
+  /** What does not work in the server's own loops; null while that is not known. */
+  get status(): IFleetStatus | null {
+    return this._sync.status;
+  }
+
   /** An operation has ended. */
   get operationEnded(): ISignal<unknown, IOperation> {
     return this._sync.operationEnded;
@@ -102,9 +109,12 @@ export class TPUModel extends Store {
   }
 
   operationsOf(tpu: TPURef): IOperation[] {
-    return this.operations.filter(
-      operation => operation.tpu === tpu.name && operation.zone === tpu.zone
-    );
+    return this.operations.filter(one => isOf(one, tpu));
+  }
+
+  /** Those that run on a TPU, also those that the user does not wait for. */
+  runningOn(tpu: TPURef): IOperation[] {
+    return this._resources.running.filter(one => isOf(one, tpu));
   }
 
   /** The kernels on a TPU, as of the last `loadKernels`. */
@@ -154,6 +164,11 @@ export class TPUModel extends Store {
       this._catalogError = Failure.from(error);
     }
     this.changed();
+  }
+
+  /** What a request would create, and what that costs. Throws `Failure`, for the form to show. */
+  quote(request: ICreateTPU): Promise<IQuote> {
+    return this._client.quote(request);
   }
 
   /** Throws `Failure`, for the form to show. */
@@ -306,7 +321,7 @@ export class TPUModel extends Store {
     }
   }
 
-  /** Hides an operation that has ended. */
+  /** Hides an operation that has ended, or one that goes on whoever waits for it. */
   dismiss(id: string): void {
     this._resources.dismiss(id);
     this.changed();
@@ -338,7 +353,12 @@ export class TPUModel extends Store {
     });
     const { problem } = ended;
     if (problem) {
-      throw new Failure(problem.message, problem.reason, problem.hint);
+      throw new Failure(
+        problem.message,
+        problem.reason,
+        problem.hint,
+        problem.retry_after
+      );
     }
     const apps = await this._client.apps();
     const app = apps.find(one => one.id === ended.app);

@@ -34,9 +34,9 @@ export class Resources {
     return this._operations.get(id);
   }
 
-  /** Whether an operation is running. */
-  get busy(): boolean {
-    return [...this._operations.values()].some(
+  /** Those that run, also if they were dismissed. */
+  get running(): IOperation[] {
+    return [...this._operations.values()].filter(
       operation => operation.state === 'running'
     );
   }
@@ -156,14 +156,17 @@ export class Resources {
       operation = { ...operation, log: before.log };
     }
     this._operations.set(operation.id, operation);
-    return before?.state === 'running' && operation.state !== 'running'
-      ? [operation]
-      : [];
+    const ended = before?.state === 'running' && operation.state !== 'running';
+    if (ended && operation.state === 'failed') {
+      this._dismissed.delete(operation.id); // nobody waited for it, but this is news
+    }
+    return ended ? [operation] : [];
   }
 
-  /** Shows an operation no more, unless it is running. */
+  /** Shows an operation no more, unless it is running and could be cancelled. */
   dismiss(id: string): void {
-    if (this._operations.get(id)?.state !== 'running') {
+    const operation = this._operations.get(id);
+    if (operation?.state !== 'running' || !operation.cancellable) {
       this._dismissed.add(id);
     }
   }
@@ -189,6 +192,7 @@ export class Resources {
   private _tunnels = new Map<string, ITunnel>();
 }
 
-function isOf(one: { tpu: string; zone: string }, tpu: TPURef): boolean {
+/** Whether an operation, a tunnel or an app is one of a TPU. */
+export function isOf(one: { tpu: string; zone: string }, tpu: TPURef): boolean {
   return one.tpu === tpu.name && one.zone === tpu.zone;
 }

@@ -3,7 +3,7 @@
 import { Poll } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { IChange, IKernel, IOperation, IProblem } from '../api';
+import { IChange, IFleetStatus, IKernel, IOperation, IProblem } from '../api';
 import { IChangeFeed } from './changeFeed';
 import { Resources } from './resources';
 import { Failure, TPUClient } from './client';
@@ -66,6 +66,11 @@ export class Synchronizer extends Store {
     return this._failure ?? this._problem;
   }
 
+  /** The health of the server's loops; null while it is not known. */
+  get status(): IFleetStatus | null {
+    return this._status;
+  }
+
   /** Whether the list is being loaded on request. */
   get refreshing(): boolean {
     return this._refreshing;
@@ -105,16 +110,19 @@ export class Synchronizer extends Store {
     // An event may overtake the answer: events from now on are applied once more after it.
     this._pendingChanges = [];
     try {
-      const [list, operations, tunnels, apps] = await Promise.all([
+      const [list, operations, tunnels, apps, status] = await Promise.all([
         this._client.tpus(),
         this._client.operations(),
         this._client.tunnels(),
-        this._client.apps()
+        this._client.apps(),
+        // The list is worth showing without it.
+        this._client.status().catch(() => null)
       ]);
       if (fetch === this._fetches && !this.isDisposed) {
         this.resources.setPorts(tunnels, apps);
         this._emitEnded(this.resources.replace(list.tpus, operations));
         this._problem = list.problem;
+        this._status = status;
         this._failure = null;
         this._phase = 'ready';
         this._pendingChanges.forEach(change => this._apply(change));
@@ -198,7 +206,8 @@ export class Synchronizer extends Store {
   }
 
   private _setPollInterval(): void {
-    const interval = (this.resources.busy ? POLL.busy : POLL.idle) * 1000;
+    const busy = this.resources.running.length > 0;
+    const interval = (busy ? POLL.busy : POLL.idle) * 1000;
     if (this._poll.frequency.interval !== interval) {
       this._poll.frequency = { ...this._poll.frequency, interval };
     }
@@ -217,4 +226,5 @@ export class Synchronizer extends Store {
   private _poll: Poll;
   private _problem: IProblem | null = null;
   private _refreshing = false;
+  private _status: IFleetStatus | null = null;
 }

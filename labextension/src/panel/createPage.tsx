@@ -9,6 +9,7 @@ import { useStore } from '../store';
 import { failureText } from '../labels/failures';
 import { typeDescription } from '../labels/tpus';
 import { Field } from './field';
+import { Price } from './price';
 import { FormPage, PackagesField, TextField } from './formPage';
 import { Disclosure, EmptyState, Alert } from './elements';
 
@@ -140,6 +141,12 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
           help={trans.__('Cheaper, but Google can preempt it at any time')}
         />
       </fieldset>
+      <p className="jp-tpu-Price" role="status">
+        <Price cost={form.cost} tier={fields.tier} trans={trans} />
+        {!form.catalog.emulated && (
+          <small>{trans.__('You pay while it is ready, used or not.')}</small>
+        )}
+      </p>
       <label className="jp-tpu-Check">
         <input
           type="checkbox"

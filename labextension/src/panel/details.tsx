@@ -15,9 +15,11 @@ import { IEnvironment, IHost, IKernel, ITPU } from '../api';
 import { holderLabel, kernelName } from '../actions/dialogs';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
+import { usd } from '../labels/costs';
 import { kernelStateLabel, linkLabel, tierLabel } from '../labels/tpus';
 import { ago, Tone } from '../labels/translation';
 import { IconButton, StateLabel } from './elements';
+import { Price } from './price';
 import { Ports } from './ports';
 
 /** How many hosts are listed until the user asks for all. */
@@ -37,6 +39,7 @@ export function Details(props: {
   const { id, tpu, actions } = props;
   const { trans } = actions;
   const kernels = actions.model.kernels(tpu);
+  const since = ago(tpu.cost.since, Date.now(), actions.language);
   const created = ago(tpu.created, Date.now(), actions.language);
   return (
     <div id={id} className="jp-tpu-Details">
@@ -45,6 +48,26 @@ export function Details(props: {
         <dd>{tpu.version}</dd>
         <dt>{trans.__('Tier')}</dt>
         <dd>{tierLabel(tpu.tier, trans)}</dd>
+        {since && (
+          <>
+            <dt>{trans.__('Running')}</dt>
+            <dd title={tpu.cost.since}>{trans.__('Since %1', since)}</dd>
+          </>
+        )}
+        <dt>{trans.__('Price')}</dt>
+        <dd className="jp-mod-wrap">
+          <Price cost={tpu.cost} tier={tpu.tier} trans={trans} />
+        </dd>
+        {!tpu.emulated && (
+          <>
+            <dt>{trans.__('Cost so far')}</dt>
+            <dd>
+              {tpu.cost.usd === null
+                ? trans.__('Not known')
+                : trans.__('About %1', usd(tpu.cost.usd))}
+            </dd>
+          </>
+        )}
         {created && (
           <>
             <dt>{trans.__('Created')}</dt>

@@ -12,6 +12,7 @@ import React, { useId, useLayoutEffect, useRef } from 'react';
 
 import { Actions } from '../actions/actions';
 import { IOperation, IStep } from '../api';
+import { failureText } from '../labels/failures';
 import {
   currentStep,
   operationTitle,
@@ -56,15 +57,20 @@ export function Operation(props: {
             <span className="jp-tpu-Operation-title">{title}</span>
           </>
         )}
-        {running ? (
-          operation.cancellable && (
-            <IconButton
-              icon={closeIcon}
-              label={trans.__('Cancel')}
-              disabled={cancelling}
-              onClick={() => void model.cancel(operation)}
-            />
-          )
+        {running && operation.cancellable ? (
+          <IconButton
+            icon={closeIcon}
+            label={trans.__('Cancel')}
+            disabled={cancelling}
+            onClick={() => void model.cancel(operation)}
+          />
+        ) : running ? (
+          // Google goes on with it, whoever waits.
+          <IconButton
+            icon={closeIcon}
+            label={trans.__('Stop waiting')}
+            onClick={() => model.dismiss(operation.id)}
+          />
         ) : (
           <IconButton
             icon={closeIcon}
@@ -85,8 +91,14 @@ export function Operation(props: {
       )}
       {operation.state === 'failed' && (
         <Alert
-          message={operation.problem?.message ?? operation.message}
-          hint={operation.problem?.hint}
+          {...failureText(
+            operation.problem ?? {
+              message: operation.message,
+              hint: '',
+              reason: ''
+            },
+            trans
+          )}
         >
           <Button
             className="jp-tpu-Button"

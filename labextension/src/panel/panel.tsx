@@ -9,13 +9,14 @@ import {
 } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { Message } from '@lumino/messaging';
+import { Poll } from '@lumino/polling';
 import React from 'react';
 
 import { Actions } from '../actions/actions';
 import { IOperation } from '../api';
 import { tpuIcon } from '../icons';
 import { useStore } from '../store';
-import { failureText } from '../labels/failures';
+import { failureText, serverProblems } from '../labels/failures';
 import { operationTitle } from '../labels/operations';
 import { ConnectPage } from './connectPage';
 import { CreatePage } from './createPage';
@@ -23,6 +24,9 @@ import { TPUMenu } from './menu';
 import { Operation } from './operation';
 import { Disclosure, EmptyState, IconButton, Alert } from './elements';
 import { TPU } from './tpu';
+
+/** Seconds between two looks at the server while the panel is visible. */
+const REFRESH = 120;
 
 export class TPUPanel extends ReactWidget {
   constructor(
@@ -41,19 +45,23 @@ export class TPUPanel extends ReactWidget {
   }
 
   dispose(): void {
+    this._poll.dispose();
     this._menu.dispose();
     super.dispose();
   }
 
   protected onAfterShow(message: Message): void {
     super.onAfterShow(message);
-    this._actions.view.visible = true;
-    void this._actions.model.loadCatalog();
+    const { model, view } = this._actions;
+    view.visible = true;
+    void model.loadCatalog();
+    void this._poll.schedule({ interval: REFRESH * 1000, phase: 'started' });
   }
 
   protected onAfterHide(message: Message): void {
     super.onAfterHide(message);
     this._actions.view.visible = false;
+    void this._poll.stop();
   }
 
   protected render(): JSX.Element {
@@ -61,6 +69,15 @@ export class TPUPanel extends ReactWidget {
   }
 
   private _menu: TPUMenu;
+
+  // Events say what changes; somebody who looks keeps the server looking at what it costs.
+  private _poll = new Poll({
+    auto: false,
+    name: 'jupyter-tpu:panel',
+    factory: () => this._actions.model.refresh(),
+    frequency: { interval: REFRESH * 1000, backoff: false },
+    standby: 'when-hidden'
+  });
 }
 
 interface IPanelProps {
@@ -180,6 +197,10 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
   const ended = others.filter(one => one.state !== 'running');
   return (
     <>
+      {model.status &&
+        serverProblems(model.status, trans).map(one => (
+          <Alert key={one.message} kind="warning" {...one} />
+        ))}
       {problem && tpus.length > 0 && (
         <Alert kind="warning" {...problem}>
           {again}

@@ -13,7 +13,8 @@ import { Actions } from '../actions/actions';
 import { IOperation, ITPU } from '../api';
 import { actionIcon } from '../icons';
 import { keyOf } from '../model/resources';
-import { failureText } from '../labels/failures';
+import { priceSource, tpuCost } from '../labels/costs';
+import { failureText, problemText } from '../labels/failures';
 import { actionLabel, kernelCountLabel, tpuStatus } from '../labels/tpus';
 import { Details } from './details';
 import { TPUMenu } from './menu';
@@ -31,10 +32,11 @@ export function TPU(props: {
   const key = keyOf(tpu);
   const details = useId();
   const open = view.isOpen(key);
-  const able = availableActions(tpu, model.operationsOf(tpu));
+  const able = availableActions(tpu, model.runningOn(tpu));
   const main = primaryAction(able);
   const failure = model.failure(tpu);
   const status = tpuStatus(tpu, trans);
+  const cost = tpuCost(tpu, trans);
   return (
     <li className="jp-tpu-TPU" aria-label={tpu.name}>
       <div className="jp-tpu-TPU-head">
@@ -71,8 +73,11 @@ export function TPU(props: {
             </span>
           )}
         </div>
+        {cost && (
+          <div title={priceSource(tpu.cost, tpu.tier, trans)}>{cost}</div>
+        )}
         {tpu.problem && (
-          <Alert kind="warning" {...failureText(tpu.problem, trans)} />
+          <Alert kind="warning" {...problemText(tpu.problem, trans)} />
         )}
         {failure && (
           <Alert {...failureText(failure, trans)}>

@@ -1,0 +1,88 @@
+// What TPUs cost, in words. Estimates by a dated list price: an unknown price is said to be unknown.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { IAcceleratorType, ICost, ITPU } from '../api';
+import { tierLabel } from './tpus';
+
+/** Google's prices, for people. */
+export const PRICES = 'https://cloud.google.com/tpu/pricing';
+
+/** "$9.60", "$12,345". */
+export function usd(amount: number): string {
+  const digits = amount < 1000 ? 2 : 0;
+  return `$${amount.toLocaleString('en-US', {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits
+  })}`;
+}
+
+/** What a type costs in a zone, by the catalog. */
+export function catalogCost(
+  type: IAcceleratorType | undefined,
+  zone: string,
+  tier: ITPU['tier'],
+  emulated: boolean
+): ICost {
+  const price = type?.prices.find(
+    one => one.region === zone.replace(/-[^-]*$/, '')
+  );
+  const listed =
+    (tier === 'spot'
+      ? price?.spot
+      : tier === 'on-demand'
+        ? price?.on_demand
+        : null) ?? null;
+  return {
+    usd_per_hour: emulated ? 0 : listed,
+    list_usd_per_hour: listed,
+    region: price?.region ?? '',
+    date: price?.date ?? '',
+    since: '',
+    usd: null
+  };
+}
+
+/** "about $9.60 an hour"; "price not known". */
+export function hourlyCost(cost: ICost, trans: TranslationBundle): string {
+  return cost.list_usd_per_hour === null
+    ? trans.__('price not known')
+    : trans.__('about %1 an hour', usd(cost.list_usd_per_hour));
+}
+
+/** With a capital at its start, as a sentence. */
+export function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** Which price that is: "us-west4, on demand, list price of 2024-12-23"; "" if it is not known. */
+export function priceSource(
+  cost: ICost,
+  tier: ITPU['tier'],
+  trans: TranslationBundle
+): string {
+  return cost.list_usd_per_hour === null
+    ? ''
+    : trans.__(
+        '%1, %2, list price of %3',
+        cost.region,
+        tierLabel(tier, trans).toLowerCase(),
+        cost.date
+      );
+}
+
+/** The cost of a TPU in a line: by the hour while it runs, and so far. "" if it is emulated. */
+export function tpuCost(tpu: ITPU, trans: TranslationBundle): string {
+  const { cost } = tpu;
+  if (tpu.emulated) {
+    return '';
+  }
+  const parts = [];
+  if (tpu.state === 'READY') {
+    parts.push(hourlyCost(cost, trans));
+  }
+  if (cost.usd !== null && cost.usd > 0) {
+    parts.push(trans.__('about %1 so far', usd(cost.usd)));
+  }
+  return capitalized(parts.join(' · '));
+}
