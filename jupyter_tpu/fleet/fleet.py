@@ -39,8 +39,8 @@ from .operations.tensorboard import TensorBoardService
 from .reconcile.controller import Controller
 from .reconcile.loops import Loops
 from .reconcile.takeover import Takeover
-from .store.database import Store
 from .store.process_lease import ProcessLease
+from .store.store import Store
 
 if TYPE_CHECKING:
     from ..apps import Site
@@ -127,6 +127,7 @@ class Fleet:
         )
         inventory = self._inventory = Inventory(
             cloud,
+            store,
             desired,
             observer,
             connections,
@@ -137,6 +138,7 @@ class Fleet:
             failures,
             run_times,
             supervised=supervise,
+            reloaded=lambda: self._controller.wake(),
         )
         self._controller = Controller(
             links,
@@ -179,21 +181,21 @@ class Fleet:
         path = path or data_dir() / "fleet.sqlite"
         if warm_kernels is None:
             warm_kernels = not links.cloud.emulated
-        with contextlib.ExitStack() as opened:  # closed again if this fails: it is tried again
-            store = Store(path, links.cloud.identity)
-            opened.callback(store.close)
+        async with contextlib.AsyncExitStack() as opened:  # if this fails, it is tried again
+            store = await Store.open(path, links.cloud.identity)
+            opened.push_async_callback(store.close)
             lease = ProcessLease(path.with_name(path.name + ".owners"))
             opened.callback(lease.close)
             fleet = cls(
                 links, kernelspecs, store, lease, supervise=supervise, warm_kernels=warm_kernels
             )
-            fleet._begin()
+            await fleet._begin()
             opened.pop_all()
         return fleet
 
-    def _begin(self) -> None:
-        self._runner.load()
-        self._takeover.check()
+    async def _begin(self) -> None:
+        self._runner.load(self._store.snapshot.operations)
+        await self._takeover.check()
         self._loops.start("poll of Google", self._observer.run)
         self._loops.start("operations", self._takeover.run)
         if self._supervise:
@@ -210,8 +212,8 @@ class Fleet:
         await self._apps.close()
         self._connections.close()
         self._changes.close()
-        self._lease.close()
-        self._store.close()
+        await self._store.close()
+        self._lease.close()  # last: what is saved now is this process's
 
     def subscribe(self, callback: Callable[[models.Change], None]) -> Callable[[], None]:
         return self._changes.subscribe(callback)
@@ -226,6 +228,7 @@ class Fleet:
         self._controller.wake()
 
     async def _find(self, ref: str) -> NodeName:
+        await self._inventory.reload()
         return await self._inventory.find(ref)
 
     async def _find_ready(self, ref: str, purpose: str) -> Node:
@@ -236,6 +239,7 @@ class Fleet:
             project=self._observed.project,
             emulated=self._observer.emulated,
             problem=self._observed.problem,
+            storage=models.Problem.of(self._store.problem) if self._store.problem else None,
             loops=self._loops.status(),
             failing=self._failures.all(),
         )
@@ -258,7 +262,7 @@ class Fleet:
         return await self._create.start(request)
 
     async def start(self, ref: str) -> models.Operation:
-        return self._power.start(await self._find(ref))
+        return await self._power.start(await self._find(ref))
 
     async def stop(self, ref: str, options: models.StopTPU | None = None) -> models.Operation:
         return await self._power.stop(await self._find(ref), options or models.StopTPU())
@@ -267,7 +271,7 @@ class Fleet:
         return await self._power.delete(await self._find(ref), options or models.DeleteTPU())
 
     async def connect(self, ref: str, request: models.ConnectTPU | None = None) -> models.Operation:
-        return self._connect.connect(await self._find(ref), request or models.ConnectTPU())
+        return await self._connect.connect(await self._find(ref), request or models.ConnectTPU())
 
     async def disconnect(
         self, ref: str, options: models.DisconnectTPU | None = None
@@ -311,7 +315,7 @@ class Fleet:
         return [each for each in tunnels if (each.tpu, each.zone) == (name.node, name.zone)]
 
     async def all_tunnels(self) -> list[models.Tunnel]:
-        self._tunnels.reload()
+        await self._inventory.reload()
         return self._tunnels.all()
 
     async def open_tunnel(
@@ -341,7 +345,7 @@ class Fleet:
 
     async def open_tensorboard(self, ref: str, request: models.OpenTensorBoard) -> models.Operation:
         node = await self._find_ready(ref, "TensorBoard runs on READY TPUs.")
-        return self._tensorboard.open(node, request)
+        return await self._tensorboard.open(node, request)
 
     async def profile(
         self, ref: str, kernel_id: str, request: models.ProfileKernel | None = None
@@ -352,11 +356,11 @@ class Fleet:
     # ---- operations ----
 
     async def operations(self) -> list[models.Operation]:
-        self._inventory.reload()
+        await self._inventory.reload()
         return self._runner.all()
 
     async def operation(self, id: str) -> models.Operation:
-        self._inventory.reload()
+        await self._inventory.reload()
         return self._runner.get(id)
 
     async def wait(self, id: str) -> models.Operation:

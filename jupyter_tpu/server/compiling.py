@@ -59,14 +59,15 @@ class Compilations:
         flat_arrays({f"Argument {n}": row for n, row in enumerate(request.arguments)})
         if request.mesh is not None and -1 not in request.mesh.values():
             axis_sizes(request.mesh, None)  # the rest depends on the type
-        local = self._fleet.local()
-        if sum(o.kind == "compile" and o.state == "running" for o in local.all()) >= MAX_OPERATIONS:
+        local = await self._fleet.local()
+        running = [o for o in await local.all() if o.kind == "compile" and o.state == "running"]
+        if len(running) >= MAX_OPERATIONS:
             raise TPUError(
                 f"{MAX_OPERATIONS} programs are waiting to be compiled.",
                 Reason.UNAVAILABLE,
                 "Try again later, or cancel one with DELETE operations/ID.",
             )
-        operation = local.start(
+        operation = await local.start(
             "compile", lambda progress: self._compile(request, names, progress), _WAITS
         )
         return msgspec.json.encode(operation)

@@ -50,7 +50,8 @@ class FleetHandle:
         self._changed = changed
         self._local: LocalOperations | None = None
         self._fleet: Fleet | None = None
-        self._opening: asyncio.Lock | None = None
+        self._opening = asyncio.Lock()
+        self._opening_local = asyncio.Lock()
         self._closed = False
 
     async def call(self, method: str, *arguments: Any) -> Any:
@@ -72,26 +73,29 @@ class FleetHandle:
 
     # ---- on the core thread ----
 
-    def local(self) -> LocalOperations:
+    async def local(self) -> LocalOperations:
         """The operations that need no TPU."""
         if self._closed:
             raise TPUError("The server is stopping.", Reason.INTERRUPTED)
         if self._local is None:
             from ..fleet.operations.local import LocalOperations
 
-            self._local = LocalOperations(_local_file())
-            self._local.subscribe(self._changed)
+            async with self._opening_local:
+                if self._local is None:
+                    local = await LocalOperations.open(_local_file())
+                    local.subscribe(self._changed)
+                    self._local = local
         return self._local
 
-    def _known_local(self) -> LocalOperations | None:
+    async def _known_local(self) -> LocalOperations | None:
         """Local operations of this server or of an earlier one; None if there are none."""
         if self._local is None and not self._closed and _local_file().exists():
-            return self.local()
+            return await self.local()
         return self._local
 
     async def _call(self, method: str, arguments: tuple[Any, ...]) -> Any:
-        local = self._known_local() if method in _OPERATION_METHODS else None
-        if local is not None and local.has(arguments[0]):
+        local = await self._known_local() if method in _OPERATION_METHODS else None
+        if local is not None and await local.has(arguments[0]):
             return await getattr(local, method)(*arguments)
         if method == "operations":
             return await self._operations()
@@ -103,13 +107,11 @@ class FleetHandle:
             of_tpus = await (await self._open()).operations()
         except TPUError:
             of_tpus = []  # without a cloud there are none; the list of TPUs reports why
-        local = self._known_local()
-        here = local.all() if local is not None else []
+        local = await self._known_local()
+        here = await local.all() if local is not None else []
         return sorted(here + of_tpus, key=lambda o: o.created, reverse=True)
 
     async def _open(self) -> Fleet:
-        if self._opening is None:
-            self._opening = asyncio.Lock()
         async with self._opening:
             if self._fleet is None and not self._closed:
                 self._fleet = await self._open_fleet()
@@ -132,10 +134,9 @@ class FleetHandle:
         return fleet
 
     async def _close(self) -> None:
-        if self._local is not None:
-            await self._local.close()
-        if self._opening is None:
-            return
+        async with self._opening_local:
+            if self._local is not None:
+                await self._local.close()
         async with self._opening:
             fleet, self._fleet = self._fleet, None
         if fleet is not None:

@@ -236,7 +236,7 @@ async def test_old_operations_are_forgotten_and_told_as_gone(
     ids = []
     for _ in range(4):
         record = fleet._runner.new_record("profile", NodeName("emulated", ZONE, new_name()))
-        ids.append(fleet._runner.start(record, nothing).id)
+        ids.append((await fleet._runner.start(record, nothing)).id)
         await setting.fleet.wait(ids[-1])
         fleet._changes.flush()
         await asyncio.sleep(0.002)  # `ended` has milliseconds

@@ -35,9 +35,10 @@ from jupyter_tpu.fleet.operations.progress import Progress
 from jupyter_tpu.fleet.operations.provisioning import LABEL
 from jupyter_tpu.fleet.operations.runner import OperationRunner
 from jupyter_tpu.fleet.reconcile.takeover import Takeover
-from jupyter_tpu.fleet.store.database import Store
+from jupyter_tpu.fleet.store.database import Database
 from jupyter_tpu.fleet.store.process_lease import ProcessLease
 from jupyter_tpu.fleet.store.records import OperationRecord
+from jupyter_tpu.fleet.store.store import Store
 
 NAMES = [NodeName(Google.project, Google.zone, name) for name in ("tpu-a", "tpu-b")]
 #: After this long without faults all has ended; seconds.
@@ -77,23 +78,28 @@ FATES = {
 
 
 class KillableStore(Store):
-    """Writes nothing any more once its process is dead."""
+    """Writes nothing any more once its process is dead, not even what it has been given before."""
 
     dead = False
 
-    def save_operation(self, record: OperationRecord) -> None:
+    async def _call(self, function: Callable[[], Any]) -> Any:
         if self.dead:
             raise sqlite3.ProgrammingError("the process is dead")
-        super().save_operation(record)
+        return await super()._call(function)
+
+    def kill(self) -> list[asyncio.Task[None]]:
+        self.dead = True
+        self._database.close()
+        return [self._writer] if self._writer is not None else []
 
 
 class Server:
     """One process: its parts are the product's, apart from what reaches hosts."""
 
-    def __init__(self, world: World, path: Path) -> None:
+    def __init__(self, world: World, store: KillableStore, path: Path) -> None:
         self.world = world
         self.google = world.google
-        self.store = KillableStore(path, "google")
+        self.store = store
         self.lease = ProcessLease(path.with_name("owners"))
         self.runner = OperationRunner(
             self.store, self.lease, changed=lambda *_: None, ended=self._look
@@ -119,19 +125,20 @@ class Server:
         self.tasks: set[asyncio.Task[Any]] = set()
 
     async def begin(self) -> None:
-        self.runner.load()
-        self.takeover.check()
+        self.runner.load(self.store.snapshot.operations)
+        await self.takeover.check()
         self.tasks.add(asyncio.create_task(self.takeover.run()))
         self.tasks.add(asyncio.create_task(self._resume_connects()))
 
-    def _reload(self) -> None:
-        if self.store.changed_elsewhere():
-            self.runner.load()
+    async def _reload(self) -> None:
+        if (snapshot := await self.store.refresh()) is not None:
+            self.runner.load(snapshot.operations)
 
     def connect(self, name: NodeName, request: ConnectTPU, node_id: str) -> Operation:
         record = self.runner.new_record("connect", name, connect=request, node_id=node_id)
         self.world.connects.append(record)
-        return self.runner.start(record, self._connecting, follows=True)
+        self.runner.save_soon(record)
+        return self.runner.resume(record, self._connecting)
 
     async def _connecting(self, progress: Progress) -> None:
         await asyncio.sleep(CONNECTING)
@@ -143,7 +150,7 @@ class Server:
                 if not self.runner.running_on(name):
                     del self.runner.resumable[name]
                     if name in self.google.nodes:
-                        self.runner.start(record, self._connecting)
+                        self.runner.resume(record, self._connecting)
                     else:
                         self.runner.mark_interrupted(record)
             await asyncio.sleep(2.0)
@@ -165,9 +172,13 @@ class Server:
 
     def _look(self, name: NodeName) -> None:
         """An operation has just ended: what it says is so."""
-        if self.store.dead:
-            return
-        for record in self.store.operations():
+        task = self.world.loop.create_task(self._judge())
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _judge(self) -> None:
+        await self.store.flush()
+        for record in self.world.records():
             if record.operation.state != "running":
                 try:
                     self.world.judge(record)
@@ -179,13 +190,12 @@ class Server:
         return [task for task in (*self.tasks, *running) if task and not task.done()]
 
     def kill(self) -> None:
-        self.store.dead = True
+        self.tasks.update(self.store.kill())
         while left := self._left():  # asyncio.wait_for sometimes swallows a cancel
             for task in left:
                 task.cancel()
             self.world.loop.run_until_complete(asyncio.wait(left))
         self.lease.close()
-        self.store.close()
 
 
 async def _nothing(*_: object) -> None:
@@ -198,6 +208,7 @@ class World:
         asyncio.set_event_loop(self.loop)
         self.google = Google(self.loop)
         self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+        self.file = Database(self.folder / "fleet.sqlite", "google")
         self.servers: list[Server] = []
         self.judged: set[str] = set()
         self.failures: list[AssertionError] = []
@@ -206,7 +217,9 @@ class World:
         self.connects: list[OperationRecord] = []
 
     def start(self) -> None:
-        server = Server(self, self.folder / "fleet.sqlite")
+        path = self.folder / "fleet.sqlite"
+        store = self.loop.run_until_complete(KillableStore.open(path, "google"))
+        server = Server(self, store, path)
         self.servers.append(server)
         self.loop.run_until_complete(server.begin())
 
@@ -215,7 +228,10 @@ class World:
         server.kill()
 
     def records(self) -> list[OperationRecord]:
-        return self.servers[0].store.operations() if self.servers else []
+        """As the next process would read them."""
+        found = self.file.read()
+        assert found is not None
+        return found.operations
 
     def node(self, id: str) -> Any:
         return next((node for node in self.google.nodes.values() if node.id == id), None)
@@ -280,6 +296,7 @@ class World:
     def close(self) -> None:
         for server in list(self.servers):
             self.kill(server)
+        self.file.close()
         self.loop.close()
         asyncio.set_event_loop(None)
         shutil.rmtree(self.folder)

@@ -25,47 +25,47 @@ async def waits(progress: Progress) -> None:
 
 
 async def test_what_is_found_is_the_operations_result_and_told() -> None:
-    operations = LocalOperations()
+    operations = await LocalOperations.open()
     told: list[Change] = []
     operations.subscribe(told.append)
-    started = operations.start("compile", finds, "Waiting")
+    started = await operations.start("compile", finds, "Waiting")
     assert (started.tpu, started.zone, started.message) == ("", "", "Waiting")
     ended = await operations.wait(started.id)
     assert (ended.state, ended.result, ended.log) == ("done", {"answer": 42}, ["a line"])
-    assert operations.all() == [ended]
+    assert (await operations.all()) == [ended]
     operations._changes.flush()
     assert told[-1].operation == ended
     await operations.close()
 
 
 async def test_one_that_fails_says_why_and_one_that_is_cancelled_ends() -> None:
-    operations = LocalOperations()
+    operations = await LocalOperations.open()
 
     async def fails(progress: Progress) -> None:
         raise TPUError("No.", Reason.TIMEOUT, "Wait.")
 
-    failed = await operations.wait(operations.start("compile", fails).id)
+    failed = await operations.wait((await operations.start("compile", fails)).id)
     assert failed.problem is not None
     assert (failed.state, failed.problem.reason) == ("failed", Reason.TIMEOUT)
-    cancelled = await operations.cancel(operations.start("compile", waits).id)
+    cancelled = await operations.cancel((await operations.start("compile", waits)).id)
     assert cancelled.state == "cancelled"
-    running = operations.start("compile", waits)
+    running = await operations.start("compile", waits)
     await operations.close()
     assert running.state == "running"  # with the process it is gone: nobody asks any more
 
 
 async def test_old_ones_are_forgotten_and_that_is_told() -> None:
-    operations = LocalOperations(keep=2)
+    operations = await LocalOperations.open(keep=2)
     told: list[Change] = []
     operations.subscribe(told.append)
     ids = []
     for _ in range(4):
-        ids.append(operations.start("compile", finds).id)
+        ids.append((await operations.start("compile", finds)).id)
         await operations.wait(ids[-1])
         operations._changes.flush()
         await asyncio.sleep(0.002)  # `ended` has milliseconds
-    assert [operation.id for operation in operations.all()] == [ids[3], ids[2]]
-    assert [operations.has(id) for id in ids] == [False, False, True, True]
+    assert [operation.id for operation in await operations.all()] == [ids[3], ids[2]]
+    assert [await operations.has(id) for id in ids] == [False, False, True, True]
     assert [change.id for change in told if change.gone] == ids[:2]
     with pytest.raises(TPUError) as caught:
         await operations.operation(ids[0])
@@ -77,14 +77,14 @@ async def test_the_next_process_finds_what_was_found_and_says_what_was_interrupt
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "local.sqlite"
-    first = LocalOperations(path)
-    done = await first.wait(first.start("compile", finds).id)
-    running = first.start("compile", waits)
+    first = await LocalOperations.open(path)
+    done = await first.wait((await first.start("compile", finds)).id)
+    running = await first.start("compile", waits)
     await first.close()
 
-    second = LocalOperations(path)
+    second = await LocalOperations.open(path)
     assert await second.operation(done.id) == done
-    assert second.has(running.id)
+    assert await second.has(running.id)
     interrupted = await second.operation(running.id)
     assert interrupted.problem is not None
     assert (interrupted.state, interrupted.problem.reason) == ("failed", Reason.INTERRUPTED)
@@ -92,21 +92,21 @@ async def test_the_next_process_finds_what_was_found_and_says_what_was_interrupt
     assert await second.cancel(running.id) == interrupted  # it has ended
     await second.close()
 
-    third = LocalOperations(path)
-    assert {o.id: o for o in third.all()} == {done.id: done, running.id: interrupted}
+    third = await LocalOperations.open(path)
+    assert {o.id: o for o in (await third.all())} == {done.id: done, running.id: interrupted}
     await third.close()
 
 
 async def test_another_living_process_keeps_its_own_until_it_ends(tmp_path: Path) -> None:
-    mine, other = LocalOperations(tmp_path / "o.sqlite"), LocalOperations(tmp_path / "o.sqlite")
-    done = await other.wait(other.start("compile", finds).id)
-    running = other.start("compile", waits)
-    assert not mine.has(done.id)
-    assert mine.all() == []
+    mine, other = [await LocalOperations.open(tmp_path / "o.sqlite") for _ in range(2)]
+    done = await other.wait((await other.start("compile", finds)).id)
+    running = await other.start("compile", waits)
+    assert not await mine.has(done.id)
+    assert (await mine.all()) == []
     assert running.state == "running"
     await other.close()
-    assert mine.has(done.id)
-    assert {o.id: o.state for o in mine.all()} == {done.id: "done", running.id: "failed"}
+    assert await mine.has(done.id)
+    assert {o.id: o.state for o in (await mine.all())} == {done.id: "done", running.id: "failed"}
     await mine.close()
 
 
@@ -115,7 +115,7 @@ async def test_where_nothing_can_be_written_they_still_run(
 ) -> None:
     path = tmp_path / "local.sqlite"
     path.write_bytes(b"this is no database, but it is long enough" * 30)
-    operations = LocalOperations(path)
+    operations = await LocalOperations.open(path)
     assert "forgotten when the server ends" in caplog.text
-    assert (await operations.wait(operations.start("compile", finds).id)).state == "done"
+    assert (await operations.wait((await operations.start("compile", finds)).id)).state == "done"
     await operations.close()

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import fcntl
 import os
 import sqlite3
 import stat
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
+import pytest_asyncio
+from waiting import eventually
 
 from jupyter_tpu.cloud.models import NodeName
-from jupyter_tpu.errors import TPUError
+from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import ConnectTPU, Environment, Operation
 from jupyter_tpu.fleet.operations.runner import OperationRunner
 from jupyter_tpu.fleet.reconcile.takeover import Takeover
-from jupyter_tpu.fleet.store.database import KEEP_AT_MOST, Store
+from jupyter_tpu.fleet.store import database
+from jupyter_tpu.fleet.store.database import KEEP_AT_MOST
+from jupyter_tpu.fleet.store.file_system import network_file_system
 from jupyter_tpu.fleet.store.process_lease import ProcessLease
-from jupyter_tpu.fleet.store.records import EnvironmentRecord, NodeClaim, OperationRecord
+from jupyter_tpu.fleet.store.records import (
+    EnvironmentRecord,
+    NodeClaim,
+    OperationRecord,
+    TunnelRecord,
+)
+from jupyter_tpu.fleet.store.store import Store
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 
@@ -35,101 +50,288 @@ def operation(id: str, kind: str = "connect", **fields: object) -> Operation:
     return Operation(id=id, kind=kind, tpu="my-tpu", zone="us-west4-a", created=now, **fields)
 
 
-def test_what_was_written_is_read_by_the_next_process(tmp_path: Path) -> None:
-    first = Store(tmp_path / "fleet.sqlite", "google")
+Open = Callable[..., Awaitable[Store]]
+
+
+@pytest_asyncio.fixture
+async def open_store(tmp_path: Path) -> AsyncIterator[Open]:
+    """Opens the same file again and again, as several processes do."""
+    stores = []
+
+    async def open_one(identity: str = "google") -> Store:
+        stores.append(await Store.open(tmp_path / "fleet.sqlite", identity))
+        return stores[-1]
+
+    yield open_one
+    for store in stores:
+        await store.close()
+
+
+@pytest.mark.asyncio
+async def test_what_was_written_is_read_by_the_next_process(open_store: Open) -> None:
+    first = await open_store()
     first.set_connected(NAME, "7")
     first.save_environment(NAME, record())
-    first.close()
-    second = Store(tmp_path / "fleet.sqlite", "google")
-    assert second.connected() == {NAME: "7"}
-    assert second.environments() == {NAME: {"default": record()}}
+    await first.close()
+    second = (await open_store()).snapshot
+    assert second.connected == {NAME: "7"}
+    assert second.environments == {NAME: {"default": record()}}
 
 
-def test_an_emulator_sees_nothing_of_googles_tpus(tmp_path: Path) -> None:
-    google = Store(tmp_path / "fleet.sqlite", "google")
+@pytest.mark.asyncio
+async def test_an_emulator_sees_nothing_of_googles_tpus(open_store: Open) -> None:
+    google = await open_store()
     google.set_connected(NAME, "7")
-    emulator = Store(tmp_path / "fleet.sqlite", "emulator:1")
-    assert emulator.connected() == {}
+    await google.flush()
+    emulator = await open_store("emulator:1")
+    assert emulator.snapshot.connected == {}
     emulator.forget(NAME)
-    assert google.connected() == {NAME: "7"}
+    await emulator.flush()
+    assert (await open_store()).snapshot.connected == {NAME: "7"}
 
 
-def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
-    store = Store(tmp_path / "fleet.sqlite", "google")
+@pytest.mark.asyncio
+async def test_the_file_is_readable_by_its_owner_only(open_store: Open, tmp_path: Path) -> None:
+    store = await open_store()
     store.set_connected(NAME, "7")
+    await store.flush()
     for path in tmp_path.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
 
-def test_forgetting_a_tpu_drops_all_of_it_and_nothing_else(tmp_path: Path) -> None:
-    store = Store(tmp_path / "fleet.sqlite", "google")
+@pytest.mark.asyncio
+async def test_forgetting_a_tpu_drops_all_of_it_and_nothing_else(open_store: Open) -> None:
+    store = await open_store()
     other = NodeName("p", "us-west4-a", "other")
     for name in (NAME, other):
         store.set_connected(name, "7")
         store.save_environment(name, record())
     store.forget(NAME)
-    assert list(store.connected()) == list(store.environments()) == [other]
+    store.save_environment(NAME, record("anew"))
+    await store.flush()
+    kept = (await open_store()).snapshot
+    assert list(kept.connected) == [other]
+    assert {name: list(found) for name, found in kept.environments.items()} == {
+        NAME: ["anew"],
+        other: ["default"],
+    }
 
 
-def test_writes_of_another_process_are_noticed(tmp_path: Path) -> None:
-    store, other = (Store(tmp_path / "fleet.sqlite", "google") for _ in range(2))
+@pytest.mark.asyncio
+async def test_a_change_of_another_process_is_seen_once_and_never_skipped(open_store: Open) -> None:
+    store, other = await open_store(), await open_store()
     store.set_connected(NAME, "7")
-    assert not store.changed_elsewhere()
+    assert await store.refresh() is None, "its own changes are no news"
     other.drop_connected(NAME)
-    assert store.changed_elsewhere()
-    assert not store.changed_elsewhere()
+    await other.flush()
+    store.save_environment(NAME, record())  # of both, none is lost
+    news = await store.refresh()
+    assert news is not None
+    assert (news.connected, list(news.environments)) == ({}, [NAME])
+    assert await store.refresh() is None
 
 
-def test_only_lately_ended_operations_are_kept(tmp_path: Path) -> None:
-    store = Store(tmp_path / "fleet.sqlite", "google")
+@pytest.mark.asyncio
+@pytest.mark.parametrize("network", ["", "nfs4"])
+async def test_two_processes_that_write_at_once_see_all_of_each_other(
+    open_store: Open, monkeypatch: pytest.MonkeyPatch, network: str
+) -> None:
+    """Each adds tunnels, and takes over what it sees, as servers do."""
+    monkeypatch.setattr(database, "network_file_system", lambda _: network)
+    seen: list[set[str]] = [set(), set()]
+
+    async def process(number: int) -> None:
+        store = await open_store()
+        seen[number] = {each.id for each in store.snapshot.tunnels}
+        for each in range(15):
+            store.save_tunnel(tunnel(f"{number}-{each}"))
+            seen[number].add(f"{number}-{each}")
+            await asyncio.sleep(0.001)
+            news = await store.refresh()
+            if news is not None:
+                seen[number] = {each.id for each in news.tunnels}
+        async with asyncio.timeout(60):
+            while len(seen[number]) < 30:
+                if (news := await store.refresh()) is not None:
+                    seen[number] = {each.id for each in news.tunnels}
+
+    await asyncio.gather(process(0), process(1))
+    assert seen[0] == seen[1]
+
+
+def tunnel(id: str) -> TunnelRecord:
+    return TunnelRecord(
+        id=id,
+        project="p",
+        zone="z",
+        tpu="t",
+        node_id="7",
+        host=0,
+        port=1,
+        local_port=1,
+        address="",
+        created="",
+        owner="o",
+    )
+
+
+@pytest.mark.asyncio
+async def test_who_needs_something_on_disk_waits_for_another_ones_lock_and_the_loop_does_not(
+    open_store: Open, tmp_path: Path
+) -> None:
+    store = await open_store()
+    locked = sqlite3.connect(tmp_path / "fleet.sqlite", isolation_level=None)
+    locked.execute("BEGIN IMMEDIATE")
+    store.set_connected(NAME, "7")
+    waiting = asyncio.create_task(store.flush())
+    await eventually(lambda: store.problem is not None)
+    assert store.problem is not None
+    assert store.problem.reason is Reason.UNAVAILABLE
+    with pytest.raises(TPUError, match="has locked"):
+        await store.flush(0.0)
+    assert not waiting.done()
+    locked.execute("COMMIT")
+    async with asyncio.timeout(30):
+        await waiting
+    assert store.problem is None
+    assert (await open_store()).snapshot.connected == {NAME: "7"}
+    locked.close()
+
+
+@pytest.mark.asyncio
+async def test_on_a_full_disk_it_is_said_at_once_and_saved_when_there_is_room(
+    open_store: Open,
+) -> None:
+    store = await open_store()
+    limit(store, 1)
+    long = operation("long", log=["x" * 100_000])
+    store.save_operation(OperationRecord(operation=long, project="p", owner="o"))
+    with pytest.raises(TPUError, match="disk is full") as caught:
+        await store.flush()
+    assert caught.value.reason is Reason.DISK_FULL
+    with pytest.raises(TPUError):
+        await store.refresh()
+    limit(store, 1 << 30)
+    await eventually(lambda: store.problem is None)
+    [saved] = (await open_store()).snapshot.operations
+    assert saved.operation.id == "long"
+
+
+def limit(store: Store, pages: int) -> None:
+    """SQLite's own limit gives the same error as a full disk."""
+    connection = store._database._connected
+    assert connection is not None
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+@pytest.mark.asyncio
+async def test_only_lately_ended_operations_are_kept(open_store: Open) -> None:
+    store = await open_store()
     now = datetime.now(UTC)
+    long_ago = (now - timedelta(days=9)).isoformat()
+    running = operation("running")
+    store.save_operation(OperationRecord(operation=running, project="p", owner="x"))
+    old = operation("old", state="failed", ended=long_ago)
+    store.save_operation(OperationRecord(operation=old, project="p", owner="x"))
     for number in range(KEEP_AT_MOST + 5):
         ended = (now - timedelta(minutes=number)).isoformat()
         done = operation(f"new-{number}", state="done", ended=ended)
         store.save_operation(OperationRecord(operation=done, project="p", owner="x"))
-    long_ago = (now - timedelta(days=9)).isoformat()
-    old = operation("old", state="failed", ended=long_ago)
-    store.save_operation(OperationRecord(operation=old, project="p", owner="x"))
-    running = operation("running")
-    store.save_operation(OperationRecord(operation=running, project="p", owner="x"))
-    store.prune()
-    kept = {record.operation.id for record in store.operations()}
+    await store.flush()
+    kept = {record.operation.id for record in (await open_store()).snapshot.operations}
     assert {"running", "new-0"} <= kept
     assert "old" not in kept
     assert len(kept) == KEEP_AT_MOST + 1
 
 
-def test_a_row_that_can_not_be_read_is_left_out_and_takes_nothing_along(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.asyncio
+async def test_a_row_that_can_not_be_read_is_left_out_and_takes_nothing_along(
+    open_store: Open, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = Store(tmp_path / "fleet.sqlite", "google")
+    store = await open_store()
     for name in ("default", "other"):
         store.save_environment(NAME, record(name))
     for id in ("1", "2"):
         store.save_operation(OperationRecord(operation=operation(id), project="p", owner="o"))
+    await store.flush()
     with sqlite3.connect(tmp_path / "fleet.sqlite") as file:
         file.execute("UPDATE environments SET record = '{}' WHERE name = 'other'")
         file.execute("UPDATE operations SET record = 'x' WHERE id = '1'")
         file.execute("INSERT INTO tunnels VALUES ('3', 'google', 'o', '{}')")
-    assert list(store.environments()[NAME]) == ["default"]
-    assert [read.operation.id for read in store.operations()] == ["2"]
-    assert store.tunnels() == []
+    read = (await open_store()).snapshot
+    assert list(read.environments[NAME]) == ["default"]
+    assert [each.operation.id for each in read.operations] == ["2"]
+    assert read.tunnels == []
     assert len(caplog.messages) == 3
 
 
-def test_a_damaged_file_is_explained(tmp_path: Path) -> None:
+@pytest.mark.asyncio
+async def test_a_damaged_file_is_explained(open_store: Open, tmp_path: Path) -> None:
     (tmp_path / "fleet.sqlite").write_bytes(b"this is no database, but it is long enough" * 30)
     with pytest.raises(TPUError, match="Move the file away"):
-        Store(tmp_path / "fleet.sqlite", "google")
+        await open_store()
 
 
-def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "fleet.sqlite"
-    Store(path, "google").close()
-    with sqlite3.connect(path) as database:
-        database.execute("PRAGMA user_version = 99")
+@pytest.mark.asyncio
+async def test_a_file_of_a_newer_version_is_left_alone(open_store: Open, tmp_path: Path) -> None:
+    await (await open_store()).close()
+    with sqlite3.connect(tmp_path / "fleet.sqlite") as file:
+        file.execute("PRAGMA user_version = 99")
     with pytest.raises(TPUError, match="newer jupyter-tpu"):
-        Store(path, "google")
+        await open_store()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("network", "journal"), [("", "wal"), ("nfs4", "delete")])
+async def test_a_home_on_nfs_has_a_rollback_journal(
+    open_store: Open,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    network: str,
+    journal: str,
+) -> None:
+    await (await open_store()).close()  # with the write-ahead log, when the home was local
+    monkeypatch.setattr(database, "network_file_system", lambda _: network)
+    store = await open_store()
+    store.set_connected(NAME, "7")
+    await store.flush()
+    with sqlite3.connect(tmp_path / "fleet.sqlite") as file:
+        assert file.execute("PRAGMA journal_mode").fetchone() == (journal,)
+    assert (await open_store()).snapshot.connected == {NAME: "7"}
+
+
+MOUNTS = """\
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+90 22 0:50 / /home rw,relatime shared:2 - nfs4 server:/home rw,vers=4.2
+91 90 0:51 / /home/me/my\\040disk rw shared:3 - xfs /dev/sdb1 rw
+92 22 0:52 / /mnt/bucket rw - fuse.gcsfuse bucket rw
+"""
+
+
+def test_the_file_system_of_a_folder_is_that_of_its_nearest_mount(tmp_path: Path) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(MOUNTS)
+    for path, kind in {
+        "/home/me/.local/share": "nfs4",
+        "/home/me/my disk/jupyter": "",
+        "/homework": "",
+        "/mnt/bucket": "fuse.gcsfuse",
+        "/var": "",
+    }.items():
+        assert network_file_system(Path(path), mounts) == kind
+    assert network_file_system(tmp_path) == ""
+    assert network_file_system(tmp_path, tmp_path / "missing") == ""
+
+
+def test_a_folder_in_which_nothing_can_be_locked_says_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(TPUError, match="set JUPYTER_TPU_DATA_DIR"):
+        ProcessLease(tmp_path / "owners")
 
 
 def test_a_living_process_is_told_from_a_dead_one(tmp_path: Path) -> None:
@@ -151,15 +353,21 @@ class Resumed:
         self.ids.append(record.operation.id)
 
 
-def take_over(
+async def take_over(
     store: Store, lease: ProcessLease, *, supervise: bool
 ) -> tuple[OperationRunner, list]:
     runner = OperationRunner(store, lease, changed=lambda *_: None, ended=lambda _: None)
-    runner.load()
+    runner.load(store.snapshot.operations)
     resumed = Resumed()
-    Takeover(runner, resumed, resumed, runner.load, supervise=supervise).check()  # type: ignore[arg-type]
+    takeover = Takeover(runner, resumed, resumed, nothing, supervise=supervise)  # type: ignore[arg-type]
+    await takeover.check()
+    await store.flush()
     connects = [record.operation.id for record in runner.resumable.values()]
     return runner, sorted(resumed.ids + connects)
+
+
+async def nothing() -> None:
+    """There is nothing to reload."""
 
 
 def test_what_killed_processes_left_is_cleared_away_and_living_ones_are_not(
@@ -191,10 +399,11 @@ def left(
 LONG_AGO = "2026-01-01T00:00:00.000Z"
 
 
-def test_operations_of_a_dead_process_are_resumed_or_said_to_be_interrupted(
-    tmp_path: Path,
+@pytest.mark.asyncio
+async def test_operations_of_a_dead_process_are_resumed_or_said_to_be_interrupted(
+    open_store: Open, tmp_path: Path
 ) -> None:
-    store = Store(tmp_path / "fleet.sqlite", "google")
+    store = await open_store()
     alive = ProcessLease(tmp_path / "owners")
     for record in (
         left("connect", "connect"),
@@ -207,7 +416,9 @@ def test_operations_of_a_dead_process_are_resumed_or_said_to_be_interrupted(
         left("living", "create", alive.id, want="present"),
     ):
         store.save_operation(record)
-    runner, resumed = take_over(store, ProcessLease(tmp_path / "owners"), supervise=True)
+    await store.flush()
+    first, second = await open_store(), await open_store()
+    runner, resumed = await take_over(first, ProcessLease(tmp_path / "owners"), supervise=True)
     assert resumed == ["cancelled", "connect", "create", "delete", "stop"]
     stopped = runner.get("old stop")
     assert stopped.state == "failed"
@@ -216,38 +427,53 @@ def test_operations_of_a_dead_process_are_resumed_or_said_to_be_interrupted(
     assert stopped.problem.hint == "If the TPU stays READY, stop it again."
     assert runner.get("profile").state == "failed"
     assert runner.get("living").state == "running"
-    # They have a living owner now: nobody else takes them over.
-    _, resumed = take_over(store, ProcessLease(tmp_path / "owners"), supervise=True)
+    # They have a living owner now, which a process that has not read that yet learns, too.
+    _, resumed = await take_over(second, ProcessLease(tmp_path / "owners"), supervise=True)
     assert resumed == []
 
 
-def test_of_two_processes_one_takes_an_operation_over(tmp_path: Path) -> None:
-    store = Store(tmp_path / "fleet.sqlite", "google")
+@pytest.mark.asyncio
+async def test_of_two_processes_one_takes_an_operation_over(
+    open_store: Open, tmp_path: Path
+) -> None:
+    store = await open_store()
     store.save_operation(left("a", "create", want="present"))
+    await store.flush()
     runners = []
     for _ in range(2):
-        lease = ProcessLease(tmp_path / "owners")
-        runners.append(OperationRunner(store, lease, changed=lambda *_: None, ended=lambda _: None))
-        runners[-1].load()
+        lease, each = ProcessLease(tmp_path / "owners"), await open_store()
+        runners.append(OperationRunner(each, lease, changed=lambda *_: None, ended=lambda _: None))
+        runners[-1].load(each.snapshot.operations)
     [mine], [theirs] = (runner.abandoned() for runner in runners)
-    assert runners[0].take_over(mine)
-    assert not runners[1].take_over(theirs)
-    assert theirs.owner == "dead"
+    # What its process did last is not lost, though nobody has read it since.
+    lately = msgspec.structs.replace(mine, node_id="7")
+    store.save_operation(lately)
+    await store.flush()
+    taken = await runners[0].take_over(mine)
+    assert taken is not None
+    assert (taken.node_id, taken.owner) == ("7", runners[0]._lease.id)
+    assert await runners[1].take_over(theirs) is None
 
 
-def test_a_command_beside_no_server_continues_deletions_only(tmp_path: Path) -> None:
-    store = Store(tmp_path / "fleet.sqlite", "google")
+@pytest.mark.asyncio
+async def test_a_command_beside_no_server_continues_deletions_only(
+    open_store: Open, tmp_path: Path
+) -> None:
+    store = await open_store()
     for record in (
         left("connect", "connect"),
         left("create", "create", want="present"),
         left("cancelled", "create", want="absent"),
     ):
         store.save_operation(record)
-    runner, resumed = take_over(store, ProcessLease(tmp_path / "owners"), supervise=False)
+    await store.flush()
+    lease = ProcessLease(tmp_path / "owners")
+    runner, resumed = await take_over(await open_store(), lease, supervise=False)
     assert resumed == ["cancelled"]
     problem = runner.get("connect").problem
     assert problem is not None
     assert problem.hint == "Connect again. It continues where it stopped."
     assert runner.get("create").state == "running"
-    _, resumed = take_over(store, ProcessLease(tmp_path / "owners"), supervise=True)
+    server = ProcessLease(tmp_path / "owners")
+    _, resumed = await take_over(await open_store(), server, supervise=True)
     assert resumed == ["connect", "create"]

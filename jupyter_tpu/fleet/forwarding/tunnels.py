@@ -11,8 +11,10 @@ import asyncio
 import contextlib
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+
+from msgspec import structs
 
 from ...cloud import Node, NodeName
 from ...errors import InvalidInput, Reason, TPUError
@@ -22,9 +24,9 @@ from ...ssh.listening import LOOPBACK
 from ..knowledge.failures import TPUFailures
 from ..models import OpenTunnel, Problem, Tunnel
 from ..models.times import timestamp
-from ..store.database import Store
 from ..store.process_lease import ProcessLease
 from ..store.records import TunnelRecord
+from ..store.store import Store
 from .forwarded_port import COUNT_EVERY, ForwardedPort
 from .ports import check_host_port, check_port
 
@@ -55,7 +57,7 @@ class Tunnels:
         self._owner = owner
         self._failures = failures
         self._changed = changed
-        self._records = {record.id: record for record in store.tunnels()}
+        self._records = {record.id: record for record in store.snapshot.tunnels}
         self._active: dict[str, _ActiveTunnel] = {}
         self._wake = asyncio.Event()
 
@@ -91,7 +93,6 @@ class Tunnels:
         PERMISSION for one that only the system may use.
         """
         _check(node, request, self._links.cloud.emulated)
-        self.reload()
         # A tunnel that is not kept lasts as long as a command: what servers opened is not its.
         for record in self._records.values() if keep else ():
             same = (record.name, record.host, record.port) == (
@@ -152,6 +153,8 @@ class Tunnels:
         for record in list(self._records.values()):
             if record.name == name:
                 self._store.drop_tunnel(record.id)
+                del self._records[record.id]
+                self._changed(record.id)
         self._wake.set()
 
     # ---- the loop ----
@@ -172,18 +175,18 @@ class Tunnels:
                 pause = COUNT_EVERY if self._active else RECONCILE_EVERY
                 await asyncio.wait_for(self._wake.wait(), pause)
 
-    def reload(self) -> None:
-        """Takes over what another process has written."""
-        stored = {record.id: record for record in self._store.tunnels()}
+    def reload(self, records: Iterable[TunnelRecord]) -> None:
+        """Takes over what other processes have written."""
+        stored = {record.id: record for record in records}
         mine = {id for id, active in self._active.items() if not active.keep}
         for id in self._records.keys() | stored.keys():
             if self._records.get(id) != stored.get(id) and id not in mine:
                 self._changed(id)
         unsaved = {id: self._records[id] for id in mine if id in self._records}
         self._records = {**stored, **unsaved}
+        self._wake.set()
 
     async def _reconcile(self) -> None:
-        self.reload()
         for id in self._active.keys() - self._records.keys():
             await self._stop(id)
         self._failures.retain(_WHAT, self.tpus())
@@ -205,9 +208,11 @@ class Tunnels:
             return True
         if self._owner.alive(record.owner):
             return False
-        if not self._store.claim_tunnel(record, self._owner.id):
+        if not await self._store.claim_tunnel(record, self._owner.id):
             return False
-        self.reload()
+        if self._records.get(record.id) != record:
+            return False  # closed meanwhile
+        self._records[record.id] = structs.replace(record, owner=self._owner.id)
         return True
 
     async def _activate(self, record: TunnelRecord | None) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
 import time
+from collections.abc import Callable
 
 from msgspec import structs
 
 from ...cloud import Cloud, NodeName
+from ...errors import TPUError
 from ..discovery.observer import Observer
 from ..forwarding.tunnels import Tunnels
 from ..hosts.connections import HostConnections
@@ -17,16 +22,26 @@ from ..knowledge.failures import TPUFailures
 from ..knowledge.run_times import RunTimes
 from ..models import TPU, Change, TPUList
 from ..operations.runner import OperationRunner
+from ..store.store import Store
 from .references import resolve
 from .view import view_tpu
 
+log = logging.getLogger(__name__)
+
+#: How long a question waits for what other processes have written; seconds. What is known is the
+#: answer then.
+RELOAD = 1.5
+
 
 class Inventory:
-    """supervised: whether this process keeps the links of connected TPUs up."""
+    """supervised: whether this process keeps the links of connected TPUs up; reloaded() is called
+    when another process has changed something.
+    """
 
     def __init__(
         self,
         cloud: Cloud,
+        store: Store,
         desired: DesiredState,
         observer: Observer,
         connections: HostConnections,
@@ -38,8 +53,11 @@ class Inventory:
         run_times: RunTimes,
         *,
         supervised: bool,
+        reloaded: Callable[[], None],
     ) -> None:
         self._cloud = cloud
+        self._store = store
+        self._reloading = asyncio.Lock()
         self._desired = desired
         self._observer = observer
         self._observed = observer.observed
@@ -51,6 +69,7 @@ class Inventory:
         self._failures = failures
         self._run_times = run_times
         self._supervised = supervised
+        self._reloaded = reloaded
 
     def names(self) -> set[NodeName]:
         """All TPUs that are shown: observed, desired, or being created."""
@@ -89,16 +108,28 @@ class Inventory:
         )
 
     async def list(self) -> TPUList:
-        self.reload()
+        await self.reload()
         await self._observer.ensure_fresh()
         names = sorted(self.names(), key=lambda name: (name.node, name.zone))
         return TPUList(tpus=[self.tpu(name) for name in names], problem=self._observed.problem)
 
-    def reload(self) -> None:
-        """Takes over what other processes (a second server, a command) have written."""
-        if self._desired.changed_elsewhere():
-            self._desired.reload(keep=self._runner.running_by_tpu())
-            self._runner.load()
+    async def reload(self) -> None:
+        """Takes over what other processes (a second server, a command) have written. Never fails:
+        why it can't be read or saved now is the store's problem.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RELOAD), self._reloading:
+                try:
+                    snapshot = await self._store.refresh()
+                except TPUError as error:
+                    log.debug("Other processes' changes are not known now: %s", error)
+                    return
+                if snapshot is not None:
+                    self._desired.reload(snapshot)
+                    self._tunnels.reload(snapshot.tunnels)
+                    self._runner.load(snapshot.operations)
+                    self._run_times.reload(snapshot.runs)
+                    self._reloaded()
 
     def describe(self, name: NodeName) -> Change:
         """The event for a TPU."""

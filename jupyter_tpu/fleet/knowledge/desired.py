@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 from ...cloud import NodeName
-from ..store.database import Store
-from ..store.records import EnvironmentRecord
+from ..store.records import EnvironmentRecord, Snapshot
+from ..store.store import Store
 
 
 class DesiredState:
@@ -20,8 +20,10 @@ class DesiredState:
         self._store = store
         self._changed = changed
         #: TPUs that should be connected, with the ids of the nodes that are meant.
-        self.connected: dict[NodeName, str] = store.connected()
-        self._environments: dict[NodeName, dict[str, EnvironmentRecord]] = store.environments()
+        self.connected: dict[NodeName, str] = dict(store.snapshot.connected)
+        self._environments: dict[NodeName, dict[str, EnvironmentRecord]] = (
+            store.snapshot.environments
+        )
 
     def names(self) -> set[NodeName]:
         """The TPUs that should be connected or that have environments."""
@@ -65,19 +67,18 @@ class DesiredState:
         self._store.forget(name)
         self._changed(name)
 
-    def changed_elsewhere(self) -> bool:
-        """Whether another process has written to the store since this was last asked."""
-        return self._store.changed_elsewhere()
-
-    def reload(self, keep: Collection[NodeName]) -> None:
-        """Takes over what other processes wrote, except about the TPUs to *keep*."""
+    def reload(self, snapshot: Snapshot) -> None:
+        """Takes over what other processes wrote."""
         for mine, theirs in (
-            (self.connected, self._store.connected()),
-            (self._environments, self._store.environments()),
+            (self.connected, snapshot.connected),
+            (self._environments, snapshot.environments),
         ):
             here: dict[NodeName, Any] = mine
-            for name in {*here, *theirs} - set(keep):
+            for name in {*here, *theirs}:
+                if here.get(name) == theirs.get(name):
+                    continue  # operations have references to it
                 if name in theirs:
                     here[name] = theirs[name]
                 else:
                     del here[name]
+                self._changed(name)

@@ -7,33 +7,24 @@ creation, and one that is found stopped later, to have been READY until then.
 
 from __future__ import annotations
 
-import logging
-import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Protocol
 
 from ...cloud import Node, NodeName
 from ..store.records import RunRecord
-
-log = logging.getLogger(__name__)
-
-
-class RunStore(Protocol):
-    """Where run times are written down (`Store`)."""
-
-    def runs(self) -> dict[NodeName, RunRecord]: ...
-
-    def save_run(self, name: NodeName, record: RunRecord | None) -> None: ...
+from ..store.store import Store
 
 
 class RunTimes:
     """The run times of all nodes, kept in *store*."""
 
-    def __init__(self, store: RunStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._runs = store.runs()
-        self._unsaved: set[NodeName] = set()
+        self._runs = dict(store.snapshot.runs)
+
+    def reload(self, runs: Mapping[NodeName, RunRecord]) -> None:
+        """Takes over what other processes wrote."""
+        self._runs = dict(runs)
 
     def observe(self, nodes: Iterable[Node], now: float) -> None:
         """Takes in what Google said of nodes. *now*: seconds since the epoch."""
@@ -44,28 +35,17 @@ class RunTimes:
             after = _next(before, node, now)
             if after != before:
                 self._runs[node.name] = after
-                self._unsaved.add(node.name)
-        self._save()
+                self._store.save_run(node.name, after)
 
     def forget(self, gone: Iterable[NodeName]) -> None:
         """These nodes are gone."""
         for name in gone:
             if self._runs.pop(name, None) is not None:
-                self._unsaved.add(name)
-        self._save()
+                self._store.drop_run(name)
 
     def names(self) -> set[NodeName]:
         """The nodes whose run time is kept."""
         return set(self._runs)
-
-    def _save(self) -> None:
-        """Saves what has changed, now or when that is possible again."""
-        try:
-            for name in list(self._unsaved):
-                self._store.save_run(name, self._runs.get(name))
-                self._unsaved.discard(name)
-        except (sqlite3.Error, OSError) as error:
-            log.warning("How long TPUs run can't be saved now: %s", error)
 
     def since(self, node: Node) -> float | None:
         """Since when it is READY, in seconds since the epoch; None if it is not."""

@@ -48,7 +48,7 @@ class ConnectService:
         self._runner = runner
         self._connected_now = connected_now
 
-    def connect(self, name: NodeName, request: ConnectTPU) -> Operation:
+    async def connect(self, name: NodeName, request: ConnectTPU) -> Operation:
         """Raises INVALID, and CONFLICT unless the TPU is READY and idle."""
         request = validated(request)
         checks.check_environment(request)
@@ -59,13 +59,16 @@ class ConnectService:
         node = self._observer.observed.require(name, ("READY",), _ONLY_READY)
         self._runner.drop_resumable(name)
         record = self._runner.new_record("connect", name, connect=request, node_id=node.id)
-        return self._runner.start(record, lambda progress: self._connect(record, request, progress))
+        return await self._runner.start(
+            record, lambda progress: self._connect(record, request, progress)
+        )
 
     def follow(self, name: NodeName, request: ConnectTPU, node_id: str) -> Operation:
         """Connects a TPU that was created to be connected, whatever else is going on."""
         record = self._runner.new_record("connect", name, connect=request, node_id=node_id)
-        return self._runner.start(
-            record, lambda progress: self._connect(record, request, progress), follows=True
+        self._runner.save_soon(record)
+        return self._runner.resume(
+            record, lambda progress: self._connect(record, request, progress)
         )
 
     def resume(self, name: NodeName) -> None:
@@ -78,7 +81,7 @@ class ConnectService:
             progress.log("The server was restarted. Continuing.")
             await self._connect(record, request, progress)
 
-        self._runner.start(record, work)
+        self._runner.resume(record, work)
 
     async def disconnect(self, name: NodeName, options: DisconnectTPU) -> Operation:
         """Raises KERNELS_RUNNING unless *options* allow it, CONFLICT unless the TPU is idle."""
@@ -86,7 +89,7 @@ class ConnectService:
             name, options.end_kernels, "Disconnecting"
         )
         await self._runner.cancel_connects(name, CANCEL_CONNECT)
-        return self._runner.start_exclusive(
+        return await self._runner.start_exclusive(
             self._runner.new_record("disconnect", name),
             lambda progress: self._disconnect(name, progress),
         )

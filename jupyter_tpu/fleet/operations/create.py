@@ -21,7 +21,7 @@ from . import checks
 from .progress import Progress
 from .provisioner import NodeProvisioner
 from .provisioning import LABEL
-from .runner import OperationCancelled, OperationRunner
+from .runner import OperationCancelled, OperationRunner, Work
 
 _STEPS = (StepPlan("create", "Create the TPU", 1),)
 
@@ -83,15 +83,16 @@ class CreateService:
             await self._require_new(name)
             record = self._runner.new_record("create", name, create=request)
             record.claim = NodeClaim(want="present", since=time.time(), label=record.operation.id)
-            return self._run(record, resumed=False)
+            work, cancel = self._work(record, resumed=False)
+            return await self._runner.start(record, work, cancel)
         finally:
             self._being_checked.discard(name)
 
     def resume(self, record: OperationRecord) -> None:
         """Continues one that another process has left."""
-        self._run(record, resumed=True)
+        self._runner.resume(record, *self._work(record, resumed=True))
 
-    def _run(self, record: OperationRecord, *, resumed: bool) -> Operation:
+    def _work(self, record: OperationRecord, *, resumed: bool) -> tuple[Work, Callable[[], object]]:
         request, claim = record.create, record.claim
         assert request is not None
         assert claim is not None
@@ -102,13 +103,11 @@ class CreateService:
             record,
             spec=lambda: self._spec(request, claim.label),
         )
-        return self._runner.start(
-            record,
-            lambda progress: self._create(
-                record.name, request, claim, provisioner, progress, resumed=resumed
-            ),
-            cancel=provisioner.cancel,
-        )
+
+        async def work(progress: Progress) -> None:
+            await self._create(record.name, request, claim, provisioner, progress, resumed=resumed)
+
+        return work, provisioner.cancel
 
     async def _require_new(self, name: NodeName) -> None:
         if self._runner.running_on(name):

@@ -6,6 +6,7 @@ what ran when its process ended is shown as interrupted.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +16,10 @@ from ...cloud import NodeName
 from ...errors import TPUError
 from ..knowledge.changes import ChangeFeed
 from ..models import Change, Operation
-from ..store.database import KEEP_AT_MOST, Store
+from ..store.database import KEEP_AT_MOST
 from ..store.process_lease import ProcessLease
 from ..store.records import OperationRecord
+from ..store.store import Store
 from .runner import OperationRunner, Work
 
 log = logging.getLogger(__name__)
@@ -30,13 +32,12 @@ class LocalOperations:
 
     ids are unique among all operations, the fleet's too.
 
-    path: where they are written down, to be found by the next process; None: nowhere. keep: how
-    many of the ended ones can still be asked for.
+    Made by :meth:`open`.
     """
 
-    def __init__(self, path: Path | None = None, *, keep: int = KEEP_AT_MOST) -> None:
+    def __init__(self, store: _LocalStore | _MemoryStore, keep: int) -> None:
         self._changes = ChangeFeed()
-        self._store = _open_store(path)
+        self._store = store
         self._runner = OperationRunner(
             self._store,
             self._store,
@@ -45,26 +46,34 @@ class LocalOperations:
             keep=keep,
         )
         self._changes.register("operation", self._runner.find)
-        self._recover()
+
+    @classmethod
+    async def open(cls, path: Path | None = None, *, keep: int = KEEP_AT_MOST) -> LocalOperations:
+        """path: where they are written down, to be found by the next process; None: nowhere. keep:
+        how many of the ended ones can still be asked for.
+        """
+        operations = cls(await _open_store(path), keep)
+        await operations._recover()
+        return operations
 
     def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
         """As the fleet's; also called when one is forgotten (``gone``)."""
         return self._changes.subscribe(callback)
 
-    def start(self, kind: Any, work: Work, message: str = "") -> Operation:
+    async def start(self, kind: Any, work: Work, message: str = "") -> Operation:
         """Runs *work*; what it finds it puts into the operation's ``result``."""
         record = self._runner.new_record(kind, _NO_TPU)
         record.operation.message = message
-        return self._runner.start(record, work)
+        return await self._runner.start(record, work)
 
-    def has(self, id: str) -> bool:
+    async def has(self, id: str) -> bool:
         if self._runner.find(id) is None:
-            self._recover()
+            await self._recover()
         return self._runner.find(id) is not None
 
-    def all(self) -> list[Operation]:
+    async def all(self) -> list[Operation]:
         """Running and lately ended ones, newest first."""
-        self._recover()
+        await self._recover()
         return self._runner.all()
 
     async def operation(self, id: str) -> Operation:
@@ -83,20 +92,32 @@ class LocalOperations:
         """Ends all of them; the next process shows them as interrupted."""
         await self._runner.close()
         self._changes.close()
-        self._store.close()
+        await self._store.close()
 
-    def _recover(self) -> None:
+    async def _recover(self) -> None:
         """Takes over what processes that have ended left."""
-        if self._store.has_news():
-            self._runner.load()
-            for record in self._runner.abandoned():
-                self._runner.mark_interrupted(record)
+        self._runner.load(await self._store.of_ended_processes())
+        for record in self._runner.abandoned():
+            try:
+                mine = await self._runner.take_over(record)
+            except TPUError:  # it can't be saved now
+                self._runner.mark_interrupted(record, save=False)
+            else:
+                if mine is not None:
+                    self._runner.mark_interrupted(mine)
 
 
-def _open_store(path: Path | None) -> _LocalStore | _MemoryStore:
+async def _open_store(path: Path | None) -> _LocalStore | _MemoryStore:
+    if path is None:
+        return _MemoryStore()
     try:
-        return _LocalStore(path) if path is not None else _MemoryStore()
-    except (TPUError, OSError) as error:
+        store = await Store.open(path, "local")
+        try:
+            return _LocalStore(store, ProcessLease(path.with_name(path.name + ".owners")))
+        except BaseException:
+            await store.close()
+            raise
+    except TPUError as error:
         log.warning("Operations are forgotten when the server ends: %s", error)
         return _MemoryStore()
 
@@ -104,41 +125,36 @@ def _open_store(path: Path | None) -> _LocalStore | _MemoryStore:
 class _LocalStore:
     """A file of this user's processes, and this process among them."""
 
-    def __init__(self, path: Path) -> None:
-        self._store = Store(path, "local")
-        try:
-            self._lease = ProcessLease(path.with_name(path.name + ".owners"))
-        except BaseException:
-            self._store.close()
-            raise
-        self.id = self._lease.id
-        self._living: set[str] | None = None  # whose records were skipped; None: not read yet
+    def __init__(self, store: Store, lease: ProcessLease) -> None:
+        self._lease = lease
+        self.id = lease.id
+        self.alive = lease.alive
+        self._store = store
+        self.save_operation = store.save_operation
+        self.drop_operation = store.drop_operation
+        self.flush = store.flush
+        self._taken: set[str] = set()  # operations of ended processes that this one has now
 
-    def has_news(self) -> bool:
-        """Whether there may be more in :meth:`operations` than when they were last asked for."""
-        changed = self._store.changed_elsewhere()
-        return changed or self._living is None or not all(map(self.alive, self._living))
+    async def of_ended_processes(self) -> list[OperationRecord]:
+        """What they left: living processes know their own better."""
+        with contextlib.suppress(TPUError):  # what is known is the answer
+            await self._store.refresh()
+        return [
+            each
+            for each in self._store.snapshot.operations
+            if each.operation.id not in self._taken and not self.alive(each.owner)
+        ]
 
-    def operations(self) -> list[OperationRecord]:
-        """Those of processes that have ended: the others know their own better."""
-        records = self._store.operations()
-        self._living = {owner for owner in {r.owner for r in records} if self.alive(owner)}
-        return [record for record in records if record.owner not in self._living]
+    async def take_over_operation(
+        self, record: OperationRecord, owner: str
+    ) -> OperationRecord | None:
+        mine = await self._store.take_over_operation(record, owner)
+        if mine is not None:
+            self._taken.add(mine.operation.id)
+        return mine
 
-    def save_operation(self, record: OperationRecord) -> None:
-        self._store.save_operation(record)
-
-    def take_over_operation(self, record: OperationRecord, owner: str) -> bool:
-        return self._store.take_over_operation(record, owner)
-
-    def prune(self) -> None:
-        self._store.prune()
-
-    def alive(self, owner: str) -> bool:
-        return self._lease.alive(owner)
-
-    def close(self) -> None:
-        self._store.close()
+    async def close(self) -> None:
+        await self._store.close()
         self._lease.close()
 
 
@@ -147,23 +163,23 @@ class _MemoryStore:
 
     id = "this process"
 
-    def has_news(self) -> bool:
-        return False
-
-    def operations(self) -> list[OperationRecord]:
+    async def of_ended_processes(self) -> list[OperationRecord]:
         return []
 
     def save_operation(self, record: OperationRecord) -> None:
         pass
 
-    def take_over_operation(self, record: OperationRecord, owner: str) -> bool:
-        return False
-
-    def prune(self) -> None:
+    def drop_operation(self, id: str) -> None:
         pass
+
+    async def flush(self) -> None:
+        pass
+
+    async def take_over_operation(self, record: OperationRecord, owner: str) -> None:
+        return None
 
     def alive(self, owner: str) -> bool:
         return owner == self.id
 
-    def close(self) -> None:
+    async def close(self) -> None:
         pass

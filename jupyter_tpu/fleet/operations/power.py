@@ -40,29 +40,33 @@ class PowerService:
         self._connected = connected
         self._runner = runner
 
-    def start(self, name: NodeName) -> Operation:
+    async def start(self, name: NodeName) -> Operation:
         """Raises CONFLICT unless the TPU is stopped."""
         node = self._observer.observed.require(
             name, ("STOPPED", "STOPPING"), "Only a stopped TPU can be started."
         )
         record = self._runner.new_record("start", name, node_id=node.id)
-        return self._runner.start_exclusive(record, lambda progress: self._start(record, progress))
+        return await self._runner.start_exclusive(
+            record, lambda progress: self._start(record, progress)
+        )
 
     async def stop(self, name: NodeName, options: StopTPU) -> Operation:
         """Raises CONFLICT unless the TPU is READY, KERNELS_RUNNING unless *options* allow it."""
         node = self._observer.observed.require(name, ("READY",), "Only a READY TPU can be stopped.")
         await self._connected.kernels.require_confirmation(name, options.end_kernels, "Stopping")
         record = self._runner.new_record("stop", name, node_id=node.id)
-        return self._runner.start_exclusive(record, lambda progress: self._stop(record, progress))
+        return await self._runner.start_exclusive(
+            record, lambda progress: self._stop(record, progress)
+        )
 
     def resume(self, record: OperationRecord) -> None:
         """Continues one that another process has left."""
         if record.operation.kind == "start":
-            self._runner.start(record, lambda progress: self._start(record, progress))
+            self._runner.resume(record, lambda progress: self._start(record, progress))
         elif record.operation.kind == "stop":
-            self._runner.start(record, lambda progress: self._stop(record, progress))
+            self._runner.resume(record, lambda progress: self._stop(record, progress))
         elif record.claim is not None:
-            self._runner.start(record, self._deletion(record))
+            self._runner.resume(record, self._deletion(record))
 
     async def _start(self, record: OperationRecord, progress: Progress) -> None:
         progress.plan([StepPlan("start", "Start the TPU", 1)])
@@ -95,7 +99,7 @@ class PowerService:
         node = self._observer.observed.node(name) or await self._cloud.get_node(name)
         record = self._runner.new_record("delete", name)
         record.claim = NodeClaim(want="absent", since=time.time(), node_id=node.id)
-        return self._runner.start_exclusive(record, self._deletion(record))
+        return await self._runner.start_exclusive(record, self._deletion(record))
 
     def _deletion(self, record: OperationRecord) -> Work:
         provisioner = NodeProvisioner(self._cloud, self._observer, self._runner, record)

@@ -48,11 +48,11 @@ class NodeProvisioner:
 
     def cancel(self) -> None:
         """The node is to be absent: :meth:`run` goes on until it is, and so does the next process
-        if this one ends. Raises DISK_FULL where that can't be written down.
+        if this one ends.
         """
         self._provisioning.cancel()
         self._cancelled.set()
-        self._runner.save(self._record)
+        self._runner.save_soon(self._record)
 
     async def run(self, progress: Progress) -> End:
         """Ends when it is known how it ended, however long Google does not say."""
@@ -120,7 +120,7 @@ class NodeProvisioner:
         if provisioning.claim.want == "absent":
             return  # cancelled meanwhile
         provisioning.sending(time.time())
-        self._runner.save(self._record)
+        await self._runner.save(self._record)
         try:
             provisioning.create_accepted(await self._cloud.begin_create(self._name, spec))
         except Exception as error:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Protocol
 
 from ...cloud import NodeName
@@ -25,6 +24,9 @@ Work = Callable[[Progress], Coroutine[Any, Any, None]]
 NOT_CANCELLABLE_KINDS = ("start", "stop", "delete")
 #: Kinds that change nothing about the TPU: others may run at the same time.
 NON_EXCLUSIVE_KINDS = ("tensorboard", "profile")
+#: Kinds that begin only if the next process can know of them: they cost money, or leave something
+#: on the hosts. Others go on when the disk is full, since they may end what costs money.
+_SAVED_KINDS = ("create", "start", "connect")
 #: Kinds that change nothing at Google.
 _LOCAL_KINDS = ("connect", "disconnect", *NON_EXCLUSIVE_KINDS)
 
@@ -56,13 +58,15 @@ class OperationCancelled(Exception):
 class OperationStore(Protocol):
     """Where operations are written down (`Store`)."""
 
-    def operations(self) -> list[OperationRecord]: ...
-
     def save_operation(self, record: OperationRecord) -> None: ...
 
-    def take_over_operation(self, record: OperationRecord, owner: str) -> bool: ...
+    def drop_operation(self, id: str) -> None: ...
 
-    def prune(self) -> None: ...
+    async def flush(self) -> None: ...
+
+    async def take_over_operation(
+        self, record: OperationRecord, owner: str
+    ) -> OperationRecord | None: ...
 
 
 class Lease(Protocol):
@@ -81,6 +85,8 @@ class _RunningOperation:
         self.cancel: Callable[[], object] | None = None  # None: the task is cancelled
         self.cancelled = False  # by a request, not by the end of this process
         self.saved: object = None  # the states that were last saved
+        self.accepted = asyncio.Event()  # it is on disk, or was refused
+        self.refused: TPUError | None = None  # why it could not be saved, and so never ran
 
 
 class OperationRunner:
@@ -107,7 +113,6 @@ class OperationRunner:
         self._running: dict[str, _RunningOperation] = {}
         self._others: dict[str, Operation] = {}  # ended ones, and those of other processes
         self._elsewhere: dict[str, OperationRecord] = {}  # running in other processes
-        self._unsaved: dict[str, OperationRecord] = {}  # their last change is not in the store yet
         #: Connects that dead processes left, to be resumed when their TPU is seen.
         self.resumable: dict[NodeName, OperationRecord] = {}
         self.closing = False
@@ -159,42 +164,56 @@ class OperationRunner:
 
     # ---- running ----
 
-    def start(
-        self,
-        record: OperationRecord,
-        work: Work,
-        cancel: Callable[[], object] | None = None,
-        *,
-        follows: bool = False,
+    async def start(
+        self, record: OperationRecord, work: Work, cancel: Callable[[], object] | None = None
     ) -> Operation:
-        """Runs *work*. Nothing has changed if it can't be saved.
+        """Runs *work* when *record*, a new one (see :meth:`new_record`), is on disk. Raises
+        TPUError where it can't be saved: then nothing has changed.
 
-        record: a new one (see :meth:`new_record`), or one that this process has taken over.
-        follows: whether another operation asked for it, whose record says so; then it runs even if
-            it can't be saved now.
         cancel: tells *work* that it is to come to an end; it then raises OperationCancelled, in its
             own time. None: its task is cancelled.
         """
-        operation = record.operation
-        record.owner = self._lease.id
-        (self.save_soon if follows else self.save)(record)
-        running = _RunningOperation(record, record.name)
-        running.cancel = cancel
-        self._running[operation.id] = running
-        self._others.pop(operation.id, None)
-        running.task = asyncio.create_task(self._run(running, work), name=f"tpu-{operation.kind}")
-        running.task.add_done_callback(lambda task: self._finish(running, task))
-        self._changed(operation.id, running.name)
-        return operation
+        running = self._begin(record, work, cancel, new=True)
+        await running.accepted.wait()
+        if running.refused is not None:
+            raise running.refused
+        return record.operation
 
-    def start_exclusive(self, record: OperationRecord, work: Work) -> Operation:
+    def resume(
+        self, record: OperationRecord, work: Work, cancel: Callable[[], object] | None = None
+    ) -> Operation:
+        """As :meth:`start`, of a record that is stored: this process has taken it over, or another
+        operation's record asks for it.
+        """
+        return self._begin(record, work, cancel, new=False).record.operation
+
+    async def start_exclusive(self, record: OperationRecord, work: Work) -> Operation:
         """Starts the only one on its TPU; a connect that a dead process left is not resumed.
 
         Raises CONFLICT where another one runs.
         """
         self.require_idle(record.name)
         self.drop_resumable(record.name)
-        return self.start(record, work)
+        return await self.start(record, work)
+
+    def _begin(
+        self,
+        record: OperationRecord,
+        work: Work,
+        cancel: Callable[[], object] | None,
+        *,
+        new: bool,
+    ) -> _RunningOperation:
+        operation = record.operation
+        running = _RunningOperation(record, record.name)
+        running.cancel = cancel
+        self._running[operation.id] = running  # from now on the TPU is not idle
+        self._others.pop(operation.id, None)
+        running.task = asyncio.create_task(
+            self._run(running, work, new=new), name=f"tpu-{operation.kind}"
+        )
+        running.task.add_done_callback(lambda task: self._finish(running, task))
+        return running
 
     def new_record(self, kind: Any, name: NodeName, **fields: Any) -> OperationRecord:
         """A record of this process that nothing runs and nobody knows yet."""
@@ -243,6 +262,10 @@ class OperationRunner:
             running.cancelled = True
             operation.message = "Cancelling"
             self._changed(id, running.name)
+            try:
+                await self._store.flush()  # the next process goes on with it
+            except TPUError as error:
+                operation.log.append(f"{error} This goes on, but only while this process runs.")
         await asyncio.wait([running.task], timeout=patience)
         return operation
 
@@ -252,12 +275,29 @@ class OperationRunner:
             if record.operation.kind == "connect":
                 await self.cancel(record.operation.id, patience)
 
-    async def _run(self, running: _RunningOperation, work: Work) -> None:
-        progress = Progress(running.record.operation, lambda: self._progressed(running))
+    async def _run(self, running: _RunningOperation, work: Work, *, new: bool) -> None:
+        operation = running.record.operation
+        if new:
+            await self._accept(running)
+        running.accepted.set()
+        self._changed(operation.id, running.name)
+        progress = Progress(operation, lambda: self._progressed(running))
         try:
             await work(progress)
         finally:
             progress.fail()  # only a step that still runs
+
+    async def _accept(self, running: _RunningOperation) -> None:
+        """Returns when it is on disk; raises TPUError where that is not possible."""
+        operation = running.record.operation
+        try:
+            await self.save(running.record)
+        except TPUError as error:
+            if operation.kind in _SAVED_KINDS:
+                self._store.drop_operation(operation.id)  # it may have been written all the same
+                running.refused = error
+                raise
+            operation.log.append(f"{error} This goes on, but only while this process runs.")
 
     def _progressed(self, running: _RunningOperation) -> None:
         """Saves it at each step; log lines between are not saved one by one."""
@@ -265,12 +305,16 @@ class OperationRunner:
         states = (operation.state, tuple(step.state for step in operation.steps))
         if states != running.saved:
             running.saved = states
-            self.save_soon(running.record)
+            self._store.save_operation(running.record)
         self._changed(operation.id, running.name)
 
     def _finish(self, running: _RunningOperation, task: asyncio.Task[None]) -> None:
         operation = running.record.operation
         del self._running[operation.id]
+        running.accepted.set()
+        if running.refused is not None:
+            self._changed(operation.id, running.name)
+            return
         if self.closing:
             return  # it stays "running" in the file: the next process sees that this one ended
         operation.problem = None
@@ -288,33 +332,21 @@ class OperationRunner:
         operation.message = operation.problem.message if operation.problem else "Done"
         operation.ended = timestamp()
         self._others[operation.id] = operation
-        self.save_soon(running.record)
+        self._store.save_operation(running.record)
         self._prune()
         self._changed(operation.id, running.name)
         self._ended(running.name)
 
-    def save(self, record: OperationRecord) -> None:
-        """Saves a record of this process now. Raises DISK_FULL where that is not possible."""
-        try:
-            self._store.save_operation(record)
-        except (sqlite3.Error, OSError) as error:
-            raise TPUError(
-                f"The state of your TPUs can't be saved: {error}.",
-                Reason.DISK_FULL,
-                "Make room on the disk, and try again.",
-            ) from error
-        self._unsaved.pop(record.operation.id, None)
-
     def save_soon(self, record: OperationRecord) -> None:
-        """Saves it now, or when that is possible again: the operation goes on all the same."""
-        try:
-            self.save(record)
-            if record.operation.state != "running":
-                self._store.prune()
-        except (TPUError, sqlite3.Error) as error:
-            if record.operation.id not in self._unsaved:
-                log.warning("%s It is tried again.", error)
-            self._unsaved[record.operation.id] = record
+        """Saves a record of this process, now or when that is possible again."""
+        self._store.save_operation(record)
+
+    async def save(self, record: OperationRecord) -> None:
+        """Returns when it is on disk. Raises TPUError where that is not possible now; it is saved
+        later then.
+        """
+        self._store.save_operation(record)
+        await self._store.flush()
 
     def _prune(self) -> None:
         ended = [operation for operation in self._others.values() if operation.state != "running"]
@@ -336,41 +368,34 @@ class OperationRunner:
 
     # ---- from one process to the next ----
 
-    def load(self) -> None:
-        """Reads what other processes wrote of their operations."""
+    def load(self, records: Iterable[OperationRecord]) -> None:
+        """Takes over what is stored of other processes' operations."""
         self._elsewhere.clear()
-        for record in self._store.operations():
+        for record in records:
             operation = record.operation
             if operation.id in self._running or self._is_resumable(record):
                 continue
-            self._others[operation.id] = operation
             if operation.state == "running":
                 self._elsewhere[operation.id] = record
-            self._changed(operation.id, record.name)
+            if self._others.get(operation.id) != operation:
+                self._others[operation.id] = operation
+                self._changed(operation.id, record.name)
         self._prune()
 
     def abandoned(self) -> list[OperationRecord]:
-        """Running operations whose processes have ended, as they were then."""
-        if all(self._lease.alive(record.owner) for record in self._elsewhere.values()):
-            return []
-        self.load()  # they may have got on since the last time
+        """Running operations whose processes have ended."""
         records = self._elsewhere.values()
         return [record for record in records if not self._lease.alive(record.owner)]
 
-    def take_over(self, record: OperationRecord) -> bool:
-        """Makes an abandoned operation this process's; False if another process was quicker."""
-        previous = record.owner
-        record.owner = self._lease.id
-        if not self._store.take_over_operation(record, previous):
-            record.owner = previous
-            return False
-        del self._elsewhere[record.operation.id]
-        return True
-
-    def retry_saving(self) -> None:
-        """Saves what could not be saved when it changed."""
-        for record in list(self._unsaved.values()):
-            self.save_soon(record)
+    async def take_over(self, record: OperationRecord) -> OperationRecord | None:
+        """Makes an abandoned operation this process's, as its process left it; None if another
+        process was quicker.
+        """
+        mine = await self._store.take_over_operation(record, self._lease.id)
+        if mine is not None:
+            self._elsewhere.pop(record.operation.id, None)
+            self._others[mine.operation.id] = mine.operation
+        return mine
 
     def _is_resumable(self, record: OperationRecord) -> bool:
         left = self.resumable.get(record.name)

@@ -43,7 +43,7 @@ class TensorBoardService:
         self._apps = apps
         self._runner = runner
 
-    def open(self, node: Node, request: OpenTensorBoard) -> Operation:
+    async def open(self, node: Node, request: OpenTensorBoard) -> Operation:
         """Installs what is missing, starts TensorBoard or finds it running, and opens it.
 
         Raises INVALID for what can't be a folder or a host.
@@ -59,7 +59,7 @@ class TensorBoardService:
                 await tensorboard.install(link, progress)
                 await self._open(node, link, request.logdir, progress)
 
-        return self._runner.start(self._runner.new_record("tensorboard", node.name), work)
+        return await self._runner.start(self._runner.new_record("tensorboard", node.name), work)
 
     async def profile(self, node: Node, kernel_id: str, request: ProfileKernel) -> Operation:
         """Traces a kernel while it works, and shows the trace.
@@ -88,7 +88,7 @@ class TensorBoardService:
                 progress.done("trace")
                 await self._open(node, link, logdir, progress)
 
-        return self._runner.start(self._runner.new_record("profile", node.name), work)
+        return await self._runner.start(self._runner.new_record("profile", node.name), work)
 
     async def stop(self, name: NodeName) -> None:
         """Ends the TensorBoards on the hosts of which apps are open, and on host 0, where an

@@ -67,7 +67,6 @@ class Controller:
 
     def polled(self) -> None:
         """Google was polled: all who need it learn of it."""
-        self._inventory.reload()
         for node in self._observed.nodes.values():
             self._links.observe(node)
         self._run_times.observe(self._observed.nodes.values(), time.time())

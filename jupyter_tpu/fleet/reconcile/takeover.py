@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
+from ...errors import TPUError
 from ..models import Operation
 from ..operations.create import CreateService
 from ..operations.power import PowerService
@@ -17,12 +17,12 @@ from ..store.records import OperationRecord
 
 log = logging.getLogger(__name__)
 
-#: How often the processes of other operations are checked; seconds.
-EVERY = 3.0
+#: How often changes and the end of other processes are looked for; seconds.
+EVERY = 1.0
 
 
 class Takeover:
-    """reload: reads what other processes have written since the last time.
+    """reload: learns what other processes have written.
 
     supervise: False for a process that does one thing only. It continues deletions, since they
     save money, and leaves everything else to a server.
@@ -33,7 +33,7 @@ class Takeover:
         runner: OperationRunner,
         create: CreateService,
         power: PowerService,
-        reload: Callable[[], None],
+        reload: Callable[[], Awaitable[None]],
         *,
         supervise: bool,
     ) -> None:
@@ -41,28 +41,34 @@ class Takeover:
         self._runner = runner
         self._create = create
         self._power = power
+        self._reload = reload
         self._supervise = supervise
 
     async def run(self) -> None:
         """Checks until it is cancelled."""
         while True:
             await asyncio.sleep(EVERY)
-            self._runner.retry_saving()
-            try:
-                self.check()
-            except (sqlite3.Error, OSError) as error:
-                log.warning("The operations of other processes can't be checked now: %s", error)
+            await self.check()
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """Takes over what has no process now."""
-        self._reload()
+        await self._reload()
         for record in self._runner.abandoned():
-            deletes = record.claim is not None and record.claim.want == "absent"
-            if self._supervise or deletes:
-                if self._runner.take_over(record):
-                    self._resume(record)
-            elif record.claim is None:
-                self._runner.mark_interrupted(record, save=False)
+            try:
+                await self._check(record)
+            except TPUError as error:  # it can't be saved now
+                log.warning("An operation can't be continued now: %s", error)
+            except Exception:  # the others are continued all the same
+                log.exception("Operation %s can't be continued", record.operation.id)
+
+    async def _check(self, record: OperationRecord) -> None:
+        deletes = record.claim is not None and record.claim.want == "absent"
+        if self._supervise or deletes:
+            mine = await self._runner.take_over(record)
+            if mine is not None:
+                self._resume(mine)
+        elif record.claim is None:
+            self._runner.mark_interrupted(record, save=False)
 
     def _resume(self, record: OperationRecord) -> None:
         operation, claim = record.operation, record.claim

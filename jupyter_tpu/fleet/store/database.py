@@ -1,26 +1,30 @@
-"""Desired state in SQLite: which TPUs are connected, their environments, and operations.
+"""The SQLite file with the desired state: which TPUs are connected, their environments, tunnels,
+and operations.
 
-Everything belongs to one cloud *identity* ("google", or an emulator's id), so that an emulator
-never touches what is known of Google. Calls are short (well under a millisecond, WAL, no sync
-per commit) and run on the core thread.
+All of it may wait for a lock or a slow disk, so :class:`~.store.Store` calls it on a thread of its
+own. Everything belongs to one cloud *identity* ("google", or an emulator's id), so that an emulator
+never touches what is known of Google.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
+import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
-from .records import EnvironmentRecord, OperationRecord, RunRecord, TunnelRecord
+from .file_system import network_file_system
+from .records import EnvironmentRecord, OperationRecord, RunRecord, Snapshot, TunnelRecord
 
 log = logging.getLogger(__name__)
 
@@ -53,9 +57,13 @@ CREATE TABLE runs (
 #: How long ended operations are kept, and how many at most.
 KEEP_FOR = timedelta(days=3)
 KEEP_AT_MOST = 50
-_OF_TPU = "identity = ? AND project = ? AND zone = ? AND tpu = ?"
+#: How long SQLite itself waits for a lock; the caller tries again. Seconds.
+_BUSY = 0.2
+#: Less free space than this counts as a full disk; bytes.
+_FULL = 1 << 16
 
-
+#: One statement of SQL, and its parameters.
+Statement = tuple[str, tuple[Any, ...]]
 _R = TypeVar("_R", EnvironmentRecord, OperationRecord, RunRecord, TunnelRecord)
 
 
@@ -68,64 +76,129 @@ def _read(record: bytes, kind: type[_R]) -> _R | None:
         return None
 
 
-class Store:
-    """The file at *path*, created with mode 0600 if it is missing.
+class Database:
+    """The file at *path*, created with mode 0600 if it is missing. For one thread.
 
-    Raises TPUError (INTERNAL) if it can't be used, with what to do.
+    Methods raise sqlite3.Error and OSError, which :meth:`explain` explains. The file is opened anew
+    after an error that another try on the same connection would not mend.
     """
 
     def __init__(self, path: Path, identity: str) -> None:
+        self.path = path
         self._identity = identity
-        self._data_version = 0
-        try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._db = sqlite3.connect(path, timeout=5, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            self._migrate()
-            self.changed_elsewhere()
-        except (sqlite3.Error, OSError) as error:
-            raise TPUError(
-                f"Can't use {path}, which has the state of your TPUs: {error}.",
+        self._connected: sqlite3.Connection | None = None
+        self._connections = 0
+        self._known: tuple[int, int] | None = None  # the version that the caller knows
+
+    def close(self) -> None:
+        connection, self._connected = self._connected, None
+        if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+    def write(self, statements: Iterable[Statement]) -> int:
+        """Carries them out in one transaction; returns how many rows the last one changed.
+
+        When this returns, they are on disk.
+        """
+        with self._connection() as db, _transaction(db, "IMMEDIATE"):
+            count = 0
+            for sql, parameters in statements:
+                count = db.execute(sql, parameters).rowcount
+        return count
+
+    def take_over_operation(self, id: str, owner: str, new_owner: str) -> OperationRecord | None:
+        """Makes a running operation of *owner* that of *new_owner*; returns it as it was left, or
+        None if it is not *owner*'s any more.
+        """
+        with self._connection() as db, _transaction(db, "IMMEDIATE"):
+            row = db.execute(
+                "SELECT record FROM operations WHERE id = ? AND state = 'running'", (id,)
+            ).fetchone()
+            record = _read(row[0], OperationRecord) if row is not None else None
+            if record is None or record.owner != owner:
+                return None
+            record.owner = new_owner
+            encoded = msgspec.json.encode(record)
+            db.execute("UPDATE operations SET record = ? WHERE id = ?", (encoded, id))
+        return record
+
+    def read(self) -> Snapshot | None:
+        """All that belongs to the identity; None if no other process has written since the version
+        that :meth:`know` was told.
+        """
+        with self._connection() as db, _transaction(db, "DEFERRED"):
+            # Counts the commits of other connections, whoever made them, as seen by this one.
+            (count,) = db.execute("PRAGMA data_version").fetchone()
+            version = (self._connections, count)
+            if version == self._known:
+                return None
+            return Snapshot(
+                version=version,
+                connected=self._read_connected(db),
+                environments=self._read_environments(db),
+                operations=self._read_operations(db),
+                tunnels=self._read_tunnels(db),
+                runs=self._read_runs(db),
+            )
+
+    def know(self, snapshot: Snapshot) -> None:
+        """The caller has taken over *snapshot*."""
+        self._known = snapshot.version
+
+    def explain(self, error: Exception) -> TPUError:
+        """What a failure means, and what to do."""
+        if isinstance(error, TPUError):
+            return error
+        code = _code(error)
+        if is_locked(error):
+            return TPUError(
+                f"Another program has locked {self.path}, which has the state of your TPUs.",
+                Reason.UNAVAILABLE,
+                "Try again. If it stays locked, end that program.",
+            )
+        if code == sqlite3.SQLITE_FULL or self._is_disk_full(error):
+            return TPUError(
+                f"The disk is full. The state of your TPUs can't be saved in {self.path}.",
+                Reason.DISK_FULL,
+                "Make room on the disk, and try again.",
+            )
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
+            return TPUError(
+                f"Can't use {self.path}, which has the state of your TPUs: {error}.",
                 Reason.INTERNAL,
                 "Move the file away. TPUs are found again, and connecting uses what is already "
                 "on the hosts.",
-            ) from error
+            )
+        return TPUError(
+            f"Can't use {self.path}, which has the state of your TPUs: {error}.",
+            Reason.INTERNAL,
+            "Check the folder's permissions and disk, or set JUPYTER_TPU_DATA_DIR to a folder on "
+            "another disk.",
+        )
 
-    def close(self) -> None:
-        self._db.close()
+    def _is_disk_full(self, error: Exception) -> bool:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        try:
+            return shutil.disk_usage(self.path.parent).free < _FULL
+        except OSError:
+            return False
 
-    def changed_elsewhere(self) -> bool:
-        """Whether another process has written since this was last asked."""
-        (version,) = self._db.execute("PRAGMA data_version").fetchone()
-        changed, self._data_version = version != self._data_version, version
-        return changed
+    # ---- rows ----
 
-    # ---- connected TPUs ----
-
-    def connected(self) -> dict[NodeName, str]:
-        """The TPUs that should be connected, with the ids of the nodes that are meant."""
-        rows = self._db.execute(
+    def _read_connected(self, db: sqlite3.Connection) -> dict[NodeName, str]:
+        rows = db.execute(
             "SELECT project, zone, tpu, node_id FROM connected WHERE identity = ?",
             (self._identity,),
         )
         return {NodeName(project, zone, tpu): node for project, zone, tpu, node in rows}
 
-    def set_connected(self, name: NodeName, node_id: str) -> None:
-        self._db.execute(
-            "INSERT OR REPLACE INTO connected VALUES (?, ?, ?, ?, ?)",
-            (self._identity, name.project, name.zone, name.node, node_id),
-        )
-
-    def drop_connected(self, name: NodeName) -> None:
-        self._db.execute(f"DELETE FROM connected WHERE {_OF_TPU}", self._key(name))
-
-    # ---- environments ----
-
-    def environments(self) -> dict[NodeName, dict[str, EnvironmentRecord]]:
-        """All of them, by TPU and name."""
+    def _read_environments(
+        self, db: sqlite3.Connection
+    ) -> dict[NodeName, dict[str, EnvironmentRecord]]:
         found: dict[NodeName, dict[str, EnvironmentRecord]] = {}
-        for project, zone, tpu, name, record in self._db.execute(
+        for project, zone, tpu, name, record in db.execute(
             "SELECT project, zone, tpu, name, record FROM environments WHERE identity = ?",
             (self._identity,),
         ):
@@ -135,29 +208,22 @@ class Store:
                 of_tpu[name] = read
         return found
 
-    def save_environment(self, name: NodeName, record: EnvironmentRecord) -> None:
-        self._db.execute(
-            "INSERT OR REPLACE INTO environments VALUES (?, ?, ?, ?, ?, ?)",
-            (*self._key(name), record.environment.name, msgspec.json.encode(record)),
-        )
+    def _read_operations(self, db: sqlite3.Connection) -> list[OperationRecord]:
+        rows = db.execute("SELECT record FROM operations WHERE identity = ?", (self._identity,))
+        found = filter(None, [_read(record, OperationRecord) for (record,) in rows])
+        return sorted(found, key=lambda record: record.operation.created, reverse=True)
 
-    def drop_environment(self, name: NodeName, environment: str) -> None:
-        self._db.execute(
-            f"DELETE FROM environments WHERE {_OF_TPU} AND name = ?",
-            (*self._key(name), environment),
-        )
+    def _read_tunnels(self, db: sqlite3.Connection) -> list[TunnelRecord]:
+        rows = db.execute("SELECT owner, record FROM tunnels WHERE identity = ?", (self._identity,))
+        found = [
+            msgspec.structs.replace(read, owner=owner)
+            for owner, record in rows
+            if (read := _read(record, TunnelRecord)) is not None
+        ]
+        return sorted(found, key=lambda record: (record.created, record.id))
 
-    def forget(self, name: NodeName) -> None:
-        """Drops all that is known of a TPU, in one step."""
-        with self._transaction():
-            self._db.execute(f"DELETE FROM environments WHERE {_OF_TPU}", self._key(name))
-            self._db.execute(f"DELETE FROM connected WHERE {_OF_TPU}", self._key(name))
-
-    # ---- run times ----
-
-    def runs(self) -> dict[NodeName, RunRecord]:
-        """How long each node was READY."""
-        rows = self._db.execute(
+    def _read_runs(self, db: sqlite3.Connection) -> dict[NodeName, RunRecord]:
+        rows = db.execute(
             "SELECT project, zone, tpu, record FROM runs WHERE identity = ?", (self._identity,)
         )
         return {
@@ -166,117 +232,105 @@ class Store:
             if (read := _read(record, RunRecord)) is not None
         }
 
-    def save_run(self, name: NodeName, record: RunRecord | None) -> None:
-        """None: the node is gone."""
-        if record is None:
-            self._db.execute(f"DELETE FROM runs WHERE {_OF_TPU}", self._key(name))
-        else:
-            self._db.execute(
-                "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)",
-                (*self._key(name), msgspec.json.encode(record)),
-            )
-
-    # ---- operations ----
-
-    def operations(self) -> list[OperationRecord]:
-        """Running and lately ended ones, newest first."""
-        rows = self._db.execute(
-            "SELECT record FROM operations WHERE identity = ?", (self._identity,)
-        )
-        found = [_read(record, OperationRecord) for (record,) in rows]
-        return sorted(
-            filter(None, found), key=lambda record: record.operation.created, reverse=True
-        )
-
-    def save_operation(self, record: OperationRecord) -> None:
-        operation = record.operation
-        self._db.execute(
-            "INSERT OR REPLACE INTO operations VALUES (?, ?, ?, ?, ?)",
-            (
-                operation.id,
-                self._identity,
-                operation.state,
-                operation.ended,
-                msgspec.json.encode(record),
-            ),
-        )
-
-    def take_over_operation(self, record: OperationRecord, owner: str) -> bool:
-        """Saves *record*, which has a new owner; False if it is no longer *owner*'s."""
-        done = self._db.execute(
-            "UPDATE operations SET record = ? WHERE id = ? AND state = 'running' "
-            "AND json_extract(CAST(record AS TEXT), '$.owner') = ?",
-            (msgspec.json.encode(record), record.operation.id, owner),
-        )
-        return done.rowcount == 1
-
-    def prune(self) -> None:
-        """Drops operations that ended long ago."""
-        before = (datetime.now(UTC) - KEEP_FOR).isoformat()
-        with self._transaction():
-            self._db.execute(
-                "DELETE FROM operations WHERE state != 'running' AND ended < ?", (before,)
-            )
-            self._db.execute(
-                "DELETE FROM operations WHERE state != 'running' AND id NOT IN "
-                "(SELECT id FROM operations ORDER BY ended DESC LIMIT ?)",
-                (KEEP_AT_MOST,),
-            )
-
-    # ---- tunnels ----
-
-    def tunnels(self) -> list[TunnelRecord]:
-        """Those that should be there, the oldest first."""
-        rows = self._db.execute(
-            "SELECT owner, record FROM tunnels WHERE identity = ?", (self._identity,)
-        )
-        found = [
-            msgspec.structs.replace(read, owner=owner)
-            for owner, record in rows
-            if (read := _read(record, TunnelRecord)) is not None
-        ]
-        return sorted(found, key=lambda record: (record.created, record.id))
-
-    def save_tunnel(self, record: TunnelRecord) -> None:
-        self._db.execute(
-            "INSERT OR REPLACE INTO tunnels VALUES (?, ?, ?, ?)",
-            (record.id, self._identity, record.owner, msgspec.json.encode(record)),
-        )
-
-    def claim_tunnel(self, record: TunnelRecord, owner: str) -> bool:
-        """Takes over a tunnel from the process that had it; False if another was first."""
-        done = self._db.execute(
-            "UPDATE tunnels SET owner = ? WHERE id = ? AND owner = ?",
-            (owner, record.id, record.owner),
-        )
-        return done.rowcount == 1
-
-    def drop_tunnel(self, id: str) -> None:
-        self._db.execute("DELETE FROM tunnels WHERE id = ?", (id,))
-
-    # ---- inside ----
-
-    def _key(self, name: NodeName) -> tuple[str, str, str, str]:
-        return (self._identity, name.project, name.zone, name.node)
+    # ---- the connection ----
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
+    def _connection(self) -> Iterator[sqlite3.Connection]:
         try:
-            yield
-        except BaseException:
-            self._db.execute("ROLLBACK")
+            if self._connected is None:
+                self._connected = self._connect()
+                self._connections += 1
+            yield self._connected
+        except (sqlite3.Error, OSError) as error:
+            if not is_locked(error) and _code(error) != sqlite3.SQLITE_FULL:
+                self.close()
             raise
-        self._db.execute("COMMIT")
 
-    def _migrate(self) -> None:
-        with self._transaction():  # two processes may come here at once
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
+    def _connect(self) -> sqlite3.Connection:
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        db = sqlite3.connect(
+            self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False
+        )
+        try:
+            _set_journal(db, self.path)
+            # An intent must be on disk before Google is called, even if the power fails then.
+            db.execute("PRAGMA synchronous = FULL")
+            self._migrate(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _migrate(self, db: sqlite3.Connection) -> None:
+        if _version(db) == _VERSION:
+            return  # without a lock
+        with _transaction(db, "IMMEDIATE"):  # two processes may come here at once
+            version = _version(db)
             if version > _VERSION:
-                raise sqlite3.DatabaseError("it was written by a newer jupyter-tpu")
+                raise TPUError(
+                    f"{self.path} was written by a newer jupyter-tpu.",
+                    Reason.INTERNAL,
+                    "Update jupyter-tpu, or set JUPYTER_TPU_DATA_DIR to another folder.",
+                )
             scripts = [_SCHEMA] if version == 0 else []
             scripts += [added for since, added in _ADDED.items() if since > version]
             for statement in ";".join(scripts).split(";"):
-                self._db.execute(statement)
-            if version != _VERSION:
-                self._db.execute(f"PRAGMA user_version = {_VERSION}")
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version = {_VERSION}")
+
+
+def is_locked(error: Exception) -> bool:
+    """Whether another process has the file for the moment."""
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _code(error: Exception) -> int:
+    """SQLite's primary result code; 0 of another error."""
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+
+
+def pruning() -> list[Statement]:
+    """Drops operations that ended long ago."""
+    before = (datetime.now(UTC) - KEEP_FOR).isoformat()
+    return [
+        ("DELETE FROM operations WHERE state != 'running' AND ended < ?", (before,)),
+        (
+            "DELETE FROM operations WHERE state != 'running' AND id NOT IN "
+            "(SELECT id FROM operations ORDER BY ended DESC LIMIT ?)",
+            (KEEP_AT_MOST,),
+        ),
+    ]
+
+
+def _set_journal(db: sqlite3.Connection, path: Path) -> None:
+    """With a write-ahead log readers do not wait for writers. It needs memory that processes share,
+    which network file systems do not have; a file there has a rollback journal.
+    """
+    wanted = "delete" if network_file_system(path) else "wal"
+    (now,) = db.execute("PRAGMA journal_mode").fetchone()
+    if now == wanted:
+        return
+    try:
+        db.execute(f"PRAGMA journal_mode = {wanted}").fetchone()
+    except sqlite3.OperationalError as error:
+        # Another process has the file open. Both journals work; one file has one at a time.
+        if not is_locked(error):
+            raise
+
+
+@contextlib.contextmanager
+def _transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
+    db.execute(f"BEGIN {kind}")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # SQLite has ended it after some errors, a full disk among them
+            with contextlib.suppress(sqlite3.Error):
+                db.execute("ROLLBACK")
+        raise
+
+
+def _version(db: sqlite3.Connection) -> int:
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    return int(version)

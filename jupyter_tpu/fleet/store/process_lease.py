@@ -7,11 +7,13 @@ ends, for whatever reason. Pids are reused, and times would need a heartbeat.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 import uuid
 from pathlib import Path
 
+from ...errors import Reason, TPUError
 from ...locks import try_lock
 from ...paths import private_dir
 
@@ -23,11 +25,20 @@ class ProcessLease:
     """The mark of this process; *folder* holds a file per running process."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = private_dir(folder)
+        self._folder = folder
         self.id = uuid.uuid4().hex[:16]
-        self._file = os.open(self._path(self.id), os.O_RDWR | os.O_CREAT, 0o600)
-        if not try_lock(self._file):  # no other process knows this name
-            raise OSError(f"{self._path(self.id)} can't be locked")
+        try:
+            private_dir(folder)
+            self._file = os.open(self._path(self.id), os.O_RDWR | os.O_CREAT, 0o600)
+            if not try_lock(self._file):  # no other process knows this name
+                raise OSError("it is locked")
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            raise TPUError(
+                f"Can't lock a file in {folder}: {error}.",
+                Reason.DISK_FULL if full else Reason.INTERNAL,
+                "Make room on the disk, or set JUPYTER_TPU_DATA_DIR to a folder on a local disk.",
+            ) from error
         self._sweep()
 
     def alive(self, owner: str) -> bool:

@@ -94,3 +94,19 @@ class RunRecord(Struct, kw_only=True, frozen=True):
     since: float | None = None
     #: How long it was before that; None if that is not known.
     seconds: float | None = 0.0
+
+
+class Snapshot(Struct, kw_only=True):
+    """All that is stored, at one moment."""
+
+    version: tuple[int, int]
+    #: The TPUs that should be connected, with the ids of the nodes that are meant.
+    connected: dict[NodeName, str]
+    #: By TPU and name.
+    environments: dict[NodeName, dict[str, EnvironmentRecord]]
+    #: Running and lately ended ones, newest first.
+    operations: list[OperationRecord]
+    #: The oldest first.
+    tunnels: list[TunnelRecord]
+    #: How long each node was READY.
+    runs: dict[NodeName, RunRecord]

@@ -1,0 +1,289 @@
+"""Desired state and operations on disk: one writer, which waits and retries.
+
+The core loop carries kernels and tunnels, so it never waits for a lock or a disk: SQLite runs on a
+thread of its own. What changes is put into a queue; the writer saves it in order, and tries again
+for as long as it can't (a full disk, a lock). Who must not go on before something is on disk awaits
+:meth:`Store.flush`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, Self, TypeVar
+
+import msgspec
+
+from ...cloud import NodeName
+from ...errors import Reason, TPUError
+from .database import Database, Statement, is_locked, pruning
+from .records import EnvironmentRecord, OperationRecord, RunRecord, Snapshot, TunnelRecord
+
+log = logging.getLogger(__name__)
+
+#: How long a lock of another process is waited for by who needs something on disk; seconds.
+PATIENCE = 30.0
+#: The pause before a write that failed is tried again: first, and at most. Seconds.
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 5.0
+#: How often a file is read again that changes while it is read.
+_READINGS = 20
+
+_OF_TPU = "identity = ? AND project = ? AND zone = ? AND tpu = ?"
+_T = TypeVar("_T")
+
+
+class _Waiter(NamedTuple):
+    target: int  # how many changes must be on disk
+    deadline: float
+    done: asyncio.Future[None]
+
+
+class Store:
+    """The file at a path, for one cloud identity. Made by :meth:`open`, on the core loop.
+
+    snapshot: what the file had when it was last read.
+    problem: why the latest changes are not on disk; None where they are, or will be at once.
+    """
+
+    snapshot: Snapshot
+
+    def __init__(self, path: Path, identity: str) -> None:
+        self.problem: TPUError | None = None
+        self._identity = identity
+        self._database = Database(path, identity)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="jupyter-tpu-store")
+        self._pending: dict[Hashable, list[Statement]] = {}
+        self._put_count = self._written_count = 0
+        self._waiters: list[_Waiter] = []
+        self._wake = asyncio.Event()
+        self._writer: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, path: Path, identity: str) -> Self:
+        """Creates the file with mode 0600 if it is missing. Raises TPUError if it can't be used,
+        with what to do.
+        """
+        store = cls(path, identity)
+        try:
+            snapshot = await store._retry_locked(store._database.read)
+            assert snapshot is not None  # nothing is known before
+            store._know(snapshot)
+        except BaseException:
+            store._thread.submit(store._database.close)
+            store._thread.shutdown(wait=False)
+            raise
+        store._writer = asyncio.create_task(store._write(), name="tpu-store")
+        return store
+
+    async def close(self) -> None:
+        """Saves what is not saved yet, if that is possible soon."""
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return
+        with contextlib.suppress(TPUError):
+            await self.flush(LONGEST_PAUSE)
+        writer.cancel()
+        await asyncio.wait([writer])
+        closing = self._thread.submit(self._database.close)
+        self._thread.shutdown(wait=False)
+        await asyncio.wait([asyncio.wrap_future(closing)], timeout=LONGEST_PAUSE)
+        if self._pending:
+            log.error("Changes of the state of your TPUs could not be saved: %s", self.problem)
+
+    async def refresh(self) -> Snapshot | None:
+        """What is stored, if another process has changed it since this was last asked; else None.
+
+        What is returned has all changes of this process, too: take it over before awaiting anything
+        else. Raises TPUError while it can't be read, or changes of this process can't be saved.
+        """
+        for _ in range(_READINGS):
+            await self.flush(1.0)
+            snapshot = await self._retry_locked(self._database.read, 1.0)
+            if snapshot is None:
+                return None
+            if not self._pending:
+                self._know(snapshot)
+                return snapshot
+        return None  # next time: it is not taken for known
+
+    async def flush(self, patience: float = PATIENCE) -> None:
+        """Returns when all changes so far are on disk.
+
+        Raises TPUError, of an error at once and of a lock after *patience* seconds: DISK_FULL,
+        UNAVAILABLE or INTERNAL. They are saved all the same when that is possible again.
+        """
+        if self._written_count == self._put_count:
+            return
+        loop = asyncio.get_running_loop()
+        waiter = _Waiter(self._put_count, loop.time() + patience, loop.create_future())
+        self._waiters.append(waiter)
+        try:
+            # The limit is for a disk that does not answer at all.
+            await asyncio.wait_for(waiter.done, patience + LONGEST_PAUSE)
+        except TimeoutError:
+            raise TPUError(
+                f"The disk of {self._database.path} does not answer.",
+                Reason.TIMEOUT,
+                "Check the disk, or set JUPYTER_TPU_DATA_DIR to a folder on another one.",
+            ) from None
+        finally:
+            self._waiters = [each for each in self._waiters if each is not waiter]
+
+    # ---- connected TPUs, environments and run times ----
+
+    def set_connected(self, name: NodeName, node_id: str) -> None:
+        """A TPU should be connected, and the node of this id is meant."""
+        sql = "INSERT OR REPLACE INTO connected VALUES (?, ?, ?, ?, ?)"
+        self._put(("connected", name), (sql, (*self._key(name), node_id)))
+
+    def drop_connected(self, name: NodeName) -> None:
+        sql = f"DELETE FROM connected WHERE {_OF_TPU}"
+        self._put(("connected", name), (sql, self._key(name)))
+
+    def save_environment(self, name: NodeName, record: EnvironmentRecord) -> None:
+        environment = record.environment.name
+        sql = "INSERT OR REPLACE INTO environments VALUES (?, ?, ?, ?, ?, ?)"
+        row = (*self._key(name), environment, msgspec.json.encode(record))
+        self._put(("environment", name, environment), (sql, row))
+
+    def drop_environment(self, name: NodeName, environment: str) -> None:
+        sql = f"DELETE FROM environments WHERE {_OF_TPU} AND name = ?"
+        self._put(("environment", name, environment), (sql, (*self._key(name), environment)))
+
+    def forget(self, name: NodeName) -> None:
+        """Drops all that is known of a TPU."""
+        self._put(
+            ("forget", name),
+            (f"DELETE FROM environments WHERE {_OF_TPU}", self._key(name)),
+            (f"DELETE FROM connected WHERE {_OF_TPU}", self._key(name)),
+        )
+
+    def save_run(self, name: NodeName, record: RunRecord) -> None:
+        sql = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)"
+        self._put(("run", name), (sql, (*self._key(name), msgspec.json.encode(record))))
+
+    def drop_run(self, name: NodeName) -> None:
+        self._put(("run", name), (f"DELETE FROM runs WHERE {_OF_TPU}", self._key(name)))
+
+    # ---- operations ----
+
+    def save_operation(self, record: OperationRecord) -> None:
+        operation = record.operation
+        sql = "INSERT OR REPLACE INTO operations VALUES (?, ?, ?, ?, ?)"
+        encoded = msgspec.json.encode(record)
+        row = (operation.id, self._identity, operation.state, operation.ended, encoded)
+        self._put(("operation", operation.id), (sql, row))
+        if operation.state != "running":
+            self._put(("prune",), *pruning())
+
+    def drop_operation(self, id: str) -> None:
+        self._put(("operation", id), ("DELETE FROM operations WHERE id = ?", (id,)))
+
+    async def take_over_operation(
+        self, record: OperationRecord, owner: str
+    ) -> OperationRecord | None:
+        """Makes a running operation *owner*'s, if it is still that of the owner in *record*;
+        returns it as that left it, None if another process was quicker.
+        """
+        id, before = record.operation.id, record.owner
+        return await self._retry_locked(
+            lambda: self._database.take_over_operation(id, before, owner)
+        )
+
+    # ---- tunnels ----
+
+    def save_tunnel(self, record: TunnelRecord) -> None:
+        sql = "INSERT OR REPLACE INTO tunnels VALUES (?, ?, ?, ?)"
+        row = (record.id, self._identity, record.owner, msgspec.json.encode(record))
+        self._put(("tunnel", record.id), (sql, row))
+
+    def drop_tunnel(self, id: str) -> None:
+        self._put(("tunnel", id), ("DELETE FROM tunnels WHERE id = ?", (id,)))
+
+    async def claim_tunnel(self, record: TunnelRecord, owner: str) -> bool:
+        """Takes over a tunnel from the process that had it; False if another was first."""
+        sql = "UPDATE tunnels SET owner = ? WHERE id = ? AND owner = ?"
+        swap = (sql, (owner, record.id, record.owner))
+        return await self._retry_locked(lambda: self._database.write([swap])) == 1
+
+    # ---- inside ----
+
+    def _key(self, name: NodeName) -> tuple[str, str, str, str]:
+        return (self._identity, name.project, name.zone, name.node)
+
+    def _put(self, key: Hashable, *statements: Statement) -> None:
+        """Replaces what waits to be written under the same key."""
+        self._pending.pop(key, None)
+        self._pending[key] = list(statements)  # last: a later change of another key stays later
+        self._put_count += 1
+        self._wake.set()
+
+    def _know(self, snapshot: Snapshot) -> None:
+        self._database.know(snapshot)
+        self.snapshot = snapshot
+
+    async def _write(self) -> None:
+        """Saves what is put, until it is cancelled."""
+        pause = FIRST_PAUSE
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._pending:
+                batch, count = dict(self._pending), self._put_count
+                statements = [each for write in batch.values() for each in write]
+                try:
+                    await self._call(lambda rows=statements: self._database.write(rows))  # type: ignore[misc]
+                except Exception as error:
+                    self._failed(error)
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, LONGEST_PAUSE)
+                    continue
+                pause = FIRST_PAUSE
+                for key, write in batch.items():
+                    if self._pending.get(key) is write:
+                        del self._pending[key]
+                self._saved(count)
+
+    def _saved(self, count: int) -> None:
+        if self.problem is not None:
+            log.warning("The state of your TPUs is saved again.")
+            self.problem = None
+        self._written_count = count
+        for waiter in self._waiters:
+            if waiter.target <= count and not waiter.done.done():
+                waiter.done.set_result(None)
+
+    def _failed(self, error: Exception) -> None:
+        locked, now = is_locked(error), asyncio.get_running_loop().time()
+        problem = self._explain(error)
+        for waiter in self._waiters:
+            if (not locked or now > waiter.deadline) and not waiter.done.done():
+                waiter.done.set_exception(problem)
+        if self.problem is None:
+            log.warning("%s It is tried again.", problem)
+        self.problem = problem
+
+    async def _retry_locked(self, function: Callable[[], _T], patience: float = PATIENCE) -> _T:
+        """Calls *function* on the thread, again while the file is locked; raises TPUError."""
+        loop = asyncio.get_running_loop()
+        deadline, pause = loop.time() + patience, FIRST_PAUSE
+        while True:
+            try:
+                return await self._call(function)
+            except (sqlite3.Error, OSError) as error:
+                if not is_locked(error) or loop.time() > deadline:
+                    raise self._explain(error) from error
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 1.0)
+
+    def _explain(self, error: Exception) -> TPUError:
+        return self._database.explain(error)
+
+    async def _call(self, function: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function)
