@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "tests"))
 ZONE, TPU = "us-central1-a", "bench"
 PYTHON = "/home/tpu/env/bin/python"
 SSHPYK = "1.25"
