@@ -162,7 +162,7 @@ def _write_entries() -> None:
         print(f"Try: ssh {names[0]}")
         print(f"VS Code: code --remote ssh-remote+{names[0]} /home/{written[0].user}")
     else:
-        print("No TPUs yet. Entries are added and removed as TPUs are.")
+        print("No TPUs yet. Their entries are added when you create them.")
 
 
 def open_remotely(name: str, worker: int, folder: str) -> None:
@@ -178,7 +178,7 @@ def open_remotely(name: str, worker: int, folder: str) -> None:
     alias = openssh.entry(cloud, host, ("x",)).alias
     found = [entry for entry in entries if entry.alias == alias]
     if not found:
-        raise TPUError(f"SSH has no name for {host}.", Reason.NOT_FOUND)
+        raise TPUError(f"There is no SSH entry for {host}.", Reason.NOT_FOUND)
     if not includes(read_user_config(user_config()), config_path()):
         raise TPUError(
             "VS Code can't find TPUs by name yet.",

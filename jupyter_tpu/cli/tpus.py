@@ -68,7 +68,7 @@ def _complete_type(_: click.Context, __: click.Parameter, incomplete: str) -> li
 @click.option(
     "--version",
     metavar="VERSION",
-    help="Runtime version (OS image).  [default: the usual one of the type]",
+    help="Runtime version (OS image).  [default: depends on the type]",
 )
 @click.option("--spot", is_flag=True, help="Cheaper; Google may preempt it at any time.")
 @click.option("--network", metavar="NETWORK", help="VPC network.  [default: the project's]")

@@ -81,7 +81,7 @@ def _require_usable_host(
         raise TPUError(
             f"JAX sees {check.devices} devices on host {index}; this type has {want} there.",
             Reason.ENVIRONMENT,
-            "Restart the TPU. If that does not help, it is damaged or has another image.",
+            "Restart the TPU. If that does not help, delete it and create it again.",
         )
     versions = f"Python {check.python}, JAX {check.jax}"
     log(f"host {index}: {versions}, {check.devices} {check.platform} devices")
@@ -101,7 +101,7 @@ def _cpu_fallback(index: int, check: HostCheck) -> TPUError:
         return TPUError(
             f"Host {index} has no TPU chips, so JAX falls back to the CPU.",
             Reason.CPU_FALLBACK,
-            "The runtime version may not fit the type. Create the TPU with the type's usual one.",
+            "The runtime version may not fit the type. Create the TPU with the type's default.",
         )
     why = f" ({check.backend_error.splitlines()[0]})" if check.backend_error else ""
     used = "CPU" if check.platform in (UNSET, "cpu") else check.platform

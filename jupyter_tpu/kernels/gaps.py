@@ -19,7 +19,7 @@ def describe_gap(gap: Gap, running: bytes) -> list[tuple[bytes, str]]:
     try:
         found = parse_losses(gap.note) if gap.note else []
     except ValueError:
-        log.warning("Cannot read the note of a gap: %r", gap.note[:200])
+        log.warning("Can't read which messages were dropped: %r", gap.note[:200])
         found = []
     if found:
         return [(loss.parent.encode(), f"{loss}\n") for loss in found][: gap.last - gap.first + 1]

@@ -173,7 +173,7 @@ def disconnect(kernels: NotebookKernels, name: str | None) -> None:
         except TPUError as error:
             if error.reason is not Reason.KERNELS_RUNNING:
                 raise
-            print(f"This notebook's kernel has ended. {error.message} So it stays connected.")
+            print(f"This notebook's kernel has ended. {error.message} {tpu.name} stays connected.")
         else:
             print(f"Disconnected {tpu.name}. Its environments stay on its hosts.")
 

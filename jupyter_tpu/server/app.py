@@ -142,7 +142,7 @@ class JupyterTPU(ExtensionApp):
             await self.fleet.open()
         except TPUError as error:
             # The panel shows it, too. The next request tries again.
-            self.log.warning("TPUs: %s", error)
+            self.log.warning("TPUs can't be managed now: %s", error)
 
     async def _target(self) -> Target:
         """On the core thread."""

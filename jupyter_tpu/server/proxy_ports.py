@@ -42,10 +42,11 @@ class ProxyPorts:
         raise TPUError(
             f"Port {port} of {tpu} is not allowed under Jupyter's own address.",
             Reason.PERMISSION,
-            "There a host's page can do what you can do: start terminals, read and change "
-            "notebooks. Open it from the TPU panel or with `jupyter tpu app`, which give it its "
-            "own address. If your browser can't reach that (behind a JupyterHub), and you trust "
-            "everything on this port, allow it in jupyter_server_config.py: "
+            "A page there can do everything that you can do in Jupyter: start terminals, read and "
+            "change notebooks. Open it from the TPU panel or with `jupyter tpu app` instead: it "
+            "then has its own address. If your browser can't reach that address (behind a "
+            "JupyterHub), and you trust everything on this port, allow it in "
+            "jupyter_server_config.py: "
             f'{OPTION} = ["{tpu}:{port}"].',
         )
 

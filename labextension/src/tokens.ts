@@ -13,5 +13,5 @@ export const ITPUModel = new Token<TPUModel>(
 
 export const ITPUActions = new Token<Actions>(
   'jupyter-tpu:ITPUActions',
-  'What the user can do with TPUs, with the questions before it.'
+  'Actions on TPUs, with their dialogs.'
 );

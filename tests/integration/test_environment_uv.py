@@ -133,7 +133,7 @@ def test_an_uv_that_is_not_what_the_index_promises_is_not_kept(
         uv.get_uv()
     reason, message, _ = problem.value.payload
     assert reason == "ENVIRONMENT"
-    assert "does not have the hash of its index" in message
+    assert "does not match the checksum in the package index" in message
     assert "p%40ss" not in message
     assert list((tmp_path / "root/bin").iterdir()) == []
 

@@ -272,7 +272,7 @@ def test_another_kernel_keeps_the_tpu_connected(shell: Shell, notebook: Notebook
     other = Notebook(shell)
     other.run("%%tpu\n1")
     assert len(running(shell)) == 2
-    assert "So it stays connected" in other.text("%tpu disconnect")
+    assert "stays connected" in other.text("%tpu disconnect")
     assert len(running(shell)) == 1
     assert "has no kernel on a TPU" in other.text("%tpu status")
     other.close()

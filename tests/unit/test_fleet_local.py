@@ -116,6 +116,6 @@ async def test_where_nothing_can_be_written_they_still_run(
     path = tmp_path / "local.sqlite"
     path.write_bytes(b"this is no database, but it is long enough" * 30)
     operations = await LocalOperations.open(path)
-    assert "forgotten when the server ends" in caplog.text
+    assert "lost when the server ends" in caplog.text
     assert (await operations.wait((await operations.start("compile", finds)).id)).state == "done"
     await operations.close()

@@ -132,7 +132,7 @@ def test_every_type_has_a_topology_with_its_devices() -> None:
         ({"d": 4}, (3,), ["d"], "The nearest size is 4"),
         ({"d": 4}, (4,), ["e"], "names the axis 'e'"),
         ({"d": 4}, (4, 4), ["d", "d"], "uses the axis 'd' twice"),
-        ({"d": 4}, (4,), [None, "d"], "has 2 entries, its shape 1"),
+        ({"d": 4}, (4,), [None, "d"], "has 2 entries, but its shape has 1"),
         ({"d": 0}, (4,), [], "positive whole number"),
         ({"d": -2}, (4,), [], "positive whole number"),
         ({"d": -1}, (4,), [], "must be a number here"),

@@ -66,7 +66,7 @@ class FallbackHost:
         spec = self._spec
         if spec.without_python or spec.without_python_tools or spec.disk_limit_mb is not None:
             raise TPUError(
-                "A host with less than the machine's own Python or disk needs Linux namespaces.",
+                "A host without Python, or with a disk limit, needs Linux namespaces.",
                 Reason.UNAVAILABLE,
             )
         for name in ("home", "tmp", "keys", "bin"):

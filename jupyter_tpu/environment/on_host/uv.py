@@ -205,7 +205,7 @@ def download_uv():
             if not sha or digest.hexdigest() != sha:
                 raise HostError(
                     "ENVIRONMENT",
-                    "The uv that %s sent does not have the hash of its index." % shown,
+                    "The uv from %s does not match the checksum in the package index." % shown,
                     "Try again. If it fails again, don't trust that index or the proxy.",
                 )
             with zipfile.ZipFile(file) as wheel:

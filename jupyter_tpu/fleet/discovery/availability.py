@@ -99,7 +99,7 @@ class Availability:
                 answer = await asyncio.wait_for(ask(), PATIENCE)
             except TimeoutError:
                 raise TPUError(
-                    "Google did not answer in time what it offers.", Reason.TIMEOUT, "Try again."
+                    "Google did not list its TPU types in time.", Reason.TIMEOUT, "Try again."
                 ) from None
             self._lists[key] = (time.monotonic(), answer)
         return answer

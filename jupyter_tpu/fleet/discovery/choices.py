@@ -51,7 +51,7 @@ def version(requested: str | None, kind: AcceleratorType | None, known: Iterable
     if requested is None:
         if kind is None:
             raise InvalidInput(
-                "The usual runtime version of this type is not known.",
+                "The default runtime version of this type is not known.",
                 "Choose a version.",
             )
         return kind.version
@@ -59,7 +59,7 @@ def version(requested: str | None, kind: AcceleratorType | None, known: Iterable
     if requested not in known:
         raise InvalidInput(
             f"There is no runtime version {requested!r}.{_did_you_mean(requested, known)}",
-            f"The usual one for {kind.name} is {kind.version}." if kind else "",
+            f"The default for {kind.name} is {kind.version}." if kind else "",
         )
     return requested
 

@@ -186,8 +186,8 @@ class Observer:
         observed.project = project
         if missing:
             observed.problem = Problem(
-                message=f"{', '.join(sorted(missing))} did not answer: TPUs there are shown as "
-                "they were last seen, or not at all.",
+                message=f"{', '.join(sorted(missing))} did not answer. TPUs there are shown as "
+                "last seen, or are missing.",
                 reason=Reason.UNAVAILABLE,
                 hint="Will be retried.",
             )

@@ -118,7 +118,7 @@ async def _open_store(path: Path | None) -> _LocalStore | _MemoryStore:
             await store.close()
             raise
     except TPUError as error:
-        log.warning("Operations are forgotten when the server ends: %s", error)
+        log.warning("Operations can't be saved. They are lost when the server ends: %s", error)
         return _MemoryStore()
 
 

@@ -72,8 +72,8 @@ class NodeProvisioner:
         if problem is not None and claim.node_id and claim.want == "absent":
             billed = "" if self._cloud.emulated else " Google bills it until then."
             problem = TPUError(
-                f"{self._name.node} is not deleted yet, and this is tried again.{billed} "
-                f"{problem.message}",
+                f"{self._name.node} is not deleted yet.{billed} The deletion will be "
+                f"retried. {problem.message}",
                 problem.reason,
                 problem.hint,
             )

@@ -53,7 +53,7 @@ class Loops:
             started = time()
             try:
                 await run()
-                log.error("The loop %r has returned", name)
+                log.error("The loop %r ended unexpectedly", name)
             except Exception as error:
                 log.exception("The loop %r failed. It restarts in %.0f s.", name, pause)
                 status.failures += 1

@@ -157,7 +157,7 @@ def _checked_spec(
 ) -> list[tuple[str, ...]]:
     if len(spec) > rank:
         raise InvalidInput(
-            f"The spec of {name or 'the array'} has {len(spec)} entries, its shape {rank}.",
+            f"The spec of {name or 'the array'} has {len(spec)} entries, but its shape has {rank}.",
         )
     seen: set[str] = set()
     checked = []

@@ -100,5 +100,5 @@ export class KernelReplay {
 
 export const IKernelReplay = new Token<KernelReplay>(
   'jupyter-tpu:IKernelReplay',
-  'What the page has of the output of kernels on TPUs.'
+  'The output of kernels on TPUs that this page has received.'
 );
