@@ -7,7 +7,7 @@ import React from 'react';
 
 import { IKernel, IOpenTunnel, IQuote, ITPU } from '../api';
 import { kernelStateLabel } from '../labels/tpus';
-import { Price } from '../panel/price';
+import { Price } from '../price';
 
 /** Actions after which something is lost. */
 export type DestructiveAction = 'delete' | 'disconnect' | 'kernel' | 'stop';

@@ -9,7 +9,7 @@ import { useStore } from '../store';
 import { failureText } from '../labels/failures';
 import { typeDescription } from '../labels/tpus';
 import { Field } from './field';
-import { Price } from './price';
+import { Price } from '../price';
 import { FormPage, PackagesField, TextField } from './formPage';
 import { Disclosure, EmptyState, Alert } from './elements';
 

@@ -19,7 +19,7 @@ import { usd } from '../labels/costs';
 import { kernelStateLabel, linkLabel, tierLabel } from '../labels/tpus';
 import { ago, Tone } from '../labels/translation';
 import { IconButton, StateLabel } from './elements';
-import { Price } from './price';
+import { Price } from '../price';
 import { Ports } from './ports';
 
 /** How many hosts are listed until the user asks for all. */

@@ -3,8 +3,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { ICost, ITPU } from '../api';
-import { capitalized, hourlyCost, PRICES, priceSource } from '../labels/costs';
+import { ICost, ITPU } from './api';
+import { capitalized, hourlyCost, PRICES, priceSource } from './labels/costs';
 
 /** "About $9.60 an hour (us-west4, on demand, list price of …)", or that it is emulated. */
 export function Price(props: {
