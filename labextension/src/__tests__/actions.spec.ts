@@ -5,11 +5,7 @@ import { Actions } from '../actions/actions';
 import { IKernel } from '../api';
 import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
-import {
-  confirmCost,
-  confirmDestructive,
-  confirmTakeOver
-} from '../actions/dialogs';
+import * as dialogs from '../actions/dialogs';
 import { PanelState } from '../actions/panelState';
 import {
   aKernel,
@@ -26,15 +22,9 @@ import {
   trans
 } from './server';
 
-vi.mock('../actions/dialogs', () => ({
-  confirmCost: vi.fn(),
-  confirmDestructive: vi.fn(),
-  confirmTakeOver: vi.fn()
-}));
-
-const ask = vi.mocked(confirmDestructive);
-const askForCost = vi.mocked(confirmCost);
-const askToTake = vi.mocked(confirmTakeOver);
+const ask = vi.spyOn(dialogs, 'confirmDestructive');
+const askForCost = vi.spyOn(dialogs, 'confirmCost');
+const askToTake = vi.spyOn(dialogs, 'confirmTakeOver');
 const TPU = 'tpus/us-central1-a~my-tpu';
 const kernel = aKernel();
 
