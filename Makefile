@@ -16,6 +16,8 @@ lab: setup
 
 setup: .venv/installed jupyter_tpu/labextension/package.json
 
+INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python --excludes scripts/excludes.txt
+
 .venv/bin/uv:
 	@scripts/check-tools $(PYTHON)
 	$(PYTHON) -m venv .venv
@@ -26,7 +28,7 @@ node_modules/.package-lock.json: package-lock.json package.json
 	@touch $@
 
 .venv/installed: .venv/bin/uv pyproject.toml hatch_build.py
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[jax,dev,test]'
+	$(INSTALL) --editable '.[jax,dev,test]'
 	@touch $@
 
 jupyter_tpu/labextension/package.json: .venv/installed node_modules/.package-lock.json $(SOURCES)
@@ -63,7 +65,7 @@ test-frontend: setup
 
 # libtpu, for compiling without a TPU. Only tests need it.
 .venv/compile: .venv/installed
-	$(BIN)/uv pip install --quiet --python $(BIN)/python -r pyproject.toml --extra compile
+	$(INSTALL) -r pyproject.toml --extra compile
 	@touch $@
 
 # By pip, because its user may have configured an index with wheels for the CPU.
@@ -76,7 +78,7 @@ TORCH ?= torch==2.13.0
 	@touch $@
 
 .venv/bench: .venv/installed
-	$(BIN)/uv pip install --quiet --python $(BIN)/python -r pyproject.toml --extra bench
+	$(INSTALL) -r pyproject.toml --extra bench
 	@touch $@
 
 # JAX uses this machine's CPU, although libtpu is installed.
