@@ -13,6 +13,11 @@ from jupyter_tpu.jaxkit.rest import sampling
 
 KEY = jax.random.key(42)
 
+#: Drawn through gamma's loops, or as binomial is, and slow to compile.
+LIKE_OTHERS = {
+    "ball", "chisquare", "dirichlet", "f", "generalized_normal", "loggamma", "multinomial", "t",
+}  # fmt: skip
+
 #: Parameters for every distribution that needs some.
 PARAMETERS: dict[str, dict] = {
     "ball": {"d": 3},
@@ -60,7 +65,13 @@ def jaxs_own(name: str, shape, parameters: dict):
     return getattr(jax.random, name)(jax.device_put(KEY, jax.devices()[0]), **arrays, **given)
 
 
-@pytest.mark.parametrize("name", sampling.DISTRIBUTIONS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long) if name in LIKE_OTHERS else name
+        for name in sampling.DISTRIBUTIONS
+    ],
+)
 def test_every_distribution_gives_jaxs_numbers_bit_for_bit(name: str) -> None:
     parameters = PARAMETERS.get(name, {})
     needs_shape = "shape" in sampling.accepted_parameters(name) and name not in (
