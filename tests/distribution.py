@@ -11,9 +11,12 @@ from xdist.scheduler import LoadScopeScheduling
 GROUPS = {
     # One JupyterLab with a connected TPU.
     "tests/browser/test_browser_apps.py": "lab",
+    "tests/browser/test_browser_connections.py": "lab",
     "tests/browser/test_browser_example.py": "lab",
     "tests/browser/test_browser_form.py": "lab",
     "tests/browser/test_browser_kernel.py": "lab",
+    "tests/browser/test_browser_notebook.py": "lab",
+    "tests/browser/test_browser_plugins.py": "lab",
     "tests/browser/test_browser_story.py": "lab",
     # One TPU with ipykernel: the fixture `kernels_tpu`.
     "tests/integration/test_kernels_load.py": "kernels_tpu",

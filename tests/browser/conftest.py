@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from lab_server import SCRIPTABLE, LabPage, LabServer, chromium
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 from shared_packages import share_packages
 
 # A limit is only there for what never comes: a page on a busy machine takes its time.
@@ -99,21 +99,37 @@ def plain_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]
         process.wait(60)
 
 
-@pytest.fixture
-def lab(
-    browser: Browser, lab_server: LabServer, request: pytest.FixtureRequest
-) -> Iterator[LabPage]:
-    """JupyterLab in a fresh browser context, the panel open. A picture is taken at the end."""
+@pytest.fixture(scope="module")
+def page(browser: Browser) -> Iterator[Page]:
+    """A page for all tests of a file: what it opens next loads faster than in a new one."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page = context.new_page()
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture
+def unopened_lab(
+    page: Page, lab_server: LabServer, request: pytest.FixtureRequest
+) -> Iterator[LabPage]:
+    """Where a test opens JupyterLab itself. A picture is taken at the end."""
     errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(error.stack or str(error)))
-    lab = LabPage(page, lab_server)
-    lab.open()
-    yield lab
+
+    def note(error: Error) -> None:
+        errors.append(error.stack or str(error))
+
+    page.on("pageerror", note)
+    yield LabPage(page, lab_server)
     OUT.mkdir(exist_ok=True)
     name = re.sub(r"\W+", "-", request.node.name).strip("-")
     page.screenshot(path=OUT / f"{name}.png")
-    context.close()
+    page.remove_listener("pageerror", note)
+    page.unroute_all()
     # JupyterLab's own are not ours to judge.
     assert [error for error in errors if "extensions/jupyter-tpu" in error] == []
+
+
+@pytest.fixture
+def lab(unopened_lab: LabPage) -> LabPage:
+    """JupyterLab, the panel open."""
+    unopened_lab.open()
+    return unopened_lab

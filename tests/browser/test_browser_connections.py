@@ -5,15 +5,13 @@ from __future__ import annotations
 import socket
 import socketserver
 import threading
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import pytest
 from lab_server import LabPage, LabServer
 from playwright.sync_api import Browser, expect
 
 OUT = Path(__file__).parent / "out"
-NAME = "refused"
 
 
 class ProxyWithoutWebSockets(socketserver.ThreadingTCPServer):
@@ -61,19 +59,6 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
         pass  # the other side has closed it
 
 
-@pytest.fixture(scope="module")
-def spec(lab_server: LabServer) -> Iterator[str]:
-    """The kernelspec of a connected TPU."""
-    body = {"name": NAME, "type": "v5litepod-1", "zone": "us-central1-a"}
-    assert lab_server.finish(lab_server.call("POST", "tpus", body))["state"] == "done"
-    done = lab_server.finish(lab_server.call("POST", f"tpus/{NAME}/connect", {}))
-    assert done["state"] == "done", done
-    [environment] = lab_server.call("GET", f"tpus/{NAME}/environments")  # type: ignore[misc]
-    yield environment["kernelspec"]
-    lab_server.end_kernels()
-    lab_server.finish(lab_server.call("DELETE", f"tpus/{NAME}", {"end_kernels": True}))
-
-
 def open_at(browser: Browser, server: LabServer, port: int) -> LabPage:
     """JupyterLab through a proxy."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
@@ -82,18 +67,18 @@ def open_at(browser: Browser, server: LabServer, port: int) -> LabPage:
     return lab
 
 
-def start_notebook(lab: LabPage) -> None:
-    card = lab.page.locator('.jp-LauncherCard[data-category="Notebook"]', has_text=f"· {NAME}")
+def start_notebook(lab: LabPage, tpu: str) -> None:
+    card = lab.page.locator('.jp-LauncherCard[data-category="Notebook"]', has_text=f"· {tpu}")
     card.click(timeout=60_000)
     expect(lab.page.locator(".jp-NotebookPanel")).to_be_visible()
 
 
 def test_where_websockets_are_blocked_the_user_is_told_and_reconnects(
-    spec: str, browser: Browser, lab_server: LabServer
+    tpu: dict[str, Any], browser: Browser, lab_server: LabServer
 ) -> None:
     proxy = ProxyWithoutWebSockets(lab_server.port)
     lab = open_at(browser, lab_server, proxy.port)
-    start_notebook(lab)
+    start_notebook(lab, tpu["name"])
     alert = lab.page.get_by_role("alert").filter(has_text="WebSocket connections fail")
     expect(alert).to_be_visible()
     expect(lab.page.locator("#jp-main-statusbar")).to_contain_text("Disconnected")
@@ -106,4 +91,3 @@ def test_where_websockets_are_blocked_the_user_is_told_and_reconnects(
     lab.page.context.close()
     proxy.shutdown()
     proxy.server_close()
-    lab_server.end_kernels()

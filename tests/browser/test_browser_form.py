@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from lab_server import LabPage
-from playwright.sync_api import expect
+import pytest
+from lab_server import LabPage, LabServer
+from playwright.sync_api import Page, expect
+
+
+@pytest.fixture(scope="module")
+def opened(page: Page, lab_server: LabServer) -> None:
+    LabPage(page, lab_server).open()
+
+
+@pytest.fixture
+def lab(opened: None, unopened_lab: LabPage) -> Iterator[LabPage]:
+    """JupyterLab, opened once for all tests; the form keeps what the one before typed."""
+    yield unopened_lab
+    unopened_lab.panel.get_by_role("button", name="Back to the list").click()
 
 
 def test_a_name_that_google_would_refuse_is_marked_while_it_is_typed(
@@ -27,6 +41,38 @@ def test_a_name_that_google_would_refuse_is_marked_while_it_is_typed(
         active = "field => field === field.ownerDocument.activeElement"
         lab.page.wait_for_function(active, arg=field.element_handle())
         expect(field).to_have_value(name)
+
+
+def test_a_name_taken_meanwhile_is_refused_by_the_server(lab: LabPage) -> None:
+    name = "race"
+    lab.open_form()
+    lab.form.get_by_label("Name").fill(name)
+    lab.form.get_by_label("Type").select_option("v5litepod-1")
+    lab.form.get_by_label("Zone").select_option("us-central1-a")
+    body = {"name": name, "type": "v5litepod-1", "zone": "us-central1-a"}
+    lab.page.route("**/api/events/subscribe*", lambda route: route.abort())
+    # The browser's own request arrives after another one's, whose news it has not heard.
+    lab.page.route(
+        "**/jupyter-tpu/v1/tpus?*",
+        lambda route: (
+            lab.server.finish(lab.server.call("POST", "tpus", body)),
+            route.continue_(),
+        ),
+        times=1,
+    )
+    lab.form.get_by_role("button", name="Create", exact=True).click()
+    expect(lab.form.get_by_role("alert")).to_contain_text(f"A TPU called {name} already exists")
+    expect(lab.form.get_by_label("Name")).to_have_value(name)
+    lab.server.finish(lab.server.call("DELETE", f"tpus/us-central1-a~{name}", {}))
+
+
+def test_only_zones_that_offer_the_type_can_be_chosen(lab: LabPage) -> None:
+    lab.open_form()
+    lab.form.get_by_label("Type").select_option("v4-32")
+    zones = lab.form.get_by_label("Zone").locator("option")
+    expect(zones).to_have_text(["us-central2-b"])
+    expect(lab.form).to_contain_text("16 chips · 4 hosts")
+    expect(lab.form).to_contain_text("does not offer this type")
 
 
 def test_what_the_server_refuses_is_shown_beside_the_form_which_keeps_its_input(
@@ -52,33 +98,3 @@ def test_what_the_server_refuses_is_shown_beside_the_form_which_keeps_its_input(
     lab.panel.get_by_role("button", name="Back to the list").click()
     lab.open_form()
     expect(lab.form.get_by_label("Name")).to_have_value("not-to-be")
-
-
-def test_a_name_taken_meanwhile_is_refused_by_the_server(lab: LabPage) -> None:
-    name = "race"
-    lab.open_form()
-    lab.form.get_by_label("Name").fill(name)
-    body = {"name": name, "type": "v5litepod-1", "zone": "us-central1-a"}
-    lab.page.route("**/api/events/subscribe*", lambda route: route.abort())
-    # The browser's own request arrives after another one's, whose news it has not heard.
-    lab.page.route(
-        "**/jupyter-tpu/v1/tpus?*",
-        lambda route: (
-            lab.server.finish(lab.server.call("POST", "tpus", body)),
-            route.continue_(),
-        ),
-        times=1,
-    )
-    lab.form.get_by_role("button", name="Create", exact=True).click()
-    expect(lab.form.get_by_role("alert")).to_contain_text(f"A TPU called {name} already exists")
-    expect(lab.form.get_by_label("Name")).to_have_value(name)
-    lab.server.finish(lab.server.call("DELETE", f"tpus/us-central1-a~{name}", {}))
-
-
-def test_only_zones_that_offer_the_type_can_be_chosen(lab: LabPage) -> None:
-    lab.open_form()
-    lab.form.get_by_label("Type").select_option("v4-32")
-    zones = lab.form.get_by_label("Zone").locator("option")
-    expect(zones).to_have_text(["us-central2-b"])
-    expect(lab.form).to_contain_text("16 chips · 4 hosts")
-    expect(lab.form).to_contain_text("does not offer this type")

@@ -23,6 +23,12 @@ def spec(tpu: dict[str, Any]) -> str:
     return tpu["environments"][0]["kernelspec"]
 
 
+@pytest.fixture
+def lab(unopened_lab: LabPage) -> LabPage:
+    """For `open_notebook`."""
+    return unopened_lab
+
+
 def open_notebook(lab: LabPage, spec: str, name: str, *sources: str) -> None:
     """Opens a notebook of these cells and waits for its kernel."""
     cells = [

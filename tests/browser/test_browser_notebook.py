@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fault_proxy import FaultProxy
@@ -28,18 +29,6 @@ CODE = (
 LONG = 120_000  # ms
 
 
-@pytest.fixture(scope="module")
-def tpu(lab_server: LabServer) -> Iterator[str]:
-    """A connected TPU."""
-    body = {"name": NAME, "type": "v5litepod-1", "zone": "us-central1-a"}
-    assert lab_server.finish(lab_server.call("POST", "tpus", body))["state"] == "done"
-    done = lab_server.finish(lab_server.call("POST", f"tpus/{NAME}/connect", {}))
-    assert done["state"] == "done", done
-    yield NAME
-    lab_server.end_kernels()
-    lab_server.finish(lab_server.call("DELETE", f"tpus/{NAME}", {"end_kernels": True}))
-
-
 @pytest.fixture
 def line(lab_server: LabServer) -> Iterator[FaultProxy]:
     """The line between the browser and the server."""
@@ -48,11 +37,10 @@ def line(lab_server: LabServer) -> Iterator[FaultProxy]:
 
 
 @pytest.fixture
-def context(browser: Browser, lab_server: LabServer) -> Iterator[BrowserContext]:
+def context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context(viewport={"width": 1100, "height": 800})
     yield context
     context.close()
-    lab_server.end_kernels()
 
 
 def open_notebook(context: BrowserContext, server: LabServer, port: int, *sources: str) -> Page:
@@ -100,10 +88,10 @@ def choose_kernel(page: Page, tpu: str) -> None:
 
 
 def test_the_kernel_is_picked_runs_a_cell_and_reconnects_after_a_cut(
-    tpu: str, lab_server: LabServer, context: BrowserContext, line: FaultProxy
+    tpu: dict[str, Any], lab_server: LabServer, context: BrowserContext, line: FaultProxy
 ) -> None:
     page = open_notebook(context, lab_server, line.port, CODE)
-    choose_kernel(page, tpu)
+    choose_kernel(page, tpu["name"])
     cell_of(page, 0).locator(".cm-content").click()
     page.keyboard.press("Shift+Enter")
     until(lambda: len(lines_of(page)) >= 10, LONG / 1000, lambda: str(lines_of(page)[-3:]))
@@ -122,7 +110,7 @@ def test_the_kernel_is_picked_runs_a_cell_and_reconnects_after_a_cut(
 
 
 def test_an_app_opens_in_a_browser_window(
-    tpu: str, lab_server: LabServer, context: BrowserContext
+    tpu: dict[str, Any], lab_server: LabServer, context: BrowserContext
 ) -> None:
     served = (
         "import http.server, threading\n"
@@ -135,7 +123,7 @@ def test_an_app_opens_in_a_browser_window(
         "print('port', server.server_port)"
     )
     page = open_notebook(context, lab_server, lab_server.port, served)
-    choose_kernel(page, tpu)
+    choose_kernel(page, tpu["name"])
     cell_of(page, 0).locator(".cm-content").click()
     page.keyboard.press("Shift+Enter")
     output = cell_of(page, 0).locator(".jp-OutputArea-output")
@@ -148,7 +136,7 @@ def test_an_app_opens_in_a_browser_window(
     dialog = page.get_by_role("dialog")
     expect(dialog).to_be_visible()
     if "Select a TPU" in (dialog.text_content() or ""):  # other tests have TPUs, too
-        dialog.locator("select").select_option(label=f"us-central1-a/{tpu}")
+        dialog.locator("select").select_option(label=f"us-central1-a/{tpu['name']}")
         dialog.get_by_role("button", name="Ok").click()
     dialog.get_by_role("textbox").fill(port)
     with context.expect_page() as opened:

@@ -251,6 +251,7 @@ def test_after_a_reboot_of_the_host_the_user_is_told_and_restarting_the_kernel_w
     server.request("DELETE", f"/api/sessions/{session_of(server, name)['id']}")
 
 
+@pytest.mark.long  # the server's part is in test_adoption_restart.py
 def test_shut_down_all_ends_kernels_that_were_taken_up_on_their_host_too(
     lab: tuple[Server, str], browser: Browser
 ) -> None:

@@ -20,6 +20,9 @@ NODE = {"node", "nodejs", "npm", "npx"}
 FRONTEND = "share/jupyter/labextensions/jupyter-tpu"
 
 
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `make dist` makes, from a copy of the files that git knows: a build cleans up first."""
