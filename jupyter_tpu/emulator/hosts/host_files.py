@@ -102,13 +102,14 @@ def host_variables(spec: HostSpec) -> Mapping[str, str]:
     """The variables of every session: the spec's, and where uv keeps and takes packages.
 
     Hard links between mounts are impossible; links into the shared cache make an environment in
-    no time and on no disk. A host with a small disk gets copies, so that the disk can be full.
+    no time and on no disk, and what one host has compiled of it serves all. A host with a small
+    disk gets copies, so that the disk can be full.
     """
-    return {
-        **spec.environment,
-        "UV_CACHE_DIR": etc.UV_CACHE,
-        "UV_LINK_MODE": "copy" if spec.disk_limit_mb is not None else "symlink",
-    }
+    found = {**spec.environment, "UV_CACHE_DIR": etc.UV_CACHE}
+    if spec.disk_limit_mb is not None:
+        return found | {"UV_LINK_MODE": "copy"}
+    bytecode = f"{etc.UV_CACHE}/bytecode"
+    return found | {"UV_LINK_MODE": "symlink", "PYTHONPYCACHEPREFIX": bytecode}
 
 
 def _interpreters(spec: HostSpec) -> machine.Pythons:

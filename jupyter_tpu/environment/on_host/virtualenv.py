@@ -135,8 +135,11 @@ def verify(name, variables):
     """What JAX sees in the environment's Python; *variables* are for that process."""
     path = environment_dir(name)
     env = dict(clean_environment(), **variables)
+    # What is compiled here goes where the kernels look for it; -I ignores the variable.
+    bytecode = os.environ.get("PYTHONPYCACHEPREFIX")
+    options = ["-X", "pycache_prefix=" + bytecode] if bytecode else []
     status, lines = run(
-        [os.path.join(path, "bin", "python"), "-I", "-c", VERIFY],
+        [os.path.join(path, "bin", "python"), "-I", *options, "-c", VERIFY],
         env=env,
         timeout=300,
         on_line=lambda line: None if line.startswith("verified ") else emit(log=line),
