@@ -24,6 +24,8 @@ def run(name: str, devices: int, folder: Path, monkeypatch: pytest.MonkeyPatch) 
         "JAX_NUM_CPU_DEVICES": str(devices),
         # With fewer threads than meetings of devices the CPU backend can wait for ever.
         "NPROC": "32",
+        # Half the time: they compile much and calculate little.
+        "XLA_FLAGS": "--xla_backend_optimization_level=0",
         "MPLCONFIGDIR": str(folder),
     }.items():
         monkeypatch.setenv(variable, value)
