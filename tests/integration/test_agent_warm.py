@@ -103,11 +103,13 @@ async def test_one_question_keeps_it_warm_and_lists_the_kernels(host):
 
 @pytest.mark.asyncio
 async def test_it_is_there_for_as_long_as_somebody_who_wants_it_is_connected(host):
-    await warmed(host, ENVIRONMENT)
+    first = await warmed(host, ENVIRONMENT)
+    assert len(keepers(host)) == 2
     host.cut()
     await eventually(lambda: not host.processes())
     host.mend()
-    await warmed(host, ENVIRONMENT)
+    assert (await warmed(host, ENVIRONMENT))["pid"] != first["pid"]
+    assert len(keepers(host)) == 2
     agent = await host.agent()
     await agent.close()
     await eventually(lambda: not host.processes())
@@ -116,6 +118,7 @@ async def test_it_is_there_for_as_long_as_somebody_who_wants_it_is_connected(hos
 @pytest.mark.asyncio
 async def test_it_ends_with_a_daemon_that_is_killed(host):
     await warmed(host, ENVIRONMENT)
+    assert len(keepers(host)) == 2
     agent = await host.agent()
     os.kill(agent.hello["pid"], signal.SIGKILL)
     await eventually(lambda: not host.processes())
