@@ -53,6 +53,7 @@ class Server:
     environment: variables that it gets besides.
     options: of its command line.
     module: what Python runs.
+    python: which Python.
     """
 
     def __init__(
@@ -61,12 +62,14 @@ class Server:
         environment: dict[str, str],
         *options: str,
         module: str = "jupyter_server",
+        python: str = sys.executable,
     ) -> None:
         self.folder = folder
         self.root = folder / "root"
         self.log = folder / "server.log"
         self.options = options
         self.module = module
+        self.python = python
         self.token = secrets.token_hex(16)
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
@@ -88,7 +91,7 @@ class Server:
 
     def start(self, *, wait: bool = True) -> None:
         """Starts the process; *wait* until it answers."""
-        command = [sys.executable, "-m", self.module, f"--ServerApp.port={self.port}"]
+        command = [self.python, "-m", self.module, f"--ServerApp.port={self.port}"]
         command += ["--ServerApp.ip=127.0.0.1", "--ServerApp.port_retries=0", "--allow-root"]
         command += ["--ServerApp.open_browser=False", f"--ServerApp.root_dir={self.root}"]
         command += BARE if self.module == "jupyter_server" else []

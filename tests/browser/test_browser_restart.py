@@ -5,136 +5,36 @@ host is rebooted.
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
+import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from adoption_server import Server
-from lab_server import chromium
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
-from waiting import until
-
-OUT = Path(__file__).parent / "out"
-LINES = 300
-EXPECTED = [f"line {number} of {LINES}" for number in range(LINES)]
-CODE = (
-    "import time\n"
-    f"for i in range({LINES}):\n"
-    f"    print('line', i, 'of', {LINES}, flush=True)\n"
-    "    time.sleep(0.04)\n"
+from notebook_tabs import (
+    EXPECTED,
+    LINES,
+    OUT,
+    cell_of,
+    lab_beside,
+    lines_of,
+    open_notebook,
+    saved_lines,
+    session_of,
+    wait_for_lines,
+    write_notebook,
 )
+from playwright.sync_api import Browser, expect
+from waiting import until
 
 
 @pytest.fixture(scope="module")
 def lab(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, str]]:
-    """A JupyterLab whose emulator is a process of its own, and the kernelspec of a TPU there."""
-    if chromium() is None:
-        pytest.skip("SKIPPED FOR WANT OF chromium: install it, or say where it is: CHROMIUM_PATH")
-    folder = tmp_path_factory.mktemp("restart")
-    settings = folder / "settings" / "@jupyterlab" / "apputils-extension"
-    settings.mkdir(parents=True)
-    news = {"fetchNews": "false", "checkForUpdates": False}
-    (settings / "notification.jupyterlab-settings").write_text(json.dumps(news))
-    server = Server(
-        folder,
-        {"JUPYTER_TPU_EMULATOR": str(emulator.state_file), "HOME": str(folder)},
-        f"--LabApp.user_settings_dir={settings.parents[1]}",
-        f"--LabApp.workspaces_dir={folder / 'workspaces'}",
-        "--LabApp.news_url=None",
-        "--no-browser",
-        module="jupyterlab",
-    )
-    server.start()
-    yield server, server.connect_tpu("kept-lab")
-    if server.process is None:
-        server.start()
-    server.finish(server.tpu("DELETE", "tpus/kept-lab?end_kernels=true"))
-    server.stop()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-def write_notebook(server: Server, name: str, spec: str) -> None:
-    cell = {
-        "cell_type": "code",
-        "id": "a-cell-of-lines",
-        "metadata": {},
-        "source": CODE,
-        "outputs": [],
-        "execution_count": None,
-    }
-    kernelspec = {"name": spec, "display_name": spec, "language": "python"}
-    notebook = {
-        "cells": [cell],
-        "metadata": {"kernelspec": kernelspec},
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
-    (server.root / name).write_text(json.dumps(notebook))
-
-
-def open_notebook(browser: Browser, server: Server, name: str) -> Page:
-    page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-    page.goto(f"{server.url}/lab/tree/{name}?reset&token={server.token}")
-    expect(cell_of(page)).to_be_visible()
-    return page
-
-
-def session_of(server: Server, name: str) -> dict[str, Any]:
-    [found] = [s for s in server.request("GET", "/api/sessions") if s["path"] == name]
-    return found
-
-
-def cell_of(page: Page) -> Locator:
-    return page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell").first
-
-
-def lines_of(page: Page) -> list[str]:
-    shown = cell_of(page).locator(".jp-OutputArea-output").all_text_contents()
-    return re.findall(r"line \d+ of \d+", "".join(shown))
-
-
-def wait_for_lines(page: Page, count: int, limit: float = 60.0) -> float:
-    """Waits until so many lines are shown; returns when that was."""
-    until(lambda: len(lines_of(page)) >= count, limit, lambda: str(lines_of(page)[-3:]))
-    return time.monotonic()
-
-
-def saved_lines(page: Page, path: Path) -> list[str]:
-    """Saves the notebook and gives the lines in the file."""
-    before = path.stat().st_mtime_ns
-    # JupyterLab itself says that the server was away, when one of its polls fell into that time.
-    away = page.get_by_role("dialog", name="Server Connection Error")
-    if away.is_visible():
-        away.get_by_role("button", name="Close").click()
-    page.keyboard.press("Control+s")
-    overwrite = page.get_by_role("dialog").get_by_role("button", name="Overwrite")
-
-    def saved() -> dict[str, Any] | None:
-        if overwrite.is_visible():
-            overwrite.click()  # the other tab has saved it, too
-        if path.stat().st_mtime_ns == before:
-            return None
-        try:
-            return json.loads(path.read_text())["cells"][0]
-        except ValueError:  # it is being written
-            return None
-
-    cell = until(saved)
-    text = "".join("".join(output.get("text", "")) for output in cell["outputs"])
-    assert cell["execution_count"] == 1
-    return text.split("\n")[:-1]
+    with lab_beside(emulator, tmp_path_factory.mktemp("restart"), sys.executable) as found:
+        yield found
 
 
 @pytest.mark.parametrize(

@@ -26,12 +26,20 @@ class ExecuteRequest:
         self.count: int | None = None  # its execution count, once it has ended
         self.read_at: float | None = None  # when somebody had read its end, monotonic
         self.readers: set[str] = set()  # clients that show its output
+        self.filler = ""  # the client that writes its output into a shared document
+        self.former_fillers: set[str] = set()
         try:
             fields = json.loads(message[at + messages.HEADER])
             self.id = str(fields["msg_id"])
-            self.readers.add(str(fields["session"]))
+            self.filler = str(fields["session"])
+            self.readers.add(self.filler)
         except (ValueError, KeyError, TypeError):
             pass  # the kernel checks it; nobody can ask for it again
+
+    def set_filler(self, client: str) -> None:
+        self.former_fillers = {*self.former_fillers, self.filler} - {client}
+        self.filler = client
+        self.readers.add(client)
 
     @property
     def ended(self) -> bool:

@@ -16,9 +16,11 @@ from typing import Any
 
 from ...agent.protocol import messages
 from ...agent.protocol.activity import KernelActivity
-from ...agent.protocol.events import IOPUB, SHELL, Message
+from ...agent.protocol.deduplication import answered_request
+from ...agent.protocol.events import IOPUB, SHELL, STDIN, Message
 from ...errors import TPUError
 from .execute_request import ExecuteRequest
+from .fillers import Fillers
 from .journal_file import MESSAGE, REQUEST, JournalFile, JournalRecord, Reader
 from .kernel_folder import KernelFolder, KernelRecord, SessionRow
 from .outbox import Outbox
@@ -32,8 +34,11 @@ MAX_CLIENTS = 32
 #: Seconds for which a request is remembered after its end was read. JupyterLab saves the notebook
 #: that shows it every two minutes.
 REMEMBERED = 300.0
-#: The kind of the journal's record of a new kernel. Its host numbers messages from 1 again.
-LAUNCH = 3
+#: Kinds of the journal's records: a new kernel, whose host numbers messages from 1 again; an
+#: answered input_request; a request that another client fills in from now on.
+LAUNCH, ANSWERED, FILLER = 3, 4, 5
+#: Answered input_requests that are remembered, the latest ones.
+MAX_ANSWERED = 256
 
 
 class PersistedKernel:
@@ -76,6 +81,8 @@ class PersistedKernel:
         self._on_room: Callable[[], None] | None = None
         self._connected: dict[str, int] = {}
         self._gone = False
+        self._answered: dict[str, None] = {}
+        self.fillers = Fillers(self._record_filler)
         self._cursors = self._read_cursors()
         self.journal = JournalFile(folder.path, self._restore if adopting else None)
         if adopting:
@@ -113,8 +120,7 @@ class PersistedKernel:
     def begin_launch(self, key: str) -> None:
         with self._lock:
             self._last = 0
-            self.activity = KernelActivity()
-            self.requests.clear()
+            self._forget_cells()
             self._outbox.clear()
             self.signer = messages.MessageSigner(key, "kernel")
             self.record.launched = self.journal.append(LAUNCH, 0, 0, [])
@@ -249,16 +255,19 @@ class PersistedKernel:
                 if old not in self._connected:
                     del self._cursors[old]
             self._connected[client] = self._connected.get(client, 0) + 1
+            self.fillers.connected(client)
             self._listeners.append(listener)
             self._write_cursors()
             return self.journal.reader(known + 1)
 
-    def disconnect(self, client: str, listener: Callable[[], None]) -> None:
+    def disconnect(self, client: str, listener: Callable[[], None], *, closed: bool) -> None:
+        """closed: the client itself closed its connection."""
         with self._lock:
             self._listeners.remove(listener)
             self._connected[client] -= 1
             if not self._connected[client]:
                 del self._connected[client]
+            self.fillers.disconnected(client, closed=closed)
 
     def acknowledge(self, client: str, number: int) -> None:
         """The client has everything up to *number*."""
@@ -272,6 +281,22 @@ class PersistedKernel:
             if on_room is not None and not self.backlog_full(on_room):
                 self._on_room = None
                 on_room()
+
+    def lost_requests(self, client: str) -> list[str]:
+        """Requests whose output *client* filled in, and another client does now."""
+        with self._lock:
+            return [r.id for r in self.requests.values() if client in r.former_fillers]
+
+    def is_open(self, message: list[bytes]) -> bool:
+        """Whether an input_request of the kernel still waits for an answer."""
+        with self._lock:
+            request = self.requests.get(
+                str(messages.decode_part(message, messages.PARENT).get("msg_id"))
+            )
+            answered = messages.decode_part(message, messages.HEADER).get("msg_id") in (
+                self._answered
+            )
+            return not answered and not (request is not None and request.ended)
 
     def requests_to_show(self, client: str) -> list[ExecuteRequest]:
         """The latest request of each cell whose output *client* does not show."""
@@ -296,10 +321,19 @@ class PersistedKernel:
             return None
 
     def record_client_message(self, channel: int, message: list[bytes]) -> None:
-        """Stores another client message until the host has it."""
+        """Stores another client message until the host has it; clients are told of an answer."""
         with self._lock:
-            if not self._gone:
-                self._outbox.put(self.journal.next, channel, message)
+            if self._gone:
+                return
+            self._outbox.put(self.journal.next, channel, message)
+            answered = answered_request(message) if channel == STDIN else ""
+            if not answered or answered in self._answered:
+                return
+            self._set_answered(answered)
+            self.journal.append(ANSWERED, STDIN, 0, [answered.encode()])
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener()
 
     # ---- private
 
@@ -312,8 +346,29 @@ class PersistedKernel:
             self._restore_request(entry)
         elif entry.kind == LAUNCH:
             self._last = 0
-            self.activity = KernelActivity()
-            self.requests.clear()
+            self._forget_cells()
+        elif entry.kind == ANSWERED:
+            self._set_answered(entry.parts[0].decode())
+        elif entry.kind == FILLER:
+            request_id, client = (part.decode() for part in entry.parts)
+            if request_id in self.requests:
+                self.requests[request_id].set_filler(client)
+
+    def _forget_cells(self) -> None:
+        self.activity = KernelActivity()
+        self.requests.clear()
+        self._answered.clear()
+
+    def _set_answered(self, input_request: str) -> None:
+        self._answered[input_request] = None
+        while len(self._answered) > MAX_ANSWERED:
+            del self._answered[next(iter(self._answered))]
+
+    def _record_filler(self, request: ExecuteRequest, client: str) -> None:
+        with self._lock:
+            request.set_filler(client)
+            if not self._gone:
+                self.journal.append(FILLER, 0, 0, [request.id.encode(), client.encode()])
 
     def _restore_request(self, entry: JournalRecord) -> None:
         try:

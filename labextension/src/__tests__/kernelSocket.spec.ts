@@ -34,9 +34,9 @@ class TestSocket {
 
   close(): void {}
 
-  open(at: number, requests: object[] = []): void {
+  open(at: number, requests: object[] = [], lost: string[] = []): void {
     this.onopen?.(new Event('open'));
-    this.say({ at, requests });
+    this.say({ at, requests, lost });
   }
 
   refuse(code = 1006): void {
@@ -50,15 +50,49 @@ class TestSocket {
 
   /** A line of output as our server sends it. */
   bring(number: number, parent = 'r', replayed = false): void {
-    const msg = KernelMessage.createMessage<KernelMessage.IStreamMsg>({
-      msgType: 'stream',
-      channel: 'iopub',
-      session: 'kernel',
-      msgId: `said-${number}`,
-      content: { name: 'stdout', text: `${number}\n` },
-      parentHeader: { msg_id: parent } as never,
-      metadata: { jupyter_tpu: { number, replayed } }
+    this.deliver(
+      KernelMessage.createMessage<KernelMessage.IStreamMsg>({
+        msgType: 'stream',
+        channel: 'iopub',
+        session: 'kernel',
+        msgId: `said-${number}`,
+        content: { name: 'stdout', text: `${number}\n` },
+        parentHeader: { msg_id: parent } as never,
+        metadata: { jupyter_tpu: { number, replayed } }
+      })
+    );
+  }
+
+  /** The reply to `r`. */
+  reply(number: number): void {
+    this.deliver({
+      ...KernelMessage.createMessage<KernelMessage.IExecuteReplyMsg>({
+        msgType: 'execute_reply',
+        channel: 'shell',
+        session: 'kernel',
+        content: { status: 'ok', execution_count: 1 } as never,
+        parentHeader: { msg_id: 'r' } as never
+      }),
+      metadata: { jupyter_tpu: { number, replayed: false } }
     });
+  }
+
+  /** An `input()` of a request. */
+  ask(number: number, parent: string): void {
+    this.deliver(
+      KernelMessage.createMessage<KernelMessage.IInputRequestMsg>({
+        msgType: 'input_request',
+        channel: 'stdin',
+        session: 'kernel',
+        msgId: `input-${number}`,
+        content: { prompt: '', password: false },
+        parentHeader: { msg_id: parent } as never,
+        metadata: { jupyter_tpu: { number, replayed: false } }
+      } as never)
+    );
+  }
+
+  private deliver(msg: KernelMessage.IMessage): void {
     const data = serializer.serialize(msg, V1);
     this.onmessage?.(new MessageEvent('message', { data }));
   }
@@ -81,7 +115,9 @@ function page(status: KernelStatus | (() => KernelStatus) = 'found') {
     const socket = new SocketClass(url, protocols);
     socket.onmessage = ({ data }) => {
       const message = serializer.deserialize(data as ArrayBuffer, V1);
-      shown.push((message.content as { text: string }).text.trim());
+      shown.push(
+        (message.content as { text?: string }).text?.trim() ?? 'reply'
+      );
     };
     socket.onclose = ({ code }) => closes.push(code);
     return socket;
@@ -217,6 +253,19 @@ it('does not take a server that goes away for an end', () => {
   expect(closes).toEqual([1006]);
 });
 
+/** The request `r` of another page, as JupyterLab sends it again. */
+const request = serializer.serialize(
+  KernelMessage.createMessage<KernelMessage.IExecuteRequestMsg>({
+    msgType: 'execute_request',
+    channel: 'shell',
+    session: 'me',
+    msgId: 'r',
+    content: { code: '' }
+  }),
+  V1
+) as ArrayBuffer;
+const offered = { id: 'r', cell: 'c', count: null };
+
 it('shows a request that it asked for again whole and in order, over breaks too', () => {
   const { connect, shown, replay } = page();
   const offers: string[] = [];
@@ -224,28 +273,135 @@ it('shows a request that it asked for again whole and in order, over breaks too'
     offers.push(clientId, ...requests.map(({ id }) => id));
   });
   const first = connect();
-  last().open(10, [{ id: 'r', cell: 'c', count: null }]);
+  last().open(10, [offered]);
   expect(offers).toEqual(['me', 'r']);
-  const request = serializer.serialize(
-    KernelMessage.createMessage<KernelMessage.IExecuteRequestMsg>({
-      msgType: 'execute_request',
-      channel: 'shell',
-      session: 'me',
-      msgId: 'r',
-      content: { code: '' }
-    }),
-    V1
-  ) as ArrayBuffer;
+  // Before the notebook is there, and before the server sees that it is asked.
+  last().bring(11);
   first.send(request);
-  last().bring(11); // on its way before the server saw the request
+  last().bring(12);
+  expect(last().sent).toEqual([
+    '{"jupyter_tpu":{"repeat":{"r":0},"shown":true}}'
+  ]);
   [8, 9].forEach(number => last().bring(number, 'r', true));
   last().refuse();
 
   connect();
-  last().open(11);
-  expect(last().sent).toEqual(['{"jupyter_tpu":{"shown":{"r":9}}}', request]);
-  [10, 11].forEach(number => last().bring(number, 'r', true));
+  last().open(12);
+  expect(last().sent).toEqual([
+    '{"jupyter_tpu":{"repeat":{"r":9},"shown":true}}'
+  ]);
+  [10, 11, 12].forEach(number => last().bring(number, 'r', true));
   last().say({ replayed: 'r' });
-  [12, 13].forEach(number => last().bring(number));
-  expect(shown).toEqual(['8', '9', '10', '11', '12', '13']);
+  [13, 14].forEach(number => last().bring(number));
+  expect(shown).toEqual(['8', '9', '10', '11', '12', '13', '14']);
+});
+
+it('stays the follower of a request over breaks, until its reply has come', () => {
+  const { connect, shown } = page();
+  const socket = connect();
+  last().open(10, [offered]);
+  socket.send(request);
+  last().say({ replayed: 'r' });
+  last().bring(11);
+  last().refuse();
+  connect();
+  last().open(11);
+  expect(last().sent).toEqual([
+    '{"jupyter_tpu":{"repeat":{"r":11},"shown":true}}'
+  ]);
+  last().bring(12); // in the repetition, too
+  last().bring(12, 'r', true);
+  last().say({ replayed: 'r' });
+  last().reply(13);
+  last().refuse();
+  connect();
+  last().open(13);
+  expect(last().sent).toEqual([]);
+  expect(shown).toEqual(['11', '12', 'reply']);
+});
+
+it('hands on what belongs to no cell of it, once that is known', () => {
+  const { connect, shown, replay } = page();
+  connect();
+  last().open(10, [offered]);
+  last().bring(11);
+  last().bring(12, 'another');
+  replay.decline('me', 'r');
+  expect(last().sent).toEqual([
+    '{"jupyter_tpu":{"repeat":{"r":10},"shown":false}}'
+  ]);
+  last().bring(13);
+  [11, 13].forEach(number => last().bring(number, 'r', true));
+  last().say({ replayed: 'r' });
+  last().bring(14);
+  expect(shown).toEqual(['12', '11', '13', '14']);
+});
+
+it('fills a cell of a shared document when the server says so, and no longer when another page does', () => {
+  const { connect, shown, replay } = page();
+  const granted: string[] = [];
+  const lost: string[] = [];
+  replay.granted.connect((_, { requests: [{ id }] }) => {
+    granted.push(id);
+  });
+  replay.lost.connect((_, { id }) => {
+    lost.push(id);
+  });
+  connect();
+  last().open(10, [offered]);
+  replay.wait('me', offered);
+  last().bring(9, 'r', true);
+  last().say({ replayed: 'r' });
+  expect(last().sent).toEqual([
+    '{"jupyter_tpu":{"repeat":{"r":0},"shown":false}}',
+    '{"jupyter_tpu":{"fill":"r"}}'
+  ]);
+  last().bring(11); // JupyterLab has no cell for it
+  last().refuse();
+  const second = connect();
+  last().open(11);
+  expect(last().sent).toEqual(['{"jupyter_tpu":{"fill":"r"}}']);
+  last().say({ fill: 'r' });
+  expect(granted).toEqual(['r']);
+  last().bring(12);
+  second.send(request);
+  [9, 10, 11, 12].forEach(number => last().bring(number, 'r', true));
+  last().say({ replayed: 'r' });
+  last().bring(13);
+  expect(shown).toEqual(['11', '9', '10', '11', '12', '13']);
+  last().refuse();
+  connect();
+  last().open(13, [], ['r']);
+  expect(lost).toEqual(['r']);
+});
+
+it('closes the input box of a request that another page has answered, or that has ended', () => {
+  const { connect, replay } = page();
+  const ended: string[] = [];
+  replay.inputEnded.connect((_, { id }) => {
+    ended.push(id);
+  });
+  connect();
+  last().open(0);
+  last().ask(1, 'r');
+  last().say({ answered: 'another question' });
+  expect(ended).toEqual([]);
+  last().say({ answered: 'input-1' });
+  expect(ended).toEqual(['r']);
+  last().ask(2, 'r');
+  last().reply(3);
+  expect(ended).toEqual(['r', 'r']);
+});
+
+it('gives up a request that the server no longer knows', () => {
+  const { connect, replay } = page();
+  const missing: string[] = [];
+  replay.lost.connect((_, lost) => {
+    missing.push(...(lost.missing ? [lost.id] : []));
+  });
+  const socket = connect();
+  last().open(10, [offered]);
+  socket.send(request);
+  last().say({ replayed: 'r', missing: true });
+  expect(missing).toEqual(['r']);
 });

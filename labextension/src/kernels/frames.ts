@@ -12,6 +12,7 @@ export interface ISequence {
 }
 
 enum Part {
+  channel = 0,
   header = 1,
   parent = 2,
   metadata = 3
@@ -38,6 +39,17 @@ export function parentOf(frame: ArrayBuffer): string {
 /** The message's own id. */
 export function idOf(frame: ArrayBuffer): string {
   return idIn(textOf(frame, Part.header));
+}
+
+export function typeOf(frame: ArrayBuffer): string {
+  const header = JSON.parse(textOf(frame, Part.header)) as {
+    msg_type?: string;
+  };
+  return header.msg_type ?? '';
+}
+
+export function channelOf(frame: ArrayBuffer): string {
+  return textOf(frame, Part.channel);
 }
 
 function idIn(header: string): string {

@@ -18,21 +18,54 @@ export interface IReplayOffer {
   requests: IReplayableRequest[];
 }
 
-/** A request whose output this page has requested again. */
-interface IReplayedRequest {
-  /** The request, to be sent again if the connection breaks before all output has come. */
-  frame: ArrayBuffer;
-  /** The last number that came. */
+/** One request, and the kernel connection that it is about. */
+export interface IRequestOfClient {
+  clientId: string;
+  id: string;
+}
+
+/**
+ * What a connection does with the messages of another client's request.
+ * - offered: it drops them until it is known whether a cell shows them
+ * - asked: it takes them from the server's repetition
+ * - live: all was repeated; it takes them as they come
+ * - waiting: the same, but another page writes the output into the shared document
+ */
+type FollowedState = 'offered' | 'asked' | 'live' | 'waiting';
+
+/** A request of another client. */
+export interface IFollowedRequest extends IReplayableRequest {
+  state: FollowedState;
+  /** Why it is repeated: a cell shows it, may have to show it later, or none does. */
+  purpose: 'fill' | 'wait' | 'decline';
+  /** asked: the last number of the repetition that came. */
   last: number;
+  /** Messages of widgets up to this number were handed on. */
+  handedOn: number;
+  /** Its reply has come. */
+  replied: boolean;
 }
 
 /** The position of one kernel connection in the kernel's journal. */
 export class Position {
   /** Everything up to this number has come; null: the server has not said where it begins. */
   seen: number | null = null;
-  /** What the server has offered, by id. */
-  readonly offered = new Map<string, IReplayableRequest>();
-  readonly replays = new Map<string, IReplayedRequest>();
+  /** What came before this number came before this connection. */
+  began = 0;
+  /** Requests of other clients, by id. */
+  readonly followed = new Map<string, IFollowedRequest>();
+  /** input_requests without an answer: their ids, and the ids of the requests that ask. */
+  readonly inputs = new Map<string, string>();
+  /** Sends the server a text frame; null while there is no connection. */
+  notify: ((fields: object) => void) | null = null;
+
+  /** Asks for a request's messages after a number; when it is connected again, if it is not. */
+  repeat(followed: IFollowedRequest, after: number): void {
+    followed.state = 'asked';
+    followed.last = after;
+    const shown = followed.purpose === 'fill';
+    this.notify?.({ repeat: { [followed.id]: after }, shown });
+  }
 }
 
 /**
@@ -49,9 +82,24 @@ export interface IConnectionState {
 
 /** The output and the problems of all kernel connections of this page. */
 export class KernelReplay {
-  /** Requests of other pages, whose cells this page may fill. */
+  /** Requests of other pages, whose cells this page may fill. Each is filled, declined or waits. */
   get offered(): ISignal<this, IReplayOffer> {
     return this._offered;
+  }
+
+  /** A request that waited is this page's to fill. */
+  get granted(): ISignal<this, IReplayOffer> {
+    return this._granted;
+  }
+
+  /** A request whose cell this page filled and no longer does: another page does, or nobody can. */
+  get lost(): ISignal<this, IRequestOfClient & { missing: boolean }> {
+    return this._lost;
+  }
+
+  /** A request has its input, which another page may have given. */
+  get inputEnded(): ISignal<this, IRequestOfClient> {
+    return this._inputEnded;
   }
 
   /** A connection has a problem, or no longer has one. */
@@ -63,22 +111,63 @@ export class KernelReplay {
   mayRunOnTPU: (kernelId: string) => boolean = () => true;
 
   position(kernelId: string, clientId: string): Position {
-    const key = `${kernelId} ${clientId}`;
-    let position = this._positions.get(key);
-    if (!position) {
-      position = new Position();
-      this._positions.set(key, position);
+    let position = this._positions.get(clientId);
+    if (position?.kernelId !== kernelId) {
+      position = Object.assign(new Position(), { kernelId });
+      this._positions.set(clientId, position);
     }
     return position;
   }
 
-  offer(
-    clientId: string,
-    position: Position,
-    requests: IReplayableRequest[]
-  ): void {
-    requests.forEach(request => position.offered.set(request.id, request));
+  offer(clientId: string, requests: IReplayableRequest[]): void {
+    requests.forEach(request => this._follow(clientId, request, 'offered'));
     this._offered.emit({ clientId, requests });
+  }
+
+  /** No cell of this page shows the request's output. */
+  decline(clientId: string, id: string): void {
+    const position = this._positions.get(clientId)!;
+    const followed = position.followed.get(id);
+    if (followed) {
+      followed.purpose = 'decline';
+      position.repeat(followed, position.began); // what was dropped
+    }
+  }
+
+  /** The request's document is shared; this page fills its cell when no other page does. */
+  wait(clientId: string, request: IReplayableRequest): void {
+    const position = this._positions.get(clientId)!;
+    const followed = position.followed.get(request.id);
+    if (followed) {
+      followed.purpose = 'wait';
+      position.repeat(followed, 0); // what was dropped, and what made the widgets
+    } else {
+      this._follow(clientId, request, 'waiting');
+      position.notify?.({ fill: request.id });
+    }
+  }
+
+  /** The server says that this page is to fill a request's cell. */
+  grant(clientId: string, id: string): void {
+    const followed = this._positions.get(clientId)?.followed.get(id);
+    if (followed?.state === 'waiting') {
+      followed.state = 'offered';
+      followed.purpose = 'fill';
+      this._granted.emit({ clientId, requests: [followed] });
+    }
+  }
+
+  /** missing: the server no longer knows the request. */
+  lose(clientId: string, id: string, missing: boolean): void {
+    const { followed } = this._positions.get(clientId)!;
+    if (followed.get(id)?.state !== 'waiting' || missing) {
+      followed.delete(id);
+      this._lost.emit({ clientId, id, missing });
+    }
+  }
+
+  endInput(clientId: string, id: string): void {
+    this._inputEnded.emit({ clientId, id });
   }
 
   setProblem(clientId: string, problem: ConnectionProblem | null): void {
@@ -92,9 +181,30 @@ export class KernelReplay {
     }
   }
 
+  private _follow(
+    clientId: string,
+    request: IReplayableRequest,
+    state: FollowedState
+  ): void {
+    const rest = { last: 0, handedOn: 0, replied: false };
+    this._positions
+      .get(clientId)!
+      .followed.set(request.id, {
+        ...request,
+        state,
+        purpose: 'fill',
+        ...rest
+      });
+  }
+
   private _connectionChanged = new Signal<this, IConnectionState>(this);
   private _offered = new Signal<this, IReplayOffer>(this);
-  private _positions = new Map<string, Position>();
+  private _granted = new Signal<this, IReplayOffer>(this);
+  private _lost = new Signal<this, IRequestOfClient & { missing: boolean }>(
+    this
+  );
+  private _inputEnded = new Signal<this, IRequestOfClient>(this);
+  private _positions = new Map<string, Position & { kernelId: string }>();
   private _problems = new Map<string, ConnectionProblem>();
 }
 

@@ -1,8 +1,12 @@
 // Fills the running cells of a notebook that is opened again: sends the old request once more, under
-// its id. The server does not run it again; it repeats the request's output.
+// its id. It is not run again; the server repeats its output (socket.ts).
+//
+// In a document that other pages show, too (jupyter-collaboration), one page fills a cell; the
+// server says which.
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Kernel, KernelMessage } from '@jupyterlab/services';
+import { Widget } from '@lumino/widgets';
 
 import { findKernelWidget, IKernelWidget } from './kernelWidget';
 import { IReplayableRequest, IReplayOffer, KernelReplay } from './replay';
@@ -13,7 +17,7 @@ const CHECK = 100;
 
 /** As much of a notebook's panel as is needed, without loading the package it comes from. */
 interface INotebookPanel extends IKernelWidget {
-  context: { isReady: boolean };
+  context: { isReady: boolean; model: { collaborative?: boolean } };
   content: { widgets: readonly ICell[] };
 }
 
@@ -25,7 +29,12 @@ interface ICell {
     executionCount: number | null;
     executionState?: 'idle' | 'running';
   };
-  outputArea: { future: Kernel.IShellFuture };
+  outputArea: {
+    future: Kernel.IShellFuture;
+    /** Since JupyterLab 4.6. */
+    detachFuture?(): unknown;
+    widgets: readonly Widget[];
+  };
   setPrompt(value: string): void;
 }
 
@@ -34,27 +43,112 @@ export function restoreRunningCells(
   shell: JupyterFrontEnd.IShell,
   replay: KernelReplay
 ): void {
-  replay.offered.connect((_, offer) => void restore(shell, offer));
+  replay.offered.connect((_, offer) => void decide(shell, replay, offer));
+  replay.granted.connect((_, offer) => void fill(shell, replay, offer));
+  replay.lost.connect((_, { clientId, id, missing }) => {
+    const cell = notebookOf(shell, clientId)?.content.widgets.find(
+      ({ model, outputArea }) =>
+        model.type === 'code' && outputArea.future?.msg.header.msg_id === id
+    );
+    if (cell) {
+      const { future } = cell.outputArea;
+      if (!missing) {
+        // What another page writes must not be marked as ended here.
+        cell.outputArea.detachFuture?.();
+        const request = { id, cell: cell.model.sharedModel.getId() };
+        replay.wait(clientId, { ...request, count: null });
+      }
+      future.dispose();
+    }
+  });
+  replay.inputEnded.connect(
+    (_, { clientId, id }) => void closeInput(shell, clientId, id)
+  );
 }
 
-async function restore(shell: JupyterFrontEnd.IShell, offer: IReplayOffer) {
-  const panel = await panelOf(shell, offer.clientId);
+/** Fills, declines or waits to fill each cell whose request is offered. */
+async function decide(
+  shell: JupyterFrontEnd.IShell,
+  replay: KernelReplay,
+  offer: IReplayOffer
+) {
+  const { clientId } = offer;
+  const panel = await panelOf(shell, clientId);
   const kernel = panel?.sessionContext.session?.kernel;
-  if (panel && kernel) {
-    for (const request of offer.requests) {
-      const cell = panel.content.widgets.find(
-        ({ model }) =>
-          model.type === 'code' && model.sharedModel.getId() === request.cell
+  for (const request of offer.requests) {
+    const cell = panel && cellOf(panel, request);
+    if (!kernel || !cell) {
+      replay.decline(clientId, request.id);
+    } else if (panel.context.model.collaborative) {
+      replay.wait(clientId, request);
+    } else if (request.count && cell.model.executionCount === request.count) {
+      replay.decline(clientId, request.id); // it was saved after it had ended
+    } else {
+      restoreCell(cell, kernel, request);
+    }
+  }
+  // The kernel's state: what was said of it meanwhile was dropped.
+  await drain(kernel ?? null);
+}
+
+/** Fills the cells of requests that waited. */
+async function fill(
+  shell: JupyterFrontEnd.IShell,
+  replay: KernelReplay,
+  { clientId, requests }: IReplayOffer
+) {
+  const panel = await panelOf(shell, clientId);
+  const kernel = panel?.sessionContext.session?.kernel;
+  // Messages that were handed on while it waited must not reach the cell.
+  await drain(kernel ?? null);
+  for (const request of requests) {
+    const cell = panel && cellOf(panel, request);
+    if (kernel && cell) {
+      restoreCell(cell, kernel, request);
+    } else {
+      replay.decline(clientId, request.id);
+    }
+  }
+}
+
+/** Waits until JupyterLab has handled all that came of a kernel: it answers in order. */
+async function drain(kernel: Kernel.IKernelConnection | null): Promise<void> {
+  await kernel?.requestKernelInfo().catch(() => undefined); // it has ended
+}
+
+/** Closes the input boxes of a request that has its input. */
+async function closeInput(
+  shell: JupyterFrontEnd.IShell,
+  clientId: string,
+  id: string
+) {
+  const panel = notebookOf(shell, clientId);
+  const kernel = panel?.sessionContext.session?.kernel;
+  await drain(kernel ?? null);
+  for (const { model, outputArea } of panel?.content.widgets ?? []) {
+    if (model.type === 'code' && outputArea.future?.msg.header.msg_id === id) {
+      const boxes = [...outputArea.widgets].filter(
+        box =>
+          box.hasClass('jp-OutputArea-stdin-item') &&
+          // Answered here: JupyterLab closes it itself, and keeps the focus.
+          !box.hasClass('jp-OutputArea-stdin-hiding')
       );
-      // A cell with this count was saved after it had ended.
-      if (
-        cell &&
-        !(request.count && cell.model.executionCount === request.count)
-      ) {
-        restoreCell(cell, kernel, request);
+      if (boxes.length > 0) {
+        boxes.forEach(box => box.dispose());
+        kernel!.hasPendingInput = false;
       }
     }
   }
+}
+
+function cellOf(
+  panel: INotebookPanel,
+  request: IReplayableRequest
+): ICell | undefined {
+  return panel.content.widgets.find(
+    ({ model }) =>
+      model.type === 'code' && model.sharedModel.getId() === request.cell
+  );
 }
 
 /** The notebook whose kernel connection has the id; null if there is none (a console's kernel). */
@@ -64,14 +158,24 @@ async function panelOf(
 ): Promise<INotebookPanel | null> {
   const end = Date.now() + TIMEOUT;
   while (Date.now() < end) {
-    const found = findKernelWidget(shell, clientId) as
-      (IKernelWidget & Partial<INotebookPanel>) | undefined;
-    if (found?.context?.isReady && found.content?.widgets) {
-      return found as INotebookPanel;
+    const found = notebookOf(shell, clientId);
+    if (found) {
+      return found;
     }
     await new Promise(resolve => setTimeout(resolve, CHECK));
   }
   return null;
+}
+
+function notebookOf(
+  shell: JupyterFrontEnd.IShell,
+  clientId: string
+): INotebookPanel | null {
+  const found = findKernelWidget(shell, clientId) as
+    (IKernelWidget & Partial<INotebookPanel>) | undefined;
+  return found?.context?.isReady && found.content?.widgets
+    ? (found as INotebookPanel)
+    : null;
 }
 
 function restoreCell(

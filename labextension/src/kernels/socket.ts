@@ -2,10 +2,22 @@
 // "connecting" while there is no server. JupyterLab by itself would retry only after 10 to 30 seconds,
 // and would get the messages of the meantime twice or not at all.
 //
-// The server numbers its messages (jupyter_tpu/server/adoption/websocket.py describes the protocol).
+// The server numbers its messages (jupyter_tpu/server/adoption/client_feed.py describes the protocol).
 
-import { idOf, ISequence, parentOf, sequenceOf } from './frames';
-import { IReplayableRequest, KernelReplay, Position } from './replay';
+import {
+  channelOf,
+  idOf,
+  ISequence,
+  parentOf,
+  sequenceOf,
+  typeOf
+} from './frames';
+import {
+  IFollowedRequest,
+  IReplayableRequest,
+  KernelReplay,
+  Position
+} from './replay';
 
 /** Milliseconds between attempts to reach the server: the first, and the longest. */
 const RETRY = [200, 2000];
@@ -72,10 +84,14 @@ class ReplayingSocket {
   }
 
   send(data: string | ArrayBuffer): void {
-    if (data instanceof ArrayBuffer && this._position.offered.size > 0) {
+    if (data instanceof ArrayBuffer && this._position.followed.size > 0) {
       const id = idOf(data);
-      if (this._position.offered.delete(id)) {
-        this._position.replays.set(id, { frame: data, last: 0 });
+      const followed = this._position.followed.get(id);
+      if (followed?.state === 'offered') {
+        // The request itself is not sent: it must never run again.
+        followed.handedOn = this._position.seen!;
+        this._position.repeat(followed, 0);
+        return;
       }
     }
     this._socket.send(data);
@@ -147,6 +163,7 @@ class ReplayingSocket {
 
   private _end(): void {
     this.readyState = 3;
+    this._position.notify = null;
     clearTimeout(this._timer);
     clearTimeout(this._ackTimer);
   }
@@ -164,59 +181,128 @@ class ReplayingSocket {
         return;
       }
     } else {
-      const sequence = sequenceOf(event.data as ArrayBuffer);
-      if (sequence && !this._isUnseen(sequence, event.data as ArrayBuffer)) {
+      const frame = event.data as ArrayBuffer;
+      const sequence = sequenceOf(frame);
+      if (sequence && !this._isWanted(sequence, frame)) {
         return;
       }
+      this._trackInput(frame);
     }
     this.onmessage?.(event);
   }
 
   private _onControl(control: IControlMessage): void {
+    const { replay } = this._options;
+    const position = this._position;
     if (control.at !== undefined) {
-      this._position.seen = this._acknowledged = control.at;
-      // The rest of what was requested again and has not come completely.
-      this._position.replays.forEach(({ frame, last }, id) => {
-        this._socket.send(
-          JSON.stringify({ jupyter_tpu: { shown: { [id]: last } } })
-        );
-        this._socket.send(frame);
-      });
+      if (position.seen === null) {
+        position.began = control.at;
+      }
+      position.seen = this._acknowledged = control.at;
+      position.notify = fields =>
+        this._socket.send(JSON.stringify({ jupyter_tpu: fields }));
+      control.lost?.forEach(id => replay.lose(this._clientId, id, false));
+      for (const followed of position.followed.values()) {
+        if (followed.state === 'waiting') {
+          position.notify({ fill: followed.id });
+        } else if (followed.state !== 'offered') {
+          // The server does not know yet that this connection follows the request.
+          const all = followed.state === 'live';
+          position.repeat(followed, all ? control.at : followed.last);
+        }
+      }
       if (control.requests?.length) {
-        this._options.replay.offer(
-          this._clientId,
-          this._position,
-          control.requests
-        );
+        replay.offer(this._clientId, control.requests);
+      }
+    }
+    if (control.fill !== undefined) {
+      replay.grant(this._clientId, control.fill);
+    }
+    if (control.answered !== undefined) {
+      const request = position.inputs.get(control.answered);
+      if (request !== undefined) {
+        position.inputs.delete(control.answered);
+        replay.endInput(this._clientId, request);
       }
     }
     if (control.replayed !== undefined) {
-      this._position.replays.delete(control.replayed);
+      const followed = position.followed.get(control.replayed);
+      if (control.missing) {
+        replay.lose(this._clientId, control.replayed, true);
+      } else if (followed?.state === 'asked') {
+        this._onRepeated(followed);
+      }
     }
   }
 
-  /** Whether a message is new to this page. */
-  private _isUnseen(sequence: ISequence, frame: ArrayBuffer): boolean {
+  private _onRepeated(followed: IFollowedRequest): void {
+    if (followed.purpose === 'wait') {
+      followed.state = 'waiting';
+      this._position.notify?.({ fill: followed.id });
+    } else if (followed.purpose === 'decline' || followed.replied) {
+      this._position.followed.delete(followed.id);
+    } else {
+      followed.state = 'live';
+    }
+  }
+
+  /** Whether a message is to be handed on: it is new to this page. */
+  private _isWanted(sequence: ISequence, frame: ArrayBuffer): boolean {
     const position = this._position;
-    const replay =
-      position.replays.size > 0
-        ? position.replays.get(parentOf(frame))
-        : undefined;
-    if (sequence.replayed) {
-      if (!replay || sequence.number <= replay.last) {
+    const { number, replayed } = sequence;
+    const parent = position.followed.size > 0 ? parentOf(frame) : '';
+    const followed = position.followed.get(parent);
+    if (replayed) {
+      if (followed?.state !== 'asked' || number <= followed.last) {
         return false;
       }
-      replay.last = sequence.number;
-      return true;
+      followed.last = number;
+      return this._follow(followed, frame) && isOfWidget(frame)
+        ? number > followed.handedOn
+        : followed.purpose !== 'wait' || number > position.began;
     }
-    if (position.seen !== null && sequence.number <= position.seen) {
+    if (position.seen !== null && number <= position.seen) {
       return false;
     }
-    position.seen = sequence.number;
+    position.seen = number;
     this._bytes += frame.byteLength;
     this._acknowledge();
-    // Until a request's replay has ended, its new messages are in the replay, too.
-    return !replay;
+    switch (followed?.state) {
+      case 'offered':
+      case 'asked':
+        return false; // it is in the repetition, too
+      case 'live':
+        return this._follow(followed, frame);
+      default:
+        return true;
+    }
+  }
+
+  private _follow(followed: IFollowedRequest, frame: ArrayBuffer): true {
+    if (channelOf(frame) === 'shell') {
+      followed.replied = true;
+      if (followed.state === 'live') {
+        this._position.followed.delete(followed.id);
+      }
+    }
+    return true;
+  }
+
+  /** Which requests wait for input: their boxes may have to be closed. */
+  private _trackInput(frame: ArrayBuffer): void {
+    const { inputs } = this._position;
+    const channel = channelOf(frame);
+    if (channel === 'stdin') {
+      inputs.set(idOf(frame), parentOf(frame));
+    } else if (channel === 'shell' && inputs.size > 0) {
+      const request = parentOf(frame);
+      for (const [input, asking] of inputs) {
+        if (asking === request) {
+          inputs.delete(input);
+          this._options.replay.endInput(this._clientId, request);
+        }
+      }
+    }
   }
 
   private _acknowledge(): void {
@@ -234,9 +320,7 @@ class ReplayingSocket {
     if (this.readyState === 1) {
       this._acknowledged = this._position.seen!;
       this._bytes = 0;
-      this._socket.send(
-        JSON.stringify({ jupyter_tpu: { seen: this._acknowledged } })
-      );
+      this._position.notify?.({ seen: this._acknowledged });
     }
   }
 
@@ -256,5 +340,14 @@ class ReplayingSocket {
 interface IControlMessage {
   at?: number;
   requests?: IReplayableRequest[];
+  lost?: string[];
+  fill?: string;
   replayed?: string;
+  missing?: boolean;
+  answered?: string;
+}
+
+/** Whether a message is a widget's: it is handled also without the request that sent it. */
+function isOfWidget(frame: ArrayBuffer): boolean {
+  return typeOf(frame).startsWith('comm_');
 }

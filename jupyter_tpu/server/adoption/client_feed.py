@@ -1,0 +1,380 @@
+"""What one client gets of a kernel's journal: each message once and in order.
+
+All channels are in one journal, in which each client has its own position. So a client gets what
+it has missed, whether it or the server was away.
+
+A page with our extension acknowledges what it gets. It sends its position in the URL
+(``jupyter_tpu_seen``; empty for a new page), reads each message's number in its metadata, and
+drops messages that it has. Waiting messages are coalesced (``agent/protocol/coalescing.py``): a
+message has the number of the last one merged into it. Page and server also exchange text frames
+``{"jupyter_tpu": …}``:
+
+========================  =====================================================================
+to the page: ``at``       its position: the messages after it follow
+``requests``              with ``at``, to a new page: requests that run or have ended recently: id,
+                          cell id, and execution count (null while it runs)
+``lost``                  with ``at``: requests whose output another page now fills in
+``fill``                  this page is to fill in this request's output
+``replayed``              all output of this request up to the page's position was sent; with
+                          ``missing`` if the request is unknown
+``answered``              the id of an input_request that some client has answered
+from the page: ``seen``   it has everything up to this number
+``repeat``                requests whose output it wants, each with the number up to which it has
+                          it; their replies are for this page, too; ``shown`` is false with it if
+                          no cell of the page shows them
+``fill``                  a request: it shows a document that other pages show, too, and asks to be
+                          told when it is the one to fill in the output (``fillers.py``)
+========================  =====================================================================
+
+From ``repeat`` until ``replayed`` the page takes the request's messages from the repetition alone
+(they are marked ``replayed``), and drops those that come live: they are in the repetition, too.
+
+Other clients acknowledge by the pong of their websocket. After a reconnect such a client may get
+messages twice, under the same message ids. These are not coalesced, so that it can recognise them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import zmq
+from jupyter_server.services.kernels.connection.base import (
+    deserialize_binary_message,
+    deserialize_msg_from_ws_v1,
+)
+
+from ...agent.protocol import messages
+from ...agent.protocol.coalescing import Coalescer
+from ...agent.protocol.events import CONTROL, IOPUB, SHELL, STDIN
+from ...agent.protocol.segments import NumberedMessage
+from .execute_request import ExecuteRequest
+from .journal_file import MESSAGE, ClosedError, JournalRecord, Reader
+from .persisted_kernel import ANSWERED, PersistedKernel
+
+#: Unacknowledged bytes in flight to a client. Further messages wait in the journal.
+WINDOW = 4 << 20
+#: Bytes that are read from the journal, and coalesced, at a time.
+BATCH = 256 << 10
+
+#: Codes with which a client closes its connection.
+CLOSED = 1000, 1001, 1005
+V1 = "v1.kernel.websocket.jupyter.org"
+_NAMES = {SHELL: "shell", CONTROL: "control", STDIN: "stdin", IOPUB: "iopub"}
+
+
+class ClientFeed:
+    """Sends one client the messages that it does not have yet."""
+
+    def __init__(
+        self, connection: Any, kernel: PersistedKernel, send: Callable[[Any, list[Any]], None]
+    ) -> None:
+        self._connection = connection
+        self._kernel = kernel
+        self._send_message = send
+        self._loop = asyncio.get_running_loop()
+        self._woken = asyncio.Event()
+        self._wake_due = False
+        self._reader: Reader | None = None
+        self._client = ""
+        self._page_seen: int | None = None  # the page's own position
+        self._page_acknowledges = False  # it is a page with our extension
+        # The client may have messages up to this number. It recognises them only uncoalesced.
+        self._possibly_received = 0
+        self._in_flight: deque[tuple[int, int]] = deque()  # number and bytes, not acknowledged
+        self._in_flight_bytes = 0
+        # Requests to be repeated, each with the number up to which the client has its output.
+        self._replays: deque[tuple[ExecuteRequest, int]] = deque()
+        self._follows: set[str] = set()  # repeated requests, of other clients
+        self._task: asyncio.Task[None] | None = None
+
+    # ---- its life
+
+    def start(self) -> None:
+        """Called when the websocket is open and the ports are connected."""
+        connection, handler = self._connection, self._connection.websocket_handler
+        iopub = connection.channels.get("iopub")
+        if iopub is None or iopub.closed() or handler.ws_connection is None:
+            return
+        # Subscribe only to the relay's own messages.
+        iopub.setsockopt(zmq.SUBSCRIBE, relay_topic(connection.kernel_id))
+        iopub.setsockopt(zmq.UNSUBSCRIBE, b"")
+        seen = handler.get_argument("jupyter_tpu_seen", None)
+        self._page_acknowledges = seen is not None
+        self._page_seen = int(seen) if seen and seen.isdigit() else None
+        self._client = connection.session.session
+        self._reader = self._kernel.connect(self._client, self._page_seen, self._wake)
+        if self._page_acknowledges:
+            self._send_position()
+        else:
+            self._possibly_received = self._kernel.journal.next - 1
+            self._listen_to_pongs(handler)
+        self._task = self._loop.create_task(self._run(), name=f"feed of {self._client}")
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        if self._reader is not None:
+            self._reader = None
+            closed = self._connection.websocket_handler.close_code in CLOSED
+            self._kernel.disconnect(self._client, self._wake, closed=closed)
+
+    def _send_position(self) -> None:
+        assert self._reader is not None
+        fields: dict[str, Any] = {"at": self._reader.number - 1}
+        if lost := self._kernel.lost_requests(self._client):
+            fields["lost"] = lost
+        if self._page_seen is None:
+            fields["requests"] = [
+                {"id": request.id, "cell": request.cell, "count": request.count}
+                for request in self._kernel.requests_to_show(self._client)
+            ]
+        self._notify_page(fields)
+
+    def _listen_to_pongs(self, handler: Any) -> None:
+        usual = handler.on_pong
+
+        def on_pong(data: bytes) -> None:
+            usual(data)
+            if data.isdigit():
+                self._acknowledged(int(data))
+
+        handler.on_pong = on_pong
+
+    # ---- to the client
+
+    def _wake(self) -> None:
+        """From any thread."""
+        if not self._wake_due:
+            self._wake_due = True
+            self._loop.call_soon_threadsafe(self._wake_here)
+
+    def _wake_here(self) -> None:
+        self._wake_due = False
+        self._woken.set()
+
+    async def _run(self) -> None:
+        with contextlib.suppress(ClosedError):  # the kernel has ended and its journal is deleted
+            await self._feed()
+
+    async def _feed(self) -> None:
+        while True:
+            while self._replays:
+                await self._replay(*self._replays.popleft())
+            entries = await self._read(self._reader)
+            if not entries:
+                await self._woken.wait()
+                self._woken.clear()
+                continue
+            for message in self._coalesced(entries, self._is_for_client):
+                self._deliver(message)
+            for entry in entries:
+                if entry.kind == ANSWERED:
+                    self._notify_page({"answered": entry.parts[0].decode()})
+            self._request_pong(entries[-1].number)
+            await asyncio.sleep(0)  # let other tasks run
+
+    async def _read(self, reader: Reader | None) -> list[JournalRecord]:
+        """The next records, when the window has room; [] at the end."""
+        while self._in_flight_bytes > WINDOW:
+            await self._woken.wait()
+            self._woken.clear()
+        return self._kernel.journal.read(reader, BATCH) if reader is not None else []
+
+    async def _replay(self, request: ExecuteRequest, after: int) -> None:
+        """Sends the output of one request after number *after*, up to the client's position."""
+        assert self._reader is not None
+        mark, end = request.id.encode(), self._reader.number
+
+        def belongs(entry: JournalRecord) -> bool:
+            at = messages.find_delimiter(entry.parts)
+            if entry.number >= end or mark not in entry.parts[at + messages.PARENT]:
+                return False
+            return entry.channel != STDIN or self._kernel.is_open(entry.parts)
+
+        reader = self._kernel.journal.reader(max(request.first, after + 1))
+        while reader.number < end and (entries := await self._read(reader)):
+            for message in self._coalesced(entries, belongs):
+                self._deliver(message, replayed=True)
+            await asyncio.sleep(0)
+        self._notify_page({"replayed": request.id})
+        self._send_running()
+
+    def _coalesced(
+        self, entries: list[JournalRecord], wanted: Callable[[JournalRecord], bool]
+    ) -> list[NumberedMessage]:
+        numbered = [
+            NumberedMessage(entry.number, entry.number, entry.channel, 0, entry.parts)
+            for entry in entries
+            if entry.kind == MESSAGE and wanted(entry)
+        ]
+        possibly_received = [
+            message for message in numbered if message.last <= self._possibly_received
+        ]
+        return possibly_received + Coalescer(self._kernel.signer).coalesce(
+            numbered[len(possibly_received) :]
+        )
+
+    def _is_for_client(self, entry: JournalRecord) -> bool:
+        if entry.channel == IOPUB:
+            return True
+        if entry.channel == STDIN and not self._kernel.is_open(entry.parts):
+            return False
+        if entry.parts[0] == self._client.encode():
+            return True
+        try:
+            parent = messages.decode_part(entry.parts, messages.PARENT)
+        except ValueError:
+            return False
+        return parent.get("msg_id") in self._follows
+
+    def _deliver(self, message: NumberedMessage, *, replayed: bool = False) -> None:
+        at = messages.find_delimiter(message.parts)
+        parts = message.parts[at:]
+        if self._page_acknowledges:
+            mark = {"number": message.last, "replayed": replayed}
+            parts[messages.METADATA] = _with_mark(parts[messages.METADATA], mark)
+        if not replayed:
+            size = sum(map(len, parts))
+            self._in_flight.append((message.last, size))
+            self._in_flight_bytes += size
+        self._send(message.channel, parts)
+
+    def _send(self, channel: int, parts: list[bytes]) -> None:
+        stream = self._connection.channels.get(_NAMES[channel])
+        if stream is not None:
+            self._send_message(stream, parts)
+
+    def _notify_page(self, fields: dict[str, Any]) -> None:
+        if self._page_acknowledges and self._connection.websocket_handler.ws_connection is not None:
+            self._connection.write_message(json.dumps({"jupyter_tpu": fields}))
+
+    def _request_pong(self, number: int) -> None:
+        handler = self._connection.websocket_handler
+        if not self._page_acknowledges and handler.ws_connection is not None:
+            handler.ping(str(number).encode())
+
+    # ---- from the client
+
+    def _acknowledged(self, number: int) -> None:
+        while self._in_flight and self._in_flight[0][0] <= number:
+            self._in_flight_bytes -= self._in_flight.popleft()[1]
+        if self._reader is not None:
+            self._kernel.acknowledge(self._client, min(number, self._reader.number - 1))
+        self._woken.set()
+
+    def handles(self, frame: Any) -> bool:
+        """Handles a message of the client. False: the base class must pass it to the kernel."""
+        if (
+            self._page_acknowledges
+            and isinstance(frame, str)
+            and frame.startswith('{"jupyter_tpu"')
+        ):
+            self._handle_page(json.loads(frame)["jupyter_tpu"])
+            return True
+        channel, body = self._parse(frame)
+        if channel == "stdin":
+            self._kernel.record_client_message(STDIN, self._signed(body))
+        if channel != "shell":
+            return False
+        header = body[0]
+        if b'"comm_' in header:
+            self._kernel.record_client_message(SHELL, self._signed(body))
+            return False
+        if b'"execute_request"' in header:
+            known = self._kernel.record_request(self._signed(body))
+            if known is None:
+                return False
+            # It has been run: it is not run again, but its output is sent again.
+            self._repeat(known, 0)
+            known.readers.add(self._client)
+            return True
+        if b'"kernel_info_request"' in header and b'"subshell_id"' not in header:
+            return self._reply_kernel_info(header)
+        return False
+
+    def _handle_page(self, fields: dict[str, Any]) -> None:
+        """Handles what a page with our extension says besides a kernel's messages."""
+        if isinstance(seen := fields.get("seen"), int):
+            self._acknowledged(seen)
+        repeat = fields.get("repeat")
+        for request_id, after in repeat.items() if isinstance(repeat, dict) else ():
+            if request := self._known(request_id):
+                self._repeat(request, after if isinstance(after, int) else 0)
+                if fields.get("shown", True):
+                    request.readers.add(self._client)
+        if isinstance(fill := fields.get("fill"), str) and (request := self._known(fill)):
+            self._kernel.fillers.ask(
+                request, self._client, lambda: self._notify_page({"fill": fill})
+            )
+
+    def _known(self, request_id: str) -> ExecuteRequest | None:
+        request = self._kernel.requests.get(request_id)
+        if request is None:
+            self._notify_page({"replayed": request_id, "missing": True})
+        return request
+
+    def _repeat(self, request: ExecuteRequest, after: int) -> None:
+        self._follows.add(request.id)
+        self._replays.append((request, after))
+        self._woken.set()
+
+    def _parse(self, frame: Any) -> tuple[str | None, list[bytes]]:
+        """The channel and parts (header, parent, metadata, content, buffers) of a client's message.
+
+        They must have the same bytes that the base class passes on, because a repeated message is
+        recognised by its header.
+        """
+        if self._connection.subprotocol == V1:
+            channel, parts = deserialize_msg_from_ws_v1(frame)
+            return channel, [bytes(part) for part in parts]
+        fields = (
+            deserialize_binary_message(frame) if isinstance(frame, bytes) else json.loads(frame)
+        )
+        parts = [
+            self._connection.session.pack(fields.get(name) or {})
+            for name in ("header", "parent_header", "metadata", "content")
+        ]
+        return fields.get("channel"), [*parts, *map(bytes, fields.get("buffers") or ())]
+
+    def _signed(self, body: list[bytes]) -> list[bytes]:
+        """A message as the base class sends it to the kernel's port, with the client's identity."""
+        session = self._connection.session
+        signature = session.sign(body[:4])
+        return [session.bsession, messages.DELIMITER, signature, *body]
+
+    def _reply_kernel_info(self, header: bytes) -> bool:
+        """Answers kernel_info from memory, even while the kernel is busy. False: it is unknown."""
+        info = self._kernel.info
+        if info is None or self._reader is None:
+            return False
+        signer = self._kernel.signer
+        busy, idle = {"execution_state": "busy"}, {"execution_state": "idle"}
+        self._send(IOPUB, signer.message("status", busy, parent=header))
+        self._send(SHELL, signer.message("kernel_info_reply", info, parent=header))
+        self._send(IOPUB, signer.message("status", idle, parent=header))
+        self._send_running()
+        return True
+
+    def _send_running(self) -> None:
+        """Repeats that the kernel is busy, if it is, after other states were sent."""
+        activity = self._kernel.activity
+        if activity.running:
+            busy = {"execution_state": "busy"}
+            parent = activity.latest
+            self._send(IOPUB, self._kernel.signer.message("status", busy, parent=parent))
+
+
+def relay_topic(kernel_id: str) -> bytes:
+    """The prefix of the topics of the relay's own messages."""
+    return f"kernel.{kernel_id}.".encode()
+
+
+def _with_mark(metadata: bytes, mark: dict[str, Any]) -> bytes:
+    found = {} if metadata == b"{}" else json.loads(metadata)
+    return json.dumps({**found, "jupyter_tpu": mark}).encode()

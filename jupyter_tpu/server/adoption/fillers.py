@@ -1,0 +1,90 @@
+"""Which client writes a request's output into a document that several clients show.
+
+In a shared document (jupyter-collaboration) one client writes the output of a cell, and all show
+it; a second writer would double it. The writer is the client that ran the cell, or after it the
+first one that asked. When it has closed, or was away for a while, the next one takes over: it
+clears the output and writes all of it again. A former writer that comes back is told so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+
+from .execute_request import ExecuteRequest
+
+#: Seconds for which a client that has gone remains the writer: one that closed its connection
+#: (JupyterLab does so to connect again), and one whose connection broke, or that was connected to
+#: an earlier server.
+CLOSED, BROKEN = 1.0, 10.0
+#: Seconds after it has read all, after which a writer has surely written it.
+WRITTEN = 2.0
+#: Clients that have gone and are remembered.
+MAX_GONE = 32
+
+
+class Fillers:
+    """The writers of one kernel's requests. All methods are called on the server's loop.
+
+    Parameters
+    ----------
+    on_change: called with a request and its new writer, before that writer is told.
+    """
+
+    def __init__(self, on_change: Callable[[ExecuteRequest, str], None]) -> None:
+        self._on_change = on_change
+        self._connections: dict[str, int] = {}  # of connected clients
+        # Of clients that have gone: when, and until when they remain writers.
+        self._gone: dict[str, tuple[float, float]] = {}
+        self._began = time.monotonic()
+        self._waiting: dict[str, tuple[ExecuteRequest, dict[str, Callable[[], None]]]] = {}
+
+    def connected(self, client: str) -> None:
+        self._connections[client] = self._connections.get(client, 0) + 1
+
+    def disconnected(self, client: str, *, closed: bool) -> None:
+        """closed: the client itself closed the connection."""
+        self._connections[client] -= 1
+        if self._connections[client]:
+            return
+        del self._connections[client]
+        now = time.monotonic()
+        self._gone.pop(client, None)
+        self._gone[client] = now, now + (CLOSED if closed else BROKEN)
+        for old in list(self._gone)[:-MAX_GONE]:
+            del self._gone[old]
+        for request, waiting in list(self._waiting.values()):
+            waiting.pop(client, None)
+            self._choose(request)
+
+    def ask(self, request: ExecuteRequest, client: str, on_chosen: Callable[[], None]) -> None:
+        """*on_chosen* is called when *client* is to write the output, at once or later."""
+        self._waiting.setdefault(request.id, (request, {}))[1][client] = on_chosen
+        self._choose(request)
+
+    def _choose(self, request: ExecuteRequest) -> None:
+        _, waiting = self._waiting.get(request.id, (request, {}))
+        if not waiting:
+            self._waiting.pop(request.id, None)
+            return
+        filler = request.filler
+        if filler not in waiting:
+            if filler in self._connections or self._has_written(request):
+                return
+            _, kept_until = self._gone.get(filler, (0.0, self._began + BROKEN))
+            kept = kept_until - time.monotonic()
+            if kept > 0:
+                asyncio.get_running_loop().call_later(kept, self._choose, request)
+                return
+            filler = next(iter(waiting))
+        on_chosen = waiting.pop(filler)
+        if filler != request.filler:
+            self._on_change(request, filler)
+        on_chosen()
+
+    def _has_written(self, request: ExecuteRequest) -> bool:
+        """Whether the writer, which has gone, stayed long enough after the end of the output."""
+        left, _ = self._gone.get(request.filler, (math.inf, 0.0))
+        return request.read_at is not None and left > request.read_at + WRITTEN

@@ -1,0 +1,85 @@
+"""Several tabs show one running cell: each shows each line once and in order, whenever it came,
+with a document of its own and in a document that jupyter-collaboration shares.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adoption_server import Server
+from notebook_tabs import (
+    EXPECTED,
+    LINES,
+    OUT,
+    cell_of,
+    lab_beside,
+    lines_of,
+    open_notebook,
+    run_cell,
+    saved_lines,
+    wait_for_lines,
+    write_notebook,
+)
+from playwright.sync_api import Browser, Page, expect
+
+OWN, SHARED = "documents of their own", "one shared document"
+
+
+def python_with_collaboration(folder: Path) -> str:
+    """An environment that has this one's packages and jupyter-collaboration."""
+    python = folder / "bin" / "python"
+    uv = [sys.executable, "-m", "uv"]
+    subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, folder], check=True)
+    [packages] = folder.glob("lib/python*/site-packages")
+    # As a .pth file: what is installed here comes first.
+    (packages / "beside.pth").write_text("\n".join(p for p in sys.path if "site-packages" in p))
+    install = [*uv, "pip", "install", "--quiet", "--python", python, "jupyter-collaboration>=4"]
+    subprocess.run(install, check=True)
+    return str(python)
+
+
+@pytest.fixture(scope="module", params=[OWN, pytest.param(SHARED, marks=pytest.mark.long)])
+def lab(
+    request: pytest.FixtureRequest, emulator: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Server, str, bool]]:
+    folder = tmp_path_factory.mktemp("tabs")
+    shared = request.param == SHARED
+    python = python_with_collaboration(folder / "python") if shared else sys.executable
+    options = [f"--SQLiteYStore.db_path={folder / 'documents.db'}"] if shared else []
+    with lab_beside(emulator, folder / "lab", python, *options) as (server, spec):
+        yield server, spec, shared
+
+
+def assert_complete(pages: list[Page], what: str) -> None:
+    OUT.mkdir(exist_ok=True)
+    for number, page in enumerate(pages):
+        wait_for_lines(page, LINES)
+        expect(cell_of(page).locator(".jp-InputPrompt")).to_have_text("[1]:")
+        page.screenshot(path=OUT / f"tabs-{what}-{number}.png")
+    for page in pages:
+        assert lines_of(page) == EXPECTED
+
+
+def test_tabs_that_open_and_reload_while_a_cell_prints_show_each_line_once(
+    lab: tuple[Server, str, bool], browser: Browser
+) -> None:
+    server, spec, shared = lab
+    name = "tabs.ipynb"
+    write_notebook(server, name, spec)
+    first = open_notebook(browser, server, name)
+    run_cell(first)
+    wait_for_lines(first, 50)
+    second = open_notebook(browser, server, name)
+    wait_for_lines(second, 150)
+    second.reload()
+    third = open_notebook(browser, server, name)
+    assert_complete([first, second, third], "shared" if shared else "own")
+    for page in [first] if shared else [first, second, third]:
+        assert saved_lines(page, server.root / name) == EXPECTED
+    for page in (first, second, third):
+        page.context.close()
