@@ -121,10 +121,8 @@ def wait_for_lines(page: Page, count: int, limit: float = 60.0) -> float:
 def saved_lines(page: Page, path: Path) -> list[str]:
     """Saves the notebook and gives the lines in the file."""
     before = path.stat().st_mtime_ns
-    # JupyterLab itself says that the server was away, when one of its polls fell into that time.
-    away = page.get_by_role("dialog", name="Server Connection Error")
-    if away.is_visible():
-        away.get_by_role("button", name="Close").click()
+    # JupyterLab said so, if one of its polls fell into the time when the server was away.
+    expect(page.get_by_role("dialog", name="Server Connection Error")).to_have_count(0)
     page.keyboard.press("Control+s")
     overwrite = page.get_by_role("dialog").get_by_role("button", name="Overwrite")
 

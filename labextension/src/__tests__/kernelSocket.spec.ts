@@ -203,7 +203,7 @@ it('says that websockets are blocked, and disconnects, when only they fail', asy
     last().refuse();
     await vi.advanceTimersByTimeAsync(2000);
   }
-  expect(TestSocket.made.length).toBe(6);
+  expect(TestSocket.made.length).toBe(16);
   // JupyterLab does not retry after 1000, and shows "disconnected".
   expect(closes).toEqual([1000]);
   expect(socket.readyState).toBe(3);

@@ -23,6 +23,7 @@ const IDS = [
   'jupyter-tpu:kernel-replay',
   'jupyter-tpu:kernel-socket',
   'jupyter-tpu:kernel-connections',
+  'jupyter-tpu:connection-dialog',
   'jupyter-tpu:running-cells',
   'jupyter-tpu:kernelspecs',
   'jupyter-tpu:notifications',

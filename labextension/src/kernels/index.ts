@@ -1,5 +1,6 @@
 // Plugins for kernels on TPUs: websockets that lose nothing, running cells in a notebook that is
-// opened again, why a kernel can't be reached, and kernelspecs that appear with their TPU.
+// opened again, why a kernel can't be reached or that it can again, and kernelspecs that appear with
+// their TPU.
 
 /* eslint-disable jupyter/prefer-lazy-imports -- Kernels connect as soon as the page is there. */
 
@@ -14,11 +15,12 @@ import {
   ServiceManager,
   ServiceManagerPlugin
 } from '@jupyterlab/services';
-import { ITranslator } from '@jupyterlab/translation';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { loadTranslation } from '../labels/translation';
 import { TPUModel } from '../model/model';
 import { ITPUModel } from '../tokens';
+import { closeConnectionDialog } from './connectionDialog';
 import { notifyOfConnectionProblems } from './connectionProblems';
 import { IKernelReplay, KernelReplay } from './replay';
 import { restoreRunningCells } from './runningCells';
@@ -77,6 +79,19 @@ const connections: JupyterFrontEndPlugin<void> = {
       loadTranslation(translator)
     );
   }
+};
+
+const connectionDialog: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:connection-dialog',
+  description:
+    'Closes the dialog “Server Connection Error” when the server answers again.',
+  autoStart: true,
+  optional: [ITranslator],
+  activate: (app: JupyterFrontEnd, translator: ITranslator | null) =>
+    closeConnectionDialog(
+      app.serviceManager.serverSettings,
+      (translator ?? nullTranslator).load('jupyterlab')
+    )
 };
 
 const runningCells: JupyterFrontEndPlugin<void> = {
@@ -139,4 +154,11 @@ async function lookUp(
   }
 }
 
-export default [replay, socket, connections, runningCells, kernelspecs];
+export default [
+  replay,
+  socket,
+  connections,
+  connectionDialog,
+  runningCells,
+  kernelspecs
+];

@@ -187,14 +187,12 @@ export class KernelReplay {
     state: FollowedState
   ): void {
     const rest = { last: 0, handedOn: 0, replied: false };
-    this._positions
-      .get(clientId)!
-      .followed.set(request.id, {
-        ...request,
-        state,
-        purpose: 'fill',
-        ...rest
-      });
+    this._positions.get(clientId)!.followed.set(request.id, {
+      ...request,
+      state,
+      purpose: 'fill',
+      ...rest
+    });
   }
 
   private _connectionChanged = new Signal<this, IConnectionState>(this);

@@ -19,10 +19,15 @@ import {
   Position
 } from './replay';
 
-/** Milliseconds between attempts to reach the server: the first, and the longest. */
-const RETRY = [200, 2000];
+/**
+ * Milliseconds between attempts to reach the server: the first, and the longest. Output is to go on
+ * within a second after the server's first answer.
+ */
+const RETRY = [200, 400];
+/** The same for a page that is not logged in. */
+const RETRY_DENIED = 2000;
 /** Attempts that fail in sequence, although the server has the kernel, until websockets count as blocked. */
-const BLOCKED_AFTER = 6;
+const BLOCKED_AFTER = 16;
 /** Messages, or bytes, after which an acknowledgement is sent at once; otherwise after a time (ms). */
 const ACK = { messages: 64, bytes: 1 << 19, time: 200 };
 
@@ -130,9 +135,9 @@ class ReplayingSocket {
     }
   }
 
-  private _retryLater(event: CloseEvent): void {
+  private _retryLater(event: CloseEvent, longest = RETRY[1]): void {
     this._timer = setTimeout(() => void this._retry(event), this._pause);
-    this._pause = Math.min(2 * this._pause, RETRY[1]);
+    this._pause = Math.min(2 * this._pause, longest);
   }
 
   /** The websocket was not opened: is there a server, and does it have the kernel? */
@@ -157,7 +162,7 @@ class ReplayingSocket {
         // JupyterLab would take the kernel for dead: it is not told, but the user is.
         this._options.replay.setProblem(this._clientId, 'denied');
       }
-      this._retryLater(event);
+      this._retryLater(event, status === 'denied' ? RETRY_DENIED : undefined);
     }
   }
 
