@@ -167,6 +167,15 @@ class JupyterTPU(ExtensionApp):
         """Called on the core thread, where the change may not be used after this."""
         data = msgspec.to_builtins(change)
         self._loop.add_callback(self._emit, data)
+        kernel = change.kernel
+        if (
+            kernel is not None
+            and kernel.state != "dead"
+            and self._adoption is not None
+            and self._adoption.is_damaged(kernel.id)
+        ):
+            ref = f"{kernel.zone}~{kernel.tpu}"
+            self._loop.add_callback(self._tell_fleet, "take_over_kernel", ref, kernel.id)
 
     def _emit(self, data: dict[str, Any]) -> None:
         assert self.serverapp is not None
@@ -197,7 +206,7 @@ class JupyterTPU(ExtensionApp):
         try:
             await self.fleet.call(method, *arguments)
         except (TPUError, asyncio.CancelledError) as error:
-            self.log.info("Could not update the TPU panel: %s", error)
+            self.log.info("TPUs: %s: %s", method, error)
 
     async def _kernel_action(self, logger: Any, schema_id: str, data: dict[str, Any]) -> None:
         self.fleet.refresh_kernels()

@@ -354,6 +354,59 @@ def test_two_servers_of_one_user_do_not_take_each_others_kernels(
     client.close()
 
 
+@pytest.mark.long
+def test_two_servers_of_one_data_folder_that_start_together_each_have_their_own_kernels(
+    server: Server, session: dict[str, Any]
+) -> None:
+    other = server.another()
+    other.root = server.folder / "another root"
+    other.root.mkdir()
+    other.start()
+    servers = [(server, [session]), (other, [])]
+    for number in range(2):
+        servers[0][1].append(start_session(server, f"{number}.ipynb"))
+        servers[1][1].append(start_session(other, f"{number}.ipynb"))
+    try:
+        for each, _ in servers:
+            each.kill()
+        for each, _ in servers:
+            each.start(wait=False)
+        for each, sessions in servers:
+            until(each.answers)
+            found = {kernel["id"] for kernel in each.request("GET", "/api/kernels")}
+            assert found == {session["kernel"]["id"] for session in sessions}
+        for session in servers[1][1]:
+            other.request("DELETE", f"/api/sessions/{session['id']}")
+    finally:
+        other.stop()
+
+
+def test_a_kernel_whose_record_is_damaged_is_found_through_its_host_with_its_output(
+    server: Server, session: dict[str, Any]
+) -> None:
+    kernel_id = session["kernel"]["id"]
+    (server.root / "work.ipynb").touch()
+    client = CountingClient(server, kernel_id)
+    client.connect()
+    request = client.execute(LINES.format(n=60, pause=0.05), cellId="c")
+    client.until(line(20))
+    server.kill()
+    client.close()
+    record = server.folder / "tpu" / "kernels" / kernel_id / "record.json"
+    record.write_bytes(bytes(record.stat().st_size))
+    server.start()
+    [kernel] = until(lambda: server.request("GET", "/api/kernels"))
+    assert kernel["id"] == kernel_id
+    [found] = server.request("GET", "/api/sessions")
+    assert found["path"] == "work.ipynb"
+    page = CountingClient(server, kernel_id)
+    page.connect()
+    page.execute("this is not run at all", msg_id=request)
+    page.until_done(request)
+    assert page.printed(request) == "".join(f"line {n}\n" for n in range(60))
+    page.close()
+
+
 def test_what_the_full_host_dropped_while_there_was_no_server_is_told_by_the_next_one(
     server: Server, emulator: Any
 ) -> None:

@@ -148,7 +148,12 @@ def test_a_full_disk_is_survived_in_memory(tmp_path: Path, monkeypatch: pytest.M
 
 
 def kept(kernel_id: str = "k", *, states: list[str] | None = None) -> PersistedKernel:
-    found = {record.id: (folder, record) for folder, record in KernelFolder.find_unowned("/")}
+    found = {}
+    for unowned, read in KernelFolder.find_unowned("/"):
+        if read is None:
+            unowned.release()
+        else:
+            found[read.id] = unowned, read
     folder, record = found.get(kernel_id) or (
         KernelFolder.create(kernel_id),
         KernelRecord(id=kernel_id, kernel_name="spec", root_dir="/", key="key", secret="s"),
@@ -319,22 +324,31 @@ def test_a_folder_without_a_record_is_removed() -> None:
     assert not folder.path.exists()
 
 
-@pytest.mark.parametrize("content", [b"", b'{"id": "ha', bytes(300), b'{"id": "other"}'])
-def test_a_damaged_record_is_reported_and_kept_a_while_and_others_are_found(
-    content: bytes, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("content", [None, b"", b'{"id": "ha', bytes(300), b'{"id": "other"}'])
+def test_a_kernel_whose_record_is_damaged_is_kept_with_its_journal_and_others_are_found(
+    content: bytes | None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = KernelFolder.create("damaged")
-    (folder.path / "record.json").write_bytes(content)
-    folder.release()
+    kept("damaged").release()
+    path = kernels_dir() / "damaged"
+    JournalFile(path).append(MESSAGE, IOPUB, 1, [b"a message"])
+    record = path / "record.json"
+    if content is None:
+        record.unlink()
+    else:
+        record.write_bytes(content)
     kept().release()
-    [(found, record)] = KernelFolder.find_unowned("/")
-    assert record.id == "k"
-    assert "jupyter tpu kernel take TPU damaged" in caplog.text
+    [(damaged, nothing), (found, another)] = KernelFolder.find_unowned("/")
+    assert (damaged.path, nothing) == (path, None)
+    assert another is not None
+    assert another.id == "k"
+    assert "record of kernel damaged" in caplog.text
+    assert KernelFolder.find_unowned("/") == [], "both are locked"
     found.release()
-    assert folder.path.exists()
+    damaged.release()
+    assert everything(JournalFile(path)) == [(1, b"a message")]
     monkeypatch.setattr(kernel_folder, "FORGET_AFTER", -1.0)
     assert len(KernelFolder.find_unowned("/")) == 1
-    assert not folder.path.exists()
+    assert not path.exists()
 
 
 def test_a_kernel_whose_launch_the_disk_lost_is_heard() -> None:

@@ -275,6 +275,7 @@ class Tabs(RuleBasedStateMachine):
         self.kernel.journal.close()
         self.folder.release()
         [(self.folder, record)] = KernelFolder.find_unowned("/")
+        assert record is not None
         self.kernel = self.keep(record, adopting=True)
 
     # ---- and then

@@ -27,6 +27,8 @@ OnLost = Callable[[str, dict[str, str], str, TPUError], None]
 
 #: Seconds in which the kernels are detached when the server stops.
 DETACH_TIMEOUT = 5.0
+#: Seconds for which the port waits for the adoption of kernels.
+BEFORE_PORT = 2.0
 #: Seconds between checks of an adopted kernel whose state is unknown.
 STATE_POLL = 0.5
 UNKNOWN_STATES = "unknown", "starting"
@@ -52,11 +54,19 @@ class Adoption:
         self._root = os.path.realpath(serverapp.root_dir)
         self._kernels = serverapp.kernel_manager
         self._persisted: dict[str, PersistedKernel] = {}
-        self._adoptable: dict[str, tuple[KernelFolder, KernelRecord]] = {}  # to be adopted
+        self._provisioners: dict[str, Any] = {}
+        self._adoptable: dict[str, PersistedKernel] = {}  # to be adopted
+        # Kernels whose record is damaged. They are adopted when their host reports them.
+        self._damaged: dict[str, KernelFolder] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._loop: asyncio.AbstractEventLoop = serverapp.io_loop.asyncio_loop
         self._adopting: asyncio.Task[None] | None = None
-        self.closed = False  # the lists of kernels are incomplete, before or after adoption
+        self._stopped = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether the lists of kernels are incomplete, before or after adoption."""
+        return self._stopped or self._adopting is not None
 
     # ---- the server's start
 
@@ -74,12 +84,11 @@ class Adoption:
         answer_503_while(self._app.web_app, lambda: self.closed)
         if not self._has_kernels():
             return
-        if self._loop.is_running():
-            # The server was started from a running loop: requests for its lists wait.
-            self.closed = True
-            self._adopting = self._loop.create_task(self._adopt(), name="adoption of kernels")
-        else:
-            self._loop.run_until_complete(self._adopt())
+        # Requests for its lists wait for it.
+        self._adopting = self._loop.create_task(self._adopt(), name="adoption of kernels")
+        if not self._loop.is_running():
+            # So that they need not wait. Much that is to be loaded does not hold up the port.
+            self._loop.run_until_complete(asyncio.wait([self._adopting], timeout=BEFORE_PORT))
 
     def _has_kernels(self) -> bool:
         folder = data_dir() / "kernels"
@@ -89,13 +98,16 @@ class Adoption:
         from .kernel_folder import KernelFolder
 
         try:
-            for folder, record in KernelFolder.find_unowned(self._root):
+            for folder, record in await asyncio.to_thread(KernelFolder.find_unowned, self._root):
+                if record is None:
+                    self._damaged[folder.path.name] = folder
+                    continue
                 try:
                     await self._adopt_one(folder, record)
                 except Exception:  # whatever is wrong with one kernel, the others are adopted
                     self._log.exception("Kernel %s is not adopted", record.id)
         finally:
-            self.closed = False
+            self._adopting = None
 
     async def _adopt_one(self, folder: KernelFolder, record: KernelRecord) -> None:
         from jupyter_client.kernelspec import NoSuchKernel
@@ -103,11 +115,14 @@ class Adoption:
         environment = dict(os.environ)
         if notebook := self._notebook(record):
             environment["JPY_SESSION_NAME"] = notebook
-        self._adoptable[record.id] = folder, record
         sessions = record.sessions
         try:
             # First, because a failing start would log a traceback.
             self._app.kernel_spec_manager.get_kernel_spec(record.kernel_name)
+            # In a thread, because reading its journal takes a second for 100 MB.
+            self._adoptable[record.id] = await asyncio.to_thread(
+                self._persisted_kernel_in, folder, record, adopting=True
+            )
             await self._kernels.start_kernel(
                 kernel_id=record.id,
                 kernel_name=record.kernel_name,
@@ -125,7 +140,7 @@ class Adoption:
             folder.release_unusable()
             return
         except BaseException as error:
-            persisted = self._persisted.get(record.id)
+            persisted = self._persisted.get(record.id) or self._adoptable.get(record.id)
             if persisted is not None:
                 persisted.release()
             folder.release()
@@ -157,7 +172,7 @@ class Adoption:
         if kernel_id in self._kernels:
             raise TPUError("This Jupyter server already has this kernel.", Reason.EXISTS)
         try:
-            folder = KernelFolder.create(kernel_id)
+            folder = self._damaged.pop(kernel_id, None) or KernelFolder.create(kernel_id)
         except FileExistsError:
             raise TPUError(
                 "Another Jupyter server of yours has this kernel.",
@@ -177,6 +192,13 @@ class Adoption:
         await self._adopt_one(folder, record)
         if kernel_id not in self._kernels:
             raise TPUError("The kernel could not be taken over.", Reason.INTERNAL, "See the log.")
+
+    def is_damaged(self, kernel_id: str) -> bool:
+        """Whether it is a kernel of this machine whose record is damaged. On any thread.
+
+        `take_over` adopts it with what is left: its journal.
+        """
+        return kernel_id in self._damaged
 
     def _sessions(self, notebook: str) -> list[SessionRow]:
         """A session for the notebook, if it exists under its path or in the root folder."""
@@ -220,17 +242,13 @@ class Adoption:
 
     def persist(self, provisioner: Any) -> PersistedKernel | None:
         from .kernel_folder import KernelFolder, KernelRecord
-        from .persisted_kernel import PersistedKernel
 
         manager = provisioner.parent
         kernel_id = str(provisioner.kernel_id)
-        if (self.closed and self._adopting is None) or manager.parent is not self._kernels:
+        if self._stopped or manager.parent is not self._kernels:
             return None
-        found = self._adoptable.get(kernel_id)
-        if found is not None:
-            folder, record = found
-        else:
-            folder = KernelFolder.create(kernel_id)
+        persisted = self._adoptable.get(kernel_id)
+        if persisted is None:
             record = KernelRecord(
                 id=kernel_id,
                 kernel_name=manager.kernel_name,
@@ -238,25 +256,36 @@ class Adoption:
                 key="",
                 secret=os.urandom(24).hex(),
             )
+            folder = KernelFolder.create(kernel_id)
+            persisted = self._persisted_kernel_in(folder, record, adopting=False)
+        self._persisted[kernel_id] = persisted
+        self._provisioners[kernel_id] = provisioner
+        return persisted
+
+    def _persisted_kernel_in(
+        self, folder: KernelFolder, record: KernelRecord, *, adopting: bool
+    ) -> PersistedKernel:
+        from .persisted_kernel import PersistedKernel
 
         def lost(record: KernelRecord, problem: TPUError) -> None:
+            provisioner = self._provisioners[record.id]
             self._loop.call_soon_threadsafe(self._report_lost, provisioner, record, problem)
 
-        persisted = self._persisted[kernel_id] = PersistedKernel(
+        return PersistedKernel(
             folder,
             record,
-            adopting=found is not None,
-            on_state=lambda state, activity: self._on_state(kernel_id, state, activity),
+            adopting=adopting,
+            on_state=lambda state, activity: self._on_state(record.id, state, activity),
             on_lost=lost,
             on_gone=self._on_discarded,
         )
-        return persisted
 
     def _persisted_kernel(self, manager: Any) -> PersistedKernel | None:
         return self._persisted.get(getattr(manager, "kernel_id", None) or "")
 
     def _on_discarded(self, kernel_id: str) -> None:
         self._persisted.pop(kernel_id, None)
+        self._provisioners.pop(kernel_id, None)
 
     def _report_lost(self, provisioner: Any, record: KernelRecord, problem: TPUError) -> None:
         notebook = self._notebook(record)
@@ -296,12 +325,14 @@ class Adoption:
 
     async def stop(self) -> None:
         """Detaches from the kernels. Later attempts of the server to end them have no effect."""
-        self.closed = True
+        self._stopped = True
         if persistence.current is self:
             persistence.current = None
         for task in (self._adopting, *self._watches.values()):
             if task is not None:
                 task.cancel()
+        for folder in self._damaged.values():
+            folder.release()
         leaving = []
         for kernel_id in list(self._persisted):
             if kernel_id in self._kernels:

@@ -50,6 +50,25 @@ class JournalRecord(NamedTuple):
     size: int  # bytes
 
 
+class StoredRecord(NamedTuple):
+    """A record as it is found in a file. Few are more than counted, so it is not taken apart."""
+
+    number: int
+    kind: int
+    channel: int
+    last: int
+    data: bytes  # of the whole file
+    start: int
+    end: int
+
+    def mentions(self, text: bytes) -> bool:
+        return self.data.find(text, self.start, self.end) >= 0
+
+    @property
+    def parts(self) -> list[bytes]:
+        return frames.split_parts(self.data[self.start : self.end])
+
+
 class ClosedError(OSError):
     """The journal was closed; there is nothing more to read."""
 
@@ -124,9 +143,7 @@ class JournalFile:
     on_load: called with each record found there.
     """
 
-    def __init__(
-        self, folder: Path, on_load: Callable[[JournalRecord], None] | None = None
-    ) -> None:
+    def __init__(self, folder: Path, on_load: Callable[[StoredRecord], None] | None = None) -> None:
         self._folder = folder
         self._lock = RLock()
         self._closed = False
@@ -137,7 +154,7 @@ class JournalFile:
         if not self._segments or self.next < unused:
             self._begin(unused)
 
-    def _load(self, path: Path, on_load: Callable[[JournalRecord], None] | None) -> int | None:
+    def _load(self, path: Path, on_load: Callable[[StoredRecord], None] | None) -> int | None:
         """Reads one file. A damaged one raises nothing; its intact beginning is used.
 
         Returns a number that is above all of its records, also the lost ones.
@@ -153,9 +170,9 @@ class JournalFile:
             log.warning("%s repeats the numbers of another file and is skipped", path)
             segment.close(remove=True)
             return None
-        for record, end in _intact_records(data, first):
+        for record in _intact_records(data, first):
             segment.count += 1
-            segment.end = end
+            segment.end = record.end
             if on_load is not None:
                 on_load(record)
         lost = len(data) - segment.end
@@ -286,16 +303,13 @@ def _read_records(segment: _Segment, reader: Reader, limit: int) -> Iterator[Jou
         at = end
 
 
-def _intact_records(data: bytes, number: int) -> Iterator[tuple[JournalRecord, int]]:
-    """The records of a file up to the first damaged one, each with its end in *data*."""
-    at = 0
+def _intact_records(data: bytes, number: int) -> Iterator[StoredRecord]:
+    """The records of a file up to the first damaged one."""
+    at, view = 0, memoryview(data)
     while at + _HEAD.size <= len(data):
         checksum, size, kind, channel, last = _HEAD.unpack_from(data, at)
         start, end = at + _HEAD.size, at + _HEAD.size + size
-        if end > len(data):
+        if end > len(data) or zlib.crc32(view[at + _CHECKSUM : end]) != checksum:
             return
-        payload = data[start:end]
-        if zlib.crc32(payload, zlib.crc32(data[at + _CHECKSUM : start])) != checksum:
-            return
-        yield JournalRecord(number, kind, channel, last, frames.split_parts(payload), size), end
+        yield StoredRecord(number, kind, channel, last, data, start, end)
         number, at = number + 1, end

@@ -86,11 +86,12 @@ class KernelFolder:
         return None
 
     @classmethod
-    def find_unowned(cls, root_dir: str) -> list[tuple[KernelFolder, KernelRecord]]:
+    def find_unowned(cls, root_dir: str) -> list[tuple[KernelFolder, KernelRecord | None]]:
         """The kernels of *root_dir* that no living process has, now locked by this one.
 
-        Folders of other servers are not touched: those servers may be starting, too. A folder
-        without a record is removed, because its kernel was never started.
+        The record is None if it is damaged. Folders of other servers are not touched: those servers
+        may be starting, too. A folder without a record is removed, because its kernel was never
+        started.
         """
         found = []
         parent = data_dir() / "kernels"
@@ -102,26 +103,30 @@ class KernelFolder:
             except OSError as error:
                 log.warning("The folder of kernel %s cannot be used: %s", path.name, error)
                 continue
-            if folder is not None and (record := folder.read()) is not None:
-                found.append((folder, record))
+            if folder is not None:
+                found += folder._read()
         return found
 
-    def read(self) -> KernelRecord | None:
-        """Its record. None if there is no usable one; then the folder is no longer locked."""
+    def _read(self) -> list[tuple[KernelFolder, KernelRecord | None]]:
+        """Itself and its record; [] if it was removed."""
         try:
             record = _read(self.path)
         except (OSError, ValueError) as error:
-            log.warning(
-                "Kernel %s is not adopted: its record is damaged (%s). If `jupyter tpu kernel list "
-                "TPU` shows the kernel, `jupyter tpu kernel take TPU %s` brings it back.",
-                *(self.path.name, error, self.path.name),
-            )
-            self.release_unusable()
-            return None
+            log.warning("The record of kernel %s is damaged: %s", self.path.name, error)
+            return self._keep_damaged()
+        if record is None and _has_journal(self.path):
+            log.warning("The record of kernel %s is lost", self.path.name)
+            return self._keep_damaged()
         if record is None or not record.key:
             self.remove()
-            return None
-        return record
+            return []
+        return [(self, record)]
+
+    def _keep_damaged(self) -> list[tuple[KernelFolder, KernelRecord | None]]:
+        if self._is_old():
+            self.remove()
+            return []
+        return [(self, None)]
 
     def write(self, record: KernelRecord) -> None:
         """Readers see the old record or the new one. A power cut loses neither."""
@@ -129,14 +134,18 @@ class KernelFolder:
 
     def release_unusable(self) -> None:
         """For a kernel that cannot be adopted: keeps the folder, but removes an old one."""
-        try:
-            age = time.time() - (self.path / "record.json").stat().st_mtime
-        except OSError:
-            age = 0.0
-        if age > FORGET_AFTER:
+        if self._is_old():
             self.remove()
         else:
             self.release()
+
+    def _is_old(self) -> bool:
+        for name in ("record.json", "cursors.json"):
+            try:
+                return time.time() - (self.path / name).stat().st_mtime > FORGET_AFTER
+            except OSError:
+                pass
+        return False
 
     def release(self) -> None:
         """Lets the next server adopt the kernel."""
@@ -160,6 +169,10 @@ def _read(path: Path) -> KernelRecord | None:
     if record.id != path.name:
         raise ValueError("it is the record of another kernel")
     return record
+
+
+def _has_journal(path: Path) -> bool:
+    return any(file.stat().st_size for file in path.glob("journal-*"))
 
 
 def _belongs_elsewhere(path: Path, root_dir: str) -> bool:

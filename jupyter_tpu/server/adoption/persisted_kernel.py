@@ -21,7 +21,7 @@ from ...agent.protocol.events import IOPUB, SHELL, STDIN, Message
 from ...errors import TPUError
 from .execute_request import ExecuteRequest
 from .fillers import Fillers
-from .journal_file import MESSAGE, REQUEST, JournalFile, JournalRecord, Reader
+from .journal_file import MESSAGE, REQUEST, JournalFile, Reader, StoredRecord
 from .kernel_folder import KernelFolder, KernelRecord, SessionRow
 from .outbox import Outbox
 
@@ -337,11 +337,12 @@ class PersistedKernel:
 
     # ---- private
 
-    def _restore(self, entry: JournalRecord) -> None:
+    def _restore(self, entry: StoredRecord) -> None:
         if entry.kind == MESSAGE:
             if entry.number >= self.record.launched:
                 self._last = max(self._last, entry.last)
-            self._track(entry.channel, entry.parts, entry.number)
+            if entry.mentions(b'"status"') or entry.mentions(b'"execute_reply"'):
+                self._track(entry.channel, entry.parts, entry.number)
         elif entry.kind == REQUEST:
             self._restore_request(entry)
         elif entry.kind == LAUNCH:
@@ -370,7 +371,7 @@ class PersistedKernel:
             if not self._gone:
                 self.journal.append(FILLER, 0, 0, [request.id.encode(), client.encode()])
 
-    def _restore_request(self, entry: JournalRecord) -> None:
+    def _restore_request(self, entry: StoredRecord) -> None:
         try:
             request = ExecuteRequest(entry.parts)
         except ValueError:
