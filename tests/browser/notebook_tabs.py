@@ -65,12 +65,12 @@ def lab_beside(
     server.stop()
 
 
-def write_notebook(server: Server, name: str, spec: str) -> None:
+def write_notebook(server: Server, name: str, spec: str, code: str = CODE) -> None:
     cell = {
         "cell_type": "code",
         "id": "a-cell-of-lines",
         "metadata": {},
-        "source": CODE,
+        "source": code,
         "outputs": [],
         "execution_count": None,
     }

@@ -83,3 +83,32 @@ def test_tabs_that_open_and_reload_while_a_cell_prints_show_each_line_once(
         assert saved_lines(page, server.root / name) == EXPECTED
     for page in (first, second, third):
         page.context.close()
+
+
+def test_an_input_that_one_tab_answers_leaves_no_box_in_another(
+    lab: tuple[Server, str, bool], browser: Browser
+) -> None:
+    server, spec, shared = lab
+    if shared:
+        pytest.skip("there only the tab that fills the cell has a box")
+    name = "input.ipynb"
+    write_notebook(server, name, spec, "print('hello', input('Name:'))")
+    first = open_notebook(browser, server, name)
+    run_cell(first)
+    box = ".jp-Stdin-input"
+    expect(first.locator(box)).to_be_visible()
+    second = open_notebook(browser, server, name)
+    expect(second.locator(box)).to_be_visible()
+    second.locator(box).fill("Ada")
+    second.locator(box).press("Enter")
+    for page in (first, second):
+        expect(page.locator(box)).to_have_count(0)
+        expect(cell_of(page)).to_contain_text("hello Ada")
+        expect(cell_of(page).locator(".jp-InputPrompt")).to_have_text("[1]:")
+    # The first tab is not taken for one that still waits for input.
+    run_cell(first)
+    expect(first.locator(box)).to_be_visible()
+    first.locator(box).press("Enter")
+    expect(cell_of(first).locator(".jp-InputPrompt")).to_have_text("[2]:")
+    for page in (first, second):
+        page.context.close()

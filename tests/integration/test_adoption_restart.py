@@ -231,6 +231,25 @@ def test_who_connects_in_the_middle_of_a_flood_gets_each_line_once_and_in_order(
     first.close()
 
 
+def test_a_client_that_does_not_count_gets_nothing_twice_when_the_server_is_killed_in_a_flood(
+    server: Server, session: dict[str, Any]
+) -> None:
+    client = Client(server, session["kernel"]["id"])
+    client.connect()
+    request = client.execute("for i in range(20_000):\n    print('line', i, flush=True)")
+    client.until(line(3000))
+    server.kill()
+    while client.read() is not None:  # what was under way
+        pass
+    server.start()
+    client.connect()
+    client.until_done(request)
+    got = [m["header"]["msg_id"] for m in client.messages if m["msg_type"] == "stream"]
+    assert len(got) == len(set(got))
+    assert client.printed(request) == "".join(f"line {number}\n" for number in range(20_000))
+    client.close()
+
+
 def test_who_was_away_gets_lines_together_and_of_a_progress_bar_what_is_left(
     server: Server, session: dict[str, Any]
 ) -> None:

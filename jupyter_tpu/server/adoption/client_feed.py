@@ -29,14 +29,17 @@ from the page: ``seen``   it has everything up to this number
 From ``repeat`` until ``replayed`` the page takes the request's messages from the repetition alone
 (they are marked ``replayed``), and drops those that come live: they are in the repetition, too.
 
-Other clients acknowledge by the pong of their websocket. After a reconnect such a client may get
-messages twice, under the same message ids. These are not coalesced, so that it can recognise them.
+Other clients acknowledge by the pong of their websocket. One on this machine gets each message
+once, too: what was handed to its socket reaches it even if this process is killed. One on another
+machine whose connection breaks may get the last messages twice, under the same message ids. These
+are not coalesced, so that it can recognise them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import json
 from collections import deque
 from collections.abc import Callable
@@ -60,6 +63,8 @@ from .persisted_kernel import ANSWERED, PersistedKernel
 WINDOW = 4 << 20
 #: Bytes that are read from the journal, and coalesced, at a time.
 BATCH = 256 << 10
+#: The same two for clients without our extension. So much is in the sockets, not in this process.
+PLAIN_WINDOW, PLAIN_BATCH = 64 << 10, 16 << 10
 
 #: Codes with which a client closes its connection.
 CLOSED = 1000, 1001, 1005
@@ -83,6 +88,8 @@ class ClientFeed:
         self._client = ""
         self._page_seen: int | None = None  # the page's own position
         self._page_acknowledges = False  # it is a page with our extension
+        self._is_local = False  # it is another client, on this machine
+        self._window, self._batch = WINDOW, BATCH
         # The client may have messages up to this number. It recognises them only uncoalesced.
         self._possibly_received = 0
         self._in_flight: deque[tuple[int, int]] = deque()  # number and bytes, not acknowledged
@@ -112,6 +119,8 @@ class ClientFeed:
             self._send_position()
         else:
             self._possibly_received = self._kernel.journal.next - 1
+            self._is_local = _is_loopback(handler.request.remote_ip)
+            self._window, self._batch = PLAIN_WINDOW, PLAIN_BATCH
             self._listen_to_pongs(handler)
         self._task = self._loop.create_task(self._run(), name=f"feed of {self._client}")
 
@@ -181,10 +190,10 @@ class ClientFeed:
 
     async def _read(self, reader: Reader | None) -> list[JournalRecord]:
         """The next records, when the window has room; [] at the end."""
-        while self._in_flight_bytes > WINDOW:
+        while self._in_flight_bytes > self._window:
             await self._woken.wait()
             self._woken.clear()
-        return self._kernel.journal.read(reader, BATCH) if reader is not None else []
+        return self._kernel.journal.read(reader, self._batch) if reader is not None else []
 
     async def _replay(self, request: ExecuteRequest, after: int) -> None:
         """Sends the output of one request after number *after*, up to the client's position."""
@@ -244,6 +253,10 @@ class ClientFeed:
             self._in_flight.append((message.last, size))
             self._in_flight_bytes += size
         self._send(message.channel, parts)
+        if self._is_local and not replayed:
+            websocket = self._connection.websocket_handler.ws_connection
+            if websocket is not None and not websocket.stream.writing():
+                self._kernel.mark_delivered(self._client, message.last)
 
     def _send(self, channel: int, parts: list[bytes]) -> None:
         stream = self._connection.channels.get(_NAMES[channel])
@@ -373,6 +386,13 @@ class ClientFeed:
 def relay_topic(kernel_id: str) -> bytes:
     """The prefix of the topics of the relay's own messages."""
     return f"kernel.{kernel_id}.".encode()
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False  # a unix socket
 
 
 def _with_mark(metadata: bytes, mark: dict[str, Any]) -> bytes:

@@ -8,7 +8,6 @@ cell, and a repeated request runs only once.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from threading import RLock
@@ -19,6 +18,7 @@ from ...agent.protocol.activity import KernelActivity
 from ...agent.protocol.deduplication import answered_request
 from ...agent.protocol.events import IOPUB, SHELL, STDIN, Message
 from ...errors import TPUError
+from .client_positions import ClientPositions
 from .execute_request import ExecuteRequest
 from .fillers import Fillers
 from .journal_file import MESSAGE, REQUEST, JournalFile, Reader, StoredRecord
@@ -29,8 +29,6 @@ from .outbox import Outbox
 MAX_UNREAD = 32 << 20
 #: Bytes that clients have read and that are kept for new pages.
 MAX_RETAINED = 32 << 20
-#: Clients whose positions are remembered, the latest ones.
-MAX_CLIENTS = 32
 #: Seconds for which a request is remembered after its end was read. JupyterLab saves the notebook
 #: that shows it every two minutes.
 REMEMBERED = 300.0
@@ -83,7 +81,7 @@ class PersistedKernel:
         self._gone = False
         self._answered: dict[str, None] = {}
         self.fillers = Fillers(self._record_filler)
-        self._cursors = self._read_cursors()
+        self._positions = ClientPositions(folder.path / "cursors.json")
         self.journal = JournalFile(folder.path, self._restore if adopting else None)
         if adopting:
             self._forget_read_requests()
@@ -147,7 +145,7 @@ class PersistedKernel:
     def backlog_full(self, on_room: Callable[[], None]) -> bool:
         with self._lock:
             if (
-                not self._cursors
+                not self._positions.acknowledged
                 or self.journal.bytes_from(self._read_position() + 1) <= MAX_UNREAD
             ):
                 return False
@@ -207,7 +205,7 @@ class PersistedKernel:
             self.record.last_activity = self.last_activity
             self._folder.write(self.record)
             self.journal.close()
-            os.close(self._cursors_file)
+            self._positions.close()
             self._folder.release()
         self._on_gone(self.record.id)
 
@@ -217,7 +215,7 @@ class PersistedKernel:
                 return
             self._gone = True
             self.journal.close(remove=True)
-            os.close(self._cursors_file)
+            self._positions.close()
             self._folder.remove()
         self._on_gone(self.record.id)
 
@@ -247,17 +245,12 @@ class PersistedKernel:
         """
         with self._lock:
             newest = self.journal.next - 1
-            known = self._cursors.get(client, newest) if seen is None else seen
-            known = min(known, newest)
-            self._cursors.pop(client, None)
-            self._cursors[client] = known
-            for old in list(self._cursors)[:-MAX_CLIENTS]:
-                if old not in self._connected:
-                    del self._cursors[old]
+            acknowledged = self._positions.acknowledged
+            known = min(acknowledged.get(client, newest) if seen is None else seen, newest)
+            self._positions.connect(client, known, self._connected)
             self._connected[client] = self._connected.get(client, 0) + 1
             self.fillers.connected(client)
             self._listeners.append(listener)
-            self._write_cursors()
             return self.journal.reader(known + 1)
 
     def disconnect(self, client: str, listener: Callable[[], None], *, closed: bool) -> None:
@@ -267,20 +260,26 @@ class PersistedKernel:
             self._connected[client] -= 1
             if not self._connected[client]:
                 del self._connected[client]
+                self._positions.disconnect(client)
             self.fillers.disconnected(client, closed=closed)
 
     def acknowledge(self, client: str, number: int) -> None:
         """The client has everything up to *number*."""
         with self._lock:
-            if self._gone or number <= self._cursors.get(client, 0):
+            if self._gone or number <= self._positions.acknowledged.get(client, 0):
                 return
-            self._cursors[client] = min(number, self.journal.next - 1)
-            self._write_cursors()
+            self._positions.acknowledge(client, min(number, self.journal.next - 1))
             self._forget_read_requests()
             on_room = self._on_room
             if on_room is not None and not self.backlog_full(on_room):
                 self._on_room = None
                 on_room()
+
+    def mark_delivered(self, client: str, number: int) -> None:
+        """A client gets everything up to *number*, also if this process is killed now."""
+        with self._lock:
+            if not self._gone:
+                self._positions.mark_sent(client, number)
 
     def lost_requests(self, client: str) -> list[str]:
         """Requests whose output *client* filled in, and another client does now."""
@@ -413,10 +412,10 @@ class PersistedKernel:
             request.end = number
 
     def _forget_read_requests(self) -> None:
-        now = time.monotonic()
+        now, positions = time.monotonic(), self._positions.acknowledged
         for request in list(self.requests.values()):
             if request.read_at is None:
-                read = max((self._cursors.get(reader, 0) for reader in request.readers), default=0)
+                read = max((positions.get(reader, 0) for reader in request.readers), default=0)
                 if request.ended and read >= request.end:
                     request.read_at = now
             elif now - request.read_at > REMEMBERED:
@@ -424,10 +423,11 @@ class PersistedKernel:
 
     def _read_position(self) -> int:
         """Up to where all connected clients have read, or else the client that read most."""
-        places = [self._cursors[c] for c in self._connected if c in self._cursors]
+        positions = self._positions.acknowledged
+        places = [positions[c] for c in self._connected if c in positions]
         if places:
             return min(places)
-        return max(self._cursors.values(), default=self.journal.next - 1)
+        return max(positions.values(), default=self.journal.next - 1)
 
     def _trim(self) -> None:
         read = self._read_position()
@@ -436,17 +436,3 @@ class PersistedKernel:
         retained = self.journal.bytes_from(self.journal.oldest) - self.journal.bytes_from(read + 1)
         while retained > MAX_RETAINED and (gone := self.journal.release_oldest(read + 1)):
             retained -= gone
-
-    def _read_cursors(self) -> dict[str, int]:
-        path = self._folder.path / "cursors.json"
-        self._cursors_file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            # It may be followed by the rest of an older, longer state.
-            found, _ = json.JSONDecoder().raw_decode(os.read(self._cursors_file, 1 << 16).decode())
-            return {str(client): int(number) for client, number in found.items()}
-        except (ValueError, AttributeError, TypeError):
-            return {}
-
-    def _write_cursors(self) -> None:
-        if not self._gone:
-            os.pwrite(self._cursors_file, json.dumps(self._cursors).encode(), 0)
