@@ -142,6 +142,8 @@ def make_local(folder: Path) -> str:
 async def make_ours(emulator: Emulator) -> tuple[str, Line]:
     """Creates the TPU, its environment and our kernelspec; its link is held, through the line."""
     import ipykernel
+
+    sys.path.append(str(HERE.parent / "tests"))
     from cloud_operations import create_node
 
     from jupyter_tpu.cloud import Cloud, NodeName, NodeSpec, Target
