@@ -10,6 +10,7 @@ import secrets
 from typing import Any, cast
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from ..ssh.listening import listening_sockets
 from .mounts import Origin
@@ -111,6 +112,11 @@ class _Connection(web.RequestHandler):
         answer = super().handle_error(*args, **kwargs)
         answer.headers.update(ERROR_HEADERS)
         return answer
+
+    def log_exception(self, *args: Any, **kwargs: Any) -> None:
+        # A page could fill the log with requests that are not HTTP.
+        malformed = isinstance(kwargs.get("exc_info"), HttpProcessingError)
+        (log.debug if malformed else log.error)(*args, **kwargs)
 
 
 async def _remove_default_headers(request: web.BaseRequest, answer: web.StreamResponse) -> None:

@@ -685,7 +685,7 @@ async def raw_answer(port: int, request: bytes) -> tuple[int, list[str]]:
 
 
 async def test_no_answer_of_an_apps_origin_lets_a_page_reach_other_programs(
-    fleet: Fleet, tpu: str, address: str
+    fleet: Fleet, tpu: str, address: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A page gets at documents of its own origin in frames and popups, error pages included."""
 
@@ -719,6 +719,7 @@ async def test_no_answer_of_an_apps_origin_lets_a_page_reach_other_programs(
             found, policies = await raw_answer(visitor.port, request)
             assert found == status, request[:80]
             assert confines(policies), request[:80]
+    assert not caplog.records  # a page can't fill the log
 
 
 async def test_a_service_worker_is_refused_unless_the_page_may_use_other_servers(
