@@ -264,9 +264,10 @@ class _Remote(asyncio.Protocol):
         self._pair.remote = transport
 
     def data_received(self, data: bytes) -> None:
-        if self._pair.local is not None:
+        local = self._pair.local
+        if local is not None and not local.is_closing():  # asyncio warns of each write after that
             self._pair.forwarder._count(data, self._pair, received=True)
-            self._pair.local.write(data)
+            local.write(data)
 
     def eof_received(self) -> bool:
         self._pair.complete = True
