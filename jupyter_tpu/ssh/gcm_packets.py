@@ -83,7 +83,7 @@ def _sender(ssh: SSHClientConnection) -> Callable[..., None]:
 
     def send_packet(kind: int, *parts: bytes, handler: Any = None) -> None:
         if kind != MSG_IGNORE:
-            _cipher(ssh._send_encryption)
+            _cipher(ssh._send_encryption)  # the keys may be new
             send(kind, *parts, handler=handler)
 
     return send_packet
