@@ -99,7 +99,7 @@ test-browser: setup
 
 test-long: setup .venv/torch
 	scripts/system-packages
-	$(PYTEST) -m long --timeout 1800
+	$(PYTEST) $(IN_PARALLEL) -m long --timeout 1800
 
 # The unit tests with the oldest versions that pyproject.toml allows, and on another Python.
 OLDEST ?= 3.11
