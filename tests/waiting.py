@@ -10,7 +10,7 @@ from typing import Any
 
 #: Seconds between the first two looks, and at most: who looks takes the processor from what it
 #: waits for.
-PAUSE, LONGEST = 0.02, 0.1
+PAUSE, LONGEST = 0.02, 0.25
 
 
 def until(
