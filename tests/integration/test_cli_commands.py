@@ -46,6 +46,12 @@ def shell(request: pytest.FixtureRequest) -> Shell:
     return request.getfixturevalue(request.param)
 
 
+@pytest.fixture(params=["alone", pytest.param("served", marks=pytest.mark.long)])
+def either(request: pytest.FixtureRequest) -> Shell:
+    """For what the command does by itself, so that one of both is enough in most runs."""
+    return request.getfixturevalue(request.param)
+
+
 @pytest.fixture
 def name(emulator: Any, faults: Any) -> Iterator[str]:
     """A name for a TPU, which is gone after the test."""
@@ -149,9 +155,9 @@ def test_a_tpu_that_costs_money_is_created_only_after_its_price_was_agreed_to(
 
 
 def test_without_waiting_the_operation_is_given_and_goes_on(
-    shell: Shell, name: str, emulator: Any
+    either: Shell, name: str, emulator: Any
 ) -> None:
-    operation = shell.json("create", name, "--type", "v4-8", "--zone", "us-central2-b",
+    operation = either.json("create", name, "--type", "v4-8", "--zone", "us-central2-b",
                            "--no-wait", "--json")  # fmt: skip
     assert (operation["kind"], operation["tpu"], operation["zone"]) == (
         "create", name, "us-central2-b",
@@ -198,28 +204,28 @@ def test_bad_input_is_one_line_and_makes_nothing(
     assert state_of(emulator, "ok") == ""
 
 
-def test_a_name_that_is_taken_is_refused(shell: Shell, create_tpu: Callable[..., Any]) -> None:
+def test_a_name_that_is_taken_is_refused(either: Shell, create_tpu: Callable[..., Any]) -> None:
     taken = create_tpu()["name"].rpartition("/")[2]
-    assert f"A TPU called {taken} already exists in us-central1-a" in shell.complaint(
+    assert f"A TPU called {taken} already exists in us-central1-a" in either.complaint(
         "create", taken, "--type", "v5litepod-4"
     )
 
 
 def test_a_name_in_two_zones_has_to_be_said_with_its_zone(
-    shell: Shell, create_tpu: Callable[..., Any]
+    either: Shell, create_tpu: Callable[..., Any]
 ) -> None:
     twin = create_tpu()["name"].rpartition("/")[2]
     create_tpu(name=twin, zone="us-west4-a")
     # Made behind the server's back: its next look, a few seconds later at most, finds both.
-    until(lambda: sum(t["name"] == twin for t in shell.json("list", "--json")["tpus"]) == 2)
+    until(lambda: sum(t["name"] == twin for t in either.json("list", "--json")["tpus"]) == 2)
     for words in (["describe"], ["connect"], ["delete", "--yes"]):
         assert (
             f"There are several TPUs called {twin}: in us-central1-a, us-west4-a. "
             f"Add the zone: us-central1-a~{twin}."
-        ) in shell.complaint(*words, twin)
+        ) in either.complaint(*words, twin)
     for ref in (f"us-west4-a~{twin}", f"us-west4-a/{twin}"):
-        assert shell.json("describe", ref, "--json")["zone"] == "us-west4-a"
-    assert shell.complaint("describe", f"nowhere/{twin}").endswith(
+        assert either.json("describe", ref, "--json")["zone"] == "us-west4-a"
+    assert either.complaint("describe", f"nowhere/{twin}").endswith(
         f"Did you mean us-central1-a~{twin} or us-west4-a~{twin}?\n"
     )
 
@@ -269,17 +275,17 @@ def test_no_project_no_credentials_and_no_emulator_are_one_line_each(tmp_path: P
     assert "jupyter tpu emulator" in shell.complaint("list")
 
 
-def test_the_names_of_tpus_are_completed(shell: Shell, create_tpu: Callable[..., Any]) -> None:
+def test_the_names_of_tpus_are_completed(either: Shell, create_tpu: Callable[..., Any]) -> None:
     name = create_tpu()["name"].rpartition("/")[2]
 
     def completed() -> str:
         asked = {"_JUPYTER_TPU_COMPLETE": "bash_complete", "COMP_CWORD": "2"}
-        shell.environment |= {**asked, "COMP_WORDS": f"jupyter-tpu describe {name[:-2]}"}
+        either.environment |= {**asked, "COMP_WORDS": f"jupyter-tpu describe {name[:-2]}"}
         try:
-            return shell.out()
+            return either.out()
         finally:
             for variable in (*asked, "COMP_WORDS"):
-                del shell.environment[variable]
+                del either.environment[variable]
 
     until(lambda: completed() == f"plain,{name}\n")  # a server lists it a few seconds later
 
@@ -310,10 +316,10 @@ def test_delete_asks_a_person_and_refuses_where_nobody_is(
 
 
 def test_a_terminal_shows_a_bar_and_ctrl_c_twice_cancels(
-    shell: Shell, name: str, faults: Any, emulator: Any
+    either: Shell, name: str, faults: Any, emulator: Any
 ) -> None:
     faults(kind="slow", seconds=30, count=1)
-    terminal = Terminal(shell, "create", name, "--type", "v5litepod-4")
+    terminal = Terminal(either, "create", name, "--type", "v5litepod-4")
     terminal.expect(rf"━.*\d:\d\d.*{name}: ")
     terminal.type("\x03")
     terminal.expect(f"Still creating {name}. Enter: keep waiting, .* Ctrl-C: cancel")
@@ -328,9 +334,9 @@ def test_a_terminal_shows_a_bar_and_ctrl_c_twice_cancels(
     assert state_of(emulator, name) in ("", "DELETING")
 
 
-def test_leaving_a_wait_says_who_goes_on(shell: Shell, name: str, faults: Any) -> None:
+def test_leaving_a_wait_says_who_goes_on(either: Shell, name: str, faults: Any) -> None:
     faults(kind="slow", seconds=3, count=1)
-    terminal = Terminal(shell, "create", name, "--type", "v5litepod-4")
+    terminal = Terminal(either, "create", name, "--type", "v5litepod-4")
     terminal.expect(f"{name}: Create the TPU")
     terminal.type("\x03")
     terminal.expect("Ctrl-C: cancel")
@@ -340,7 +346,7 @@ def test_leaving_a_wait_says_who_goes_on(shell: Shell, name: str, faults: Any) -
         f"(Google|The Jupyter server) is still creating {name}; `jupyter tpu list` shows",
         terminal.text,
     )
-    assert name in shell.out("list")
+    assert name in either.out("list")
 
 
 def test_a_signal_without_a_terminal_says_what_goes_on_and_a_second_one_cancels(

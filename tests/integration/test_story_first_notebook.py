@@ -168,6 +168,7 @@ def a_warm_kernel_is_the_next_one(server: Server, emulator: Any) -> None:
     assert re.search(r"WARM KERNEL.*\n.* \d+ MB ", typed("describe", "busy"))
 
 
+@pytest.mark.long  # one kernel: test_kernels_host_gone.py
 def test_kernels_ended_with_their_tpu_are_reported_dead_once_and_not_restarted(
     server: Server, emulator: Any
 ) -> None:
