@@ -71,6 +71,8 @@ _RULES: tuple[tuple[int | None, str, Reason, str], ...] = (
     (None, r"migrate to TPU VM", Reason.INVALID, "Create it as a TPU VM."),
 )
 
+_LIMITS = (Reason.NO_CAPACITY, Reason.QUOTA, Reason.RATE_LIMITED)
+
 #: By the `reason` of a google.rpc.ErrorInfo.
 _BY_DETAIL: dict[str, tuple[Reason, str]] = {
     "BILLING_DISABLED": (Reason.PERMISSION, "Link a billing account to the project."),
@@ -142,6 +144,8 @@ def classify(
         return (Reason.PERMISSION, "Check the zone's spelling, or choose one you have quota in.")
     wording = _without_names(message)
     for wanted, pattern, reason, hint in _RULES:
+        if code in (5, 6) and reason in _LIMITS:
+            continue  # of a thing that may be called "quota-exceeded"
         if (wanted is None or wanted == code) and re.search(pattern, wording):
             return (reason, hint)
     return _BY_CODE.get(code or 0, (Reason.INTERNAL, ""))
@@ -189,7 +193,7 @@ def call_error(
 def _error(code: int | None, message: str, details: _Details, project: str) -> TPUError:
     reason, hint = classify(code, message, detail=details.reason, project=project)
     scope = ""
-    if reason in (Reason.NO_CAPACITY, Reason.QUOTA, Reason.RATE_LIMITED):
+    if reason in _LIMITS:
         text = f"{message} {details.limit}"
         scope = next((scope for scope, pattern in _SCOPES if re.search(pattern, text)), "")
     return TPUError(tidy(message), reason, hint, retry_after=details.retry_after, scope=scope)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+
+from ..files import write_atomically
 
 LOGOS = Path(__file__).parent / "logos"
 PROVISIONER = "jupyter-tpu"
@@ -93,24 +93,12 @@ class KernelSpecs:
                 "jupyter-tpu": {"emulated": emulated},
             },
         }
-        self.folder.mkdir(parents=True, exist_ok=True)
-        # Next to the folder, because Jupyter would read an incomplete kernelspec in it.
-        staging = Path(tempfile.mkdtemp(prefix=".jupyter-tpu-", dir=self.folder.parent))
-        try:
-            for logo in LOGOS.iterdir():
-                shutil.copyfile(logo, staging / logo.name)
-            (staging / "kernel.json").write_text(
-                json.dumps(kernel_json, indent=1), encoding="utf-8"
-            )
-            staging.chmod(0o755)
-            target = self.folder / name
-            if target.is_dir():
-                for file in staging.iterdir():
-                    os.replace(file, target / file.name)
-            else:
-                staging.rename(target)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
+        target = self.folder / name
+        target.mkdir(parents=True, exist_ok=True)
+        for logo in LOGOS.iterdir():
+            write_atomically(target / logo.name, logo.read_bytes(), mode=0o644)
+        # Last: a folder is a kernelspec when it has this file.
+        write_atomically(target / "kernel.json", json.dumps(kernel_json, indent=1), mode=0o644)
         return name, display_name
 
     def unregister(
@@ -122,9 +110,9 @@ class KernelSpecs:
             if (where["project"], where["zone"], where["tpu"]) == (project, zone, tpu) and (
                 environment is None or where["environment"] == environment
             ):
-                removed = Path(tempfile.mkdtemp(prefix=".jupyter-tpu-", dir=self.folder.parent))
-                os.rename(self.folder / spec.name, removed / spec.name)
-                shutil.rmtree(removed, ignore_errors=True)
+                folder = self.folder / spec.name
+                (folder / "kernel.json").unlink(missing_ok=True)  # from now on it is none
+                shutil.rmtree(folder, ignore_errors=True)
 
     def list(self) -> list[KernelSpec]:
         """All our kernelspecs, sorted by name."""

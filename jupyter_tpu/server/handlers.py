@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http
+import math
 from typing import Any
 from urllib.parse import unquote
 
@@ -40,6 +41,7 @@ STATUS = {
     Reason.NO_CAPACITY: 503,
     Reason.UNAVAILABLE: 503,
     Reason.TIMEOUT: 504,
+    Reason.DISK_FULL: 507,
 }
 #: The reasons for Jupyter's own error statuses.
 _REASONS = {
@@ -60,6 +62,8 @@ class Handler(APIHandler):
     def write_problem(self, error: TPUError, status: int | None = None) -> None:
         """Ends the request with *status*, or the error's status, and a Problem."""
         self.set_status(status or STATUS.get(error.reason, 500))
+        if error.retry_after is not None:
+            self.set_header("Retry-After", str(math.ceil(error.retry_after)))
         self.finish(msgspec.json.encode(Problem.of(error)))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:

@@ -90,6 +90,7 @@ CAPACITY = (
             "Resource 'projects/p/locations/z/nodes/quota-exceeded' was not found",
             Reason.NOT_FOUND,
         ),
+        (5, "Node quota-exceeded was not found.", Reason.NOT_FOUND),
         (6, "Resource 'projects/quota-team/locations/z/nodes/n' already exists", Reason.EXISTS),
         (
             7,

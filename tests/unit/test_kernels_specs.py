@@ -5,7 +5,10 @@ from __future__ import annotations
 import concurrent.futures
 import json
 import os
+import shutil
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 from jupyter_client.kernelspec import KernelSpecManager
@@ -175,6 +178,22 @@ def test_unregistering_removes_what_was_meant_and_nothing_else(specs):
         [other, "python3", "broken"]
     )
     assert torch not in {spec.name for spec in specs.list()}
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no second file system")
+def test_a_kernels_folder_on_another_file_system_works(tmp_path, jupyter, specs):
+    elsewhere = Path(tempfile.mkdtemp(dir="/dev/shm"))
+    try:
+        if elsewhere.stat().st_dev == tmp_path.stat().st_dev:
+            pytest.skip("there is no second file system")
+        specs.folder.parent.mkdir()
+        specs.folder.symlink_to(elsewhere)
+        name, _ = specs.register(**WHERE, **REST)
+        assert list(jupyter.find_kernel_specs()) == [name]
+        specs.unregister(**WHERE)
+        assert list(elsewhere.iterdir()) == []
+    finally:
+        shutil.rmtree(elsewhere)
 
 
 def test_listing_without_a_folder_finds_none(specs):
