@@ -277,8 +277,8 @@ class OperationRunner:
 
     async def _run(self, running: _RunningOperation, work: Work, *, new: bool) -> None:
         operation = running.record.operation
-        if new:
-            await self._accept(running)
+        if new and not await self._is_accepted(running):
+            return
         running.accepted.set()
         self._changed(operation.id, running.name)
         progress = Progress(operation, lambda: self._progressed(running))
@@ -287,8 +287,8 @@ class OperationRunner:
         finally:
             progress.fail()  # only a step that still runs
 
-    async def _accept(self, running: _RunningOperation) -> None:
-        """Returns when it is on disk; raises TPUError where that is not possible."""
+    async def _is_accepted(self, running: _RunningOperation) -> bool:
+        """Returns when it is on disk; False where that is not possible, and so it is refused."""
         operation = running.record.operation
         try:
             await self.save(running.record)
@@ -296,8 +296,9 @@ class OperationRunner:
             if operation.kind in _SAVED_KINDS:
                 self._store.drop_operation(operation.id)  # it may have been written all the same
                 running.refused = error
-                raise
+                return False
             operation.log.append(f"{error} This goes on, but only while this process runs.")
+        return True
 
     def _progressed(self, running: _RunningOperation) -> None:
         """Saves it at each step; log lines between are not saved one by one."""

@@ -1,0 +1,215 @@
+"""The file with the desired state is locked, full, or another process's: what was asked for happens
+once, and nothing stands still meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from waiting import eventually, until
+
+from jupyter_tpu.cloud import Cloud, Target
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.models import CreateTPU, DeleteTPU, Operation
+from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.links import Links
+
+ZONE = "us-west1-c"
+LIMIT = 120.0  # seconds
+#: A server in a process of its own, that creates a TPU.
+SERVER = """
+import asyncio, sys
+from pathlib import Path
+from jupyter_tpu.cloud import Cloud, Target
+from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.models import CreateTPU
+from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.links import Links
+
+async def main(state_file, folder, name, zone):
+    links = Links(Cloud(Target(emulator=state_file)))
+    fleet = await Fleet.open(links, KernelSpecs(folder / "kernels"), folder / "fleet.sqlite")
+    operation = await fleet.create(CreateTPU(name=name, type="v5litepod-1", zone=zone))
+    print(operation.id, flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4]))
+"""
+
+
+class Server:
+    def __init__(self, emulator: Any, folder: Path) -> None:
+        self.emulator = emulator
+        self.folder = folder
+        self.file = folder / "fleet.sqlite"
+        self.names: list[str] = []
+
+    async def open(self) -> Server:
+        self._links = Links(Cloud(Target(emulator=str(self.emulator.state_file))))
+        specs = KernelSpecs(self.folder / "kernels")
+        self.fleet = await Fleet.open(self._links, specs, self.file)
+        return self
+
+    async def close(self) -> None:
+        await self.fleet.close()
+        await self._links.close()
+        await self._links.cloud.close()
+
+    def name(self) -> str:
+        self.names.append(f"tpu-{uuid.uuid4().hex[:8]}")
+        return self.names[-1]
+
+    async def create(self, name: str) -> Operation:
+        return await self.fleet.create(CreateTPU(name=name, type="v5litepod-1", zone=ZONE))
+
+    async def delete(self, name: str) -> Operation:
+        return await self.fleet.delete(f"{ZONE}~{name}", DeleteTPU())
+
+    async def end(self, operation: Operation) -> Operation:
+        return await asyncio.wait_for(self.fleet.wait(operation.id), LIMIT)
+
+    def there(self, name: str) -> bool:
+        nodes = self.emulator.request("GET", f"/v2/projects/emulated/locations/{ZONE}/nodes")
+        return any(node["name"].endswith(f"/{name}") for node in nodes.get("nodes", []))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Another program has the file's write lock."""
+        other = sqlite3.connect(self.file, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            other.execute("COMMIT")
+            other.close()
+
+
+@pytest_asyncio.fixture
+async def server(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[Server]:
+    server = await Server(emulator, tmp_path).open()
+    yield server
+    emulator.request("DELETE", "/emulator/v1/faults")
+    await server.close()
+    for name in filter(server.there, server.names):
+        path = f"/v2/projects/emulated/locations/{ZONE}/nodes/{name}"
+        emulator.wait(emulator.request("DELETE", path))
+
+
+@pytest.mark.asyncio
+async def test_a_locked_file_makes_creations_and_deletions_wait_and_nothing_else(
+    server: Server,
+) -> None:
+    first, second = server.name(), server.name()
+    assert (await server.end(await server.create(first))).state == "done"
+    with server.locked():
+        creating = asyncio.create_task(server.create(second))
+        deleting = asyncio.create_task(server.delete(first))
+        await eventually(lambda: server.fleet._store.problem is not None)
+        storage = (await server.fleet.status()).storage
+        assert storage is not None
+        assert "has locked" in storage.message
+        for _ in range(20):  # the loop, lists and Google's answers go on
+            assert first in {tpu.name for tpu in (await server.fleet.tpus()).tpus}
+            await server.fleet._observer.refresh()
+        assert not creating.done()
+        assert not deleting.done()
+        assert not server.there(second), "Google is asked when that is written down"
+    created, deleted = await creating, await deleting
+    assert (await server.end(created)).state == (await server.end(deleted)).state == "done"
+    assert (server.there(first), server.there(second)) == (False, True)
+    assert (await server.fleet.status()).storage is None
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)], check=True)
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="SKIPPED: only root can make a small disk")
+@pytest.mark.asyncio
+async def test_on_a_full_disk_nothing_is_created_and_what_costs_money_is_deleted(
+    emulator: Any, faults: Any, small_disk: Path
+) -> None:
+    server = await Server(emulator, small_disk).open()
+    first, second = server.name(), server.name()
+    assert (await server.end(await server.create(first))).state == "done"
+    filler = small_disk / "filler"
+    fill(filler)
+    with pytest.raises(TPUError, match="disk is full") as caught:
+        await server.create(second)
+    assert caught.value.reason is Reason.DISK_FULL
+    assert not server.there(second)
+    with pytest.raises(TPUError, match="disk is full"):  # the first one stands in no one's way
+        await server.create(second)
+    deleted = await server.end(await server.delete(first))
+    assert (deleted.state, server.there(first)) == ("done", False)
+    assert any("This goes on" in line for line in deleted.log)
+    storage = (await server.fleet.status()).storage
+    assert storage is not None
+    assert storage.reason is Reason.DISK_FULL
+    filler.unlink()
+    await eventually(lambda: server.fleet._store.problem is None)
+    assert (await server.end(await server.create(second))).state == "done"
+    assert (await server.end(await server.delete(second))).state == "done"
+    await server.close()
+    again = await Server(emulator, small_disk).open()
+    states = {each.id: each.state for each in await again.fleet.operations()}
+    assert states.pop(deleted.id) == "done"
+    assert set(states.values()) == {"done"}
+    await again.close()
+
+
+def fill(path: Path) -> None:
+    """Until not a byte more can be written."""
+    with path.open("wb", buffering=0) as file:
+        for size in (4096, 1):
+            try:
+                while file.write(bytes(size)):
+                    pass
+            except OSError:
+                pass
+
+
+@pytest.mark.asyncio
+async def test_what_a_killed_server_was_creating_is_shown_and_can_be_cancelled_at_a_living_one(
+    server: Server, faults: Any
+) -> None:
+    name = server.name()
+    faults(kind="slow", seconds=60, zone=ZONE, count=1)
+    arguments = [str(server.emulator.state_file), str(server.folder), name, ZONE]
+    other = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SERVER, *arguments, stdout=subprocess.PIPE
+    )
+    try:
+        assert other.stdout is not None
+        id = (await other.stdout.readline()).decode().strip()
+        await eventually(lambda: server.there(name))
+        shown = await server.fleet.operation(id)
+        assert (shown.state, shown.kind) == ("running", "create")
+        with pytest.raises(TPUError, match="Another process runs this") as caught:
+            await server.fleet.cancel(id)
+        assert caught.value.reason is Reason.CONFLICT
+    finally:
+        other.kill()
+        await other.wait()
+    await eventually(lambda: id in server.fleet._runner._running)
+    await server.fleet.cancel(id)
+    ended = await asyncio.wait_for(server.fleet.wait(id), LIMIT)
+    assert ended.state == "cancelled"
+    assert until(lambda: not server.there(name))
