@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,6 +101,7 @@ class Fleet:
             needed=lambda: bool(desired.connected or runner.resumable or tunnels.tpus()),
             busy=runner.changes_tpus,
             polled=lambda: self._controller.polled(),
+            described=lambda node: run_times.observe([node], time.time()),
         )
         connected = ConnectedTPUs(
             cloud, desired, kernelspecs, connections, kernels, tunnels, apps, runner

@@ -35,7 +35,8 @@ class Observer:
     """Keeps *observed* up to date. All methods are for the core thread's loop.
 
     needed: whether to poll without a question (connected TPUs, operations);
-    busy: whether an operation is about to change something; polled: called after each poll.
+    busy: whether an operation is about to change something; polled: called after each poll;
+    described: called with each node that Google described in another answer.
     """
 
     def __init__(
@@ -46,12 +47,14 @@ class Observer:
         needed: Callable[[], bool],
         busy: Callable[[], bool],
         polled: Callable[[], None],
+        described: Callable[[Node], None] = lambda _: None,
     ) -> None:
         self.observed = observed
         self._cloud = cloud
         self._needed = needed
         self._busy = busy
         self._polled = polled
+        self._described = described
         self._wake = asyncio.Event()
         self._new = asyncio.Event()  # replaced after each poll
         self._asked = float("-inf")
@@ -118,6 +121,7 @@ class Observer:
     def upsert(self, node: Node) -> None:
         """Adds a node that Google just described in another answer."""
         self.observed.nodes[node.name] = node
+        self._described(node)
         self.request_refresh()
 
     def remove(self, name: NodeName) -> None:
