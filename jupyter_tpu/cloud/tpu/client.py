@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from .operations import OperationStatus, operation_status, wait_for_operation
 
 if TYPE_CHECKING:
     from google.cloud.tpu_v2 import TpuAsyncClient
+
+log = logging.getLogger(__name__)
 
 #: Deadlines of single calls, in seconds.
 _READ = 20.0
@@ -248,7 +251,10 @@ class Cloud:
 
         client = await self._client()
         try:
-            return await getattr(client, method)(request=request, timeout=timeout, retry=None)
+            answer = await getattr(client, method)(request=request, timeout=timeout, retry=None)
+            if answer is None:  # what gRPC makes of bytes that are no message
+                raise ValueError("it is damaged")
+            return answer
         except GoogleAPICallError as error:
             problem = call_error(
                 error,
@@ -259,6 +265,14 @@ class Cloud:
             if problem.reason is Reason.NO_CREDENTIALS and self._connected is client:
                 self._connected = None  # so that a login since then is seen by the next call
             raise problem from error
+        except Exception as error:  # such as details that do not fit the status
+            log.exception("The answer to %s could not be read", method)
+            raise TPUError(
+                f"The answer of {'the emulator' if self.emulated else 'Google Cloud'} could not be "
+                f"read: {type(error).__name__}: {error}.",
+                Reason.INTERNAL,
+                "Try again. The log has the details.",
+            ) from error
 
     async def _read(self, method: str, request: Any) -> Any:
         """A call that changes nothing: repeated for a few seconds where that may help."""

@@ -114,9 +114,10 @@ class Observer:
     async def refresh(self) -> None:
         """Waits until a poll that begins after this call has ended."""
         self._asked = self._time()
-        for _ in range(2 if self._polling else 1):
-            self._wake.set()
-            await asyncio.wait_for(self._new.wait(), LIMIT)
+        with contextlib.suppress(TimeoutError):  # what is known is the answer then
+            for _ in range(2 if self._polling else 1):
+                self._wake.set()
+                await asyncio.wait_for(self._new.wait(), LIMIT + FAILED)
 
     def upsert(self, node: Node) -> None:
         """Adds a node that Google just described in another answer."""
@@ -166,12 +167,19 @@ class Observer:
         observed = self.observed
         try:
             project = self._cloud.project
-            listed = await self._cloud.list_nodes()
+            async with asyncio.timeout(LIMIT):
+                listed = await self._cloud.list_nodes()
             missing = frozenset(listed.unreachable)
             nodes = {node.name: node for node in listed.nodes}
         except Exception as error:
             # What was seen before stays: not being able to ask does not make a TPU vanish.
-            if not isinstance(error, TPUError):
+            if isinstance(error, TimeoutError):
+                error = TPUError(
+                    f"The list of TPUs did not come within {LIMIT:.0f} s.",
+                    Reason.TIMEOUT,
+                    "Will be retried.",
+                )
+            elif not isinstance(error, TPUError):
                 log.exception("The list of TPUs could not be read")
                 error = TPUError(
                     f"The list of TPUs could not be read: {error}.",

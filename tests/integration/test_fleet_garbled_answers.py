@@ -1,0 +1,136 @@
+"""Answers of the cloud that nobody can read, and an emulator that moves: the poll goes on, and
+lists say what is wrong until it is over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import pytest_asyncio
+from google.cloud import tpu_v2
+from google.rpc import code_pb2, status_pb2
+
+from jupyter_tpu.cloud import Cloud, Target
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.links import Links
+
+NAME = "projects/emulated/locations/us-west4-a/nodes/my-tpu"
+STATUS_DETAILS = "grpc-status-details-bin"
+
+
+class Garbler(grpc.GenericRpcHandler):
+    """Answers ListNodes with a TPU, or with what *mood* says; everything else is unknown to it."""
+
+    mood = "well"
+
+    def service(self, call_details: grpc.HandlerCallDetails) -> Any:
+        if call_details.method.endswith("/ListNodes"):
+            return grpc.unary_unary_rpc_method_handler(self._list)
+        return None
+
+    async def _list(self, request: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        if self.mood == "garbage":
+            return b"\xff\xff\xff no message at all"
+        if self.mood == "a status that does not fit":
+            other = status_pb2.Status(code=code_pb2.NOT_FOUND, message="Something else.")
+            await context.abort(
+                grpc.StatusCode.PERMISSION_DENIED,
+                "No.",
+                trailing_metadata=((STATUS_DETAILS, other.SerializeToString()),),
+            )
+        if self.mood == "a state that nobody knows":
+            node = tpu_v2.Node(name=NAME, id=7)
+            raw = tpu_v2.Node.pb(node)
+            raw.state = 4711
+            return tpu_v2.ListNodesResponse.serialize(tpu_v2.ListNodesResponse(nodes=[node]))
+        node = tpu_v2.Node(name=NAME, id=7, state="READY", accelerator_type="v5litepod-4")
+        return tpu_v2.ListNodesResponse.serialize(tpu_v2.ListNodesResponse(nodes=[node]))
+
+
+class Setting:
+    """A fleet on a cloud that garbles, and may move."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.state_file = folder / "state.json"
+        self.garbler = Garbler()
+        (folder / "token").write_text("secret")
+
+    async def serve(self) -> None:
+        """The cloud, on a port of its own."""
+        self.server = grpc.aio.server()
+        self.server.add_generic_rpc_handlers((self.garbler,))
+        credentials = grpc.local_server_credentials(grpc.LocalConnectionType.LOCAL_TCP)
+        port = self.server.add_secure_port("127.0.0.1:0", credentials)
+        await self.server.start()
+        address = {"id": "1", "grpc": f"127.0.0.1:{port}", "token_file": str(self.folder / "token")}
+        self.state_file.write_text(json.dumps(address))
+
+    async def states(self) -> dict[str, str]:
+        await self.fleet._observer.refresh()
+        return {tpu.name: tpu.state for tpu in (await self.fleet.tpus()).tpus}
+
+    async def problem(self) -> Any:
+        await self.fleet._observer.refresh()
+        return (await self.fleet.status()).problem
+
+
+@pytest_asyncio.fixture
+async def setting(isolated_folders: Path, tmp_path: Path) -> AsyncIterator[Setting]:
+    setting = Setting(tmp_path)
+    await setting.serve()
+    setting.cloud = Cloud(Target(emulator=str(setting.state_file)))
+    links = Links(setting.cloud)
+    specs = KernelSpecs(tmp_path / "kernels")
+    setting.fleet = await Fleet.open(links, specs, tmp_path / "fleet.sqlite")
+    yield setting
+    await setting.fleet.close()
+    await links.close()
+    await setting.cloud.close()
+    await setting.server.stop(None)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("mood", ["garbage", "a status that does not fit"])
+async def test_an_answer_that_nobody_can_read_is_said_and_the_poll_goes_on(
+    setting: Setting, mood: str
+) -> None:
+    assert await setting.states() == {"my-tpu": "READY"}
+    setting.garbler.mood = mood
+    problem = await setting.problem()
+    assert problem is not None
+    assert await setting.states() == {"my-tpu": "READY"}, "as it was last seen"
+    with pytest.raises(TPUError) as caught:  # whoever asks
+        await setting.cloud.list_nodes()
+    assert caught.value.message == problem.message
+    with pytest.raises(TPUError):
+        await setting.fleet.delete("another")
+    setting.garbler.mood = "well"
+    assert await setting.problem() is None
+    assert not any(loop.failures for loop in (await setting.fleet.status()).loops)
+
+
+@pytest.mark.asyncio
+async def test_a_state_that_is_newer_than_this_version_is_shown(setting: Setting) -> None:
+    setting.garbler.mood = "a state that nobody knows"
+    assert list(await setting.states()) == ["my-tpu"]
+    assert await setting.problem() is None
+
+
+@pytest.mark.asyncio
+async def test_an_emulator_that_moves_is_found_again(setting: Setting) -> None:
+    assert await setting.states() == {"my-tpu": "READY"}
+    await setting.server.stop(None)
+    problem = await setting.problem()
+    assert problem is not None
+    assert problem.reason is Reason.UNAVAILABLE
+    await setting.serve()  # on another port
+    assert await setting.problem() is None
+    assert await setting.states() == {"my-tpu": "READY"}
