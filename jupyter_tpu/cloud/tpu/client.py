@@ -100,8 +100,7 @@ class Cloud:
         token = ""
         while True:
             request = {"parent": self._parent(zone), "page_token": token}
-            pager = await self._read("list_nodes", request)
-            page = await anext(pager.pages)
+            page = await self._page("list_nodes", request)
             nodes += (parse_node(_json(node)) for node in page.nodes)
             unreachable.update(path.rpartition("/")[2] for path in page.unreachable)
             token = page.next_page_token
@@ -212,7 +211,7 @@ class Cloud:
         token = ""
         while True:
             request = {"parent": self._parent(zone), "page_token": token}
-            page = await anext((await self._read(method, request)).pages)
+            page = await self._page(method, request)
             names += (getattr(item, attribute) for item in getattr(page, field))
             token = page.next_page_token
             if not token:
@@ -252,7 +251,7 @@ class Cloud:
         client = await self._client()
         try:
             answer = await getattr(client, method)(request=request, timeout=timeout, retry=None)
-            if answer is None:  # what gRPC makes of bytes that are no message
+            if answer is None:  # what gRPC makes of bytes that are no message, and logs
                 raise ValueError("it is damaged")
             return answer
         except GoogleAPICallError as error:
@@ -267,12 +266,15 @@ class Cloud:
             raise problem from error
         except Exception as error:  # such as details that do not fit the status
             log.exception("The answer to %s could not be read", method)
-            raise TPUError(
-                f"The answer of {'the emulator' if self.emulated else 'Google Cloud'} could not be "
-                f"read: {type(error).__name__}: {error}.",
-                Reason.INTERNAL,
-                "Try again. The log has the details.",
-            ) from error
+            raise self._unreadable(f"{type(error).__name__}: {error}") from error
+
+    def _unreadable(self, why: str) -> TPUError:
+        return TPUError(
+            f"The answer of {'the emulator' if self.emulated else 'Google Cloud'} could not be "
+            f"read: {why}.",
+            Reason.INTERNAL,
+            "Try again. The log has the details.",
+        )
 
     async def _read(self, method: str, request: Any) -> Any:
         """A call that changes nothing: repeated for a few seconds where that may help."""
@@ -289,6 +291,13 @@ class Cloud:
             return await retry(self._call)(method, request, _READ)
         except RetryError as error:
             raise error.cause or error from None
+
+    async def _page(self, method: str, request: Any) -> Any:
+        """One page of a list."""
+        page = await anext((await self._read(method, request)).pages)
+        if page is None:
+            raise self._unreadable("it is damaged")
+        return page
 
     async def _begin(self, method: str, request: Any) -> str:
         started = await self._call(method, request, _WRITE)
