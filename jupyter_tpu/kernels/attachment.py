@@ -52,6 +52,10 @@ class Host(Protocol):
     def problem(self) -> TPUError | None:
         """Why it is not up."""
 
+    @property
+    def place(self) -> str:
+        """The host, among those of all clouds."""
+
     def acquire(self) -> None: ...
     def release(self) -> None: ...
     async def agent(self) -> Any: ...
@@ -191,7 +195,7 @@ class Attachment:
                     self._pause = min(2 * self._pause, RETRY_NEEDS_ATTENTION)
                     continue
             if self._failures >= MAX_PROTOCOL_ERRORS:
-                self._on_gone(self.problem or _kernel_gone_error(self.kernel_id))
+                self._on_gone(self.problem or _gone_error(None))
                 return
             await asyncio.sleep(self._pause)
             self._pause = min(2 * self._pause, RETRY[1])
@@ -258,12 +262,10 @@ class Attachment:
             return True
         with contextlib.suppress(TPUError):
             agent = await self._host.agent()
-            known = (await agent.request("kernels"))["kernels"]
-            if all(kernel["id"] != self.kernel_id for kernel in known):
+            fate = await agent.request("kernel_fate", id=self.kernel_id)
+            if not fate["known"]:
                 rebooted = self._boot and agent.hello.get("boot", self._boot) != self._boot
-                self._on_gone(
-                    _host_rebooted_error() if rebooted else _kernel_gone_error(self.kernel_id)
-                )
+                self._on_gone(_host_rebooted_error() if rebooted else _gone_error(fate["ending"]))
                 return True
         return False
 
@@ -279,12 +281,30 @@ def _protocol_error(event: JournalEvent) -> str:
     return ""
 
 
-def _kernel_gone_error(kernel_id: str) -> TPUError:
+def ended_elsewhere_error() -> TPUError:
+    """The kernel was ended on purpose, and not by its client."""
     return TPUError(
-        "The kernel is no longer on its host. The host was restarted, or the kernel was ended.",
-        Reason.NOT_FOUND,
-        "Restart the kernel. Its variables are lost.",
+        "The kernel was ended in the TPU panel or by another program, or its TPU was "
+        "stopped or deleted.",
+        Reason.CANCELLED,
+        "If its TPU is ready, start it again.",
     )
+
+
+def _gone_error(ending: dict[str, Any] | None) -> TPUError:
+    """The host has no such kernel any more. *ending*: what it recorded, if it did."""
+    if ending is not None and ending.get("end") == "asked":
+        return ended_elsewhere_error()
+    if ending is not None:
+        message = f"{ending.get('cause')} That was on {ending.get('died')}."
+        if ending.get("waiting"):
+            message += " Its last output is no longer stored on the host"
+            message += ": other kernels needed the space." if ending["end"] == "room" else "."
+    else:
+        message = (
+            "The kernel is no longer on its host. The host was restarted, or the kernel was killed."
+        )
+    return TPUError(message, Reason.NOT_FOUND, "Restart the kernel. Its variables are lost.")
 
 
 def _host_rebooted_error() -> TPUError:

@@ -1,4 +1,7 @@
-"""Ends kernels on their hosts in the background, even if a host is unreachable for a while."""
+"""Ends kernels on their hosts in the background, even if a host is unreachable for a while.
+
+What this process could not end is ended by the next one that reaches the host.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import logging
 
 from ..errors import TPUError
-from ..links import HostGone
+from ..links import HostGone, OwnedKernel, own
 from .attachment import Host
 
 log = logging.getLogger(__name__)
@@ -17,14 +20,18 @@ RETRY, LIMIT = 5.0, 3600.0
 _shutdowns: set[asyncio.Task[None]] = set()
 
 
-def shutdown_in_background(host: Host, kernel_id: str, secret: str) -> asyncio.Task[None]:
+def shutdown_in_background(
+    host: Host, kernel_id: str, secret: str, owned: OwnedKernel | None = None
+) -> asyncio.Task[None]:
     """Starts to end a kernel and its child processes. The task is done when all have ended.
 
     secret: for its lease: a kernel that another client has taken over is not ended.
+    owned: what :func:`~jupyter_tpu.links.own` gave for it; closed here.
     """
     host.acquire()
     task = asyncio.get_running_loop().create_task(
-        _shutdown(host, kernel_id, secret), name=kernel_id
+        _shutdown(host, kernel_id, secret, owned or own(host.place, kernel_id, secret)),
+        name=kernel_id,
     )
     _shutdowns.add(task)
     task.add_done_callback(_shutdowns.discard)
@@ -36,19 +43,24 @@ def pending() -> list[str]:
     return [task.get_name() for task in _shutdowns if not task.done()]
 
 
-async def _shutdown(host: Host, kernel_id: str, secret: str) -> None:
+async def _shutdown(host: Host, kernel_id: str, secret: str, owned: OwnedKernel | None) -> None:
     loop = asyncio.get_running_loop()
     limit = loop.time() + LIMIT
+    ended = False
     try:
         while loop.time() < limit:
             try:
                 agent = await host.agent()
                 await agent.request("end_kernel", id=kernel_id, now=True, secret=secret)
+                ended = True
                 return
             except HostGone:
-                return  # and the kernel with it
+                ended = True  # with it
+                return
             except TPUError as error:
                 log.info("Kernel %s has not ended yet: %s", kernel_id, error.message)
                 await asyncio.sleep(RETRY)
     finally:
         host.release()
+        if owned is not None:
+            owned.close(ended=ended)

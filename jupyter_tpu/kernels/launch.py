@@ -2,7 +2,9 @@
 
 VS Code does not support provisioners. It runs a kernelspec's ``argv`` and treats the process as
 the kernel. So this process behaves like one: it binds the ports of the connection file, SIGINT
-interrupts, SIGTERM ends, and it exits with the kernel or with its parent process.
+interrupts, SIGTERM ends, and it exits with the kernel or with its parent process. While it lives,
+or sleeps, its kernel does, too. If it is killed, its kernel is ended when this machine next reaches
+the host: no client can attach to it again.
 """
 
 from __future__ import annotations
@@ -22,9 +24,6 @@ from ..errors import TPUError
 from ..links import HostName, core_thread, default_links
 from .relay import Relay
 from .specs import JOURNAL_LIMIT, LEAST_JOURNAL
-
-#: Seconds for which a kernel outlives this process if it is killed. No client can reattach.
-GRACE = 60.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,7 +73,7 @@ async def _relay(options: argparse.Namespace) -> Relay:
     node = NodeName(options.project, options.zone, options.tpu)
     host = default_links(target).get(HostName(node, options.worker))
     name = os.path.basename(options.connection_file)
-    return Relay(host, os.path.splitext(name)[0].removeprefix("kernel-"))
+    return Relay(host, os.path.splitext(name)[0].removeprefix("kernel-"), owned=True)
 
 
 async def _run(relay: Relay, connection: dict[str, Any], options: argparse.Namespace) -> int:
@@ -98,7 +97,6 @@ def _start_request(options: argparse.Namespace) -> dict[str, Any]:
         "cwd": options.folder,
         "env": dict(variable.split("=", 1) for variable in options.variable),
         "notebook": os.environ.get("JPY_SESSION_NAME", ""),
-        "grace": GRACE,
     }
 
 

@@ -57,6 +57,9 @@ class KernelPersistence(Protocol):
     def backlog_full(self, on_room: Callable[[], None]) -> bool:
         """Whether too much is unread. *on_room* is called once, on any thread, when it is not."""
 
+    def has_unread(self) -> bool:
+        """Whether a client has not read everything, or no client is connected."""
+
     def set_info(self, info: bytes) -> None:
         """The kernel is ready, and *info* is the content of its kernel_info_reply."""
 

@@ -28,9 +28,9 @@ from ..agent.protocol.events import (
     Opened,
 )
 from ..errors import Reason, TPUError
-from ..links import core_thread
+from ..links import OwnedKernel, core_thread, end_orphans, own
 from . import exit_cleanup
-from .attachment import Attachment, Host, LeaseLost, ProtocolMismatch
+from .attachment import Attachment, Host, LeaseLost, ProtocolMismatch, ended_elsewhere_error
 from .background_shutdown import shutdown_in_background
 from .kernel_info import KernelInfoResponder
 from .persistence import KernelPersistence
@@ -42,6 +42,11 @@ log = logging.getLogger(__name__)
 MAX_WAITING = 64 << 20
 #: Seconds to wait until a host has ended a kernel. After that it is done in the background.
 CLEANUP_TIMEOUT = 8.0
+#: Seconds for clients to read the last messages of a kernel that crashed, maybe after they have
+#: connected again, before the kernel is reported dead.
+LAST_MESSAGES = 15.0
+#: Seconds between checks of that.
+READ_CHECK = 0.1
 
 
 class Relay:
@@ -52,10 +57,16 @@ class Relay:
     host: the link to the host.
     kernel_id: its id, here and on the host.
     persistence: stores the kernel's messages for the next process; None: nothing is stored.
+    owned: the kernel is ended if this process is killed; else it stays for other clients.
     """
 
     def __init__(
-        self, host: Host, kernel_id: str, persistence: KernelPersistence | None = None
+        self,
+        host: Host,
+        kernel_id: str,
+        persistence: KernelPersistence | None = None,
+        *,
+        owned: bool = False,
     ) -> None:
         self.kernel_id = kernel_id
         #: What `poll` returns: None while the kernel is, or may be, alive; else its exit code.
@@ -75,6 +86,9 @@ class Relay:
         self._key = ""  # signs messages
         self._responder = KernelInfoResponder(kernel_id, self._send)
         self._unconfirmed = False  # the host may have started the kernel without our knowledge
+        self._owned = owned
+        self._ownership: OwnedKernel | None = None
+        self._reporting: asyncio.Task[None] | None = None
         #: It was asked to end, so its end is reported without waiting for more output.
         self.stopping = False
 
@@ -88,8 +102,8 @@ class Relay:
         Parameters
         ----------
         connection: the connection file's content. Its ports are bound if they are not yet.
-        request: ``python``, ``environment``, ``cwd``, ``env``, ``notebook``, ``grace``: see the
-            daemon's ``start_kernel``.
+        request: ``python``, ``environment``, ``cwd``, ``env``, ``notebook``: see the daemon's
+            ``start_kernel``.
         timeout: seconds to wait for the host.
 
         Raises TPUError: the link's problem, TIMEOUT, ENVIRONMENT if the host lacks the environment,
@@ -156,6 +170,9 @@ class Relay:
         request |= {"id": self.kernel_id, "key": self._key, "secret": self.secret}
         while True:
             agent = await self._host.agent()
+            await end_orphans(agent, self._host.place)  # they may hold the chips
+            if self._owned and self._ownership is None:
+                self._ownership = own(self._host.place, self.kernel_id, self.secret)
             self._unconfirmed = True
             try:
                 return await agent.request("start_kernel", **request)
@@ -169,19 +186,31 @@ class Relay:
     async def _undo_launch(self) -> None:
         """Ends a kernel that the host may have started, and frees what the launch used here."""
         if self._unconfirmed:
-            shutdown = shutdown_in_background(self._host, self.kernel_id, self.secret)
-            await asyncio.wait([shutdown], timeout=CLEANUP_TIMEOUT)
+            await self._shutdown()
         await self._free()
+
+    async def _shutdown(self) -> None:
+        """Ends the kernel on its host; takes at most CLEANUP_TIMEOUT seconds, the rest is later."""
+        owned, self._ownership = self._ownership, None
+        shutdown = shutdown_in_background(self._host, self.kernel_id, self.secret, owned)
+        await asyncio.wait([shutdown], timeout=CLEANUP_TIMEOUT)
 
     async def _free(self) -> None:
         """Frees the ports and the link."""
         exit_cleanup.unregister(self)
+        self._disown()
         if self._ports is not None:
             await self._ports.close()
             self._ports = None
         if self._held:
             self._held = False
             self._host.release()
+
+    def _disown(self) -> None:
+        """Nothing of ours is left on the host."""
+        if self._ownership is not None:
+            self._ownership.close(ended=True)
+            self._ownership = None
 
     async def _bind(self, connection: Mapping[str, Any]) -> None:
         if self._ports is not None and (
@@ -213,6 +242,8 @@ class Relay:
         """Waits until the kernel has ended. Returns its exit code."""
         if self._attachment is not None and self.code is None:
             await self._attachment.wait_closed()
+            if self._reporting is not None:
+                await asyncio.wait([self._reporting])
         return self.code if self.code is not None else 1
 
     def kill(self) -> None:
@@ -227,6 +258,7 @@ class Relay:
         keep_running: do not end a kernel that continues on its host for other clients.
         Takes at most CLEANUP_TIMEOUT seconds. On an unreachable host it is ended later.
         """
+        self._stop_reporting()
         attachment = self._attachment
         if attachment is not None:
             if attachment.final:
@@ -235,10 +267,10 @@ class Relay:
             elif not isinstance(
                 self.problem, (LeaseLost, ProtocolMismatch) if keep_running else LeaseLost
             ):
-                shutdown = shutdown_in_background(self._host, self.kernel_id, self.secret)
-                await asyncio.wait([shutdown], timeout=CLEANUP_TIMEOUT)
+                await self._shutdown()
             await attachment.close()
             self._attachment = None
+        self._disown()
         if self.code is None:
             self.code = 0
         if self._ports is not None:
@@ -248,6 +280,7 @@ class Relay:
 
     async def detach(self) -> None:
         """Detaches from the kernel, which continues with its output, and frees the ports."""
+        self._stop_reporting()
         exit_cleanup.unregister(self)
         attachment, self._attachment = self._attachment, None
         if attachment is not None:
@@ -322,9 +355,30 @@ class Relay:
             self._attachment.final = True
             if not self.stopping:
                 self._explain_exit(event)
-            self._set_exit_code(event["code"])
+            if not self.stopping and not self.final and self._persistence is not None:
+                self._reporting = asyncio.get_running_loop().create_task(
+                    self._report_exit(event["code"], self._persistence)
+                )
+            else:
+                self._set_exit_code(event["code"])
         elif what == "paused":
             self._responder.send_line(f"[the kernel is paused: {event['why']}]\n")
+
+    async def _report_exit(self, code: int, persistence: KernelPersistence) -> None:
+        """Reports a crash when the clients have read the kernel's last messages.
+
+        Jupyter then starts a new kernel, and JupyterLab drops what comes late of the old one.
+        """
+        for _ in range(int(LAST_MESSAGES / READ_CHECK)):
+            if not persistence.has_unread():
+                break
+            await asyncio.sleep(READ_CHECK)
+        self._set_exit_code(code)
+
+    def _stop_reporting(self) -> None:
+        if self._reporting is not None:
+            self._reporting.cancel()
+            self._reporting = None
 
     def _set_exit_code(self, code: int | None) -> None:
         self.code = code if code is not None else 1
@@ -333,20 +387,16 @@ class Relay:
 
     def _explain_exit(self, event: Mapping[str, Any]) -> None:
         lines = str(event.get("output", "")).strip().splitlines()
-        reason = f": {lines[-1]}" if lines else ""
+        fatal = (line for line in lines if line.startswith("Fatal Python error"))
+        reason = f": {next(fatal, lines[-1])}" if lines else ""
         if event.get("asked"):
             log.info("Kernel %s was ended by another program", self.kernel_id)
-            self._report_lost(
-                TPUError(
-                    "The kernel was ended in the TPU panel or by another program, or its TPU was "
-                    "stopped or deleted.",
-                    Reason.CANCELLED,
-                    "If its TPU is ready, start it again.",
-                )
-            )
+            self._report_lost(ended_elsewhere_error())
             return
+        # An earlier version's keeper does not say the cause.
+        cause = event.get("cause") or f"The kernel ended by itself with exit code {event['code']}."
         self.problem = TPUError(
-            f"The kernel ended by itself (exit code {event['code']}){reason}",
+            f"{cause.rstrip('.')}{reason or '.'}",
             Reason.ENVIRONMENT if self._responder.info is None else Reason.INTERNAL,
         )
         log.warning("Kernel %s ended:\n%s", self.kernel_id, "\n".join(lines[-20:]))

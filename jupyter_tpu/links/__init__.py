@@ -12,6 +12,7 @@ from .thread import CoreThread, core_thread
 if TYPE_CHECKING:
     from .link import Link
     from .lookup import HostGone, HostName
+    from .owned_kernels import OwnedKernel, end_orphans, own
     from .registry import Links, default_links
 
 __all__ = [
@@ -21,8 +22,11 @@ __all__ = [
     "Link",
     "LinkState",
     "Links",
+    "OwnedKernel",
     "core_thread",
     "default_links",
+    "end_orphans",
+    "own",
 ]
 
 #: Loaded at first use: Jupyter Server's start needs none of it.
@@ -31,6 +35,9 @@ _LATER = {
     "HostGone": "lookup",
     "HostName": "lookup",
     "Links": "registry",
+    "OwnedKernel": "owned_kernels",
+    "end_orphans": "owned_kernels",
+    "own": "owned_kernels",
     "default_links": "registry",
 }
 

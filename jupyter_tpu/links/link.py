@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import os
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from ..ssh import Connection, HostAddress, Keepalive, connect
 from ..ssh.transport import WINDOW
 from .life import Action, Do, LinkEvent, LinkLife, LinkState
 from .lookup import HostName, Lookup, ResolvedHost
+from .owned_kernels import end_orphans
 from .session import HostSession
 
 if TYPE_CHECKING:
@@ -80,6 +82,7 @@ class Link:
         self._timer: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._background: set[asyncio.Task[None]] = set()
+        self._ending_orphans: asyncio.Task[None] | None = None
         self._subscribers: list[Callable[[Link], None]] = []
         self._changed = asyncio.Event()  # replaced at each change of state
 
@@ -91,6 +94,14 @@ class Link:
     @property
     def state(self) -> LinkState:
         return self._life.state
+
+    @property
+    def place(self) -> str:
+        """Its host, among those of all clouds."""
+        emulator = self._lookup.cloud.target.emulator
+        cloud = os.path.realpath(emulator) if emulator else "google"
+        node = self.host.node
+        return f"{cloud}:{node.project}/{node.zone}/{node.node}/{self.host.worker}"
 
     @property
     def address(self) -> str:
@@ -219,9 +230,15 @@ class Link:
             return await compressed.open_port(factory, port, window=window)
 
     async def agent(self) -> AgentClient:
-        """Our agent on the host; deployed if it is not there yet, kept for the connection."""
+        """Our agent on the host; deployed if it is not there yet, kept for the connection.
+
+        Each call also ends kernels there that were left by programs of this machine.
+        """
         async with self._session_up() as session:
-            return await session.agent()
+            agent = await session.agent()
+        if self._ending_orphans is None or self._ending_orphans.done():
+            self._ending_orphans = self._run_in_background(end_orphans(agent, self.place))
+        return agent
 
     async def close(self) -> None:
         """Ends it for good, even if it is acquired."""
@@ -351,16 +368,17 @@ class Link:
                 session.abort()
             self._run_in_background(session.close())
 
-    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Runs *work* (closing, probing); :meth:`close` waits for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background_done)
+        return task
 
     def _background_done(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            log.debug("Closing the connection to %s failed", self.host, exc_info=task.exception())
+            log.debug("Work for the link to %s failed", self.host, exc_info=task.exception())
 
 
 def _now() -> str:

@@ -39,6 +39,7 @@ class LocalHost:
         self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self.holds = 0
         self.problem = None
+        self.place = str(home)
         self.commands = 0
         self.uploaded = 0  # bytes of standard input
         self.downloaded = 0  # bytes over streams

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -379,6 +380,45 @@ def test_the_command_ends_with_whoever_started_it(name, processes, tmp_path):
     starter.wait(60)
     until(lambda: not Path(f"/proc/{pid}").exists())
     until(lambda: not any("keeper" in line for line in processes()))
+
+
+def test_a_kernel_whose_command_was_killed_is_ended_before_the_next_one_starts(
+    spawned, name, tmp_path, processes
+):
+    spawned.client.wait_for_ready(timeout=60)
+    assert spawned.run(HOLD)["status"] == "ok"
+    spawned.process.kill()
+    spawned.process.wait(60)
+    assert sum("ipython_kernel.py" in line for line in processes()) == 1
+    (tmp_path / "next").mkdir()
+    following = Spawned(name, tmp_path / "next")
+    try:
+        following.client.wait_for_ready(timeout=60)
+        assert following.run(HOLD)["status"] == "ok"  # the chips are free
+        assert sum("ipython_kernel.py" in line for line in processes()) == 1
+        following.process.send_signal(signal.SIGTERM)
+        assert following.process.wait(60) == 0
+    finally:
+        following.close()
+    until(lambda: not any("keeper" in line for line in processes()))
+
+
+@pytest.mark.long
+def test_a_command_that_sleeps_with_its_machine_has_every_line_when_it_wakes_up(spawned):
+    spawned.client.wait_for_ready(timeout=60)
+    cell = "import time\nfor i in range(300):\n    print('line', i, flush=True); time.sleep(.25)"
+    request = spawned.client.execute(cell)
+    spawned.process.send_signal(signal.SIGSTOP)
+    time.sleep(90)  # not for anything to happen, but so that a short clock would run out
+    spawned.process.send_signal(signal.SIGCONT)
+    text = ""
+    while True:
+        message = spawned.client.get_iopub_msg(timeout=60)
+        if message["parent_header"].get("msg_id") == request:
+            text += message["content"].get("text", "")
+            if message["content"].get("execution_state") == "idle":
+                break
+    assert text.splitlines() == [f"line {i}" for i in range(300)]
 
 
 def test_an_environment_that_is_gone_is_one_line_on_stderr(name, tmp_path):

@@ -108,10 +108,7 @@ def test_what_a_user_sets_in_it_stays_and_holds_with_and_without_provisioners(
         options = launch._parser().parse_args(
             [*found.argv[3:4], "connection.json", *found.argv[5:]]
         )
-        assert launch._start_request(options) == {
-            **provisioner._start_request(found.env),
-            "grace": launch.GRACE,
-        }
+        assert launch._start_request(options) == provisioner._start_request(found.env)
         assert options.start_timeout == provisioner.start_timeout
 
 

@@ -1,0 +1,125 @@
+"""Kernels on hosts that must not outlive a process of this machine, however it ends.
+
+While a process owns a kernel, a file says which one, and on which host. The file is locked, and the
+system releases the lock when the process ends. So a file without a lock is an orphan's. The next
+process of this machine that speaks to the agent of that host ends the orphan. Nothing is ended by a
+clock: a process that sleeps with its laptop keeps its lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from ..errors import TPUError
+from ..locks import try_lock
+from ..paths import data_dir, private_dir
+
+if TYPE_CHECKING:
+    from ..ssh.agent_client import AgentClient
+
+log = logging.getLogger(__name__)
+
+#: Seconds for which an orphan's file is kept if its host is never reached again.
+FORGET_AFTER = 90 * 24 * 3600.0
+
+
+class _Record(Struct):
+    place: str  # the host: see `Link.place`
+    kernel: str  # its id
+    secret: str  # of its lease: an orphan that another client has taken over is not ended
+
+
+class OwnedKernel:
+    """A kernel that this process owns. Made by :func:`own`."""
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self._path = path
+        self._lock = lock
+
+    def close(self, *, ended: bool) -> None:
+        """This process is done with it. *ended*: nothing is left on the host to be ended."""
+        if self._lock >= 0:
+            if ended:
+                _remove(self._path, self._lock)
+            os.close(self._lock)
+            self._lock = -1
+
+
+def own(place: str, kernel: str, secret: str) -> OwnedKernel | None:
+    """From now on *kernel* is ended if this process is gone; None if that can't be stored."""
+    record = msgspec.json.encode(_Record(place, kernel, secret))
+    path = _folder() / f"{hashlib.sha256(kernel.encode()).hexdigest()[:16]}.json"
+    try:
+        # Locked before it has its name: nobody can take it for an orphan's.
+        lock, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
+        try:
+            try_lock(lock)
+            os.write(lock, record)
+            os.rename(temporary, path)
+        except OSError:
+            os.close(lock)
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        log.warning("Kernel %s will not end if this process is killed: %s", kernel, error)
+        return None
+    return OwnedKernel(path, lock)
+
+
+async def end_orphans(agent: AgentClient, place: str) -> None:
+    """Ends the kernels of *place* whose owners are gone. The next call tries again what failed."""
+    for path, lock, record in _orphans(place):
+        try:
+            await agent.request("end_kernel", id=record.kernel, now=True, secret=record.secret)
+            log.info("Ended kernel %s, because the program that started it is gone", record.kernel)
+            _remove(path, lock)
+        except TPUError as error:
+            log.info("Kernel %s has not ended yet: %s", record.kernel, error.message)
+        finally:
+            os.close(lock)
+
+
+def _orphans(place: str) -> Iterator[tuple[Path, int, _Record]]:
+    """The orphans of *place*, each with its lock, which the caller closes."""
+    for path in sorted(_folder().glob("*.json")):
+        with contextlib.suppress(OSError):
+            lock = os.open(path, os.O_RDWR)
+            try:
+                if not try_lock(lock):
+                    continue
+                record = _read(lock)
+                if record is not None and record.place == place:
+                    yield path, os.dup(lock), record
+                elif record is None or os.fstat(lock).st_mtime < time.time() - FORGET_AFTER:
+                    _remove(path, lock)
+            finally:
+                os.close(lock)
+
+
+def _read(descriptor: int) -> _Record | None:
+    try:
+        return msgspec.json.decode(os.pread(descriptor, 1 << 16, 0), type=_Record)
+    except msgspec.DecodeError:
+        return None  # the disk was full, or the power was cut
+
+
+def _remove(path: Path, lock: int) -> None:
+    """Deletes the file, unless a new one has its name."""
+    with contextlib.suppress(OSError):
+        if os.fstat(lock).st_ino == path.stat().st_ino:
+            path.unlink()
+
+
+def _folder() -> Path:
+    return private_dir(data_dir() / "owned-kernels")
