@@ -44,6 +44,37 @@ def started(remote) -> Iterator[Started]:
         manager.shutdown_kernel(now=True)
 
 
+#: Seconds for which the hosts of `shortlived` keep the last messages of a kernel.
+SHORT = 1.5
+
+
+@pytest.fixture
+def shortlived() -> Iterator[tuple[LocalHost, Callable[[], KernelManager]]]:
+    """A host with an agent that keeps last messages for a moment instead of weeks."""
+    with local_host("shortlived") as (host, make):
+        core_thread().wait(host.agent())
+        [source] = host.home.glob(".jupyter-tpu/agent/*/*/keeper/keeper.py")
+        text = source.read_text()
+        source.write_text(text.replace("LINGER = 28 * 24 * 3600.0", f"LINGER = {SHORT}", 1))
+        assert source.read_text() != text
+        yield host, make
+
+
+def kernel_pid(host: LocalHost) -> int:
+    """The process of the host's only kernel."""
+
+    async def ask() -> int:
+        agent = await host.agent()
+        [kernel] = (await agent.request("kernels"))["kernels"]
+        return kernel["pid"]
+
+    return core_thread().wait(ask())
+
+
+def idle(messages: list[dict]) -> bool:
+    return bool(messages) and messages[-1]["content"].get("execution_state") == "idle"
+
+
 def relay_of(manager: KernelManager) -> Relay:
     return manager.provisioner._relay
 
@@ -113,6 +144,63 @@ def test_a_kernel_that_ends_by_itself_is_dead_with_its_exit_code_and_its_last_wo
     assert relay_of(manager).code == 3
     assert "exit code 3" in relay_of(manager).problem.message
     notebook.until_output(request, "last words")
+
+
+def test_the_cell_of_a_kernel_that_dies_while_nobody_is_there_has_its_lines_and_the_cause(started):
+    host, manager, notebook = started
+    running = notebook.client.execute("for i in range(150): print(i)\nimport time\ntime.sleep(600)")
+    waiting = notebook.client.execute("print('never')")
+    notebook.until_output(running, "0")
+    pid = kernel_pid(host)
+    host.loop_call(host.cut)
+    os.kill(pid, signal.SIGSEGV)
+    until(lambda: not [line for line in host.processes() if "ipython_kernel" in line])
+    host.loop_call(host.mend)
+    seen = {running: [], waiting: []}
+    while not all(idle(messages) for messages in seen.values()):
+        message = notebook.client.get_iopub_msg(timeout=60)
+        seen.get(message["parent_header"].get("msg_id"), []).append(message)
+    [error] = [m["content"] for m in seen[running] if m["msg_type"] == "error"]
+    assert error["evalue"] == "The kernel was ended by signal 11 (SIGSEGV)."
+    assert "Segmentation fault" in "\n".join(error["traceback"])
+    assert [m["msg_type"] for m in seen[waiting]] == ["status"]
+    replies: dict[str, str] = {}
+    while not {running, waiting} <= set(replies):
+        reply = notebook.client.get_shell_msg(timeout=60)
+        replies[reply["parent_header"]["msg_id"]] = reply["content"]["status"]
+    assert (replies[running], replies[waiting]) == ("error", "aborted")
+    until(lambda: not manager.is_alive())
+    assert "signal 11" in relay_of(manager).problem.message
+
+
+def test_last_words_are_kept_from_the_death_on_and_what_became_of_them_is_said(shortlived):
+    host, make = shortlived
+    manager = make()
+    manager.start_kernel()
+    notebook = Notebook(manager)
+    for lost in (False, True):
+        request = notebook.client.execute("print('here')\nimport time; time.sleep(600)")
+        notebook.until_output(request, "here")
+        pid = kernel_pid(host)
+        host.loop_call(host.cut)
+        if not lost:
+            time.sleep(2 * SHORT)  # away for longer than messages are kept
+        os.kill(pid, signal.SIGKILL)
+        if lost:
+            until(lambda: not [line for line in host.processes() if "keeper" in line])
+        host.loop_call(host.mend)
+        until(lambda: not manager.is_alive())
+        problem = str(relay_of(manager).problem)
+        assert problem.startswith("The kernel was ended by signal 9 (SIGKILL).")
+        assert ("no longer stored on the host" in problem) == lost
+        seen = notebook.until_output(request, "no longer stored") if lost else []
+        if not lost:
+            seen = notebook.until_idle(request)
+            assert "error" in [message["msg_type"] for message in seen]
+        manager.restart_kernel(now=True)
+        notebook.client.wait_for_ready(timeout=60)
+    notebook.close()
+    manager.shutdown_kernel(now=True)
 
 
 def test_a_kernel_that_died_can_be_restarted(started):

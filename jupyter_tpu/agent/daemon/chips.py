@@ -11,24 +11,14 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-import re
 from typing import Any, Dict, List, Set
+
+from ..keeper.exit_cause import CHIP, chip_devices
 
 #: The file that libtpu locks.
 LOCK = "/tmp/libtpu_lockfile"
 #: Characters of a command that are reported.
 COMMAND = 80
-
-_DEVICE = re.compile(r"/dev/(?:accel|vfio/)\d+")
-
-
-def devices() -> List[str]:
-    """The device files of chips; [] on a host without any."""
-    found = []
-    for folder in ("/dev", "/dev/vfio"):
-        with contextlib.suppress(OSError):
-            found += [os.path.join(folder, name) for name in os.listdir(folder)]
-    return sorted(path for path in found if _DEVICE.fullmatch(path))
 
 
 def holders() -> List[Dict[str, Any]]:
@@ -36,12 +26,12 @@ def holders() -> List[Dict[str, Any]]:
 
     ``devices`` is empty if only the lock is known.
     """
-    if not devices():
+    if not chip_devices():
         return []
     open_: Dict[int, Set[str]] = {pid: set() for pid in _lock_holders()}
     for name in filter(str.isdigit, os.listdir("/proc")):
         for path in _open_files(name):
-            if _DEVICE.fullmatch(path):
+            if CHIP.fullmatch(path):
                 open_.setdefault(int(name), set()).add(path)
     return [
         {

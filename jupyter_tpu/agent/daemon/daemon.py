@@ -20,10 +20,11 @@ import time
 import traceback
 from typing import Any, Awaitable, Callable, Dict
 
+from ..keeper.exit_cause import chip_devices
 from ..protocol.paths import boot
 from ..protocol.peer import peer_user
-from .chips import devices, holders
-from .keepers import Keepers, StartError
+from .chips import holders
+from .keepers import Keepers, KeeperSilent, StartError
 from .probe import probe
 from .warm_kernels import WarmKernels
 
@@ -33,6 +34,8 @@ IDLE = 3.0
 RELEASE = 3.0
 #: Largest request, bytes.
 MAX_LINE = 1 << 20
+#: Of a kernel whose keeper does not answer.
+_SILENT = "The process that keeps the kernel does not answer on the host.", "Try again later."
 
 
 class OperationError(Exception):
@@ -69,6 +72,7 @@ class Daemon:
             "probe": self._probe,
             "start_kernel": self._start_kernel,
             "kernels": self._kernels,
+            "kernel_fate": self._kernel_fate,
             "chips": self._chips,
             "end_kernel": self._end_kernel,
             "kernel_key": self._kernel_key,
@@ -153,6 +157,8 @@ class Daemon:
             answer = {"result": await op(request["params"])}
         except OperationError as error:
             answer = {"error": error.answer}
+        except KeeperSilent:
+            answer = {"error": OperationError("TIMEOUT", *_SILENT).answer}
         except OSError as error:
             answer = {"error": _from_oserror(error)}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -176,11 +182,10 @@ class Daemon:
 
         Parameters: ``id``, ``launch`` (the same for a repeated request, which starts nothing),
         ``python`` (of the environment), ``key``, ``secret`` (of the lease). Optional:
-        ``environment`` (its name), ``cwd``, ``env``, ``notebook``, ``grace`` (seconds that the
-        kernel may be without a client; None for any), ``journal_limit`` (bytes of output that no
-        client has acknowledged), ``when_full`` ("pause" the kernel, the default, or "drop" the
-        oldest output), ``needs_chips`` (waits for chips that another process holds), ``tpu`` (the
-        TPU's name in messages).
+        ``environment`` (its name), ``cwd``, ``env``, ``notebook``, ``journal_limit`` (bytes of
+        output that no client has acknowledged), ``when_full`` ("pause" the kernel, the default, or
+        "drop" the oldest output), ``needs_chips`` (waits for chips that another process holds),
+        ``tpu`` (the TPU's name in messages).
         """
         spec = _spec_from(params)
         kernel_id = spec["id"]
@@ -192,6 +197,7 @@ class Daemon:
                         "EXISTS", "A kernel with the id %s is already running." % kernel_id
                     )
                 await self._keepers.end(kernel_id, now=True)
+                await self._keepers.make_room()
                 if params.get("needs_chips"):
                     await self._wait_for_chips(spec["env"], str(params.get("tpu", "TPU")))
                 status = await self._launch(kernel_id, spec)
@@ -229,7 +235,7 @@ class Daemon:
         """The ``devices`` of this host's chips and their ``holders``, with ``kernel`` (the id) and
         ``notebook`` if a holder belongs to a kernel.
         """
-        return {"devices": devices(), "holders": await self._keepers.with_kernels(holders())}
+        return {"devices": chip_devices(), "holders": await self._keepers.with_kernels(holders())}
 
     async def _kernels(self, params: Dict[str, Any]) -> Dict[str, Any]:
         statuses = await self._keepers.statuses()
@@ -237,6 +243,10 @@ class Daemon:
             holder["kernel"] for holder in await self._keepers.with_kernels(holders(), statuses)
         }
         return {"kernels": [{**each, "chips": each["id"] in holding} for each in statuses]}
+
+    async def _kernel_fate(self, params: Dict[str, Any]) -> Dict[str, Any]:
+        """What became of the kernel ``id``: see `Keepers.fate`."""
+        return await self._keepers.fate(str(params["id"]))
 
     async def _end_kernel(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """Ends the kernel ``id`` and all it started; ``now``: without asking it first; ``secret``:
@@ -320,7 +330,7 @@ def _ignores_chips(environment: Dict[str, str]) -> bool:
         return True
     for name in ("TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"):
         if name in environment:
-            return len(environment[name].split(",")) < len(devices())
+            return len(environment[name].split(",")) < len(chip_devices())
     return False
 
 
@@ -344,7 +354,6 @@ def _spec_from(params: Dict[str, Any]) -> Dict[str, Any]:
         "notebook": str(params.get("notebook", "")),
         "env": {str(name): str(value) for name, value in params.get("env", {}).items()},
         "cwd": cwd if os.path.isdir(cwd) else home,
-        "grace": params.get("grace"),
         "journal_limit": params.get("journal_limit"),
         "when_full": params.get("when_full"),
     }

@@ -17,20 +17,29 @@ import subprocess
 import time
 from typing import Any, Dict, List, Optional
 
+from ..keeper.endings import ASKED, ROOM, forget_ending, read_ending
+from ..keeper.exit_cause import chip_devices
 from ..keeper.kernel_process import descendants, kill_leftovers
 from ..protocol import frames
 from ..protocol.paths import keeper_socket, kernel_folder, private_folder
-from .chips import devices, holders
+from ..protocol.processes import signal_process, start_time
+from .chips import holders
 from .process_env import kernel_environment
 from .warm_kernels import WarmKernels
 
 #: Seconds for a keeper to start listening, and to answer a query or to end.
 START = 30.0
 ANSWER = 10.0
+#: Bytes of the last messages of ended kernels that are kept, and of how many kernels.
+DEAD_BYTES, DEAD_KERNELS = 2 << 30, 32
 
 
 class StartError(Exception):
     """A keeper could not be started; the message says why."""
+
+
+class KeeperSilent(Exception):
+    """A keeper is there, but does not answer. Nothing is known of its kernel."""
 
 
 class Keepers:
@@ -48,6 +57,7 @@ class Keepers:
         self._sources = sources
         self._warm = warm or WarmKernels(sources)
         self._children: Dict[str, asyncio.subprocess.Process] = {}  # our own, by folder
+        self._latest: Dict[str, Dict[str, Any]] = {}  # the latest status, by folder
         self._tasks: "set[asyncio.Future[Any]]" = set()
 
     @property
@@ -57,15 +67,44 @@ class Keepers:
         return [os.path.join(self.run, name) for name in names if name.startswith("k-")]
 
     async def statuses(self) -> List[Dict[str, Any]]:
-        """The status of each kernel."""
-        answers = await asyncio.gather(
-            *(self._ask(folder, {"ask": "status"}) for folder in self.folders)
-        )
-        return [answer for answer in answers if answer is not None]
+        """The status of each kernel; the latest known one of a keeper that does not answer."""
+        folders = self.folders
+        answers = await asyncio.gather(*map(self._latest_status, folders))
+        found = {folder: answer for folder, answer in zip(folders, answers) if answer is not None}
+        self._latest = found
+        return list(found.values())
+
+    async def _latest_status(self, folder: str) -> Optional[Dict[str, Any]]:
+        try:
+            return await self._ask(folder, {"ask": "status"})
+        except KeeperSilent:
+            return self._latest.get(folder)
 
     async def status(self, kernel_id: str) -> Optional[Dict[str, Any]]:
-        """The status of a kernel; None if there is none."""
+        """The status of a kernel; None if there is none. Raises KeeperSilent."""
         return await self._ask(kernel_folder(self.run, kernel_id), {"ask": "status"})
+
+    async def fate(self, kernel_id: str) -> Dict[str, Any]:
+        """What became of a kernel: ``known`` (whether it, or its keeper, is there) and ``ending``
+        (see `endings`; None if there is no record).
+        """
+        try:
+            known = await self.status(kernel_id) is not None
+        except KeeperSilent:
+            known = True
+        folder = kernel_folder(self.run, kernel_id)
+        return {"known": known, "ending": None if known else read_ending(folder)}
+
+    async def make_room(self) -> None:
+        """Deletes the last messages of ended kernels if they are too many, the oldest first."""
+        dead = [status for status in await self.statuses() if status["state"] == "dead"]
+        dead.sort(key=lambda status: str(status.get("died", "")), reverse=True)
+        size = 0
+        for number, status in enumerate(dead):
+            size += status["waiting"]
+            if size > DEAD_BYTES or number >= DEAD_KERNELS:
+                with contextlib.suppress(KeeperSilent):
+                    await self.end(status["id"], now=True, why=ROOM)
 
     async def with_kernels(
         self, held: List[Dict[str, Any]], statuses: Optional[List[Dict[str, Any]]] = None
@@ -89,7 +128,7 @@ class Keepers:
         ]
 
     async def signal(self, kernel_id: str, number: int) -> Optional[Dict[str, Any]]:
-        """Sends the kernel a signal; None if there is none."""
+        """Sends the kernel a signal; None if there is none. Raises KeeperSilent."""
         query = {"ask": "signal", "signal": number}
         return await self._ask(kernel_folder(self.run, kernel_id), query)
 
@@ -99,6 +138,7 @@ class Keepers:
         Returns ``pid`` (the kernel's) and ``keeper``; raises StartError.
         """
         folder = kernel_folder(self.run, kernel_id)
+        forget_ending(folder)
         warm = self._warm.claim(spec["python"], spec["env"])
         if warm is not None:
             with contextlib.suppress(StartError):  # then start a cold one
@@ -149,24 +189,28 @@ class Keepers:
         except (OSError, ValueError, KeyError):
             return None
 
-    async def end(self, kernel_id: str, now: bool, secret: Optional[str] = None) -> bool:
+    async def end(
+        self, kernel_id: str, now: bool, secret: Optional[str] = None, why: str = ASKED
+    ) -> bool:
         """Ends a kernel and waits until nothing of it is left; False: there was none.
 
-        With a *secret*, only the holder of the lease ends it; for others it returns False.
+        With a *secret*, only the holder of the lease ends it; for others it returns False. Raises
+        KeeperSilent.
         """
         folder = kernel_folder(self.run, kernel_id)
-        before = await self.status(kernel_id) if devices() else None
+        before = await self.status(kernel_id) if chip_devices() else None
         mine = set(descendants(before["keeper"])) if before is not None else set()
-        query: Dict[str, Any] = {"ask": "end", "now": now}
+        query: Dict[str, Any] = {"ask": "end", "now": now, "why": why}
         if secret is not None:
             query["secret"] = secret
         status = await self._ask(folder, query, until_end=True)
         if status is None or status.get("fenced"):
             return False
         deadline = time.monotonic() + ANSWER
-        while _is_alive(status["keeper"]):
+        started = status["keeper_started"]
+        while started and start_time(status["keeper"]) == started:
             if time.monotonic() > deadline:
-                os.kill(status["keeper"], signal.SIGKILL)
+                signal_process(status["keeper"], started, signal.SIGKILL)
                 _clean_up(folder)
                 break
             await asyncio.sleep(0.01)
@@ -183,6 +227,7 @@ class Keepers:
         """A keeper's answer; None if there is no keeper, and then its folder is cleaned up.
 
         *until_end*: waits for the end of the connection, when all that the keeper owns has ended.
+        Raises KeeperSilent.
         """
         try:
             reader, writer = await asyncio.open_unix_connection(os.path.join(folder, "keeper.sock"))
@@ -192,8 +237,16 @@ class Keepers:
                 _clean_up(folder)
             return None
         try:
-            return await asyncio.wait_for(_answer(reader, writer, query, until_end), ANSWER)
-        except (OSError, asyncio.TimeoutError, frames.ProtocolError):
+            answer = await asyncio.wait_for(_answer(reader, writer, query), ANSWER)
+            if answer is not None:
+                answer["keeper_started"] = start_time(answer["keeper"])
+            if until_end:
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(_until_closed(reader), ANSWER)
+            return answer
+        except asyncio.TimeoutError:
+            raise KeeperSilent from None
+        except (OSError, frames.ProtocolError):
             return None
         finally:
             writer.close()
@@ -225,14 +278,11 @@ async def _first_answer(
 
 
 async def _answer(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    query: Dict[str, Any],
-    until_end: bool,
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, query: Dict[str, Any]
 ) -> Optional[Dict[str, Any]]:
     writer.write(frames.encode(frames.Hello(query)))
     decoder, answer = frames.Decoder(), None
-    while answer is None or until_end:
+    while answer is None:
         data = await reader.read(frames.PIECE)
         if not data:
             break
@@ -240,6 +290,12 @@ async def _answer(
             if isinstance(frame, frames.Notice):
                 answer = frame.fields.get("answer", answer)
     return answer
+
+
+async def _until_closed(reader: asyncio.StreamReader) -> None:
+    with contextlib.suppress(OSError):
+        while await reader.read(frames.PIECE):
+            pass
 
 
 def _is_starting(folder: str) -> bool:
@@ -254,18 +310,6 @@ def _clean_up(folder: str) -> None:
     """Removes what a killed keeper has left: its kernel's processes, its files."""
     kill_leftovers(folder)
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_alive(pid: int) -> bool:
-    """Whether *pid* still runs; a zombie does not."""
-    try:
-        os.kill(pid, 0)
-        with open("/proc/%d/stat" % pid, "rb") as stat:
-            return stat.read().rpartition(b")")[2].split()[0] != b"Z"
-    except ProcessLookupError:
-        return False
-    except FileNotFoundError:
-        return not os.path.isdir("/proc")
 
 
 def last_line(path: str) -> str:

@@ -17,6 +17,7 @@ import time
 from typing import Any, Dict, Hashable, List, Optional
 
 from ..keeper.ipython_kernel import installed
+from ..protocol.processes import signal_process, start_time
 from .process_env import kernel_environment
 
 #: Seconds between two checks, and after a start before the next warm kernel may replace it: the
@@ -38,6 +39,7 @@ class WarmKernel:
         self.request = request
         self.keeper: Optional[asyncio.subprocess.Process] = None
         self.pid = 0
+        self._kernel_started = ""
         self.state = "starting"  # "ready", "failed"
         self.problem = ""
         self._folders: List[str] = []
@@ -64,6 +66,7 @@ class WarmKernel:
             self.keeper.stdin.write(json.dumps({**spec, "cwd": "/"}).encode() + b"\n")
             started = json.loads(await self.keeper.stdout.readline() or b"{}")
             self.pid = int(started.get("pid", 0))
+            self._kernel_started = start_time(self.pid) if self.pid else ""
             ready = json.loads(await self.keeper.stdout.readline() or b"{}")
             self._folders, self._installed = ready["folders"], ready["installed"]
             self.problem = ready["problem"] or (
@@ -103,10 +106,10 @@ class WarmKernel:
 
     def kill(self) -> None:
         """Kills the kernel and its keeper; they have nothing to save."""
-        for pid in (self.pid, self.keeper.pid if self.keeper is not None else 0):
-            if pid and self.keeper is not None and self.keeper.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        signal_process(self.pid, self._kernel_started, signal.SIGKILL)
+        if self.keeper is not None and self.keeper.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self.keeper.kill()
 
 
 class WarmKernels:

@@ -10,6 +10,7 @@ be told which kernel to be: file, folder and variables. Until then nothing of a 
 profile is read and no user code runs, so it becomes the same kernel as after a cold start.
 """
 
+import faulthandler
 import json
 import os
 import signal
@@ -34,6 +35,8 @@ MARKS = (".dist-info", ".egg-info", ".egg-link", ".pth")
 def main() -> None:
     # An early interrupt must not end the kernel.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Where a crash happened goes to the keeper. (ipykernel takes descriptor 2 for cells.)
+    faulthandler.enable(os.dup(2), all_threads=False)
     # The script's folder, which Python puts first; the user's modules are not there.
     del sys.path[0]
     if sys.argv[1] == "--warm":

@@ -3,8 +3,8 @@
 It runs in the environment's Python, in a session of its own, and needs neither the link nor the
 daemon nor a Jupyter server to go on. The kernel's messages go into the journal at once; the client
 with the lease gets them from there, now or after the next reconnect. When the kernel has ended and
-its last messages are acknowledged (or no client came for them in time), the keeper removes
-everything and ends.
+its last messages are acknowledged (or no client came for them for weeks), the keeper removes
+everything and ends. Of messages that no client has got a record stays (see `endings`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import json
 import os
 import shutil
 import signal
+import time
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..protocol import messages
-from ..protocol.activity import KernelActivity
 from ..protocol.coalescing import Coalescer
 from ..protocol.deduplication import DEDUPLICATED, Deduplicator
 from ..protocol.events import (
@@ -40,11 +40,15 @@ from ..protocol.paths import boot
 from ..protocol.pump import JournalDisconnected
 from ..protocol.segments import SegmentStore
 from .channels import KernelChannels
+from .endings import ASKED, EXPIRED, write_ending
+from .exit_cause import HostWatch
 from .kernel_process import KernelProcess, become_subreaper
+from .requests import Requests
 from .server import KeeperServer
 
-#: Seconds for which the last messages of an ended kernel are kept for a client that is away.
-LINGER = 12 * 3600.0
+#: Seconds from a kernel's end for which its last messages are kept for a client that is away. (The
+#: daemon also limits how much is kept; see `Keepers.make_room`.)
+LINGER = 28 * 24 * 3600.0
 #: The same if its client has shut it down; that client may end at once, as `jupyter console` does.
 ASKED_LINGER = 10.0
 #: Bytes of unread output after which the kernel is paused, or the oldest output dropped …
@@ -73,7 +77,6 @@ class Keeper:
         self.process = process
         self.folder: str = spec["folder"]
         self._path = os.path.join(self.folder, "keeper.sock")
-        self._activity = KernelActivity()
         self.last_activity = self.started = messages.now()
         self._boot = boot()
         self._limit: int = spec.get("journal_limit") or JOURNAL_LIMIT
@@ -87,6 +90,12 @@ class Keeper:
         self._mark = self._signer.session.encode()
         self._channels: Optional[KernelChannels] = None
         self._info: Optional[bytes] = None  # the content of the kernel's kernel_info_reply
+        self._requests = Requests(spec["key"])
+        self._host = HostWatch()
+        self._cause = ""  # why the kernel ended
+        self._died_at: Optional[float] = None  # on the monotonic clock …
+        self._died_on = ""  # … and as a date
+        self._end = EXPIRED  # why this process ends, if nobody has got the last messages
         self._answered_on: Dict[str, bool] = {"reply": False, "idle": False}
         self._ready = False  # it has answered
         self._early: List[
@@ -94,6 +103,7 @@ class Keeper:
         ] = []  # messages for a kernel that does not answer yet
         self._deduplicator = Deduplicator()
         self._final = 0  # the number of the very last message
+        self._delivered = False  # up to there
         self._ending = False  # its end was requested
         self._shut_down = False  # by its client
         self._died = asyncio.Event()  # the kernel
@@ -120,6 +130,8 @@ class Keeper:
         self.process.terminate_descendants()
         self._channels.close()
         self._journal.store.close()
+        if not self._delivered:
+            write_ending(self.folder, self._ending_record())
         shutil.rmtree(self.folder, ignore_errors=True)
         # The folder is gone, so a client whose connection ends knows that everything has ended.
         server.close()
@@ -144,17 +156,16 @@ class Keeper:
             await asyncio.sleep(READY_INTERVAL)
 
     async def _watch(self) -> None:
-        """Ends a kernel that has been without a client for too long, or can't be reached."""
-        grace = self.spec.get("grace")
+        """Ends a kernel that can't be reached, and this process when it has waited long enough."""
         while True:
             await asyncio.sleep(1.0)
             away = self._server.seconds_without_client()
-            if self.process.code is not None and away > (
+            if self._died_at is None:
+                self._host.look()
+            elif min(away, time.monotonic() - self._died_at) > (
                 ASKED_LINGER if self._shut_down else LINGER
             ):
                 self._gone.set()
-            elif grace is not None and away > grace:
-                self._begin_ending()
             elif not self._server.has_client and not os.path.exists(self._path):
                 self._begin_ending(now=True)  # its folder was removed
 
@@ -169,10 +180,10 @@ class Keeper:
         if self._mark in parent:
             self._answered(channel, parts)
             return
+        self._requests.note_message(channel, parts, delimiter)
         if channel == IOPUB:
             if b'"iopub_welcome"' in header:
                 return  # it is for the keeper
-            self._activity.observe(parts)
             self.last_activity = messages.now()
         elif channel == STDIN and b'"input_request"' in header:
             self._deduplicator.note_input_request(parts)
@@ -189,7 +200,7 @@ class Keeper:
         elif channel == IOPUB and b'"idle"' in parts[-1]:
             self._answered_on["idle"] = True
         if all(self._answered_on.values()) and not self._ready:
-            self._ready, self._activity.state = True, "idle"
+            self._ready, self._requests.activity.state = True, "idle"
             assert self._info is not None
             self._tell({"event": "ready"}, self._info, urgent=False)
             early, self._early = self._early, []
@@ -212,14 +223,21 @@ class Keeper:
     def _child_ended(self) -> None:
         if not self.process.reap() or self._channels is None:
             return
+        assert self.process.code is not None
+        self._died_at, self._died_on = time.monotonic(), messages.now()
+        self._cause = self._host.describe(self.process.code)
         self._died.set()
         self._tell({"event": "exited", "code": self.process.code}, urgent=True)
         self._channels.drain()
         self.process.terminate_descendants()
         self.process.read_output()
+        if not self._ending and not self._shut_down:
+            for channel, parts in self._requests.answer_all(self._cause, self.process.tail):
+                self._journal.send(channel, parts)
         ended = {
             "event": "ended",
             "code": self.process.code,
+            "cause": self._cause,
             "output": self.process.tail,
             "asked": self._ending,
         }
@@ -255,6 +273,11 @@ class Keeper:
         self._server.wake()
         return number
 
+    @property
+    def state(self) -> str:
+        """ "starting", "idle", "busy", "dead", or another state that the kernel reports."""
+        return self._requests.activity.state if self.process.code is None else "dead"
+
     def status(self) -> Dict[str, Any]:
         """The kernel's entry in the result of ``kernels``."""
         return {
@@ -262,7 +285,7 @@ class Keeper:
             "launch": self.spec["launch"],
             "environment": self.spec["environment"],
             "notebook": self.spec["notebook"],
-            "state": "dead" if self.process.code is not None else self._activity.state,
+            "state": self.state,
             "pid": self.process.pid,
             "keeper": os.getpid(),
             "started": self.started,
@@ -272,6 +295,8 @@ class Keeper:
             "waiting": self._journal.waiting,
             "paused": self.process.paused,
             "code": self.process.code,
+            "cause": self._cause,
+            "died": self._died_on,
             "boot": self._boot,
             "once": DEDUPLICATED,  # repeated messages of these types are dropped
         }
@@ -279,6 +304,7 @@ class Keeper:
     def handle_query(self, query: Dict[str, Any]) -> Dict[str, Any]:
         """Handles a daemon's query: for the status, to end the kernel, or to signal it."""
         if query["ask"] == "end":
+            self._end = str(query.get("why") or ASKED)
             self._begin_ending(now=bool(query.get("now")))
         elif query["ask"] == "signal":
             self.process.signal(int(query["signal"]))
@@ -311,6 +337,7 @@ class Keeper:
             if self.process.paused:
                 self._check_room()
             if event.lane != URGENT and self._final and event.last >= self._final:
+                self._delivered = True
                 self._gone.set()
         elif isinstance(event, NoticeReceived) and event.fields.get("leave"):
             self._server.release_lease()
@@ -319,6 +346,8 @@ class Keeper:
         with contextlib.suppress(ValueError):
             header = parts[messages.find_delimiter(parts) + messages.HEADER]
             self._shut_down |= channel == CONTROL and b'"shutdown_request"' in header
+            if channel == SHELL:
+                self._requests.note_request(parts)
         self._to_kernel(channel, parts)
 
     def _request(self, parts: List[bytes]) -> None:
@@ -328,6 +357,7 @@ class Keeper:
             if request["do"] == "signal":
                 self.process.signal(int(request["signal"]))
             elif request["do"] == "end":
+                self._end = ASKED
                 self._begin_ending(now=bool(request.get("now")))
         except (KeyError, TypeError, ValueError, IndexError):
             raise JournalDisconnected("an invalid request to the keeper") from None
@@ -337,9 +367,21 @@ class Keeper:
     def _begin_ending(self, now: bool = False) -> None:
         """Ends the kernel: *now*, or after asking it to shut down."""
         self._ending = True
-        self._spawn(self._end(now))
+        self._spawn(self._shut_kernel_down(now))
 
-    async def _end(self, now: bool) -> None:
+    def _ending_record(self) -> Dict[str, Any]:
+        """What stays of the kernel for a client that comes later."""
+        return {
+            "id": self.spec["id"],
+            "launch": self.spec["launch"],
+            "end": self._end,
+            "code": self.process.code,
+            "cause": self._cause,
+            "died": self._died_on,
+            "waiting": self._journal.waiting,
+        }
+
+    async def _shut_kernel_down(self, now: bool) -> None:
         process = self.process
         if not now and process.code is None and self._channels is not None:
             process.signal(signal.SIGINT)

@@ -19,11 +19,13 @@ import sys
 import time
 from typing import Any, Dict, List, Optional, Union
 
+from ..protocol.processes import signal_process, start_time
+
 #: Bytes of the kernel's own stdout and stderr that are kept, to show why it died.
 TAIL = 16 * 1024
 #: A variable that marks a kernel's processes, in case that its keeper is killed.
 _MARK = "JUPYTER_TPU_KERNEL_FOLDER"
-#: A file with the process id of a kernel that was started before it had a folder.
+#: A file with the process id and start time of a kernel that was started before it had a folder.
 _WARM_PID = "warm-pid"
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -92,7 +94,8 @@ class KernelProcess:
         assert self._line is not None
         connection_file = self._use_folder(spec)
         with open(os.path.join(self.folder, _WARM_PID), "w") as file:
-            file.write(str(self.pid))  # its environment cannot be marked any more
+            # Its environment cannot be marked any more.
+            file.write("%d %s" % (self.pid, start_time(self.pid)))
         assignment = {
             "file": connection_file,
             "cwd": spec["cwd"],
@@ -214,10 +217,8 @@ def kill_leftovers(folder: str) -> None:
     """Kills what is left of the kernel of *folder* if it has no keeper."""
     mark = ("%s=%s" % (_MARK, folder)).encode()
     with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, _WARM_PID)) as file:
-        kernel = int(file.read())
-        with open("/proc/%d/cmdline" % kernel, "rb") as cmdline:
-            if b"--warm" in cmdline.read().split(b"\0"):
-                os.kill(kernel, signal.SIGKILL)
+        pid, _, started = file.read().partition(" ")
+        signal_process(int(pid), started, signal.SIGKILL)
     for name in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
         with contextlib.suppress(OSError):
             with open("/proc/%s/environ" % name, "rb") as environ:

@@ -152,6 +152,13 @@ class PersistedKernel:
             self._on_room = on_room
             return True
 
+    def has_unread(self) -> bool:
+        with self._lock:
+            newest = self.journal.next - 1
+            return not self._connected or any(
+                self._cursors.get(client, 0) < newest for client in self._connected
+            )
+
     def set_info(self, info: bytes) -> None:
         with self._lock:
             text = info.decode(errors="replace")

@@ -1,0 +1,59 @@
+"""What stays of a kernel that has ended and whose last messages no client has got: why, and when.
+
+A file per kernel beside the kernels' folders. A client that comes later is told the right reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from typing import Any, Dict, Optional
+
+#: Why the messages are gone: the kernel's end was requested, nobody came in time, or newer ones
+#: needed the room.
+ASKED, EXPIRED, ROOM = "asked", "expired", "room"
+#: Seconds for which the files are kept, and how many.
+KEPT, MOST = 90 * 24 * 3600.0, 200
+_SUFFIX = ".ended"
+
+
+def write_ending(folder: str, record: Dict[str, Any]) -> None:
+    """Stores *record* for the kernel of *folder*, as well as possible."""
+    path = _path(folder)
+    with contextlib.suppress(OSError):
+        with open(path + ".new", "w") as file:  # in a folder that only its owner can enter
+            json.dump(record, file)
+        os.replace(path + ".new", path)
+        _forget_old(os.path.dirname(path))
+
+
+def read_ending(folder: str) -> Optional[Dict[str, Any]]:
+    """The record of the kernel of *folder*; None if there is none."""
+    try:
+        with open(_path(folder)) as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def forget_ending(folder: str) -> None:
+    """A new kernel starts in *folder*."""
+    with contextlib.suppress(OSError):
+        os.unlink(_path(folder))
+
+
+def _path(folder: str) -> str:
+    # Another prefix than that of kernels' folders.
+    run, name = os.path.split(folder.rstrip("/"))
+    return os.path.join(run, "e" + name[1:] + _SUFFIX)
+
+
+def _forget_old(run: str) -> None:
+    paths = [os.path.join(run, name) for name in os.listdir(run) if name.endswith(_SUFFIX)]
+    ages = sorted((time.time() - os.stat(path).st_mtime, path) for path in paths)
+    for number, (age, path) in enumerate(ages):
+        if age > KEPT or number >= MOST:
+            os.unlink(path)

@@ -1,0 +1,72 @@
+"""Why a kernel died, in words: its exit code or signal, and what happened on the host then.
+
+A process that the system kills to free memory gets the same signal as from `kill -9`. Only the
+system's count of such kills tells the difference.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+from typing import List
+
+#: A chip's device file.
+CHIP = re.compile(r"/dev/(?:accel|vfio/)\d+")
+#: The system's counters.
+COUNTERS = "/proc/vmstat"
+#: How many looks at them count as "at the same time" (see `HostWatch.look`).
+_LOOKS = 3
+
+
+def chip_devices() -> List[str]:
+    """The device files of chips; [] on a host without any."""
+    found = []
+    for folder in ("/dev", "/dev/vfio"):
+        with contextlib.suppress(OSError):
+            found += [os.path.join(folder, name) for name in os.listdir(folder)]
+    return sorted(path for path in found if CHIP.fullmatch(path))
+
+
+class HostWatch:
+    """Notices what can end a kernel from outside: a lack of memory, and chips that disappear."""
+
+    def __init__(self) -> None:
+        self._chips = chip_devices()
+        self._kills = [_kills()]
+
+    def look(self) -> None:
+        """Call it about once a second while the kernel runs."""
+        self._kills = [*self._kills, _kills()][-_LOOKS:]
+
+    def describe(self, code: int) -> str:
+        """One or two sentences about a kernel that has ended just now with *code*."""
+        text = describe_exit(code)
+        if code == -signal.SIGKILL and _kills() > self._kills[0]:
+            text += " At that moment the host killed a process because memory ran out."
+        missing = sorted(set(self._chips) - set(chip_devices()))
+        if missing:
+            text += " The host has lost TPU chips: %s." % ", ".join(missing)
+        return text
+
+
+def describe_exit(code: int) -> str:
+    """A kernel's end as a sentence; *code* as in subprocess."""
+    if code >= 0:
+        return "The kernel ended by itself with exit code %d." % code
+    try:
+        name = " (%s)" % signal.Signals(-code).name
+    except ValueError:
+        name = ""
+    return "The kernel was ended by signal %d%s." % (-code, name)
+
+
+def _kills() -> int:
+    """How many processes the system has killed for lack of memory since it was started."""
+    with contextlib.suppress(OSError, ValueError), open(COUNTERS) as file:
+        for line in file:
+            name, _, value = line.partition(" ")
+            if name == "oom_kill":
+                return int(value)
+    return 0

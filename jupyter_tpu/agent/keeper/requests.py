@@ -1,0 +1,102 @@
+"""The requests that a kernel has not completed, and what their cells are told if it dies.
+
+A kernel that dies answers nothing more, and its clients would wait forever. So the keeper answers
+for it: the running cell gets an error with the cause, and the cells after it count as aborted.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+
+from ..protocol import messages
+from ..protocol.activity import KernelActivity
+from ..protocol.events import IOPUB, SHELL
+
+#: How many cells that wait are remembered.
+REMEMBERED = 4096
+#: Lines of the process's own output that are shown with the error.
+LINES = 60
+
+
+class _Cell(NamedTuple):
+    """An execute_request."""
+
+    idents: List[bytes]  # of its client
+    header: bytes
+
+
+class Requests:
+    """Tracks the requests to one kernel.
+
+    Parameters
+    ----------
+    key: signs the kernel's messages.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._signer = messages.MessageSigner(key, "kernel")
+        self._cells: Dict[str, _Cell] = {}  # not answered yet, in order
+        self._counts: Dict[str, Any] = {}  # their execution counts, once they run
+        self.activity = KernelActivity()
+
+    def note_request(self, parts: List[bytes]) -> None:
+        """A client's message for the kernel on shell."""
+        with suppress(ValueError, KeyError):
+            at = messages.find_delimiter(parts)
+            header = parts[at + messages.HEADER]
+            if b'"execute_request"' in header:
+                self._cells[json.loads(header)["msg_id"]] = _Cell(list(parts[:at]), header)
+                if len(self._cells) > REMEMBERED:
+                    del self._cells[next(iter(self._cells))]
+
+    def note_message(self, channel: int, parts: List[bytes], at: int) -> None:
+        """The kernel's message, whose delimiter is at *at*."""
+        header = parts[at + messages.HEADER]
+        status = self.activity.observe(parts) if channel == IOPUB else None
+        if status is not None and status.session:
+            # JupyterLab drops pending messages when one of another session arrives.
+            self._signer.session = status.session
+        with suppress(ValueError, AttributeError):
+            if channel == SHELL and b'"execute_reply"' in header:
+                request = json.loads(parts[at + messages.PARENT]).get("msg_id")
+                self._cells.pop(request, None)
+                self._counts.pop(request, None)
+            elif channel == IOPUB and b'"execute_input"' in header:
+                request = json.loads(parts[at + messages.PARENT]).get("msg_id")
+                if request in self._cells:
+                    count = json.loads(parts[at + messages.CONTENT]).get("execution_count")
+                    self._counts[request] = count
+
+    def answer_all(self, cause: str, output: str) -> Iterator[Tuple[int, List[bytes]]]:
+        """The messages with which a dead kernel's requests end, each with its channel.
+
+        cause: why it died. output: what the process itself printed last.
+        """
+        traceback = ["\x1b[0;31mKernelDied\x1b[0m: %s" % cause, *output.splitlines()[-LINES:]]
+        died = {"ename": "KernelDied", "evalue": cause, "traceback": traceback}
+        running = self.activity.running
+        for request, cell in self._cells.items():
+            if request in running:
+                yield self._publish("error", died, cell.header)
+                reply = {"status": "error", "execution_count": self._counts.get(request), **died}
+            else:
+                reply = {"status": "aborted"}
+            yield (
+                SHELL,
+                self._signer.message(
+                    "execute_reply", reply, parent=cell.header, idents=cell.idents
+                ),
+            )
+        ended = {request: cell.header for request, cell in self._cells.items()}
+        for header in {**running, **ended}.values():
+            yield self._publish("status", {"execution_state": "idle"}, header)
+        self._cells.clear()
+        running.clear()
+
+    def _publish(
+        self, kind: str, content: Dict[str, Any], parent: bytes
+    ) -> Tuple[int, List[bytes]]:
+        topic = b"kernel." + kind.encode()
+        return IOPUB, self._signer.message(kind, content, parent=parent, idents=[topic])
