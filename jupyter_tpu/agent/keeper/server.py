@@ -18,6 +18,9 @@ from ..protocol.peer import peer_user
 from ..protocol.pump import JournalDisconnected, Pump
 from .lease import Denied, Granted, Lease
 
+#: Seconds in which a connection that was replaced has to end.
+TURN = 1.0
+
 
 class KeeperHandler(Protocol):
     """What the server calls: a keeper."""
@@ -50,7 +53,8 @@ class KeeperServer:
         self._journal = journal
         self._lease = Lease(secret, time.monotonic())
         self._pump: Optional[Pump] = None
-        self._serving: Optional[asyncio.Task[None]] = None  # the client's connection
+        #: The connection that carries the journal, until it is done with it.
+        self._serving: Optional[asyncio.Task[None]] = None
         self._last_attached = time.monotonic()
         self._connections: "Set[asyncio.Task[None]]" = set()
 
@@ -156,19 +160,18 @@ class KeeperServer:
             writer.write(encode_rejection(rejection))
             await writer.drain()
             return
-        if self._serving is not None:
-            # Its link is dead, or its lease was taken over.
-            self._serving.cancel()
-            await asyncio.wait([self._serving], timeout=1.0)
+        if not await self._take_turn(lease):
+            return  # the client connects again, if it is still there, and is then told
+        # No await from here to the pump: only one connection ever carries the journal.
         fields = {"fence": lease.fence, "ttl": lease.ttl, **self._handler.hello_fields()}
         events = self._journal.accept(greeting, hello, fields)
         if isinstance(events[-1], Failed):
+            self._journal.disconnected()
+            self._serving = None
             writer.write(encode_rejection({"reason": "FAILED", "message": events[-1].problem}))
             await writer.drain()
-            self._journal.disconnected()
             return
         self._pump = pump = Pump(self._journal, reader, writer, self._handler.handle_event)
-        self._serving = asyncio.current_task()
         try:
             for event in events:
                 self._handler.handle_event(event)
@@ -176,10 +179,25 @@ class KeeperServer:
         except JournalDisconnected:
             pass
         finally:
-            if self._pump is pump:
-                self._pump, self._serving = None, None
-                self._last_attached = time.monotonic()
-                self._journal.disconnected()
+            self._pump, self._serving = None, None
+            self._last_attached = time.monotonic()
+            self._journal.disconnected()
+
+    async def _take_turn(self, lease: Granted) -> bool:
+        """Ends the connection that has the journal: its link is dead, or its lease was taken over.
+
+        Returns False if a later grant was made meanwhile, or if that connection does not end.
+        """
+        deadline = time.monotonic() + TURN
+        while self._serving is not None:
+            if time.monotonic() > deadline:
+                return False
+            self._serving.cancel()
+            await asyncio.wait([self._serving], timeout=TURN)
+            if lease.fence != self._lease.fence:
+                return False
+        self._serving = asyncio.current_task()
+        return True
 
     def _claim(self, request: Dict[str, Any]) -> Union[Granted, Denied]:
         secret, holder = str(request.get("secret", "")), str(request.get("holder", ""))[:200]
