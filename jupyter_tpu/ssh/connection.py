@@ -36,6 +36,9 @@ _SESSIONS = 8
 #: Opening a channel takes a round trip; more than this and something is wrong.
 CHANNEL_LIMIT = 20.0  # seconds
 
+#: Bytes of a command's output that are kept when a callback gets its lines.
+_TAIL = 64 << 10
+
 #: How long a command may take to end after SIGTERM.
 _GRACE = 2.0  # seconds
 
@@ -135,7 +138,8 @@ class Connection:
         env: variables added to the host's; visible in its list of processes.
         cwd: the folder it runs in, "~/…" for the home folder, which is the default.
         timeout: seconds; then the command is stopped (TIMEOUT).
-        on_line: called with each line of its output and errors as it comes, without line end.
+        on_line: called with each line of its output and errors as it comes, without line end. The
+            result then has only the end of them.
         check: whether a status other than 0 raises
             :class:`~jupyter_tpu.ssh.command.CommandFailed` (DISK_FULL if that was the cause).
 
@@ -302,21 +306,21 @@ class Connection:
 
 
 async def _read(stream: SSHReader[bytes], on_line: Callable[[str], None] | None) -> bytes:
-    """All of *stream*; calls *on_line* for each complete line."""
-    parts: list[bytes] = []
-    rest = b""
-    while True:
-        data = await stream.read(65536)
-        if not data:
-            break
-        parts.append(data)
+    """All of *stream*. With *on_line*, which is called for each complete line, only its end."""
+    kept = bytearray()
+    rest = bytearray()
+    while data := await stream.read(65536):
+        kept += data
         if on_line is not None:
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                on_line(_text(line).rstrip("\r"))
+            del kept[:-_TAIL]
+            rest += data
+            if b"\n" in data:
+                *lines, rest = rest.split(b"\n")
+                for line in lines:
+                    on_line(_text(line).rstrip("\r"))
     if on_line is not None and rest:
         on_line(_text(rest).rstrip("\r"))
-    return b"".join(parts)
+    return bytes(kept)
 
 
 async def _feed(stream: SSHWriter[bytes], data: bytes) -> None:

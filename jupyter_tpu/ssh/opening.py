@@ -12,12 +12,15 @@ Parts of asyncssh (2.24) that are not public and are used in this room:
 - ``SSHClientConnectionOptions.tunnel`` and ``.proxy_command``, read in `proxies` when asyncssh has
   parsed the user's configuration.
 - The word "passphrase" in the text of a ``KeyImportError``, in `keys.load_key`.
+- ``asyncssh.config._exec``, replaced in `proxies`. Without it a command of `Match exec` that never
+  ends is left running at each attempt.
 - How a paused channel keeps its data, and when it opens its window again, in `transport`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import shlex
@@ -35,6 +38,9 @@ if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
 
 log = logging.getLogger(__name__)
+
+#: Seconds for closing what was opened before an attempt failed.
+CLOSE_LIMIT = 2.0
 
 
 async def connect(
@@ -61,12 +67,13 @@ async def connect(
     stack = AsyncExitStack()
     shown: list[str] = []
     try:
-        route = await resolve_route(host)
-        ssh, lost = await asyncio.wait_for(
-            _open(host, route, keepalive or Keepalive(), stack, shown, compressed), limit
-        )
+        async with asyncio.timeout(limit):
+            route = await resolve_route(host)
+            ssh, lost = await _open(host, route, keepalive or Keepalive(), stack, shown, compressed)
     except BaseException as error:
-        await stack.aclose()
+        # Jump hosts may be silent, too.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stack.aclose(), CLOSE_LIMIT)
         if isinstance(error, asyncssh.HostKeyNotVerifiable) and shown:
             raise _host_key_error(host, shown[-1]) from error
         if isinstance(error, asyncssh.PermissionDenied):

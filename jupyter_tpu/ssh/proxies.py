@@ -11,7 +11,9 @@ import asyncio
 import ipaddress
 import logging
 import os
-from contextlib import AsyncExitStack
+import signal
+import subprocess
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
 
 log = logging.getLogger(__name__)
+
+#: Seconds in which a command of `Match exec` has to end.
+EXEC_LIMIT = 10.0
 
 
 class ProxyRoute(Struct, frozen=True):
@@ -41,7 +46,8 @@ def user_config() -> Path:
 async def resolve_route(host: HostAddress, config: Path | None = None) -> ProxyRoute:
     """The route to *host*: as the user configured it, else the host's proxy command, else direct.
 
-    Entries are matched by address only, never by a TPU's name: `ssh NAME` goes through us.
+    Entries are matched by address only, never by a TPU's name: `ssh NAME` goes through us. Raises
+    UNREACHABLE if a command of "Match exec" does not end.
     """
     path = config if config is not None else user_config()
     if not _is_loopback(host.address) and os.access(path, os.R_OK):
@@ -54,6 +60,7 @@ async def resolve_route(host: HostAddress, config: Path | None = None) -> ProxyR
 def _configured(host: HostAddress, path: Path) -> ProxyRoute | None:
     import asyncssh
 
+    _limit_exec()
     try:
         options = asyncssh.SSHClientConnectionOptions(
             config=[path],
@@ -67,6 +74,8 @@ def _configured(host: HostAddress, path: Path) -> ProxyRoute | None:
     except (asyncssh.ConfigParseError, OSError, ValueError) as error:
         log.warning("Ignored %s because it could not be read: %s", path, error)
         return None
+    except subprocess.TimeoutExpired as error:
+        raise _exec_error(error) from error
     if isinstance(options.tunnel, str) and options.tunnel:
         return ProxyRoute(jumps=tuple(options.tunnel.split(",")))
     if options.proxy_command:
@@ -75,6 +84,36 @@ def _configured(host: HostAddress, path: Path) -> ProxyRoute | None:
             command=("sh", "-c", command) if isinstance(command, str) else tuple(command)
         )
     return None
+
+
+def _limit_exec() -> None:
+    """Limits the commands of `Match exec`, for which asyncssh would wait forever."""
+    import asyncssh.config
+
+    asyncssh.config._exec = _exec
+
+
+def _exec(cmd: str) -> bool:
+    """Whether *cmd* succeeds; raises subprocess.TimeoutExpired."""
+    null = subprocess.DEVNULL
+    with subprocess.Popen(
+        cmd, shell=True, stdin=null, stdout=null, stderr=null, start_new_session=True
+    ) as process:
+        try:
+            return process.wait(EXEC_LIMIT) == 0
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+
+
+def _exec_error(error: subprocess.TimeoutExpired) -> TPUError:
+    return TPUError(
+        f"A command of `Match exec` in ~/.ssh/config did not end within {error.timeout:g} s: "
+        f"{str(error.cmd)[:200]}.",
+        Reason.UNREACHABLE,
+        "Correct or remove it.",
+    )
 
 
 def _is_loopback(address: str) -> bool:
@@ -91,6 +130,7 @@ async def open_jumps(jumps: tuple[str, ...], stack: AsyncExitStack) -> SSHClient
     """
     import asyncssh
 
+    _limit_exec()
     connection: SSHClientConnection | None = None
     for jump in jumps:
         user, _, target = jump.rpartition("@")
@@ -104,6 +144,8 @@ async def open_jumps(jumps: tuple[str, ...], stack: AsyncExitStack) -> SSHClient
                 keepalive_interval=5,
                 keepalive_count_max=2,
             )
+        except subprocess.TimeoutExpired as error:
+            raise _exec_error(error) from error
         except (asyncssh.HostKeyNotVerifiable, FileNotFoundError) as error:
             # FileNotFoundError: a configured known hosts file that does not exist.
             raise TPUError(

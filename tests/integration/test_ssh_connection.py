@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -28,6 +29,7 @@ from jupyter_tpu.ssh import (
     connect,
     ensure_key,
     fingerprint,
+    proxies,
     public_key,
 )
 from jupyter_tpu.ssh.proxies import ProxyRoute, open_jumps, resolve_route
@@ -475,6 +477,31 @@ async def test_the_ssh_configs_way_is_taken_by_address_and_never_to_this_machine
     assert await route("127.0.0.1") == ProxyRoute(command=("iap",))
     config.write_text("Host *\n  ProxyCommand 'unclosed\n")
     assert await route("192.0.2.9") == ProxyRoute(command=("iap",))
+
+
+async def test_output_that_a_callback_gets_is_not_kept_besides(connection):
+    lines: list[str] = []
+    code = "for i in range(20000): print(i, 'x' * 100)\nprint('the end')"
+    done = await connection.run(["python3", "-c", code], on_line=lines.append)
+    assert len(lines) == 20001
+    assert lines[20000] == "the end"
+    assert len(done.stdout) < 100_000
+    assert done.stdout.endswith("\nthe end\n")
+
+
+async def test_a_command_in_the_ssh_config_that_does_not_end_is_ended(host, tmp_path, monkeypatch):
+    monkeypatch.setattr(proxies, "EXEC_LIMIT", 0.2)
+    config = tmp_path / "config"
+    pid = tmp_path / "pid"
+    config.write_text(f'Match exec "echo $$ >{pid}; sleep 600; true"\n  ProxyCommand false\n')
+    monkeypatch.setattr(proxies, "user_config", lambda: config)
+    distant = msgspec.structs.replace(host, address="192.0.2.9")
+    with pytest.raises(TPUError, match="did not end within") as caught:
+        await asyncio.wait_for(connect(distant), 30)
+    assert caught.value.reason is Reason.UNREACHABLE
+    await eventually(lambda: not Path("/proc", pid.read_text().strip()).exists())
+    config.write_text('Match exec "true"\n  ProxyCommand nc %h\n')
+    assert (await resolve_route(distant)).command == ("nc", "192.0.2.9")
 
 
 async def test_a_jump_host_is_gone_through_and_checked_by_the_users_own_known_hosts(
