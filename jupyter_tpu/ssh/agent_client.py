@@ -25,10 +25,14 @@ MAX_LINE = 16 << 20
 
 Streams = tuple[Any, Any]  # reader and writer, asyncio's or asyncssh's
 
-#: Runs the agent's ``up`` with the Python that installed it; prints "missing" if it is not there.
+#: Runs the agent's ``up`` with the Python that installed it. Prints "missing" if it is not there or
+#: can't be run any more: that Python was moved, removed or replaced, or files are damaged.
 _UP = """\
 folder="$HOME/.jupyter-tpu/agent/$1"
-if [ -f "$folder/python" ]; then exec "$(cat "$folder/python")" "$folder" up; fi
+if [ -f "$folder/python" ]; then
+  answer="$("$(cat "$folder/python")" "$folder" up)"
+  case "$answer" in "{"*) printf '%s\\n' "$answer"; exit;; esac
+fi
 echo missing
 """
 
@@ -44,9 +48,10 @@ done
 echo no python
 """
 
-#: Unpacks to a temporary folder and renames it, so that a half-written agent is never run.
+#: Unpacks to a temporary folder and renames it, so that a half-written agent is never run. An agent
+#: that is there already keeps its folder if it is whole: another client may be starting it.
 _UNPACK = """\
-import io, os, shutil, sys, tempfile, zipfile
+import filecmp, io, os, shutil, sys, tempfile, zipfile
 base = os.path.join(os.path.expanduser("~"), ".jupyter-tpu")
 agents = os.path.join(base, "agent")
 os.makedirs(agents, mode=0o700, exist_ok=True)
@@ -60,8 +65,21 @@ try:
     try:
         os.rename(made, goal)
     except OSError:
-        if not os.path.isdir(goal):  # else another one was first
+        if not os.path.isdir(goal):
             raise
+        whole = True
+        for folder, _, names in os.walk(made):
+            for name in names:
+                new = os.path.join(folder, name)
+                old = os.path.join(goal, os.path.relpath(new, made))
+                same = os.path.isfile(old) and filecmp.cmp(new, old, shallow=False)
+                whole = whole and (same or name == "python")
+        if whole:
+            os.replace(os.path.join(made, "python"), os.path.join(goal, "python"))
+        else:
+            os.rename(goal, made + ".old")
+            os.rename(made, goal)
+            shutil.rmtree(made + ".old", ignore_errors=True)
 except OSError as error:
     sys.exit("errno %d: %s" % (error.errno or 0, error))
 finally:

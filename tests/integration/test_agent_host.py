@@ -150,6 +150,35 @@ async def test_it_says_what_the_host_is(host):
     assert probe["home"] == str(host.home)
 
 
+@pytest.mark.parametrize("damage", ["python moved", "python broken", "file lost"])
+async def test_an_agent_that_cannot_be_run_any_more_is_made_anew(host, damage):
+    agent = await host.agent()
+    folder = host.home / ".jupyter-tpu/agent" / agent.hello["agent"]
+    assert folder.is_dir()
+    os.kill(agent.hello["pid"], signal.SIGKILL)
+    await eventually(lambda: agent.closed)
+    if damage == "file lost":
+        [lost] = folder.glob("*/daemon/probe.py")
+        lost.unlink()
+    elif damage == "python moved":
+        (folder / "python").write_text("/nowhere/python3")
+    else:
+        (host.home / "python").write_text("#!/bin/sh\necho 'no libpython' >&2\nexit 127\n")
+        (host.home / "python").chmod(0o755)
+        (folder / "python").write_text(str(host.home / "python"))
+    commands = host.commands
+    assert await (await host.agent()).request("kernels") == {"kernels": []}
+    assert host.commands == commands + 2
+    assert Path((folder / "python").read_text()).is_file()
+    assert (folder / "python").read_text() != str(host.home / "python")
+    # From now on it is as quick as ever.
+    again = await host.agent()
+    os.kill(again.hello["pid"], signal.SIGKILL)
+    await eventually(lambda: again.closed)
+    await host.agent()
+    assert host.commands == commands + 3
+
+
 async def test_a_daemon_with_nothing_to_do_ends_by_itself(host):
     agent = await host.agent()
     pid = agent.hello["pid"]
@@ -328,18 +357,6 @@ async def test_a_kernel_whose_keeper_is_killed_leaves_nothing(host):
     assert (await agent.request("kernels")) == {"kernels": []}
     await eventually(lambda: not Path(f"/proc/{started['pid']}").exists())
     assert not list(Path(agent.hello["run"]).glob("k-*"))
-
-
-async def test_a_kernel_that_nobody_holds_is_ended_when_its_grace_is_over(host):
-    left = await start(host, "left", grace=0.5)
-    await start(host, "other")
-    agent = await host.agent()
-
-    async def only_the_other() -> bool:
-        return [k["id"] for k in (await agent.request("kernels"))["kernels"]] == ["other"]
-
-    await eventually(only_the_other)
-    await eventually(lambda: not Path(f"/proc/{left['keeper']}").exists())
 
 
 async def test_before_the_host_is_deleted_everything_is_ended(host):
