@@ -16,6 +16,7 @@ from .events import CHANGE, SCHEMA
 from .fleet_handle import FleetHandle
 from .handlers import handlers
 from .jax import JaxService, jax_handlers
+from .kernel_errors import explain_kernel_errors
 from .proxy import PATTERN, ProxyHandler
 from .proxy_ports import ProxyPorts
 from .routes import COMPILE, ROOT
@@ -81,6 +82,8 @@ class JupyterTPU(ExtensionApp):
 
     def initialize(self) -> None:  # type: ignore[override]
         super().initialize()
+        assert self.serverapp is not None
+        explain_kernel_errors(self.serverapp.web_app)
         self._adoption: Adoption | None = None
         if self.keep_kernels:
             from .adoption import Adoption

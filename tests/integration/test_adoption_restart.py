@@ -128,6 +128,36 @@ def test_a_cell_goes_on_and_every_line_of_it_arrives_once(
     client.close()
 
 
+def test_a_kernel_that_died_while_there_was_no_server_leaves_its_lines_and_the_cause(
+    server: Server, session: dict[str, Any]
+) -> None:
+    kernel_id = session["kernel"]["id"]
+    client = CountingClient(server, kernel_id)
+    client.connect()
+    request = client.execute(
+        "import os, time\nprint('soon', flush=True)\ntime.sleep(1)\n"
+        "for i in range(150): print('line', i)\nos.kill(os.getpid(), 9)"
+    )
+    client.until(lambda message: "soon" in message["content"].get("text", ""))
+    server.kill()
+    time.sleep(2.0)  # in which the kernel dies
+    server.start()
+    client.connect()
+    client.until_done(request)
+    lines = "".join(f"line {n}\n" for n in range(150))
+    assert client.printed(request) == f"soon\n{lines}"
+    [error] = [m["content"]["evalue"] for m in client.messages if m["msg_type"] == "error"]
+    assert error == "The kernel was ended by signal 9 (SIGKILL)."
+    # Only then Jupyter's restarter starts another kernel.
+    states = [m["content"].get("execution_state") for m in client.messages]
+    assert "restarting" not in states
+    client.until(lambda m: m["content"].get("execution_state") == "restarting")
+    again = client.execute("print('new')")
+    client.until_done(again)
+    assert client.printed(again) == "new\n"
+    client.close()
+
+
 def test_a_kernel_that_is_shut_down_after_it_was_taken_up_is_gone_for_good(
     server: Server, session: dict[str, Any]
 ) -> None:
@@ -143,6 +173,31 @@ def test_a_kernel_that_is_shut_down_after_it_was_taken_up_is_gone_for_good(
     server.start()
     assert server.request("GET", "/api/kernels") == []
     assert list((server.folder / "tpu" / "kernels").iterdir()) == []
+
+
+#: What libtpu does with the first chip of a host.
+HOLD = "import os; chip = os.open('/dev/vfio/0', os.O_RDWR); print('held')"
+
+
+def test_rest_says_that_the_chips_are_held_and_by_whom(
+    server: Server, session: dict[str, Any]
+) -> None:
+    client = Client(server, session["kernel"]["id"])
+    client.connect()
+    request = client.execute(HOLD)
+    client.until_done(request)
+    assert client.printed(request) == "held\n"
+    kernel = {"name": session["kernel"]["name"]}
+    second = {"path": "b.ipynb", "name": "b.ipynb", "type": "notebook", "kernel": kernel}
+    for path, body in (("kernels", kernel), ("sessions", second)):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            server.request("POST", f"/api/{path}", body)
+        answer = json.loads(refused.value.read())
+        assert (refused.value.code, answer["reason"]) == (409, "CHIPS_HELD")
+        assert answer["message"].startswith("The chips of kept are in use by the kernel of")
+        assert "jupyter tpu kernel end kept" in answer["hint"]
+    assert len(server.request("GET", "/api/kernels")) == 1
+    client.close()
 
 
 def test_a_local_kernel_ends_with_the_server_as_ever(server: Server) -> None:
