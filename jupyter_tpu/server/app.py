@@ -208,7 +208,7 @@ class JupyterTPU(ExtensionApp):
     async def _tell_fleet(self, method: str, *arguments: Any) -> None:
         try:
             await self.fleet.call(method, *arguments)
-        except (TPUError, asyncio.CancelledError) as error:
+        except TPUError as error:
             self.log.info("TPUs: %s: %s", method, error)
 
     async def _kernel_action(self, logger: Any, schema_id: str, data: dict[str, Any]) -> None:

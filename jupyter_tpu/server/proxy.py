@@ -126,6 +126,7 @@ class ProxyHandler(Handler):
         put.cancel()  # the forwarding has ended
 
     def on_connection_close(self) -> None:
+        super().on_connection_close()  # ends the wait for the rest of a body
         if self._forwarding is not None:
             self._forwarding.cancel()
 

@@ -17,6 +17,7 @@ import pytest
 from aiohttp import web
 from apps_host import BLOCK
 from traitlets import TraitError
+from waiting import eventually
 from yarl import URL
 
 from jupyter_tpu.fleet.models import OpenApp
@@ -472,6 +473,28 @@ async def test_a_browser_that_leaves_ends_what_the_host_sends(browser: Browser, 
     await answer.content.readexactly(1000)
     answer.close()
     await asyncio.wait_for(host.left.wait(), LIMIT)
+
+
+async def test_an_upload_that_is_aborted_ends_its_handler(browser: Browser) -> None:
+    def handlers() -> int:
+        """Requests that this server is still working on."""
+        tasks = (task.get_coro() for task in asyncio.all_tasks())
+        return sum(getattr(each, "__qualname__", "").endswith("._execute") for each in tasks)
+
+    await eventually(lambda: not handlers())
+    sent = asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield BLOCK
+        sent.set()
+        await asyncio.Event().wait()
+
+    upload = asyncio.ensure_future(browser.request("POST", "/take", data=body()))
+    await asyncio.wait_for(sent.wait(), LIMIT)
+    await eventually(handlers)
+    upload.cancel()
+    await asyncio.gather(upload, return_exceptions=True)
+    await eventually(lambda: not handlers())
 
 
 async def test_a_visit_says_where_an_app_is_beneath_jupyter(
