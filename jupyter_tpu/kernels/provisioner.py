@@ -151,7 +151,19 @@ class TPUProvisioner(LocalProvisioner):
             return 0
         if self._relay.final:
             self._prevent_restart()
+        elif self._relay.code is not None:
+            self._keep_ports()
         return self._relay.code
+
+    def _keep_ports(self) -> None:
+        """Keeps Jupyter's restarter from choosing new ports, which its clients would not know.
+
+        It does so for kernels that die soon after their start, because a port may be in use. Ours
+        are bound already. An adopted kernel may have been running for days.
+        """
+        restarter = getattr(self.parent, "_restarter", None)
+        if restarter is not None:
+            restarter.random_ports_until_alive = False
 
     def _prevent_restart(self) -> None:
         """Keeps Jupyter's restarter, which is about to see the kernel's end, from restarting it.

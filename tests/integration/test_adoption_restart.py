@@ -136,7 +136,8 @@ def test_a_kernel_that_died_while_there_was_no_server_leaves_its_lines_and_the_c
     client.connect()
     request = client.execute(
         "import os, time\nprint('soon', flush=True)\ntime.sleep(1)\n"
-        "for i in range(150): print('line', i)\nos.kill(os.getpid(), 9)"
+        "for i in range(150): print('line', i, flush=True)\n"
+        "time.sleep(.5)\nos.kill(os.getpid(), 9)"  # in which it sends them
     )
     client.until(lambda message: "soon" in message["content"].get("text", ""))
     server.kill()
