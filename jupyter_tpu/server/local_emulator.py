@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+from ..agent.protocol.processes import signal_process, start_time
 from ..errors import Reason, TPUError
 from ..paths import data_dir
 
@@ -29,7 +30,7 @@ class LocalEmulator:
     def __init__(self, state_dir: Path | None = None) -> None:
         self._state_dir = state_dir
         self._starting: asyncio.Task[str] | None = None
-        self._pid = 0
+        self._pid, self._started = 0, ""
 
     async def state_file(self) -> str:
         """The state file of the running emulator. Raises UNAVAILABLE if it does not start."""
@@ -51,7 +52,7 @@ class LocalEmulator:
         )
         assert process.stdout is not None
         assert process.stderr is not None
-        self._pid = process.pid
+        self._pid, self._started = process.pid, start_time(process.pid)
         atexit.register(self.end)
         try:
             while line := await asyncio.wait_for(process.stdout.readline(), START_TIMEOUT):
@@ -73,6 +74,7 @@ class LocalEmulator:
             pid = json.loads(state_file.read_text())["pid"]
             with contextlib.suppress(FileNotFoundError):
                 self._pid = pid if (folder / _PID_FILE).read_text() == str(pid) else 0
+                self._started = start_time(pid)
             return str(state_file)
         raise TPUError(
             f"The emulator did not start: {(problem.splitlines() or ['no reason given'])[-1]}",
@@ -102,20 +104,15 @@ class LocalEmulator:
         pid, self._pid = self._pid, 0
         if not pid:
             return
-        try:
-            os.kill(pid, signal.SIGTERM)
-        except ProcessLookupError:
-            return
-        _wait_for_end(pid)
+        if signal_process(pid, self._started, signal.SIGTERM):
+            _wait_for_end(pid, self._started)
 
 
-def _wait_for_end(pid: int) -> None:
+def _wait_for_end(pid: int, started: str) -> None:
     until = time.monotonic() + STOP_TIMEOUT
     while time.monotonic() < until:
         with contextlib.suppress(ChildProcessError):  # already waited for, or not a child
             os.waitpid(pid, os.WNOHANG)
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
+        if start_time(pid) != started:
             return
         time.sleep(0.05)
