@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from jupyter_tpu.agent.protocol import coalescing, messages
 from jupyter_tpu.agent.protocol.coalescing import Coalescer, collapse_overwritten
 from jupyter_tpu.agent.protocol.events import IOPUB, SHELL
-from jupyter_tpu.agent.protocol.segments import NumberedMessage
+from jupyter_tpu.agent.protocol.frames import join_parts
+from jupyter_tpu.agent.protocol.lanes import COALESCE, OutgoingLane
+from jupyter_tpu.agent.protocol.segments import NumberedMessage, SegmentStore
 
 KERNEL = messages.MessageSigner("key", "kernel")
 COALESCER = Coalescer(messages.MessageSigner("key", "keeper"))
@@ -260,3 +262,71 @@ def test_half_of_a_surrogate_pair_is_kept_as_it_is():
     broken = said("stream", b'{"name": "stdout", "text": "\\ud800"}')  # type: ignore[arg-type]
     (left,) = coalesce([stream("a"), broken])
     assert json.loads(left[-1])["text"] == "a\ud800"
+
+
+# ---- widgets
+
+
+def update(comm: str, buffers: tuple[bytes, ...] = (), **state: Any) -> list[bytes]:
+    paths = [["value"]] if buffers else []
+    data = {"method": "update", "state": state, "buffer_paths": paths}
+    return [*said("comm_msg", {"comm_id": comm, "data": data}), *buffers]
+
+
+def custom(comm: str) -> list[bytes]:
+    return said("comm_msg", {"comm_id": comm, "data": {"method": "custom", "content": {}}})
+
+
+def states(found: list[list[bytes]]) -> list[tuple[str, dict[str, Any]]]:
+    contents = [messages.decode_part(parts, messages.CONTENT) for parts in found]
+    return [(each["comm_id"], each["data"].get("state")) for each in contents]
+
+
+def test_of_a_progress_bar_made_of_widgets_its_last_state_is_left():
+    steps = [
+        parts
+        for n in range(500)
+        for parts in (update("bar", value=n), update("text", value=f"{n}/500"))
+    ]
+    assert states(coalesce(steps)) == [("bar", {"value": 499}), ("text", {"value": "499/500"})]
+
+
+def test_of_a_state_only_the_keys_that_are_set_again_go():
+    left = coalesce([update("a", value=1, max=10), update("a", value=2), update("b", value=0)])
+    assert states(left) == [("a", {"max": 10}), ("a", {"value": 2}), ("b", {"value": 0})]
+
+
+def test_buffers_go_with_their_state_as_a_whole_or_not_at_all():
+    first, last = update("a", (b"one",)), update("a", (b"two",))
+    assert coalesce([first, last]) == [last]
+    both = update("a", (b"one",), max=1)
+    assert coalesce([both, last]) == [both, last]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        custom("a"),
+        update("a", msg_id="where output goes"),
+        said("comm_msg", {"comm_id": "a", "data": {"method": "echo_update", "state": {}}}),
+        said("comm_close", {"comm_id": "a", "data": {}}),
+    ],
+)
+def test_a_state_is_not_superseded_across_other_messages_of_its_widget(between):
+    kept = [update("a", value=1), between, update("a", value=2)]
+    assert coalesce(kept) == kept
+    elsewhere = [update("a", value=1), custom("b"), update("a", value=2)]
+    assert states(coalesce(elsewhere)) == states(elsewhere[1:])
+
+
+def test_a_day_of_a_progress_bar_is_a_few_messages(tmp_path):
+    store = SegmentStore(str(tmp_path), memory=0)
+    lane = OutgoingLane(store, 1 << 20, COALESCER.coalesce)
+    largest = 0
+    for n in range(10_000):
+        parts = update("bar", value=n) if n % 50 else stream(f"epoch {n}\n")
+        store.append(IOPUB, 0, join_parts(parts))
+        lane.appended()
+        largest = max(largest, len(store))
+    assert largest < 2 * COALESCE
+    assert len(store) < 1.5 * COALESCE

@@ -55,6 +55,8 @@ ASKED_LINGER = 10.0
 JOURNAL_LIMIT = 2 << 30
 #: … and of these in memory, if the disk is full.
 MEMORY_LIMIT = 64 << 20
+#: Messages that may wait: the index of those on disk is in memory, some 300 bytes for each.
+MOST_MESSAGES = 1_000_000
 #: Most bytes that are dropped at a time, so that an interrupt does not have to wait.
 DROP = 16 << 20
 #: Seconds between the requests that find out whether a new kernel answers.
@@ -254,9 +256,17 @@ class Keeper:
         full = excess > 0
         if full and not process.paused:
             process.pause()
-            why = store.problem or "%d MiB of output are waiting to be read" % (store.bytes >> 20)
+            why = store.problem or "%d MiB of output (%d messages) are waiting to be read" % (
+                store.bytes >> 20,
+                len(store),
+            )
             self._tell({"event": "paused", "why": why}, urgent=True)
-        elif process.paused and not full and store.bytes < self._limit // 2:
+        elif (
+            process.paused
+            and not full
+            and store.bytes < self._limit // 2
+            and len(store) < MOST_MESSAGES // 2
+        ):
             process.resume()
             self._tell({"event": "resumed"}, urgent=True)
 
@@ -264,7 +274,9 @@ class Keeper:
         """The bytes above the journal's limit; 0 or less means that there is room."""
         store = self._journal.store
         in_memory = store.memory - MEMORY_LIMIT if store.problem else 0
-        return max(store.bytes - self._limit, in_memory)
+        too_many = len(store) - MOST_MESSAGES
+        average = store.bytes // (len(store) or 1)
+        return max(store.bytes - self._limit, in_memory, too_many * (average + 1))
 
     # ---- the client's side
 

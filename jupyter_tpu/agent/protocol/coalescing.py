@@ -11,10 +11,13 @@ messages that follow each other and returns fewer, by these rules:
 *Superseded updates go*: an update_display_data before another one of the same display and parent.
 *Cleared outputs go*: of one parent, outputs before a clear_output that has come into effect, and
 earlier clear_outputs. Outputs with a display id stay, as other messages may refer to them.
+*Superseded states of widgets go*: of an update of a comm, the keys that a later update of the same
+comm sets again, if nothing else of this comm is between them.
 
-Nothing is reordered. Everything else stays: replies, status, comms, errors, and messages of an
-unexpected form. A comm may redirect output (to a widget that captures it), so clearing is not
-followed past a comm, an error or an input request.
+Nothing is reordered. Everything else stays: replies, status, other messages of comms, errors, and
+messages of an unexpected form. A comm may redirect output (to a widget that captures it, by its key
+``msg_id``), so such an update stays, and clearing is not followed past a comm, an error or an input
+request.
 
 A message that stays takes over the numbers of those before it that went or were merged, so there
 are no holes. The caller must never coalesce messages of which a peer may have a byte.
@@ -54,7 +57,7 @@ class Coalescer:
         if len(held) == 1 and not any(b"\\r" in part for part in held[0].parts):
             return list(held)  # only carriage returns make a single message smaller
         views = [_View(each) for each in held]
-        gone = _superseded(views)
+        gone = _superseded(views) | self._superseded_states(views)
         folded: List[NumberedMessage] = []
         merging: Optional[_StreamMerge] = None
         first = 0  # of those that went before the one that stays
@@ -77,6 +80,24 @@ class Coalescer:
             folded.append(merging.finish(self._signer))
         return folded
 
+    def _superseded_states(self, views: Sequence[_View]) -> Set[int]:
+        """Indices of updates of which no key is left; others get a message without some keys."""
+        gone: Set[int] = set()
+        later: Dict[str, Set[str]] = {}  # keys that are set later on, by comm
+        for index in range(len(views) - 1, -1, -1):
+            view = views[index]
+            if view.state is None:
+                later.pop(view.comm, None)
+                continue
+            known = later.setdefault(view.comm, set())
+            new = set(view.state) - known
+            if view.state and not new:
+                gone.add(index)
+            elif len(new) < len(view.state) and not view.has_buffers:
+                view.keep_keys(new, self._signer)
+            known |= new
+        return gone
+
 
 class _View:
     """The parts of a message that the rules need."""
@@ -89,6 +110,9 @@ class _View:
         self.wait = False  # of clear_output
         self.name = ""
         self.text: Optional[str] = None  # of a stream that may be merged
+        self.comm = ""  # the id of its comm
+        self.state: Optional[Dict[str, Any]] = None  # of an update of a comm that may be superseded
+        self.has_buffers = False
         self.neutral = held.channel in (SHELL, CONTROL)
         if held.channel == IOPUB and not held.flags:
             try:
@@ -101,6 +125,8 @@ class _View:
         header = json.loads(parts[at + messages.HEADER])
         kind = header["msg_type"]
         self.neutral = kind in _NEUTRAL
+        if kind.startswith("comm_"):
+            self._read_comm(kind, parts)
         if kind not in _MERGEABLE:
             return
         self.parent = _request(parts[at + messages.PARENT])
@@ -120,6 +146,25 @@ class _View:
             self.display = (content.get("transient") or {}).get("display_id")
         if kind != "update_display_data" or self.display:
             self.kind = kind
+
+    def _read_comm(self, kind: str, parts: List[bytes]) -> None:
+        content = json.loads(parts[self.at + messages.CONTENT])
+        self.comm = str(content["comm_id"])
+        self.has_buffers = len(parts) > self.at + messages.CONTENT + 1
+        data = content.get("data")
+        if kind == "comm_msg" and isinstance(data, dict) and data.get("method") == "update":
+            state = data.get("state")
+            if isinstance(state, dict) and "msg_id" not in state:
+                paths = data.get("buffer_paths") or ()
+                self.state = {**state, **{str(path[0]): None for path in paths}}
+
+    def keep_keys(self, keys: Set[str], signer: MessageSigner) -> None:
+        """Removes the other keys from the state; only without buffers."""
+        content = json.loads(self.held.parts[self.at + messages.CONTENT])
+        state = content["data"]["state"]
+        content["data"]["state"] = {key: state[key] for key in state if key in keys}
+        parts = signer.with_content(self.held.parts, self.at, _json(content))
+        self.held = self.held._replace(parts=parts)
 
 
 def _request(parent: bytes) -> str:

@@ -19,6 +19,9 @@ Evict = Callable[[SegmentStore, int, int], int]
 Coalesce = Callable[[Sequence[NumberedMessage]], List[NumberedMessage]]
 #: Messages, and bytes of them, that are coalesced together.
 COALESCE, COALESCE_BYTES = 256, 1 << 20
+#: Of these so little may be left that it is coalesced again with the next ones: a progress bar that
+#: runs for a day remains a few messages.
+LITTLE, LITTLE_BYTES = 32, 256 << 10
 #: Bytes of credit that are sent to the peer at once: a small part of its window.
 URGENT_CREDIT = 256 << 10
 
@@ -26,7 +29,7 @@ URGENT_CREDIT = 256 << 10
 class OutgoingLane:
     """What this end sends in one lane.
 
-    Waiting messages are coalesced, once when there are many and again just before they are sent.
+    Waiting messages are coalesced when there are many and again just before they are sent.
     They are evicted when there is no room. Messages of which a peer may have a byte stay.
     """
 
@@ -36,8 +39,9 @@ class OutgoingLane:
         self.store = store
         self.window = window
         self._coalesce = coalesce
-        self._coalesced_early = 0  # coalesced up to here as it came …
-        self._final = 0  # … and up to here for sending: it stays as it is and is not evicted
+        self._coalesced = 0  # coalesced up to here as it came …
+        self._done = 0  # … and up to here for the last time
+        self._final = 0  # coalesced up to here for sending: it stays as it is and is not evicted
         self.acked = 0  # the peer has acknowledged everything up to here
         self.high = 0  # the last number that was ever put on the wire whole
         self.cursor = 1  # the next number to send on this connection …
@@ -76,11 +80,17 @@ class OutgoingLane:
 
     def appended(self) -> None:
         """A message was added to the store."""
-        start = max(self._final, self._coalesced_early) + 1
-        if self._coalesce is not None and self.store.last - start >= COALESCE:
-            entry = self.store.find(start)
-            gap = entry.last if entry is not None and entry.is_gap else 0
-            self._coalesced_early = max(start, gap, self._coalesce_from(start))
+        coalesced = max(self._final, self._coalesced)
+        if self._coalesce is None or self.store.last - coalesced <= COALESCE:
+            return
+        last, little = self._coalesce_from(max(self._final, self._done) + 1, LITTLE + COALESCE)
+        if last > coalesced:
+            self._coalesced = last
+            if not little:
+                self._done = last
+        else:  # a gap, or a large message
+            entry = self.store.find(coalesced + 1)
+            self._coalesced = self._done = entry.last if entry is not None else coalesced + 1
 
     def make_room(self, evict: Evict, size: int) -> int:
         """Frees bytes with *evict* where no peer can have one; returns how many it freed."""
@@ -91,21 +101,25 @@ class OutgoingLane:
             return None
         entry = self.store.find(self.cursor)
         if entry is not None and entry.last > self._final:
-            self._final = max(entry.last, self._coalesce_from(entry.first))
+            self._final = max(entry.last, self._coalesce_from(entry.first, COALESCE)[0])
             return self.store.find(self.cursor)
         return entry
 
-    def _coalesce_from(self, number: int) -> int:
-        """Coalesces messages from *number* on; returns the last number it read, or 0."""
+    def _coalesce_from(self, number: int, count: int) -> Tuple[int, bool]:
+        """Coalesces up to *count* messages from *number* on.
+
+        Returns the last number that it read, or 0, and whether little is left of them.
+        """
         if self._coalesce is None:
-            return 0
-        before = self.store.messages_from(number, COALESCE, COALESCE_BYTES)
+            return 0, False
+        before = self.store.messages_from(number, count, COALESCE_BYTES)
         if not before:
-            return 0
+            return 0, False
         after = self._coalesce(before)
         if after != before:
             self.store.replace(before, after)
-        return before[-1].last
+        size = sum(len(part) for each in after for part in each.parts)
+        return before[-1].last, len(after) <= LITTLE and size <= LITTLE_BYTES
 
     def next_frame(self, lane: int) -> Optional[frames.Frame]:
         """The next piece to put on the wire; None: nothing to send, or no room in the window."""

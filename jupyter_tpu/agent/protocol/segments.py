@@ -199,6 +199,10 @@ class SegmentStore:
             at = end
         self._entries[start:at] = entries
         self._firsts[start:at] = [entry.first for entry in entries]
+        self._free_all(gone)
+
+    def _free_all(self, gone: Sequence[StoredEntry]) -> None:
+        """Frees entries that were replaced, and the files in which little is left."""
         touched = {entry.segment for entry in gone}
         for entry in gone:
             self._free(entry)
@@ -261,8 +265,6 @@ class SegmentStore:
                 )
                 self._keep(entry, payload)
             entries.append(entry)
-        for entry in held.values():
-            self._free(entry)
         firsts = [entry.first for entry in entries]
         if start - self._start > len(self._entries) - end:
             self._entries[start:end], self._firsts[start:end] = entries, firsts
@@ -270,6 +272,7 @@ class SegmentStore:
             oldest, self._start = self._start, self._start + end - start - len(entries)
             self._entries[self._start : end] = self._entries[oldest:start] + entries
             self._firsts[self._start : end] = self._firsts[oldest:start] + firsts
+        self._free_all(list(held.values()))
 
     def _between(self, first: int, last: int) -> Tuple[int, int]:
         start = bisect.bisect_left(self._firsts, first, self._start)
