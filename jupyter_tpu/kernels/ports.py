@@ -21,8 +21,15 @@ from .heartbeat import Heartbeat
 
 log = logging.getLogger(__name__)
 
-#: Bytes of output that are buffered until the first client subscribes; the oldest is dropped.
+#: Bytes of output that are buffered for a slow client, or until the first one subscribes; then the
+#: oldest is dropped.
 MAX_BUFFERED = 64 << 20
+
+#: Messages that ZeroMQ holds for a client of iopub that must not lose any, …
+MAX_UNREAD = 256
+#: … seconds until sending is tried again, and after which a client counts as not reading.
+#: A local kernel drops its output then, too.
+RETRY, STALLED = 0.005, 300.0
 
 _NAMES = {SHELL: "shell", CONTROL: "control", STDIN: "stdin", IOPUB: "iopub"}
 
@@ -41,6 +48,8 @@ class Ports:
     connection: ``transport``, ``ip``, ``shell_port`` and so on.
     on_message: called with the channel and parts of a client's message on shell, control or stdin.
     on_subscriber: called when the first client subscribes to iopub.
+    lossless: a client that reads iopub slowly holds up all of them (see :meth:`is_full`), unless it
+        reads nothing for STALLED seconds. False: what it does not read fills this machine's memory.
 
     Raises zmq.ZMQError if a port is in use.
     """
@@ -50,10 +59,17 @@ class Ports:
         connection: Mapping[str, Any],
         on_message: Callable[[int, list[bytes]], None],
         on_subscriber: Callable[[], None],
+        *,
+        lossless: bool = False,
     ) -> None:
         self.endpoints = endpoints(connection)
         self._on_message = on_message
         self._on_subscriber = on_subscriber
+        self._lossless = lossless
+        self._waiting: deque[list[bytes]] = deque()  # for a client that reads too slowly
+        self._waiting_bytes = 0
+        self._sent_at = 0.0  # the time at which the first of them could not be sent
+        self._on_room: Callable[[], None] | None = None
         self._subscriptions = 0
         self._buffered: deque[list[bytes]] = deque()
         self._buffered_bytes = 0
@@ -83,6 +99,9 @@ class Ports:
         socket.sndhwm = 0
         if name != "iopub":
             socket.setsockopt(zmq.ROUTER_HANDOVER, 1)  # a client that reconnects keeps its identity
+        elif self._lossless:
+            socket.sndhwm = MAX_UNREAD
+            socket.setsockopt(zmq.XPUB_NODROP, 1)  # instead of dropping, sending fails
         try:
             socket.bind(endpoint)
         except zmq.ZMQError:
@@ -94,11 +113,45 @@ class Ports:
         """Sends a message to its client, or on iopub to all clients. Never waits."""
         if channel == IOPUB and not self._subscriptions:
             self._buffer(parts)
-            return
+        elif channel == IOPUB and (self._waiting or not self._send_now(IOPUB, parts)):
+            loop = asyncio.get_running_loop()
+            if not self._waiting:
+                self._sent_at = loop.time()
+                loop.call_later(RETRY, self._send_waiting)
+            self._waiting.append(parts)
+            self._waiting_bytes += sum(map(len, parts))
+        elif channel != IOPUB:
+            self._send_now(channel, parts)
+
+    def _send_now(self, channel: int, parts: list[bytes]) -> bool:
+        """False: a client reads too slowly."""
         # With NOBLOCK the message is sent or refused when this returns.
         sent = self._sockets[_NAMES[channel]].send_multipart(parts, zmq.NOBLOCK)
         assert isinstance(sent, asyncio.Future)
-        sent.exception()
+        return not isinstance(sent.exception(), zmq.Again)
+
+    def _send_waiting(self) -> None:
+        # ZeroMQ does not report when there is room.
+        loop = asyncio.get_running_loop()
+        while self._waiting and self._sockets:
+            if not self._send_now(IOPUB, self._waiting[0]):
+                if loop.time() - self._sent_at > STALLED:
+                    log.warning("A client reads no output. From now on it loses what is too much.")
+                    self._sockets["iopub"].setsockopt(zmq.XPUB_NODROP, 0)  # only for this client
+                loop.call_later(RETRY, self._send_waiting)
+                break
+            self._sent_at = loop.time()
+            self._waiting_bytes -= sum(map(len, self._waiting.popleft()))
+        if self._on_room is not None and self._waiting_bytes <= MAX_BUFFERED // 2:
+            on_room, self._on_room = self._on_room, None
+            on_room()
+
+    def is_full(self, on_room: Callable[[], None]) -> bool:
+        """Whether much output waits for a slow client. *on_room* is called once when it has not."""
+        if self._waiting_bytes <= MAX_BUFFERED:
+            return False
+        self._on_room = on_room
+        return True
 
     def _buffer(self, parts: list[bytes]) -> None:
         self._buffered.append(parts)
@@ -121,9 +174,10 @@ class Ports:
     async def _read(self, channel: int) -> None:
         socket = self._sockets[_NAMES[channel]]
         while True:
+            parts = await socket.recv_multipart()
             if channel != CONTROL:
                 await self._may_read.wait()
-            self._on_message(channel, await socket.recv_multipart())
+            self._on_message(channel, parts)
 
     async def _subscribers(self) -> None:
         socket = self._sockets["iopub"]

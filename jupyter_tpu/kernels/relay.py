@@ -134,6 +134,7 @@ class Relay:
         self._attachment = Attachment(
             self._host, self.kernel_id, self.secret, self._on_event, self._on_gone
         )
+        self._pause_or_resume_reading()
         return started
 
     async def adopt(self, connection: Mapping[str, Any]) -> None:
@@ -162,6 +163,7 @@ class Relay:
             boot=self._persistence.boot,
             steal=self._persistence.steal,
         )
+        self._pause_or_resume_reading()
         for channel, parts in self._persistence.unacknowledged():
             self._forward(channel, parts, parts[messages.find_delimiter(parts) + messages.HEADER])
 
@@ -224,7 +226,13 @@ class Relay:
             import zmq
 
             try:
-                self._ports = Ports(connection, self._from_client, self._responder.send_welcome)
+                self._ports = Ports(
+                    connection,
+                    self._from_client,
+                    self._responder.send_welcome,
+                    # A server's tabs read from its journal, and must not wait for another client.
+                    lossless=self._persistence is None,
+                )
             except zmq.ZMQError as error:
                 raise TPUError(
                     f"A port of the kernel cannot be used on this machine: {error}.",
@@ -232,6 +240,7 @@ class Relay:
                     "Start the kernel again. It gets other ports.",
                 ) from error
         self._ports.start_heartbeat()
+        self._pause_or_resume_reading()
 
     def signal(self, number: int) -> None:
         """Sends a signal to the kernel and its child processes, ahead of all waiting messages."""
@@ -270,6 +279,7 @@ class Relay:
                 await self._shutdown()
             await attachment.close()
             self._attachment = None
+            self._pause_or_resume_reading()
         self._disown()
         if self.code is None:
             self.code = 0
@@ -320,11 +330,18 @@ class Relay:
     def _consumed(self, message: Message | Gap) -> None:
         """Lets the host delete the message, unless too much is unread here already."""
         assert self._attachment is not None
-        if self._persistence is not None and self._persistence.backlog_full(self._on_backlog_room):
+        if message.lane == NORMAL and self._is_full():
             self._unconsumed = message
-        else:
+            return
+        if message.lane == NORMAL:
             self._unconsumed = None
-            self._attachment.acknowledge(message)
+        self._attachment.acknowledge(message)
+
+    def _is_full(self) -> bool:
+        """Whether too much is unread. `_consume_pending` is called when it is not any more."""
+        if self._persistence is not None:
+            return self._persistence.backlog_full(self._on_backlog_room)
+        return self._ports is not None and self._ports.is_full(self._consume_pending)
 
     def _on_backlog_room(self) -> None:
         """Called on any thread."""
@@ -382,6 +399,7 @@ class Relay:
 
     def _set_exit_code(self, code: int | None) -> None:
         self.code = code if code is not None else 1
+        self._pause_or_resume_reading()
         if self._ports is not None:
             self._ports.stop_heartbeat()
 
@@ -441,9 +459,11 @@ class Relay:
             self._persistence.mark_sent(number, header)
 
     def _pause_or_resume_reading(self) -> None:
-        if self._ports is None or self._attachment is None:
+        """Requests wait in the ports while too many wait for the host, and during a restart."""
+        if self._ports is None:
             return
-        if self._attachment.waiting > MAX_WAITING:
+        crashed = self.code is not None and not self.final
+        if self._attachment is None or crashed or self._attachment.waiting > MAX_WAITING:
             self._ports.pause()
         else:
             self._ports.resume()

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from jupyter_client.manager import KernelManager
 from local_host import LocalHost
@@ -213,6 +214,15 @@ def test_a_kernel_that_died_can_be_restarted(started):
     assert notebook.text("print('alive')") == "alive\n"
 
 
+def test_what_is_asked_of_a_kernel_that_has_died_is_done_by_the_next_one(started):
+    _, manager, notebook = started
+    notebook.client.execute("import os; os.kill(os.getpid(), 9)")
+    until(lambda: not manager.is_alive())
+    request = notebook.client.execute("print('by the next one')")
+    manager.restart_kernel(now=True)
+    assert printed(notebook.until_idle(request)) == "by the next one\n"
+
+
 def test_a_kernel_whose_keeper_is_killed_is_dead_with_the_reason(started):
     host, manager, notebook = started
     keeper = int(notebook.text("import os; print(os.getppid())"))
@@ -313,3 +323,30 @@ def memory_of(pid: int) -> int:
     """Resident bytes of a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_client_that_reads_slowly_gets_everything_and_fills_no_memory(remote):
+    _, make = remote
+    manager = make()
+    manager.start_kernel()
+    notebook = Notebook(manager)
+    before = resident()
+    request = notebook.client.execute("for i in range(20_000): print(i, 'x' * 20_000, flush=True)")
+    lines = printed(notebook.until_output(request, "0 x")).count("\n")
+    until(lambda: relay_of(manager)._unconsumed is not None)  # the rest of 400 MB stays there
+    highest, state = 0, ""
+    while state != "idle":
+        message = notebook.client.get_iopub_msg(timeout=60)
+        if message["parent_header"].get("msg_id") == request:
+            highest = max(highest, resident() - before)
+            lines += message["content"].get("text", "").count("\n")
+            state = message["content"].get("execution_state", "")
+    assert lines == 20_000
+    assert highest < 200 << 20
+    notebook.close()
+    manager.shutdown_kernel(now=True)
+
+
+def resident() -> int:
+    """Bytes of memory that this process has."""
+    return psutil.Process().memory_info().rss
