@@ -137,7 +137,8 @@ def test_a_kernel_that_died_while_there_was_no_server_leaves_its_lines_and_the_c
     request = client.execute(
         "import os, time\nprint('soon', flush=True)\ntime.sleep(1)\n"
         "for i in range(150): print('line', i, flush=True)\n"
-        "time.sleep(.5)\nos.kill(os.getpid(), 9)"  # in which it sends them
+        "time.sleep(.5)\nos.kill(os.getpid(), 9)",  # in which it sends them
+        cellId="c",
     )
     client.until(lambda message: "soon" in message["content"].get("text", ""))
     server.kill()
@@ -157,6 +158,14 @@ def test_a_kernel_that_died_while_there_was_no_server_leaves_its_lines_and_the_c
     client.until_done(again)
     assert client.printed(again) == "new\n"
     client.close()
+    # A page that is opened afresh shows it, too, beside the new kernel.
+    fresh = CountingClient(server, kernel_id)
+    fresh.connect()
+    fresh.execute("this is not run at all", msg_id=request, cellId="c")
+    fresh.until_done(request)
+    assert fresh.printed(request) == f"soon\n{lines}"
+    assert [m["content"]["evalue"] for m in fresh.messages if m["msg_type"] == "error"] == [error]
+    fresh.close()
 
 
 def test_a_kernel_that_is_shut_down_after_it_was_taken_up_is_gone_for_good(

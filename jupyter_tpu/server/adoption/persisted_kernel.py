@@ -155,9 +155,8 @@ class PersistedKernel:
     def has_unread(self) -> bool:
         with self._lock:
             newest = self.journal.next - 1
-            return not self._connected or any(
-                self._cursors.get(client, 0) < newest for client in self._connected
-            )
+            read = self._positions.acknowledged
+            return not self._connected or any(read.get(c, 0) < newest for c in self._connected)
 
     def set_info(self, info: bytes) -> None:
         with self._lock:
@@ -362,8 +361,9 @@ class PersistedKernel:
                 self.requests[request_id].set_filler(client)
 
     def _forget_cells(self) -> None:
+        """Another kernel starts. What the one before it has answered can still be shown."""
         self.activity = KernelActivity()
-        self.requests.clear()
+        self.requests = {r.id: r for r in self.requests.values() if r.ended}
         self._answered.clear()
 
     def _set_answered(self, input_request: str) -> None:
