@@ -56,3 +56,21 @@ async def test_a_report_replaces_the_last_one_and_ends_the_notebooks_lost_kernel
     assert [(kernel.id, kernel.state) for kernel in monitor.known(NAME)] == [("two", "busy")]
     assert {id for id, gone in published if gone} == {"old", "one"}
     changes.close()
+
+
+@pytest.mark.asyncio
+async def test_a_lost_kernel_is_published_although_its_tpu_is_forgotten_in_the_next_moment() -> (
+    None
+):
+    changes = ChangeFeed()
+    changes.register_tpus(lambda name: Change(what="tpu", id=name.node))
+    monitor = KernelMonitor(changes)
+    changes.register("kernel", monitor.find)
+    published: list[tuple[str, bool]] = []
+    changes.subscribe(lambda change: published.append((change.id, change.gone)))
+    monitor.update(NAME, [{"id": "one", "state": "busy"}])
+    monitor.record_lost(NAME, lost("one"))
+    monitor.clear(NAME, lost=True)
+    changes.flush()
+    assert [gone for id, gone in published if id == "one"] == [False, True]
+    changes.close()

@@ -71,6 +71,8 @@ class KernelMonitor:
         for id in old:
             del lost[id]
         self._mark_changed(name, {kernel.id, *old})
+        # At once: when its TPU is gone, too, it is forgotten with that.
+        self._changes.flush()
 
     def dismiss_lost(self, name: NodeName, id: str) -> bool:
         """Stops showing a lost kernel; False if there is none of that id."""
