@@ -20,6 +20,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 from apps_host import BLOCK, LAB, Visitor, fleet_on, opened, serving
+from waiting import eventually
 
 from jupyter_tpu.apps import COOKIE
 from jupyter_tpu.errors import Reason, TPUError
@@ -131,10 +132,7 @@ async def test_a_page_of_a_host_opens_at_an_origin_of_its_own(
     assert await fleet.apps() == []
     with pytest.raises(TPUError, match="no app"):
         await fleet.visit_app(app.id)
-    for _ in range(100):
-        if any(change.gone for change in changes if change.what == "app"):
-            break
-        await asyncio.sleep(0.05)
+    await eventually(lambda: any(change.gone for change in changes if change.what == "app"))
     mine = [change for change in changes if change.what == "app"]
     assert mine[0].app is not None
     assert mine[-1].gone

@@ -17,6 +17,7 @@ from google.auth.credentials import Credentials
 from google.cloud import tpu_v2
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcAsyncIOTransport
 from google.cloud.tpu_v2.services.tpu.transports.rest import TpuRestTransport
+from waiting import eventually
 
 ZONE = "us-central1-a"
 PARENT = f"projects/emulated/locations/{ZONE}"
@@ -214,12 +215,15 @@ def test_an_answer_can_be_lost_after_the_call_took_effect(
         faults(kind="lost-answer", method="DeleteNode", count=1, code="DEADLINE_EXCEEDED")
         with pytest.raises(exceptions.DeadlineExceeded):
             await client.delete_node(name=name, retry=None)
-        while True:
+
+        async def gone() -> bool:
             try:
                 await client.get_node(name=name)
             except exceptions.NotFound:
-                break
-            await asyncio.sleep(0.05)
+                return True
+            return False
+
+        await eventually(gone)
         await client.transport.close()
 
     asyncio.run(story())

@@ -59,10 +59,7 @@ class Server:
             operation = await self.fleet.operation(id)
             return operation if operation.state != "running" else None
 
-        async with asyncio.timeout(LIMIT):
-            while (found := await state()) is None:
-                await asyncio.sleep(0.1)
-        return found
+        return await eventually(state, LIMIT)
 
 
 class World:
@@ -164,7 +161,7 @@ async def test_a_cancel_goes_on_until_the_tpu_is_gone_and_says_what_stands_in_it
     world: World, faults: Any, name: str, refusal: str
 ) -> None:
     server = await world.server()
-    faults(kind="slow", seconds=3, zone=ZONE, count=1)
+    faults(kind="slow", seconds=30, zone=ZONE, count=1)
     if refusal == "refuse-delete":
         faults(kind=refusal, zone=ZONE)
     else:

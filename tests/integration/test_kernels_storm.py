@@ -20,6 +20,7 @@ from fault_proxy import FaultProxy
 from jupyter_client.manager import KernelManager
 from local_kernels import Notebook, printed
 from stormy_host import Storm, storm
+from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.links import LinkState, core_thread, registry
@@ -148,8 +149,7 @@ def test_a_command_over_a_silent_line_fails_with_the_reason_within_the_keepalive
         with pytest.raises(TPUError) as caught:
             await command
         seconds = time.monotonic() - begun
-        while link.state in (LinkState.UP, LinkState.SILENT):
-            await asyncio.sleep(0.01)
+        await eventually(lambda: link.state not in (LinkState.UP, LinkState.SILENT))
         unsubscribe()
         return caught.value, seconds, seen
 

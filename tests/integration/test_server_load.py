@@ -18,6 +18,7 @@ import aiohttp
 import psutil
 import pytest
 from adoption_server import Server
+from waiting import eventually
 
 from jupyter_tpu.server.jax import MAX_UNREAD
 
@@ -163,9 +164,12 @@ async def test_a_hundred_mixed_requests_at_once_take_bounded_memory_and_hold_up_
                 if "3600" in str(body)
             )
             await session.delete(f"/jupyter-tpu/v1/operations/{long}")
-            while any(one["state"] == "running" for one in await operations(session)):
-                await asyncio.sleep(0.1)
-            done = await operations(session)
+
+            async def all_ended() -> list[Any] | None:
+                found = await operations(session)
+                return found if all(one["state"] != "running" for one in found) else None
+
+            done = await eventually(all_ended, LIMIT)
             over.set()
             await looking
     for (name, body, status), answer in zip(requests, answers, strict=True):
@@ -202,15 +206,21 @@ async def test_answers_that_nobody_reads_are_bounded_and_the_rest_goes_on(server
             one.sendall((head + text).encode())
         async with client(server) as session:
             # Those that nobody reads have their turns, and then there is room for no more.
-            while (answer := await ask(session, "prng/sample", LARGE))[0] == 200:
-                await asyncio.sleep(0.1)
+            async def refused() -> tuple[int, bytes] | None:
+                answer = await ask(session, "prng/sample", LARGE)
+                return answer if answer[0] != 200 else None
+
+            answer = await eventually(refused, LIMIT)
             assert answer[0] == 503, answer[1][:300]
             assert "have not read" in json.loads(answer[1])["message"]
             assert (await ask(session, "prng/sample", small))[0] == 200
             assert (await ask(session, "tiling", {"arrays": {}}))[0] == 200
             stalled.close()
-            while (await ask(session, "prng/sample", LARGE))[0] == 503:
-                await asyncio.sleep(0.1)
+
+            async def served() -> bool:
+                return (await ask(session, "prng/sample", LARGE))[0] != 503
+
+            await eventually(served, LIMIT)
     assert memory.most["server"] < memory.before + MAX_UNREAD + ROOM, memory.most
 
 
@@ -220,8 +230,7 @@ async def test_a_server_that_is_killed_takes_the_compiler_along(server: Server) 
     body = {"function": "fn", "arguments": [], "type": "v6e-1", "code": ENDLESS}
     async with client(server) as session:
         assert (await ask(session, "compile", body))[0] == 202
-    while not (found := psutil.Process(server.process.pid).children()):
-        await asyncio.sleep(0.05)
+    found = await eventually(psutil.Process(server.process.pid).children)
     server.kill()
     gone, _ = psutil.wait_procs(found, timeout=60)
     assert gone == found
