@@ -39,7 +39,7 @@ BROKEN = """
 def test_broken():
     assert False
 """
-IN_PARALLEL = ["--numprocesses", "2"]
+IN_PARALLEL = ["-p", "xdist.plugin", "--numprocesses", "2"]
 
 
 def run(folder: Path, *tests: str, options: Sequence[str] = ()) -> tuple[int, list[str]]:
@@ -49,7 +49,11 @@ def run(folder: Path, *tests: str, options: Sequence[str] = ()) -> tuple[int, li
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "second_try", "--second-try", "-ra", *options],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(second_try.__file__).parent)},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(second_try.__file__).parent),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # loading them takes longer than the tests
+        },
         capture_output=True,
         text=True,
     )
