@@ -14,41 +14,12 @@ from ..models import Operation, Problem
 from ..models.times import timestamp
 from ..store.database import KEEP_AT_MOST
 from ..store.records import OperationRecord
+from . import kinds
 from .progress import Progress
 
 log = logging.getLogger(__name__)
 
 Work = Callable[[Progress], Coroutine[Any, Any, None]]
-
-#: Google goes on with these, whoever waits for them.
-NOT_CANCELLABLE_KINDS = ("start", "stop", "delete")
-#: Kinds that change nothing about the TPU: others may run at the same time.
-NON_EXCLUSIVE_KINDS = ("tensorboard", "profile")
-#: Kinds that begin only if the next process can know of them: they cost money, or leave something
-#: on the hosts. Others go on when the disk is full, since they may end what costs money.
-_SAVED_KINDS = ("create", "start", "connect")
-#: Kinds that change nothing at Google.
-_LOCAL_KINDS = ("connect", "disconnect", *NON_EXCLUSIVE_KINDS)
-
-_PRESENT = {
-    "create": "being created",
-    "start": "being started",
-    "stop": "being stopped",
-    "delete": "being deleted",
-    "connect": "being connected",
-    "disconnect": "being disconnected",
-}
-_INTERRUPTED_HINTS = {
-    "connect": "Connect again. It continues where it stopped.",
-    "create": "If the TPU is not in the list, create it again.",
-    "disconnect": "Disconnect again.",
-    "delete": "If the TPU stays in the list, delete it again.",
-    "stop": "If the TPU stays READY, stop it again.",
-    "start": "If the TPU stays STOPPED, start it again.",
-    "tensorboard": "Open it again. It continues where it stopped.",
-    "profile": "Capture it again.",
-    "compile": "Send the program again.",
-}
 
 
 class OperationCancelled(Exception):
@@ -149,15 +120,15 @@ class OperationRunner:
     def changes_tpus(self) -> bool:
         """Whether one runs that changes a TPU at Google."""
         return any(
-            running.record.operation.kind not in _LOCAL_KINDS for running in self._running.values()
+            running.record.operation.kind not in kinds.LOCAL for running in self._running.values()
         )
 
     def require_idle(self, name: NodeName) -> None:
         """Raises CONFLICT while one runs on the TPU that others must not run beside."""
         for record in self.running_on(name):
-            if record.operation.kind not in NON_EXCLUSIVE_KINDS:
+            if record.operation.kind not in kinds.NON_EXCLUSIVE:
                 raise TPUError(
-                    f"{name.node} is {_PRESENT[record.operation.kind]}.",
+                    f"{name.node} is {kinds.PRESENT[record.operation.kind]}.",
                     Reason.CONFLICT,
                     "Wait until that has ended, or cancel it.",
                 )
@@ -223,7 +194,7 @@ class OperationRunner:
             tpu=name.node,
             zone=name.zone,
             created=timestamp(),
-            cancellable=kind not in NOT_CANCELLABLE_KINDS,
+            cancellable=kind not in kinds.NOT_CANCELLABLE,
         )
         return OperationRecord(
             operation=operation, project=name.project, owner=self._lease.id, **fields
@@ -249,7 +220,7 @@ class OperationRunner:
             return operation
         if not operation.cancellable:
             raise TPUError(
-                f"{operation.tpu} is {_PRESENT[operation.kind]}. That can't be cancelled.",
+                f"{operation.tpu} is {kinds.PRESENT[operation.kind]}. That can't be cancelled.",
                 Reason.CONFLICT,
                 "You need not wait for it.",
             )
@@ -293,7 +264,7 @@ class OperationRunner:
         try:
             await self.save(running.record)
         except TPUError as error:
-            if operation.kind in _SAVED_KINDS:
+            if operation.kind in kinds.SAVED:
                 self._store.drop_operation(operation.id)  # it may have been written all the same
                 running.refused = error
                 return False
@@ -419,7 +390,7 @@ class OperationRunner:
         operation.problem = Problem(
             message="The server was stopped before this ended.",
             reason=Reason.INTERRUPTED,
-            hint=_INTERRUPTED_HINTS.get(operation.kind, "Check the state of the TPU."),
+            hint=kinds.INTERRUPTED_HINTS.get(operation.kind, "Check the state of the TPU."),
         )
         operation.message = operation.problem.message
         self._others[operation.id] = operation

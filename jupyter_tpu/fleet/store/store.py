@@ -103,6 +103,8 @@ class Store:
         else. Raises TPUError while it can't be read, or changes of this process can't be saved.
         """
         for _ in range(_READINGS):
+            if self.problem is not None:
+                raise self.problem  # nobody waits for what does not work now
             await self.flush(1.0)
             snapshot = await self._retry_locked(self._database.read, 1.0)
             if snapshot is None:

@@ -1,0 +1,35 @@
+"""The kinds of operations: how they differ, and how they are called."""
+
+from __future__ import annotations
+
+#: Google goes on with these, whoever waits for them.
+NOT_CANCELLABLE = ("start", "stop", "delete")
+#: Kinds that change nothing about the TPU: others may run at the same time.
+NON_EXCLUSIVE = ("tensorboard", "profile")
+#: Kinds that begin only if the next process can know of them: they cost money, or leave something
+#: on the hosts. Others go on when the disk is full, since they may end what costs money.
+SAVED = ("create", "start", "connect")
+#: Kinds that change nothing at Google.
+LOCAL = ("connect", "disconnect", *NON_EXCLUSIVE)
+
+#: What is being done to a TPU.
+PRESENT = {
+    "create": "being created",
+    "start": "being started",
+    "stop": "being stopped",
+    "delete": "being deleted",
+    "connect": "being connected",
+    "disconnect": "being disconnected",
+}
+#: What to do about one that ended with its process.
+INTERRUPTED_HINTS = {
+    "connect": "Connect again. It continues where it stopped.",
+    "create": "If the TPU is not in the list, create it again.",
+    "disconnect": "Disconnect again.",
+    "delete": "If the TPU stays in the list, delete it again.",
+    "stop": "If the TPU stays READY, stop it again.",
+    "start": "If the TPU stays STOPPED, start it again.",
+    "tensorboard": "Open it again. It continues where it stopped.",
+    "profile": "Capture it again.",
+    "compile": "Send the program again.",
+}
