@@ -359,6 +359,31 @@ async def test_a_kernel_whose_keeper_is_killed_leaves_nothing(host):
     assert not list(Path(agent.hello["run"]).glob("k-*"))
 
 
+async def test_last_messages_of_too_many_dead_kernels_go_the_oldest_first_and_it_is_said(host):
+    agent = await host.agent()
+    [source] = host.home.glob(".jupyter-tpu/agent/*/*/daemon/keepers.py")
+    text = source.read_text()
+    source.write_text(text.replace("DEAD_KERNELS = 2 << 30, 32", "DEAD_KERNELS = 2 << 30, 1", 1))
+    assert source.read_text() != text
+    os.kill(agent.hello["pid"], signal.SIGKILL)  # the next daemon reads it
+    await eventually(lambda: agent.closed)
+    for name in ("first", "second"):
+        started = await start(host, name)
+        os.kill(started["pid"], signal.SIGKILL)
+        await eventually(lambda pid=started["pid"]: not Path(f"/proc/{pid}").exists())
+    agent = await host.agent()
+    await start(host, "third")
+    found = (await agent.request("kernels"))["kernels"]
+    assert sorted(kernel["id"] for kernel in found) == ["second", "third"]
+    first = await agent.request("kernel_fate", id="first")
+    assert first["known"] is False
+    assert first["ending"]["end"] == "room"
+    assert first["ending"]["cause"] == "The kernel was ended by signal 9 (SIGKILL)."
+    second = await agent.request("kernel_fate", id="second")
+    assert second == {"known": True, "ending": None}
+    assert (await agent.request("kernel_fate", id="none")) == {"known": False, "ending": None}
+
+
 async def test_before_the_host_is_deleted_everything_is_ended(host):
     await start(host, "one")
     await start(host, "two")
