@@ -271,6 +271,32 @@ def test_a_request_is_known_until_a_while_after_its_end_was_read(
     assert kernel.record_request(asked(request)) is None
 
 
+@pytest.mark.parametrize("died", [True, False])
+def test_the_last_cells_of_a_kernel_that_died_are_shown_by_a_page_that_comes_after_the_next_start(
+    died: bool,
+) -> None:
+    kernel = kept()
+    host = Host(kernel)
+    request, waiting = header("execute_request", "r"), header("execute_request", "later")
+    kernel.record_request(asked(request, b'{"cellId": "c"}'))
+    kernel.record_request(asked(waiting, b'{"cellId": "d"}'))
+    host.runs(request)
+    if died:
+        reply = {"status": "error", "ename": "KernelDied", "execution_count": 3}
+        host.says("execute_reply", reply, request, SHELL)
+        host.says("execute_reply", {"status": "aborted"}, waiting, SHELL)
+        for each in (request, waiting):
+            host.says("status", {"execution_state": "idle"}, each)
+    kernel.begin_launch("another key")
+    kernel.release()
+    kernel = kept()
+    shown = [(each.id, each.count) for each in kernel.requests_to_show("a new page")]
+    assert shown == ([("r", 3), ("later", None)] if died else [])
+    assert kernel.unacknowledged() == []
+    kernel.begin_launch("a third key")
+    assert kernel.requests_to_show("a new page") == []
+
+
 def test_much_that_nobody_reads_stays_with_the_host_until_somebody_does(
     monkeypatch: pytest.MonkeyPatch, small_files: None
 ) -> None:

@@ -209,10 +209,22 @@ class ClientFeed:
         reader = self._kernel.journal.reader(max(request.first, after + 1))
         while reader.number < end and (entries := await self._read(reader)):
             for message in self._coalesced(entries, belongs):
+                if message.last < self._kernel.record.launched:
+                    self._set_session(message.parts)
                 self._deliver(message, replayed=True)
             await asyncio.sleep(0)
         self._notify_page({"replayed": request.id})
         self._send_running()
+
+    def _set_session(self, parts: list[bytes]) -> None:
+        """Gives a message of a kernel that died the session of the one that took its place.
+
+        JupyterLab drops what came before a message of another session.
+        """
+        at = messages.find_delimiter(parts) + messages.HEADER
+        parts[at] = json.dumps(
+            {**json.loads(parts[at]), "session": self._kernel.signer.session}
+        ).encode()
 
     def _coalesced(
         self, entries: list[JournalRecord], wanted: Callable[[JournalRecord], bool]

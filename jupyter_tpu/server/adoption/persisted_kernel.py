@@ -35,6 +35,8 @@ REMEMBERED = 300.0
 #: Kinds of the journal's records: a new kernel, whose host numbers messages from 1 again; an
 #: answered input_request; a request that another client fills in from now on.
 LAUNCH, ANSWERED, FILLER = 3, 4, 5
+#: The error with which the keeper ends the cell of a kernel that died.
+DIED = "KernelDied"
 #: Answered input_requests that are remembered, the latest ones.
 MAX_ANSWERED = 256
 
@@ -79,6 +81,7 @@ class PersistedKernel:
         self._on_room: Callable[[], None] | None = None
         self._connected: dict[str, int] = {}
         self._gone = False
+        self._died = False  # the kernel, by itself
         self._answered: dict[str, None] = {}
         self.fillers = Fillers(self._record_filler)
         self._positions = ClientPositions(folder.path / "cursors.json")
@@ -361,9 +364,14 @@ class PersistedKernel:
                 self.requests[request_id].set_filler(client)
 
     def _forget_cells(self) -> None:
-        """Another kernel starts. What the one before it has answered can still be shown."""
+        """A new kernel starts. A new page still shows what the old one has answered, if nobody has
+        read it, or if the kernel died by itself. After a restart on purpose it does not.
+        """
         self.activity = KernelActivity()
-        self.requests = {r.id: r for r in self.requests.values() if r.ended}
+        answered = [request for request in self.requests.values() if request.ended]
+        kept = [r for r in answered if self._died or r.read_at is None]
+        self.requests = {request.id: request for request in kept}
+        self._died = False
         self._answered.clear()
 
     def _set_answered(self, input_request: str) -> None:
@@ -405,8 +413,10 @@ class PersistedKernel:
             elif channel == SHELL and b'"execute_reply"' in parts[at + messages.HEADER]:
                 request_id = json.loads(parts[at + messages.PARENT]).get("msg_id")
                 self._mark_end(request_id, number, idle=False)
+                content = json.loads(parts[at + messages.CONTENT])
+                if content.get("ename") == DIED:
+                    self._died = True
                 if request_id in self.requests:
-                    content = json.loads(parts[at + messages.CONTENT])
                     self.requests[request_id].count = content.get("execution_count")
         except (ValueError, TypeError, AttributeError):
             pass  # not a Jupyter message; it is passed on unchanged

@@ -31,8 +31,7 @@ interface ICell {
   };
   outputArea: {
     future: Kernel.IShellFuture;
-    /** Since JupyterLab 4.6. */
-    detachFuture?(): unknown;
+    detachFuture(): unknown;
     widgets: readonly Widget[];
   };
   setPrompt(value: string): void;
@@ -54,7 +53,7 @@ export function restoreRunningCells(
       const { future } = cell.outputArea;
       if (!missing) {
         // What another page writes must not be marked as ended here.
-        cell.outputArea.detachFuture?.();
+        cell.outputArea.detachFuture();
         const request = { id, cell: cell.model.sharedModel.getId() };
         replay.wait(clientId, { ...request, count: null });
       }
