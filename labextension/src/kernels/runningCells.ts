@@ -208,6 +208,9 @@ function restoreCell(
     })
     .catch(() => undefined) // the kernel was restarted, which the cell shows
     .finally(() => {
-      model.executionState = 'idle';
+      // Not if another page fills it now.
+      if (cell.outputArea.future === future) {
+        model.executionState = 'idle';
+      }
     });
 }

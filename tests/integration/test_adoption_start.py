@@ -1,0 +1,41 @@
+"""A server's start with kernels to adopt, without hosts."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.kernels import persistence
+from jupyter_tpu.server.adoption import adoption as adoption_module
+from jupyter_tpu.server.adoption.adoption import Adoption
+from jupyter_tpu.server.adoption.kernel_folder import KernelFolder
+
+pytest_plugins = ["pytest_jupyter.jupyter_server"]
+
+
+def test_much_that_is_to_be_loaded_does_not_hold_up_the_port(
+    jp_serverapp: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path))
+    (tmp_path / "kernels" / "k").mkdir(parents=True)
+    loaded = threading.Event()
+
+    def load(root_dir: str) -> list[Any]:
+        loaded.wait(30)
+        return []
+
+    monkeypatch.setattr(KernelFolder, "find_unowned", load)
+    monkeypatch.setattr(adoption_module, "BEFORE_PORT", 0.05)
+    monkeypatch.setattr(persistence, "current", None)
+    adoption = Adoption(jp_serverapp, lambda *_: None, lambda *_: None)
+    adoption.start()
+    assert adoption.closed, "requests for its lists wait"
+    assert adoption._adopting is not None
+    loaded.set()
+    loop = jp_serverapp.io_loop.asyncio_loop
+    loop.run_until_complete(adoption._adopting)
+    assert not adoption.closed
+    loop.run_until_complete(adoption.stop())
