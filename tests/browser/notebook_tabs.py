@@ -57,12 +57,14 @@ def lab_beside(
         module="jupyterlab",
         python=python,
     )
-    server.start()
-    yield server, server.connect_tpu("kept-lab")
-    if server.process is None:
+    try:
         server.start()
-    server.finish(server.tpu("DELETE", "tpus/kept-lab?end_kernels=true"))
-    server.stop()
+        yield server, server.connect_tpu("kept-lab")
+        if server.process is None:
+            server.start()
+        server.finish(server.tpu("DELETE", "tpus/kept-lab?end_kernels=true"))
+    finally:
+        server.stop()
 
 
 def write_notebook(server: Server, name: str, spec: str, code: str = CODE) -> None:
