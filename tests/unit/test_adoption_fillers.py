@@ -1,0 +1,65 @@
+"""Which tab of a shared document writes a cell's output."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from waiting import eventually
+
+from jupyter_tpu.agent.protocol import messages
+from jupyter_tpu.server.adoption import fillers
+from jupyter_tpu.server.adoption.execute_request import ExecuteRequest
+from jupyter_tpu.server.adoption.fillers import Fillers
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture
+def request_of_a() -> ExecuteRequest:
+    header = json.dumps({"msg_id": "r", "session": "a"}).encode()
+    return ExecuteRequest([b"a", messages.DELIMITER, b"", header, b"{}", b"{}", b"{}"])
+
+
+async def test_a_writer_that_comes_back_in_time_stays_it_and_is_replaced_when_it_has_gone(
+    request_of_a: ExecuteRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fillers, "CLOSED", 0.05)
+    monkeypatch.setattr(fillers, "BROKEN", 3600.0)
+    chosen: list[str] = []
+    writers = Fillers(lambda request, client: request.set_filler(client))
+    for client in "abc":
+        writers.connected(client)
+    for client in "bc":
+        writers.ask(request_of_a, client, lambda client=client: chosen.append(client))
+    writers.disconnected("a", closed=False)  # its laptop lost the network
+    writers.connected("a")
+    assert (chosen, request_of_a.filler) == ([], "a")
+    writers.disconnected("a", closed=True)  # its tab was closed
+    await eventually(lambda: chosen)
+    assert (chosen, request_of_a.filler, request_of_a.former_fillers) == (["b"], "b", {"a"})
+    writers.connected("a")
+    writers.ask(request_of_a, "a", lambda: chosen.append("a"))
+    writers.disconnected("c", closed=True)
+    writers.disconnected("b", closed=True)
+    await eventually(lambda: len(chosen) == 2)
+    assert (chosen, request_of_a.former_fillers) == (["b", "a"], {"b"})
+
+
+async def test_what_a_writer_has_written_to_its_end_is_not_written_again(
+    request_of_a: ExecuteRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fillers, "CLOSED", 0.0)
+    chosen: list[str] = []
+    writers = Fillers(lambda request, client: request.set_filler(client))
+    writers.connected("a")
+    request_of_a.read_at = time.monotonic() - 2 * fillers.WRITTEN
+    writers.disconnected("a", closed=True)
+    writers.connected("b")
+    writers.ask(request_of_a, "b", lambda: chosen.append("b"))
+    assert chosen == []
+    # It read the end just before it was closed: it may not have written all.
+    request_of_a.read_at = time.monotonic()
+    writers.ask(request_of_a, "b", lambda: chosen.append("b"))
+    assert chosen == ["b"]
