@@ -30,7 +30,10 @@ async function closeWhenConnected(
   const header = dialog.node.querySelector('.jp-Dialog-header');
   while (!dialog.isDisposed) {
     await new Promise(resolve => setTimeout(resolve, CHECK));
-    if (header?.textContent !== title) {
+    if (!header?.textContent) {
+      continue; // it is not rendered yet
+    }
+    if (header.textContent !== title) {
       return;
     }
     try {
