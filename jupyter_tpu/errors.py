@@ -7,6 +7,7 @@ into a status and a JSON body, the command line into one line on stderr.
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 
 
@@ -68,7 +69,8 @@ class TPUError(Exception):
         self.scope = scope
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}".strip()
+        again = f"Try again in {duration(self.retry_after)}." if self.retry_after else ""
+        return " ".join(filter(None, (self.message, self.hint, again)))
 
     def __reduce__(self):
         limits = {"retry_after": self.retry_after, "scope": self.scope}
@@ -108,6 +110,11 @@ class ConnectionLost(TPUError):
 
     def __reduce__(self):
         return (type(self), (self.peer, self.cause))
+
+
+def duration(seconds: float) -> str:
+    """A time to wait: "30 s", "5 min"."""
+    return f"{math.ceil(seconds)} s" if seconds < 120 else f"{math.ceil(seconds / 60)} min"
 
 
 def error_for(message: str, reason: Reason, hint: str = "") -> TPUError:

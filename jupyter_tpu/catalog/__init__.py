@@ -2,7 +2,7 @@
 
 from .lookup import UnknownType, accelerator_type, is_zone, types, types_in, versions, zones
 from .models import AcceleratorType, RegionPrice
-from .prices import PRICES_READ, PRICES_SOURCE, price_in, usd_per_hour
+from .prices import PRICES_READ, PRICES_SOURCE, price_in, usd, usd_per_hour
 
 __all__ = [
     "PRICES_READ",
@@ -15,6 +15,7 @@ __all__ = [
     "price_in",
     "types",
     "types_in",
+    "usd",
     "usd_per_hour",
     "versions",
     "zones",

@@ -81,3 +81,8 @@ def price_in(accelerator: AcceleratorType, zone: str) -> RegionPrice | None:
 def usd_per_hour(accelerator: AcceleratorType) -> float | None:
     """What an hour costs on demand, in the cheapest region; None if it is not known."""
     return min((price.on_demand for price in accelerator.prices), default=None)
+
+
+def usd(amount: float) -> str:
+    """ "$9.60", "$12,345"."""
+    return f"${amount:,.2f}" if amount < 1000 else f"${amount:,.0f}"

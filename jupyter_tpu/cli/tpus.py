@@ -19,7 +19,7 @@ from ..commands.grammar import (
 )
 from ..commands.operations import left_running
 from ..commands.session import Session, open_session
-from ..commands.tables import tpu_table
+from ..commands.tables import problem_text, status_problems, tpu_table
 from ..errors import InvalidInput, Reason, TPUError
 from .approval import approve_cost, print_cost
 from .console import confirm, json_option, note, print_json, yes_option
@@ -155,15 +155,18 @@ def list_tpus(as_json: bool) -> None:
     """List the project's TPUs."""
     with open_session() as session:
         found = session.call(session.fleet.tpus())
+        status = session.call(session.fleet.status())
     problem = found.problem
     if problem is not None and not found.tpus:
-        raise TPUError(problem.message, problem.reason, problem.hint)
+        raise problem.to_error()
     if as_json:
         print_json(found)
     else:
         print(tpu_table(found))
     if problem is not None:
-        note(f"This list may be incomplete: {problem.message} {problem.hint}")
+        note(f"This list may be incomplete: {problem_text(problem)}")
+    for line in status_problems(status):
+        note(line)
 
 
 @command("describe")

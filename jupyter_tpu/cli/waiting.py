@@ -155,6 +155,8 @@ def finish_all(session: Session, operation: Operation, stream: TextIO) -> Operat
                     f"Created {operation.tpu}, but could not connect it: {error.message}",
                     error.reason,
                     error.hint,
+                    retry_after=error.retry_after,
+                    scope=error.scope,
                 ) from None
             break
     return ended
@@ -185,10 +187,9 @@ def _wants_to_cancel(session: Session, operation: Operation, *, sure: bool) -> b
     sure: nobody could be asked, and this is the second Ctrl-C.
     """
     doing = f"Still {activity(operation)}."
-    who = "the server" if session.server else "Google"
     if not operation.cancellable:
-        question = f"{doing} Enter: keep waiting, l or Ctrl-C: leave it to {who}? "
-        _ask_to_leave(session, operation, question)
+        choices = "Enter: keep waiting, s or Ctrl-C: stop waiting"
+        _ask_to_leave(session, operation, f"{doing} It can't be cancelled. {choices}? ")
         return False
     if sure:
         return True
@@ -196,11 +197,11 @@ def _wants_to_cancel(session: Session, operation: Operation, *, sure: bool) -> b
         note(f"{doing} Press Ctrl-C again to cancel; {status_command(operation)} shows its state.")
         return False
     try:
-        answer = ask(f"{doing} Enter: keep waiting, l: leave it to {who}, c or Ctrl-C: cancel? ")
+        answer = ask(f"{doing} Enter: keep waiting, s: stop waiting, c or Ctrl-C: cancel? ")
     except KeyboardInterrupt:
         return True
     choice = answer.strip().lower()[:1]
-    if choice == "l":
+    if choice == "s":
         leave(session, operation)
         raise TPUError(left_running(session, operation), Reason.CANCELLED)
     return choice == "c"
@@ -209,7 +210,7 @@ def _wants_to_cancel(session: Session, operation: Operation, *, sure: bool) -> b
 def _ask_to_leave(session: Session, operation: Operation, question: str) -> None:
     """For what can't be cancelled. Raises CANCELLED to leave it running."""
     try:
-        leaving = not can_ask() or ask(question).strip().lower().startswith("l")
+        leaving = not can_ask() or ask(question).strip().lower().startswith("s")
     except KeyboardInterrupt:
         leaving = True
     if leaving:

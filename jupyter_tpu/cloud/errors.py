@@ -29,7 +29,7 @@ _QUOTA_HINT = (
     "Delete what you don't need (suspended queued resources count too), choose a smaller type, or "
     f"ask for more quota: {_QUOTAS}"
 )
-_RATE_HINT = "Too many requests in a short time. Wait a minute."
+_RATE_HINT = "Too many requests in a short time."
 
 #: (code, or None for any; pattern in the message; reason; hint), tried from top to bottom.
 _RULES: tuple[tuple[int | None, str, Reason, str], ...] = (
@@ -196,6 +196,8 @@ def _error(code: int | None, message: str, details: _Details, project: str) -> T
     if reason in _LIMITS:
         text = f"{message} {details.limit}"
         scope = next((scope for scope, pattern in _SCOPES if re.search(pattern, text)), "")
+    if reason is Reason.RATE_LIMITED and not details.retry_after:
+        hint += " Wait a minute."  # Google's limits are per minute
     return TPUError(tidy(message), reason, hint, retry_after=details.retry_after, scope=scope)
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from ..catalog import usd
+
 if TYPE_CHECKING:
     from ..fleet.models import TPU, Cost, Tier
 
 PRICES = "https://cloud.google.com/tpu/pricing"
-
-
-def usd(amount: float) -> str:
-    """ "$9.60", "$12,345"."""
-    return f"${amount:,.2f}" if amount < 1000 else f"${amount:,.0f}"
 
 
 def hourly(cost: Cost, tier: Tier) -> str:

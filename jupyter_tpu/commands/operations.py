@@ -47,7 +47,7 @@ def status_command(operation: Operation) -> str:
 def raise_failure(ended: Operation) -> None:
     """Raises what an operation failed with, or that it was cancelled."""
     if ended.state == "failed" and ended.problem is not None:
-        raise TPUError(ended.problem.message, ended.problem.reason, ended.problem.hint)
+        raise ended.problem.to_error()
     if ended.state == "cancelled":
         raise TPUError(f"Cancelled {activity(ended)}.", Reason.CANCELLED)
 

@@ -7,12 +7,14 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from .costs import PRICES, running_for, so_far, usd
+from ..catalog import usd
+from ..errors import duration
+from .costs import PRICES, running_for, so_far
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from ..fleet.models import TPU, TPUList, Tunnel
+    from ..fleet.models import TPU, FleetStatus, Problem, TPUList, Tunnel
 
 _STYLES = {
     "green": ["READY", "connected", "ready", "up", "open"],
@@ -152,9 +154,24 @@ def host_text(tpu: str, host: int) -> str:
     return f"{tpu} host {host}" if host else tpu
 
 
-def problem_text(problem: Any) -> str:
-    """A problem's message and hint; "" for None."""
-    return f"{problem.message} {problem.hint}".strip() if problem is not None else ""
+def problem_text(problem: Problem | None) -> str:
+    """What stands in the way of something that is tried again without the user; "" for None."""
+    if problem is None:
+        return ""
+    again = f"Trying again in {duration(problem.retry_after)}." if problem.retry_after else ""
+    return " ".join(filter(None, (problem.message, problem.hint, again)))
+
+
+def status_problems(status: FleetStatus) -> list[str]:
+    """What does not work in the loops that keep TPUs as they should be; the TPUs' own problems
+    are shown with them.
+    """
+    found = [problem_text(status.storage)] if status.storage else []
+    return found + [
+        f"A background task ({loop.name}) fails: {loop.last_error}. It is restarted automatically."
+        for loop in status.loops
+        if loop.failing
+    ]
 
 
 def size(count: int) -> str:

@@ -62,9 +62,12 @@ class Handler(APIHandler):
     def write_problem(self, error: TPUError, status: int | None = None) -> None:
         """Ends the request with *status*, or the error's status, and a Problem."""
         self.set_status(status or STATUS.get(error.reason, 500))
-        if error.retry_after is not None:
-            self.set_header("Retry-After", str(math.ceil(error.retry_after)))
-        self.finish(msgspec.json.encode(Problem.of(error)))
+        self._finish(Problem.of(error))
+
+    def _finish(self, problem: Problem) -> None:
+        if problem.retry_after:
+            self.set_header("Retry-After", math.ceil(problem.retry_after))
+        self.finish(msgspec.json.encode(problem))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Every error is a Problem. Tornado writes the traceback to the server's log."""
@@ -83,7 +86,7 @@ class Handler(APIHandler):
                 reason=Reason.INTERNAL,
                 hint="See the server's log for details.",
             )
-        self.finish(msgspec.json.encode(problem))
+        self._finish(problem)
 
 
 class RouteHandler(Handler):

@@ -340,13 +340,29 @@ def test_leaving_a_wait_says_who_goes_on(either: Shell, name: str, faults: Any) 
     terminal.expect(f"{name}: Create the TPU")
     terminal.type("\x03")
     terminal.expect("Ctrl-C: cancel")
-    terminal.type("l\n")
+    terminal.type("s\n")
     assert terminal.end() == 1
     assert re.search(
         f"(Google|The Jupyter server) is still creating {name}; `jupyter tpu list` shows",
         terminal.text,
     )
     assert name in either.out("list")
+
+
+def test_a_deletion_can_be_left_but_not_cancelled(
+    alone: Shell, create_tpu: Callable[..., Any], faults: Any, emulator: Any
+) -> None:
+    name = create_tpu()["name"].rpartition("/")[2]
+    faults(kind="slow", seconds=3, count=1)
+    terminal = Terminal(alone, "delete", name, "--yes")
+    terminal.expect("Delet(e|ing) the TPU")
+    terminal.type("\x03")
+    terminal.expect("It can't be cancelled. Enter: keep waiting, s or Ctrl-C: stop waiting\\? ")
+    terminal.type("s\n")
+    assert terminal.end() == 1
+    assert f"Google is still deleting {name}; `jupyter tpu list` shows its state" in terminal.text
+    assert "Cancel" not in terminal.text
+    until(lambda: state_of(emulator, name) == "")
 
 
 def test_a_signal_without_a_terminal_says_what_goes_on_and_a_second_one_cancels(

@@ -17,7 +17,7 @@ from waiting import eventually
 from jupyter_tpu.cloud import Cloud, NodeName, Target
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
-from jupyter_tpu.fleet.models import CreateTPU, Operation
+from jupyter_tpu.fleet.models import CreateTPU, Operation, Problem
 from jupyter_tpu.fleet.operations import provisioning
 from jupyter_tpu.fleet.store.records import NodeClaim
 from jupyter_tpu.kernels import KernelSpecs
@@ -172,9 +172,36 @@ async def test_a_cancel_goes_on_until_the_tpu_is_gone_and_says_what_stands_in_it
     shown = lambda: server.fleet._inventory.tpu(NodeName("emulated", ZONE, name)).problem  # noqa: E731
     await eventually(lambda: shown() is not None)
     assert "is not deleted yet" in shown().message
+    if refusal == "PERMISSION_DENIED":
+        assert shown().retry_after >= 5, "people are told when it is tried again"
     world.emulator.request("DELETE", "/emulator/v1/faults")
     ended = await server.end(operation)
     assert (ended.state, world.state(name)) == ("cancelled", "gone")
+
+
+@pytest.mark.asyncio
+async def test_a_deletion_that_was_refused_is_shown_for_as_long_as_the_tpu_is_there(
+    world: World, faults: Any, name: str
+) -> None:
+    first = await world.server()
+    await first.end(await first.create(name))
+    faults(kind="error", method="DeleteNode", code="PERMISSION_DENIED", message="You may not.")
+    ended = await first.end(await first.fleet.delete(name))
+    assert (ended.state, world.state(name)) == ("failed", "READY")
+
+    async def problem(server: Server) -> Problem | None:
+        return next(tpu.problem for tpu in (await server.fleet.tpus()).tpus if tpu.name == name)
+
+    shown = await problem(first)
+    assert shown is not None
+    assert shown.message == f"{name} was not deleted. You may not."
+    assert shown.reason is Reason.PERMISSION
+    await world.stop(first)
+    second = await world.server()
+    assert await problem(second) == shown
+    world.emulator.request("DELETE", "/emulator/v1/faults")
+    await second.end(await second.fleet.delete(name))
+    assert (await second.fleet.tpus()).tpus == []
 
 
 @pytest.mark.asyncio

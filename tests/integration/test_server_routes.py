@@ -200,6 +200,20 @@ async def test_each_reason_has_its_status(
         }
 
 
+async def test_when_to_try_again_is_a_header_too(
+    jp_fetch: Callable[..., Any], fleet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any) -> None:
+        raise TPUError("Slowly.", Reason.RATE_LIMITED, retry_after=29.2, scope="project")
+
+    monkeypatch.setattr(fleet, "call", fail)
+    with pytest.raises(HTTPClientError) as caught:
+        await jp_fetch(*ROOT.split("/"), "tpus")
+    assert caught.value.response is not None
+    assert (caught.value.code, caught.value.response.headers["Retry-After"]) == (429, "30")
+    assert json.loads(caught.value.response.body)["retry_after"] == 29.2
+
+
 async def test_an_error_of_ours_shows_no_inner_workings(
     call: Callable[..., Any], fleet: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

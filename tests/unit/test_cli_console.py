@@ -22,10 +22,10 @@ from jupyter_tpu.cli.console import complain, confirm
 from jupyter_tpu.cli.root import tpu
 from jupyter_tpu.cli.waiting import Progress
 from jupyter_tpu.commands.grammar import Argument
-from jupyter_tpu.commands.operations import progress_line
-from jupyter_tpu.commands.tables import state_text, table
+from jupyter_tpu.commands.operations import progress_line, raise_failure
+from jupyter_tpu.commands.tables import problem_text, state_text, status_problems, table
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.models import Operation, Step
+from jupyter_tpu.fleet.models import FleetStatus, LoopStatus, Operation, Problem, Step
 
 
 class Terminal(io.StringIO):
@@ -137,6 +137,33 @@ def test_where_nobody_can_be_asked_the_answer_is_no(monkeypatch: pytest.MonkeyPa
     with pytest.raises(TPUError, match=r"Really\? Add --yes\.") as caught:
         confirm("Really?", "Add --yes.")
     assert caught.value.reason is Reason.CONFLICT
+
+
+def test_when_to_try_again_is_said_and_when_it_is_tried_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    problem = Problem(message="Too many.", reason=Reason.RATE_LIMITED, retry_after=29.5)
+    complain(str(problem.to_error()))
+    assert capsys.readouterr().err == "jupyter tpu: Too many. Try again in 30 s.\n"
+    assert problem_text(problem) == "Too many. Trying again in 30 s."
+    ended = operation("", state="failed", problem=problem)
+    with pytest.raises(TPUError, match=r"^Too many\. Try again in 30 s\.$"):
+        raise_failure(ended)
+
+
+def test_what_fails_in_the_background_is_said_while_it_fails() -> None:
+    status = FleetStatus(
+        storage=Problem(message="The disk is full.", reason=Reason.DISK_FULL),
+        loops=[
+            LoopStatus(name="poll of Google", failing=True, last_error="OSError: no space"),
+            LoopStatus(name="TPUs", failures=3, last_error="OSError: no space"),
+        ],
+    )
+    assert status_problems(status) == [
+        "The disk is full.",
+        "A background task (poll of Google) fails: OSError: no space. It is restarted "
+        "automatically.",
+    ]
 
 
 def failing(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from jupyter_tpu.fleet.inventory.view import connection
-from jupyter_tpu.fleet.models import Connection
+from collections.abc import Sequence
+
+from jupyter_tpu.cloud.models import Node, NodeName
+from jupyter_tpu.errors import Reason
+from jupyter_tpu.fleet.inventory.view import connection, view_tpu
+from jupyter_tpu.fleet.models import TPU, Connection, Operation, Problem
+from jupyter_tpu.fleet.store.records import OperationRecord
 from jupyter_tpu.links import LinkState
 
 
@@ -46,3 +51,42 @@ def test_a_stopped_tpu_is_not_said_to_be_reconnecting() -> None:
 
 def test_a_connect_under_way_is_said_before_anything_else() -> None:
     assert shown(connected=False, connecting=True, failed=True) is Connection.CONNECTING
+
+
+def view(operations: Sequence[OperationRecord] = (), **fields: object) -> TPU:
+    name = NodeName("p", "us-west4-a", "my-tpu")
+    created = "2027-01-15T08:00:00Z"
+    facts: dict = {"emulated": False, "undeleted": None, "state": "READY", **fields}
+    node = Node(name=name, id="7", type="v5litepod-8", state=facts.pop("state"), created=created)
+    return view_tpu(
+        name, node, since=None, seconds=3600.0, connected=False, environments=[], links=[],
+        operations=operations, kernels=0, supervised=True, **facts,
+    )  # fmt: skip
+
+
+def refused(created: str) -> Operation:
+    problem = Problem(message="You may not.", reason=Reason.PERMISSION, hint="Ask.")
+    return Operation(id="1", kind="delete", state="failed", created=created, problem=problem)
+
+
+def test_a_tpu_that_could_not_be_deleted_says_so_and_what_it_costs() -> None:
+    later = refused("2027-01-16T08:00:00Z")
+    problem = view(undeleted=later).problem
+    assert problem is not None
+    assert problem.message == (
+        "my-tpu was not deleted. Google bills it about $9.60 an hour. You may not."
+    )
+    assert (problem.reason, problem.hint) == (Reason.PERMISSION, "Ask.")
+    for free in ({"emulated": True}, {"state": "STOPPED"}):
+        problem = view(undeleted=later, **free).problem
+        assert problem is not None
+        assert problem.message == "my-tpu was not deleted. You may not."
+
+
+def test_what_was_not_deleted_before_is_another_tpu() -> None:
+    assert view(undeleted=refused("2027-01-14T08:00:00Z")).problem is None
+
+
+def test_a_tpu_has_the_price_of_its_hours() -> None:
+    cost = view().cost
+    assert (cost.usd_per_hour, cost.usd, cost.region) == (9.6, 9.6, "us-west4")

@@ -158,7 +158,9 @@ class Observer:
         if not self._wanted():
             return None
         if self.observed.unreachable is None:
-            return FAILED  # no credentials, for example: quicker tries would not help
+            # No credentials, for example: quicker tries would not help.
+            problem = self.observed.problem
+            return max(FAILED, (problem and problem.retry_after) or 0.0)
         recently = self._time() - self._changed_at
         changing = self.observed.changing() and recently < PATIENCE
         return QUICK if self._busy() or recently < 3 * QUICK or changing else SLOW

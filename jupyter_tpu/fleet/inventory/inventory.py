@@ -105,6 +105,7 @@ class Inventory:
             kernels=sum(kernel.state != "dead" for kernel in self._kernels.known(name)),
             supervised=self._supervised,
             failure=self._failures.problem(name),
+            undeleted=self._runner.failed_deletion(name) if node else None,
         )
 
     async def list(self) -> TPUList:

@@ -10,7 +10,7 @@ from ...links import Link, LinkState
 from ..knowledge.observed import RUNNING
 from ..models import TPU, Connection, Environment, Host, LinkStatus, Operation, Problem
 from ..models.catalog import known_type
-from ..models.costs import cost_of, running_cost
+from ..models.costs import billing_words, cost_of, running_cost
 from ..store.records import OperationRecord
 
 
@@ -28,9 +28,11 @@ def view_tpu(
     kernels: int,
     supervised: bool,
     failure: Problem | None = None,
+    undeleted: Operation | None = None,
 ) -> TPU:
     """node: None where Google has not described it (yet); since and seconds: how long it is READY
-    (see `RunTimes`); failure: why its desired state could not be carried out.
+    (see `RunTimes`); failure: why its desired state could not be carried out;
+    undeleted: a deletion that failed after which nothing else was done with a TPU of the name.
     """
     wanted = next((r.create for r in operations if r.create is not None), None)
     node = node or Node(
@@ -72,7 +74,9 @@ def view_tpu(
         ),
         environments=environments,
         kernels=kernels,
-        problem=_problem(node, environments, links, running, failure),
+        problem=_undeleted(node, undeleted, emulated=emulated)
+        if undeleted is not None and undeleted.created > node.created and not running
+        else _problem(node, environments, links, running, failure),
         operations=[o.id for o in running],
     )
 
@@ -94,6 +98,18 @@ def _hosts(node: Node, links: Sequence[Link]) -> list[Host]:
             )
         hosts.append(host)
     return hosts
+
+
+def _undeleted(node: Node, deletion: Operation, *, emulated: bool) -> Problem:
+    why = deletion.problem or Problem(message="", reason=Reason.INTERNAL)
+    billed = billing_words(node, emulated=emulated)
+    sentences = (f"{node.name.node} was not deleted.", billed and f"{billed}.", why.message)
+    return Problem(
+        message=" ".join(filter(None, sentences)),
+        reason=why.reason,
+        hint=why.hint,
+        scope=why.scope,
+    )
 
 
 def _problem(

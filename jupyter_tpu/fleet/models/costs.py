@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, structs
 
 from ... import catalog
-from ...cloud.models import Tier
+from ...cloud.models import Node, Tier
 from .catalog import known_type
 from .times import timestamp
 
@@ -56,3 +56,11 @@ def running_cost(cost: Cost, *, since: float | None, seconds: float | None) -> C
     return structs.replace(
         cost, since="" if since is None else timestamp("seconds", at=since), usd=usd
     )
+
+
+def billing_words(node: Node, *, emulated: bool) -> str:
+    """ "Google bills it about $9.60 an hour"; "" for one that costs nothing now."""
+    if emulated or node.state == "STOPPED":
+        return ""
+    price = cost_of(node.type, node.name.zone, node.tier, emulated=False).usd_per_hour
+    return "Google bills it" + (f" about {catalog.usd(price)} an hour" if price is not None else "")

@@ -170,6 +170,7 @@ class PowerService:
                     raise
                 else:
                     progress.block(error)
+                    pause = max(pause, error.retry_after or 0.0)
             except _Refused as refused:
                 raise refused.error from None
             await asyncio.sleep(pause)

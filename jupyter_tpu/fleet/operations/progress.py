@@ -68,10 +68,11 @@ class Progress:
     def block(self, problem: TPUError | None) -> None:
         """Shows what stands in the way while it goes on; None when nothing does any more."""
         shown = None if problem is None else Problem.of(problem)
-        if shown != self.operation.problem:
+        before = self.operation.problem
+        if shown != before:
             self.operation.problem = shown
-            if shown is not None:
-                self.log(str(problem))
+            if shown is not None and (before is None or before.message != shown.message):
+                self.log(f"{shown.message} {shown.hint}".strip())
             self._changed()
 
     def log(self, line: str) -> None:

@@ -11,12 +11,16 @@ from ...cloud import Cloud, NodeSpec
 from ...cloud.errors import never_sent
 from ...errors import Reason, TPUError
 from ..discovery.observer import Observer
+from ..models.costs import billing_words
 from ..store.records import OperationRecord
 from .progress import Progress
 from .provisioning import LABEL, Ask, End, Provisioning, SeenNode
 from .runner import OperationRunner
 
 log = logging.getLogger(__name__)
+
+#: From how long a pause on it is said when the next try is; seconds.
+SHOWN_PAUSE = 5.0
 
 
 class NodeProvisioner:
@@ -69,13 +73,15 @@ class NodeProvisioner:
 
     def _report(self, progress: Progress) -> None:
         claim, problem = self._provisioning.claim, self._provisioning.problem
-        if problem is not None and claim.node_id and claim.want == "absent":
-            billed = "" if self._cloud.emulated else " Google bills it until then."
+        if problem is not None:
+            undeleted = claim.node_id and claim.want == "absent"
+            pause = self._provisioning.pause
             problem = TPUError(
-                f"{self._name.node} is not deleted yet.{billed} The deletion will be "
-                f"retried. {problem.message}",
+                f"{self._undeleted()} {problem.message}" if undeleted else problem.message,
                 problem.reason,
                 problem.hint,
+                retry_after=round(pause) if pause >= SHOWN_PAUSE else None,
+                scope=problem.scope,
             )
         progress.block(problem)
         if claim.want == "absent" or claim.failure is not None:
@@ -86,6 +92,14 @@ class NodeProvisioner:
             message = "Create the TPU"
         if message != progress.operation.message:
             progress.set_message(message)
+
+    def _undeleted(self) -> str:
+        node = self._observer.observed.node(self._name)
+        billed = billing_words(node, emulated=self._cloud.emulated) if node else ""
+        return (
+            f"{self._name.node} is not deleted yet. {billed and f'{billed} until then. '}"
+            "The deletion will be retried."
+        )
 
     async def _pause(self, seconds: float) -> bool:
         """Waits; True when it was cut short by a cancel."""

@@ -111,6 +111,13 @@ class OperationRunner:
         records = [r.record for r in self._running.values() if r.name == name]
         return sorted(records, key=lambda r: r.operation.created, reverse=True)
 
+    def failed_deletion(self, name: NodeName) -> Operation | None:
+        """The newest operation on one TPU, if it is a deletion that failed."""
+        about = (each for each in self.all() if (each.tpu, each.zone) == (name.node, name.zone))
+        newest = next(about, None)
+        failed = newest is not None and (newest.kind, newest.state) == ("delete", "failed")
+        return newest if failed else None
+
     def running_by_tpu(self) -> dict[NodeName, list[OperationRecord]]:
         found: dict[NodeName, list[OperationRecord]] = {}
         for running in self._running.values():
