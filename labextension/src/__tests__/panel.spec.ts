@@ -181,8 +181,9 @@ describe('a TPU in the list', () => {
     ].map(one => one.textContent);
     expect(free).not.toContain('$');
     expect(ready).toContain('About $9.60 an hour · about $28.80 so far');
-    expect(stopped).toContain('About $28.80 so far');
-    expect(stopped).not.toContain('an hour');
+    expect(stopped).toContain(
+      'About $9.60 an hour when started · about $28.80 so far'
+    );
     expect(unknown).toContain('Price not known');
     expect(unknown).not.toContain('$');
     button(node, 'b-ready').click();

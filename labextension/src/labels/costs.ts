@@ -80,6 +80,8 @@ export function tpuCost(tpu: ITPU, trans: TranslationBundle): string {
   const parts = [];
   if (tpu.state === 'READY') {
     parts.push(hourlyCost(cost, trans));
+  } else if (tpu.state === 'STOPPED') {
+    parts.push(trans.__('%1 when started', hourlyCost(cost, trans)));
   }
   if (cost.usd !== null && cost.usd > 0) {
     parts.push(trans.__('about %1 so far', usd(cost.usd)));
