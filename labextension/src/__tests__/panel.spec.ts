@@ -456,6 +456,24 @@ describe('a TPU that costs money', () => {
     await vi.waitFor(() => expect(server.count('POST tpus')).toBe(1));
   });
 
+  it('is looked at again while somebody sees the panel', async () => {
+    vi.useFakeTimers();
+    try {
+      const { server } = await openPanel();
+      const [panel] = widgets;
+      panel.hide();
+      panel.show();
+      const before = server.count('GET tpus');
+      await vi.advanceTimersByTimeAsync(250_000);
+      expect(server.count('GET tpus')).toBe(before + 2);
+      panel.hide();
+      await vi.advanceTimersByTimeAsync(600_000);
+      expect(server.count('GET tpus')).toBe(before + 2);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
   it('is said to cost nothing where it is emulated', async () => {
     const { actions, node } = await openPanel();
     actions.openCreateForm();
