@@ -50,8 +50,8 @@ export function Details(props: {
         <dd>{tierLabel(tpu.tier, trans)}</dd>
         {since && (
           <>
-            <dt>{trans.__('Running')}</dt>
-            <dd title={tpu.cost.since}>{trans.__('Since %1', since)}</dd>
+            <dt>{trans.__('Ready since')}</dt>
+            <dd title={tpu.cost.since}>{since}</dd>
           </>
         )}
         <dt>{trans.__('Price')}</dt>
