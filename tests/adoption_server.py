@@ -108,10 +108,11 @@ class Server:
             until(lambda: self.answers(), why=self.log.read_text)
 
     def answers(self) -> bool:
+        """Whether all of its kernels are there, which may be a moment after its port."""
         assert self.process is not None
         assert self.process.poll() is None, self.log.read_text()
         try:
-            self.request("GET", "/api")
+            self.request("GET", "/api/kernels")
         except OSError:
             return False
         return True

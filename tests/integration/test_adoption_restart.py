@@ -785,6 +785,20 @@ def test_the_idle_one_of_two_kernels_is_culled_after_a_restart_and_ends_on_its_h
         server.options = ()
 
 
+def test_a_server_that_is_stopped_while_it_adopts_kernels_ends_and_the_next_has_them(
+    server: Server,
+) -> None:
+    sessions = [start_session(server, f"{number}.ipynb") for number in range(3)]
+    server.stop()
+    before = len(server.log.read_text())
+    server.start(wait=False)
+    until(lambda: "Kernel started" in server.log.read_text()[before:])
+    server.stop()
+    server.start()
+    found = {kernel["id"] for kernel in server.request("GET", "/api/kernels")}
+    assert found == {session["kernel"]["id"] for session in sessions}
+
+
 def test_a_kernel_without_its_kernelspec_is_one_line_in_the_log_and_is_not_lost(
     server: Server, session: dict[str, Any]
 ) -> None:

@@ -61,6 +61,7 @@ class Adoption:
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._loop: asyncio.AbstractEventLoop = serverapp.io_loop.asyncio_loop
         self._adopting: asyncio.Task[None] | None = None
+        self._stopping = False
         self._stopped = False
 
     @property
@@ -99,6 +100,9 @@ class Adoption:
 
         try:
             for folder, record in await asyncio.to_thread(KernelFolder.find_unowned, self._root):
+                if self._stopping:
+                    folder.release()
+                    continue
                 if record is None:
                     self._damaged[folder.path.name] = folder
                     continue
@@ -325,6 +329,10 @@ class Adoption:
 
     async def stop(self) -> None:
         """Detaches from the kernels. Later attempts of the server to end them have no effect."""
+        self._stopping = True
+        if self._adopting is not None:
+            # Not cancelled: the kernel manager would wait for ever to end a kernel whose start was.
+            await asyncio.wait([self._adopting], timeout=DETACH_TIMEOUT)
         self._stopped = True
         if persistence.current is self:
             persistence.current = None
