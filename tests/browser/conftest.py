@@ -103,6 +103,7 @@ def plain_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]
 def page(browser: Browser) -> Iterator[Page]:
     """A page for all tests of a file: what it opens next loads faster than in a new one."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(120_000)  # ms, for clicks and pictures; see expect
     yield context.new_page()
     context.close()
 
