@@ -334,6 +334,32 @@ def test_a_terminal_shows_a_bar_and_ctrl_c_twice_cancels(
     assert state_of(emulator, name) in ("", "DELETING")
 
 
+@pytest.mark.long
+def test_a_third_ctrl_c_ends_the_waiting_and_the_cancel_goes_on(
+    alone: Shell, name: str, faults: Any, emulator: Any
+) -> None:
+    faults(kind="error", method="DeleteNode", code="UNAVAILABLE")
+    faults(kind="slow", seconds=2, count=1)
+    terminal = Terminal(alone, "create", name, "--type", "v5litepod-4")
+    terminal.expect(f"{name}: Create the TPU")
+    until(lambda: state_of(emulator, name) == "CREATING")
+    terminal.type("\x03")
+    terminal.expect("Ctrl-C: cancel")
+    terminal.type("\x03")
+    terminal.expect(f"Cancelling creating {name}, and cleaning up")
+    until(lambda: state_of(emulator, name) == "READY")  # nobody can delete it now
+    terminal.type("\x03")
+    assert terminal.end() == 1
+    assert re.search(rf"Cancelling creating {name} has not ended\.\s+The next", terminal.text)
+    assert state_of(emulator, name) == "READY"
+
+    emulator.request("DELETE", "/emulator/v1/faults")
+    with running_server(alone):  # nobody has to ask for it
+        until(lambda: state_of(emulator, name) == "")
+        [ended] = alone.json("api", "GET", "operations")
+        assert (ended["kind"], ended["state"]) == ("create", "cancelled")
+
+
 def test_leaving_a_wait_says_who_goes_on(either: Shell, name: str, faults: Any) -> None:
     faults(kind="slow", seconds=3, count=1)
     terminal = Terminal(either, "create", name, "--type", "v5litepod-4")

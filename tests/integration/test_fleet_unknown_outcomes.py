@@ -17,7 +17,7 @@ from waiting import eventually
 from jupyter_tpu.cloud import Cloud, NodeName, Target
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
-from jupyter_tpu.fleet.models import CreateTPU, Operation, Problem
+from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, Operation, Problem
 from jupyter_tpu.fleet.operations import provisioning
 from jupyter_tpu.fleet.store.records import NodeClaim
 from jupyter_tpu.kernels import KernelSpecs
@@ -26,6 +26,11 @@ from jupyter_tpu.links import Links
 ZONE = "us-west4-a"
 NODES = f"/v2/projects/emulated/locations/{ZONE}/nodes"
 LIMIT = 120.0  # seconds
+
+
+def others(*ways: str) -> list[Any]:
+    """Ways that are like one which is always tested."""
+    return [pytest.param(way, marks=pytest.mark.long) for way in ways]
 
 
 class Server:
@@ -109,7 +114,7 @@ def name(world: World) -> Any:
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("code", ["UNAVAILABLE", "DEADLINE_EXCEEDED", "INTERNAL"])
+@pytest.mark.parametrize("code", ["UNAVAILABLE", *others("DEADLINE_EXCEEDED", "INTERNAL")])
 async def test_a_create_whose_answer_is_lost_is_done(
     world: World, faults: Any, name: str, code: str
 ) -> None:
@@ -121,7 +126,7 @@ async def test_a_create_whose_answer_is_lost_is_done(
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    "code", ["UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_FOUND", "ABORTED", "INTERNAL"]
+    "code", ["UNAUTHENTICATED", *others("PERMISSION_DENIED", "NOT_FOUND", "ABORTED", "INTERNAL")]
 )
 async def test_an_error_while_an_operation_is_polled_is_not_its_end(
     world: World, faults: Any, name: str, code: str
@@ -156,7 +161,14 @@ async def test_a_create_that_is_cancelled_while_google_has_not_answered_leaves_n
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("refusal", ["refuse-delete", "PERMISSION_DENIED", "INTERNAL", "ABORTED"])
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "refuse-delete",
+        "PERMISSION_DENIED",
+        *others("INTERNAL", "ABORTED", "UNAVAILABLE", "RESOURCE_EXHAUSTED"),
+    ],
+)
 async def test_a_cancel_goes_on_until_the_tpu_is_gone_and_says_what_stands_in_its_way(
     world: World, faults: Any, name: str, refusal: str
 ) -> None:
@@ -235,6 +247,66 @@ async def test_the_next_server_finishes_a_create_whose_answer_nobody_heard(
     assert (await second.fleet.operation(operation.id)).state == "running"
     ended = await second.ended(operation.id)
     assert (ended.state, world.state(name)) == ("done", "READY")
+
+
+@pytest.mark.asyncio
+@pytest.mark.long
+async def test_an_api_that_is_silent_for_minutes_makes_nothing_fail(
+    world: World, faults: Any, name: str
+) -> None:
+    server = await world.server()
+    faults(kind="lost-answer", method="CreateNode", code="DEADLINE_EXCEEDED", count=1)
+    request = CreateTPU(name=name, type="v5litepod-1", zone=ZONE, connect=ConnectTPU())
+    operation = await server.fleet.create(request)
+    await eventually(lambda: world.state(name) != "gone")
+    silence = faults(kind="silent", zone=ZONE)
+    await asyncio.sleep(340)
+    assert (await server.fleet.operation(operation.id)).state == "running"
+    world.emulator.request("DELETE", f"/emulator/v1/faults/{silence['id']}")
+    assert (await server.end(operation)).state == "done"
+    [connect] = [o for o in await server.fleet.operations() if o.kind == "connect"]
+    assert connect.state == "running"
+    await server.fleet.cancel(connect.id)
+
+
+@pytest.mark.asyncio
+async def test_a_resumed_create_takes_nobody_elses_tpu(
+    world: World, faults: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provisioning, "SETTLE", 2.0)
+    first = await world.server()
+    faults(kind="silent", method="CreateNode", count=1)
+    operation = await first.create(name)
+    await eventually(lambda: _claim(first, name).sent)
+    await world.stop(first)  # Google has not heard of it
+    theirs = world.emulator.create(name, "v5litepod-4", ZONE)
+    second = await world.server()
+    ended = await second.ended(operation.id)
+    assert ended.problem is not None
+    assert (ended.state, ended.problem.reason) == ("failed", Reason.EXISTS)
+    node = world.node(name)
+    assert node is not None
+    assert (node["id"], node["state"]) == (theirs["id"], "READY")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("act", ["stop", *others("connect")])
+async def test_the_next_server_goes_on_only_with_the_tpu_that_was_meant(
+    world: World, faults: Any, name: str, act: str
+) -> None:
+    first = await world.server()
+    await first.end(await first.create(name))
+    faults(kind="error", method="GetNode", code="UNAVAILABLE")  # so that it does not get far
+    operation = await (first.fleet.stop(name) if act == "stop" else first.fleet.connect(name))
+    await world.stop(first)
+    world.remove(name)
+    world.emulator.request("DELETE", "/emulator/v1/faults")
+    world.emulator.create(name, "v5litepod-1", ZONE)
+    second = await world.server()
+    ended = await second.ended(operation.id)
+    assert ended.problem is not None
+    assert (ended.state, world.state(name)) == ("failed", "READY")
+    assert "there is another TPU of that name now" in ended.problem.message
 
 
 @pytest.mark.asyncio

@@ -71,7 +71,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 class Google:
     """All nodes of a project. Times are the loop's.
 
-    fates: what the next calls meet, by the name of the call. outage: what all of them meet.
+    fates: what the next calls meet, by the name of the call.
+    outage: what all of them meet, and until when.
     """
 
     project = "p"
@@ -83,7 +84,7 @@ class Google:
         self._loop = loop
         self.nodes: dict[NodeName, Node] = {}
         self.fates: dict[str, list[str]] = {}
-        self.outage = ""
+        self.outage = ("", 0.0)
         self.deletes_creating = True  # else a deletion is refused while the node is CREATING
         self.late_after_kill = False  # whether a request of a killed process arrives
         self.created: dict[str, Node] = {}  # all that ever were, by id
@@ -132,7 +133,8 @@ class Google:
 
     async def _call(self, method: str, act: Callable[[str], Any], label: str = "") -> Any:
         fates = self.fates.get(method)
-        fate = fates.pop(0) if fates else self.outage
+        outage, until = self.outage
+        fate = fates.pop(0) if fates else outage if self._loop.now < until else ""
         if fate == "unconnected":
             raise TPUError("Google can't be reached.", Reason.UNAVAILABLE) from OSError(
                 "failed to connect to all addresses"

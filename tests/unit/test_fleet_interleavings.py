@@ -7,14 +7,14 @@ is asserted at each end of an operation and after each step, and once more when 
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import sqlite3
 import tempfile
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from google_model import Google, VirtualLoop
@@ -34,6 +34,7 @@ from jupyter_tpu.fleet.operations.power import PowerService
 from jupyter_tpu.fleet.operations.progress import Progress
 from jupyter_tpu.fleet.operations.provisioning import LABEL
 from jupyter_tpu.fleet.operations.runner import OperationRunner
+from jupyter_tpu.fleet.reconcile import takeover
 from jupyter_tpu.fleet.reconcile.takeover import Takeover
 from jupyter_tpu.fleet.store.database import Database
 from jupyter_tpu.fleet.store.process_lease import ProcessLease
@@ -213,7 +214,6 @@ class World:
         self.judged: set[str] = set()
         self.failures: list[AssertionError] = []
         self.cancelled: set[str] = set()  # creations whose cancelling was accepted in time
-        self.meant: set[str] = set()  # nodes that users wanted deleted
         self.connects: list[OperationRecord] = []
 
     def start(self) -> None:
@@ -276,11 +276,13 @@ class World:
             assert label is None or label in records, "a node that nobody knows of"
         for label, _ in self.google.late:
             assert not label or label in records
+        deletions = [r.claim for r in records.values() if r.operation.kind == "delete"]
+        meant = {claim.node_id for claim in deletions if claim is not None}  # by users
         for id in self.google.deletions:
             record = records.get(self.google.created[id].labels.get(LABEL, ""))
             claim = record.claim if record else None
             unwanted = claim is not None and (claim.want == "absent" or claim.failure is not None)
-            assert unwanted or id in self.meant, "somebody's TPU was deleted"
+            assert unwanted or id in meant, "somebody's TPU was deleted"
 
     def check_when_quiet(self) -> None:
         records = {record.operation.id: record for record in self.records()}
@@ -303,33 +305,59 @@ class World:
 
 
 names = st.sampled_from(NAMES)
+numbers = st.integers(0, 1)
+rarely = st.sampled_from([False, False, False, True])
+#: How long nothing else happens after a step; half a round trip is 0.05 s.
+pauses = st.sampled_from([0.0, 0.07, 0.12, 0.3, 3.0, 15.0, 130.0])
+
+
+class Then(NamedTuple):
+    """What follows a step: some time, and then perhaps the server's death."""
+
+    pause: float
+    killed: bool
+    arrives: bool  # whether requests of the dead server that are on their way do
+    again: bool  # whether another server starts at once
+
+
+what_follows = st.builds(Then, pauses, st.booleans(), st.booleans(), st.booleans())
 
 
 class Interleavings(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         world = self.world = World()
+        # What is logged of it is expected.
+        logging.disable(logging.CRITICAL)
         clock: Any = SimpleNamespace(time=world.loop.time)
         self.patch = pytest.MonkeyPatch()
         for module in (create, power, provisioner):
             self.patch.setattr(module, "time", clock)
+        self.patch.setattr(takeover, "EVERY", 15.0)  # most of them find nothing to do
         world.start()
 
     @property
     def google(self) -> Google:
         return self.world.google
 
-    def _server(self, which: int) -> Server | None:
-        servers = self.world.servers
-        return servers[which % len(servers)] if servers else None
+    def _server(self, which: int) -> Server:
+        return self.world.servers[which % len(self.world.servers)]
+
+    def _running(self, kind: str) -> list[tuple[Server, OperationRecord]]:
+        return [
+            (server, record)
+            for server in self.world.servers
+            for records in server.runner.running_by_tpu().values()
+            for record in records
+            if record.operation.kind == kind
+        ]
 
     # ---- users ----
 
-    @rule(name=names, connect=st.booleans(), which=st.integers(0, 1), twice=st.booleans())
-    def create(self, name: NodeName, connect: bool, which: int, twice: bool) -> None:
+    @precondition(lambda self: bool(self.world.servers) and len(self._running("create")) < 2)
+    @rule(name=names, connect=st.booleans(), which=numbers, twice=rarely, then=what_follows)
+    def create(self, name: NodeName, connect: bool, which: int, twice: bool, then: Then) -> None:
         server = self._server(which)
-        if server is None:
-            return
         accepted: list[Operation] = []
         request = CreateTPU(
             name=name.node,
@@ -342,51 +370,47 @@ class Interleavings(RuleBasedStateMachine):
         if twice:
             self.world.loop.pass_time(0.2)
             assert len(accepted) < 2, "two creations of one name at once"
+        self._follow(server, then)
 
-    @rule(name=names, which=st.integers(0, 1))
-    def cancel(self, name: NodeName, which: int) -> None:
+    @precondition(lambda self: bool(self._running("create")))
+    @rule(which=numbers, then=what_follows)
+    def cancel(self, which: int, then: Then) -> None:
+        running = self._running("create")
+        server, record = running[which % len(running)]
+        server.do(lambda: server.runner.cancel(record.operation.id))
+        self.world.loop.pass_time(0.01)  # the answer comes only when the wish is on disk
+        if record.operation.state != "done":
+            self.world.cancelled.add(record.operation.id)
+        self._follow(server, then)
+
+    @precondition(lambda self: bool(self.world.servers) and bool(self.google.nodes))
+    @rule(data=st.data(), which=numbers, then=what_follows)
+    def delete(self, data: Any, which: int, then: Then) -> None:
+        name = data.draw(st.sampled_from(sorted(self.google.nodes)))
         server = self._server(which)
-        if server is None:
-            return
-
-        def accepted(operation: Operation) -> None:
-            if operation.state != "done":
-                self.world.cancelled.add(operation.id)
-
-        for record in server.runner.running_on(name):
-            if record.operation.kind == "create":
-                server.do(partial(server.runner.cancel, record.operation.id), accepted)
-
-    @rule(name=names, which=st.integers(0, 1))
-    def delete(self, name: NodeName, which: int) -> None:
-        server = self._server(which)
-        if server is None:
-            return
-        meant = self.world.meant
-
-        async def delete() -> Operation:
-            operation = await server.power.delete(name, DeleteTPU(end_kernels=True))
-            [record] = [r for r in server.runner.running_on(name) if r.operation is operation]
-            assert record.claim is not None
-            meant.add(record.claim.node_id)
-            return operation
-
-        server.do(delete)
+        server.do(lambda: server.power.delete(name, DeleteTPU(end_kernels=True)))
+        self._follow(server, then)
 
     # ---- processes ----
 
     @precondition(lambda self: len(self.world.servers) < 2)
-    @rule()
-    def start_server(self) -> None:
+    @rule(pause=pauses)
+    def start_server(self, pause: float) -> None:
         self.world.start()
+        self.world.loop.pass_time(pause)
 
-    @precondition(lambda self: bool(self.world.servers))
-    @rule(which=st.integers(0, 1), late=st.booleans())
-    def kill_server(self, which: int, late: bool) -> None:
-        self.google.late_after_kill = late
-        server = self._server(which)
-        assert server is not None
-        self.world.kill(server)
+    @precondition(lambda self: bool(self._running("create") or self._running("delete")))
+    @rule(which=numbers, then=what_follows)
+    def kill_server(self, which: int, then: Then) -> None:
+        self._follow(self._server(which), Then(then.pause, True, then.arrives, then.again))
+
+    def _follow(self, server: Server, then: Then) -> None:
+        self.world.loop.pass_time(then.pause)
+        if then.killed:
+            self.google.late_after_kill = then.arrives
+            self.world.kill(server)
+            if then.again:
+                self.world.start()
 
     # ---- Google, and other people ----
 
@@ -395,25 +419,35 @@ class Interleavings(RuleBasedStateMachine):
         fates = st.lists(st.sampled_from(FATES[method]), min_size=1, max_size=3)
         self.google.fates.setdefault(method, []).extend(data.draw(fates))
 
-    @rule(outage=st.sampled_from(["", "", "silent", "unconnected", "UNAVAILABLE", "PERMISSION"]))
-    def outage(self, outage: str) -> None:
-        self.google.outage = outage
+    @rule(
+        outage=st.sampled_from(["silent", "unconnected", "UNAVAILABLE", "PERMISSION"]),
+        seconds=pauses,
+    )
+    def outage(self, outage: str, seconds: float) -> None:
+        self.google.outage = (outage, self.world.loop.now + seconds)
 
-    @rule(refuses=st.booleans())
-    def refuse_to_delete_what_is_creating(self, refuses: bool) -> None:
-        self.google.deletes_creating = not refuses
+    @precondition(lambda self: any(n.state == "CREATING" for n in self.google.nodes.values()))
+    @rule()
+    def refuse_to_delete_what_is_creating(self) -> None:
+        self.google.deletes_creating = False
 
     @precondition(lambda self: len(self.google.nodes) < len(NAMES))
-    @rule(name=names)
-    def others_create(self, name: NodeName) -> None:
+    @rule(name=names, pause=pauses)
+    def others_create(self, name: NodeName, pause: float) -> None:
         self.google.others_create(name)
+        self.world.loop.pass_time(pause)
 
     @precondition(lambda self: bool(self.google.nodes))
-    @rule(name=names)
-    def others_delete(self, name: NodeName) -> None:
+    @rule(data=st.data(), again=st.booleans(), pause=pauses)
+    def others_delete(self, data: Any, again: bool, pause: float) -> None:
+        name = data.draw(st.sampled_from(sorted(self.google.nodes)))
         self.google.others_delete(name)
+        if again:
+            self.google.others_create(name)
+        self.world.loop.pass_time(pause)
 
-    @rule(seconds=st.sampled_from([0.02, 0.06, 0.12, 0.5, 2.0, 10.0, 40.0, 130.0, 400.0]))
+    @precondition(lambda self: bool(self._running("create") or self._running("delete")))
+    @rule(seconds=pauses)
     def wait(self, seconds: float) -> None:
         self.world.loop.pass_time(seconds)
 
@@ -427,28 +461,37 @@ class Interleavings(RuleBasedStateMachine):
         world, google = self.world, self.google
         try:
             google.fates.clear()
-            google.outage, google.deletes_creating = "", True
+            google.outage, google.deletes_creating = ("", 0.0), True
             if not world.servers:
                 world.start()
             end = world.loop.now + QUIET
             while world.loop.now < end:
-                world.loop.pass_time(60.0)
+                world.loop.pass_time(20.0)
                 world.check()
                 if not any(r.operation.state == "running" for r in world.records()):
                     break
-            world.loop.pass_time(120.0)
+            while google.late:
+                world.loop.pass_time(10.0)
             world.check()
             world.check_when_quiet()
         finally:
             world.close()
             self.patch.undo()
+            logging.disable(logging.NOTSET)
 
 
-TestInterleavings = Interleavings.TestCase
-TestInterleavings.settings = settings(
+class ManyInterleavings(Interleavings):
+    """The same, for longer."""
+
+
+SETTINGS = settings(
     max_examples=150,
     stateful_step_count=40,
     deadline=None,
     report_multiple_bugs=False,
     suppress_health_check=list(HealthCheck),
 )
+TestInterleavings = Interleavings.TestCase
+TestInterleavings.settings = SETTINGS
+TestManyInterleavings = pytest.mark.long(ManyInterleavings.TestCase)
+TestManyInterleavings.settings = settings(SETTINGS, max_examples=2000)
