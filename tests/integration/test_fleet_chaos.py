@@ -1,0 +1,338 @@
+"""Servers are killed at random moments of create → connect → delete, while the cloud misbehaves.
+
+Each lane is a user: a data folder, a zone, and a server process that is killed and started again.
+A lane lives through one TPU after another. When a life is over and the faults are, nothing is left:
+no TPU that the server does not show, nothing on a host, no kernelspec that points nowhere.
+
+``CHAOS_SEED`` repeats a run as far as processes allow; ``CHAOS_KILLS`` and ``CHAOS_MINUTES`` say
+how long it is.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import os
+import random
+import signal
+import sqlite3
+import threading
+import time
+import urllib.error
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adoption_server import Server
+from shared_packages import share_packages
+from waiting import until
+
+KILLS = int(os.environ.get("CHAOS_KILLS", "100"))
+#: After this time no server is killed any more, on a machine that has much else to do. Minutes.
+MINUTES = float(os.environ.get("CHAOS_MINUTES", "15"))
+ZONES = ("us-west4-a", "us-west1-c", "europe-west4-b")
+#: For what must end by itself, with the 120 s after which a lost CreateNode has no effect. Seconds.
+LIMIT = 420.0
+CODES = ["UNAVAILABLE", "DEADLINE_EXCEEDED", "INTERNAL", "ABORTED", "RESOURCE_EXHAUSTED"]
+READ_CODES = [*CODES, "UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_FOUND"]
+#: How many of the kills hit which moment, as the table says it.
+Table = collections.Counter[tuple[str, str]]
+
+
+class Lane:
+    def __init__(self, emulator: Any, zone: str, folder: Path, seed: str, kills: int) -> None:
+        self.emulator = emulator
+        self.zone = zone
+        self.random = random.Random(seed)
+        options = ["--ServerApp.jpserver_extensions=notebook=False"]  # it starts the sooner
+        self.server = Server(folder, emulator.environment, *options)
+        self.kills = kills  # still to come
+        self.end = time.monotonic() + 60 * MINUTES
+        self.table: Table = collections.Counter()
+        self.ends: collections.Counter[str] = collections.Counter()
+        self.faults: list[str] = []
+
+    # ---- the cloud ----
+
+    def nodes(self) -> dict[str, dict[str, Any]]:
+        """The nodes of the zone by their ids in it."""
+        path = f"/v2/projects/emulated/locations/{self.zone}/nodes"
+        found = self.emulator.request("GET", path).get("nodes", [])
+        return {node["name"].rpartition("/")[2]: node for node in found}
+
+    def misbehave(self, *methods: str) -> None:
+        """One or two faults of calls that are to come, or none."""
+        for method in self.random.sample(methods, self.random.choice([0, 1, 1, 2])):
+            fault: dict[str, Any] = {"method": method, "count": self.random.randint(1, 3)}
+            if method == "GetOperation":
+                fault |= {"kind": "error", "code": self.random.choice(READ_CODES)}
+            elif method == "GetNode":
+                fault |= {"kind": "error", "code": self.random.choice(CODES[:3])}
+            elif method == "capacity":
+                fault = {"kind": "no-capacity", "count": 1}
+            elif method == "silence":
+                fault = {"kind": "silent", "method": "CreateNode", "count": 1, "seconds": 4}
+            elif method == "refusal":
+                fault = {"kind": "refuse-delete", "count": 2}
+            else:
+                kind = self.random.choice(["lost-answer", "error"])
+                # An error that is an answer to CreateNode would end the creation.
+                kind = "lost-answer" if method == "CreateNode" else kind
+                codes = CODES[:3] if kind == "lost-answer" else CODES
+                fault |= {"kind": kind, "code": self.random.choice(codes)}
+            self._inject(fault)
+        if self.random.random() < 0.5:
+            self._inject({"kind": "slow", "seconds": self.random.uniform(0, 3), "count": 2})
+
+    def _inject(self, fault: dict[str, Any]) -> None:
+        made = self.emulator.request("POST", "/emulator/v1/faults", {**fault, "zone": self.zone})
+        self.faults.append(made["id"])
+
+    def behave(self) -> None:
+        for id in self.faults:
+            with contextlib.suppress(Exception):  # it is used up
+                self.emulator.request("DELETE", f"/emulator/v1/faults/{id}")
+        self.faults.clear()
+
+    # ---- the server ----
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """The server's answer; an error of it is one, too."""
+        try:
+            return self.server.tpu(method, path, body)
+        except urllib.error.HTTPError as error:
+            return json.loads(error.read())
+
+    def running(self) -> list[dict[str, Any]]:
+        return [each for each in self.ask("GET", "operations") if each["state"] == "running"]
+
+    def kill(self) -> None:
+        """Kills the server, and writes down in what moment."""
+        self.server.kill()
+        self.kills -= 1
+        self.table[self._moment()] += 1
+
+    def _moment(self) -> tuple[str, str]:
+        """What the dead server was doing, as it wrote it down, and what the cloud had."""
+        doing = []
+        path = self.server.folder / "tpu" / "fleet.sqlite"
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            try:
+                rows = database.execute("SELECT record FROM operations WHERE state = 'running'")
+            except sqlite3.OperationalError:  # it is not made yet
+                return ("starting for the first time", "no TPU")
+            for (row,) in rows.fetchall():
+                record = json.loads(row)
+                operation, claim = record["operation"], record.get("claim") or {}
+                steps = (s["title"] for s in operation["steps"] if s["state"] == "running")
+                if operation["kind"] == "create":
+                    wanted = "cancel" if claim["want"] == "absent" else "create"
+                    known = "accepted" if claim["creating"] or claim["node_id"] else "sent"
+                    doing.append(f"{wanted}, {known if claim['sent'] else 'not sent'}")
+                else:
+                    doing.append(f"{operation['kind']}: {next(steps, 'begin')}")
+        states = sorted(node["state"] for node in self.nodes().values())
+        return ("; ".join(sorted(doing)) or "idle", " ".join(states) or "no TPU")
+
+    def perhaps_kill(self, times: int) -> None:
+        """Lets the server work for a moment and kills it, up to *times* times."""
+        for _ in range(times):
+            if self.kills <= 0 or time.monotonic() > self.end:
+                break
+            time.sleep(self.random.choice([0.1, 1.0, 4.0, 12.0]) * self.random.random())
+            self.kill()
+            self.server.start(wait=False)
+            if self.random.random() < 0.8:  # else it may be killed while it starts
+                self._until_it_answers()
+        self._until_it_answers()
+
+    def _until_it_answers(self) -> None:
+        until(self.server.answers, why=self.server.log.read_text)
+        self.ask("GET", "operations")  # it has its store
+
+    def send(self, method: str, path: str, body: Any = None) -> threading.Thread:
+        """A request that the server may not live to answer; ``answer`` is what it said."""
+        thread = threading.Thread(target=self._send, args=(method, path, body), daemon=True)
+        thread.answer = None  # type: ignore[attr-defined]
+        thread.start()
+        return thread
+
+    def _send(self, method: str, path: str, body: Any) -> None:
+        try:
+            answer = self.ask(method, path, body)
+        except (OSError, ValueError):
+            return
+        threading.current_thread().answer = answer  # type: ignore[attr-defined]
+
+    # ---- a life ----
+
+    def live(self, name: str) -> None:
+        """One TPU from its creation to its end, with kills on the way."""
+        trouble = ["CreateNode", "GetOperation", "GetNode"]
+        trouble += ["capacity"] * (self.random.random() < 0.3)
+        trouble += ["silence"] * (self.random.random() < 0.1)
+        self.misbehave(*trouble)
+        body = {"name": name, "type": "v5litepod-1", "zone": self.zone, "connect": {}}
+        creating = self.send("POST", "tpus", body)
+        self.perhaps_kill(self.random.choice([0, 1, 1, 2, 3]))
+        creating.join()
+        accepted = creating.answer  # type: ignore[attr-defined]
+
+        plan = self.random.choice(["cancel", "delete", "wait", "wait"])
+        if plan == "cancel" and self._cancel():
+            self.perhaps_kill(self.random.choice([0, 1, 2]))
+            self.behave()
+            self.rest()
+            assert name not in self.nodes(), "it was cancelled, and bills"
+            self.ends["cancelled"] += 1
+        elif plan == "delete":
+            self._delete(name)
+        else:
+            self.behave()
+            self.rest()
+            self._is_as_it_says(name, accepted)
+            self.perhaps_kill(self.random.choice([0, 0, 1]))
+        self.behave()
+        for _ in range(5):
+            if name in self.nodes():
+                self._delete(name)
+        self.nothing_is_left(name)
+
+    def _cancel(self) -> bool:
+        self.misbehave("DeleteNode", "GetOperation", "GetNode", "refusal")
+        for operation in self.running():
+            if operation["kind"] == "create":
+                answer = self.ask("DELETE", f"operations/{operation['id']}")
+                return answer.get("state") in ("running", "cancelled")
+        return False
+
+    def _delete(self, name: str) -> None:
+        self.misbehave("DeleteNode", "GetOperation", "GetNode")
+        deleting = self.send("DELETE", f"tpus/{name}")
+        self.perhaps_kill(self.random.choice([0, 1, 1, 2]))
+        deleting.join()
+        answer = deleting.answer  # type: ignore[attr-defined]
+        self.behave()
+        self.rest()
+        if answer and answer.get("kind") == "delete":
+            ended = self.ask("GET", f"operations/{answer['id']}")
+            there = name in self.nodes()
+            assert ended["state"] == ("failed" if there else "done"), ended
+            self.ends[f"delete {ended['state']}"] += 1
+
+    def rest(self) -> None:
+        """Until nothing runs: no operation of the server, and nothing at the cloud."""
+
+        def quiet() -> bool:
+            busy = {"CREATING", "DELETING", "STARTING", "STOPPING"}
+            states = {node["state"] for node in self.nodes().values()}
+            return not self.running() and not states & busy
+
+        until(quiet, LIMIT, lambda: json.dumps(self.running(), indent=1))
+
+    def _is_as_it_says(self, name: str, accepted: dict[str, Any] | None) -> None:
+        """After a creation that nobody cancelled: how it ended is how it is, and connects."""
+        node = self.nodes().get(name)
+        if accepted is None or accepted.get("kind") != "create":
+            self.ends["create not accepted" if node is None else "create done, unheard"] += 1
+            return
+        ended = self.ask("GET", f"operations/{accepted['id']}")
+        if ended["state"] == "failed":
+            assert node is None, ended
+            # Where Google has forgotten the operation, it does not say why there is no TPU.
+            why = ended["problem"]["message"]
+            assert "capacity" in why or why == f"Google has no TPU called {name} now.", ended
+            self.ends["create failed: no capacity"] += 1
+            return
+        assert ended["state"] == "done", ended
+        assert node is not None, ended
+        assert node["state"] == "READY"
+        connects = [each for each in self.ask("GET", "operations") if each["kind"] == "connect"]
+        [connect] = [each for each in connects if each["tpu"] == name]
+        assert connect["state"] == "done", connect
+        until(lambda: self._shown(name)["connection"] == "connected", LIMIT)
+        assert len(self._kernelspecs()) == 1
+        self.ends["create done, connected"] += 1
+        # What worked on the host for a server that was killed has ended.
+        until(lambda: not self._working(name), LIMIT, lambda: str(self._working(name)))
+
+    def _shown(self, name: str) -> dict[str, Any]:
+        return next(each for each in self.ask("GET", "tpus")["tpus"] if each["name"] == name)
+
+    def _working(self, name: str) -> list[str]:
+        """Programs on the host that make environments; and agents beyond the first."""
+        lines = [p["cmdline"] for host in self.emulator.hosts(name) for p in host["processes"]]
+        daemons = [line for line in map(str, lines) if "jupyter_tpu" in line and "daemon" in line]
+        return [line for line in map(str, lines) if "on_host" in line] + daemons[1:]
+
+    def _kernelspecs(self) -> list[str]:
+        return [
+            path.parent.name for path in self.server.folder.glob("jupyter/kernels/*/kernel.json")
+        ]
+
+    def nothing_is_left(self, name: str) -> None:
+        shown = {each["name"] for each in self.ask("GET", "tpus")["tpus"]}
+        assert name not in shown | set(self.nodes())
+        hosts = self.emulator.request("GET", "/emulator/v1/hosts")["hosts"]
+        mine = [host for host in hosts if f"/{self.zone}/" in host["node"]]
+        assert not mine, mine
+        until(lambda: not self._kernelspecs(), LIMIT, lambda: str(self._kernelspecs()))
+        folders = list(self.server.folder.glob("jupyter/kernels/*"))
+        assert not folders, folders
+
+    def run(self) -> None:
+        self.server.start()
+        try:
+            life = 0
+            while self.kills > 0 and time.monotonic() < self.end:
+                life += 1
+                self.live(f"{self.zone}-{life}")
+        finally:
+            self.server.stop(signal.SIGKILL)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_servers_that_are_killed_anywhere_leave_nothing_that_nobody_shows(
+    emulator: Any, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, capsys: Any
+) -> None:
+    seed = os.environ.get("CHAOS_SEED") or str(random.randrange(10**6))
+    with capsys.disabled():
+        print(f"\nCHAOS_SEED={seed}", flush=True)
+    state = tmp_path_factory.mktemp("chaos") / "state"
+    share_packages(state, tmp_path_factory)
+    emulator = type(emulator)(state, delay=0.7)  # no other test sees its faults
+    lanes = [
+        Lane(emulator, zone, tmp_path / zone, f"{seed} {zone}", -(-KILLS // len(ZONES)))
+        for zone in ZONES
+    ]
+    started = time.monotonic()
+    try:
+        with ThreadPoolExecutor(len(lanes)) as threads:
+            futures = [threads.submit(lane.run) for lane in lanes]
+            try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+            finally:
+                for lane in lanes:
+                    lane.kills = 0  # where one has failed, the others come to an end
+            for future in futures:
+                future.result()
+        paths = emulator.request("GET", "/v2/projects/emulated/locations/-/nodes").get("nodes", [])
+        assert not paths
+    finally:
+        emulator.stop()
+        with capsys.disabled():
+            print(report(lanes, time.monotonic() - started), flush=True)
+
+
+def report(lanes: list[Lane], seconds: float) -> str:
+    table: Table = sum((lane.table for lane in lanes), collections.Counter())
+    ends = sum((lane.ends for lane in lanes), collections.Counter())
+    lines = ["| kills | the server was at | at the cloud |", "| --- | --- | --- |"]
+    for (doing, there), count in sorted(table.items()):
+        lines.append(f"| {count} | {doing} | {there} |")
+    lines.append(f"{sum(table.values())} kills in {seconds / 60:.1f} minutes")
+    lines += [f"{count} × {end}" for end, count in sorted(ends.items())]
+    return "\n".join(lines)
