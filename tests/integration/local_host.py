@@ -99,7 +99,7 @@ class LocalHost:
         near = await asyncio.open_unix_connection(middle)
         reader, writer = await accepted
         server.close()
-        middle.unlink()
+        middle.unlink(missing_ok=True)  # Python 3.13 removes it
         self._pipes |= {far_writer, writer}
         self._spawn(self._carry(reader, far_writer, False))
         self._spawn(self._carry(far_reader, writer, True))
