@@ -28,7 +28,7 @@ OnLost = Callable[[str, dict[str, str], str, TPUError], None]
 #: Seconds in which the kernels are detached when the server stops.
 DETACH_TIMEOUT = 5.0
 #: Seconds for which the port waits for the adoption of kernels.
-BEFORE_PORT = 2.0
+BEFORE_PORT = 5.0
 #: Seconds between checks of an adopted kernel whose state is unknown.
 STATE_POLL = 0.5
 UNKNOWN_STATES = "unknown", "starting"
