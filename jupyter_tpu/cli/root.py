@@ -26,6 +26,7 @@ COMMANDS = {
     "connect": "tpus:connect",
     "disconnect": "tpus:disconnect",
     "kernel": "kernels:kernel",
+    "env": "environments:env",
     "tunnel": "tunnels:tunnel",
     "app": "apps:app",
     "tensorboard": "apps:tensorboard",

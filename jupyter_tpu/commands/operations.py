@@ -17,7 +17,7 @@ _ACTIVITIES = {
     "delete": "deleting {}",
     "connect": "connecting {}",
     "disconnect": "disconnecting {}",
-    "environment": "creating an environment on {}",
+    "environment": "changing an environment on {}",
     "compile": "compiling the program",
     "tensorboard": "starting TensorBoard on {}",
     "profile": "tracing a kernel on {}",
@@ -55,7 +55,9 @@ def raise_failure(ended: Operation) -> None:
 def left_running(session: Session, operation: Operation) -> str:
     """What happens to an operation that is no longer waited for."""
     if session.server is None:
-        if operation.kind in ("connect", "environment"):
+        if operation.kind == "environment":
+            return f"Packages may be missing on {operation.tpu}. Run the command again."
+        if operation.kind == "connect":
             return (
                 f"{operation.tpu} is not connected yet. "
                 f"Run `jupyter tpu connect {operation.tpu}` to continue."

@@ -1,8 +1,16 @@
 """How a host gets Python, JAX and tools: steps with check and apply, on all hosts at once."""
 
+from . import packages
 from .concurrency import gather_or_cancel
 from .creation import STEPS, create
-from .models import CreatedEnvironment, EnvironmentSpec, ExpectedHardware, RemoteHost
+from .models import (
+    CreatedEnvironment,
+    EnvironmentSpec,
+    ExpectedHardware,
+    InstalledPackage,
+    RemoteHost,
+    Requested,
+)
 from .progress import ProgressReporter, StepPlan
 from .verification import single_host_variables
 
@@ -11,10 +19,13 @@ __all__ = [
     "CreatedEnvironment",
     "EnvironmentSpec",
     "ExpectedHardware",
+    "InstalledPackage",
     "ProgressReporter",
     "RemoteHost",
+    "Requested",
     "StepPlan",
     "create",
     "gather_or_cancel",
+    "packages",
     "single_host_variables",
 ]

@@ -12,12 +12,12 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import UNSET, Struct, convert
+from msgspec import UNSET, Struct, convert, structs
 
 from ..errors import Reason, TPUError
 from . import pythons
 from .concurrency import gather_or_cancel
-from .models import CreatedEnvironment, EnvironmentSpec, ExpectedHardware, RemoteHost
+from .models import CreatedEnvironment, EnvironmentSpec, ExpectedHardware, RemoteHost, Requested
 from .progress import ProgressReporter, StepPlan
 from .remote_call import NoSuchPython, call
 from .verification import HostCheck, require_usable, single_host_variables
@@ -47,6 +47,7 @@ class _Probe(Struct, frozen=True, kw_only=True):
     path: str
     environment: str  # the version of its Python; "" if there is none that works
     marker: dict[str, Any]
+    requested: dict[str, Any]  # see ``on_host.packages``
     pythons: dict[str, str]
 
 
@@ -77,6 +78,7 @@ class _Creation:
         self._spec = spec
         self._expected = expected
         self._reporter = reporter
+        self._requested = Requested()
         self._requirements = requirements(spec, emulated=expected.emulated)
 
     async def run(self) -> CreatedEnvironment:
@@ -117,7 +119,11 @@ class _Creation:
         return probes
 
     def _is_complete(self, probe: _Probe) -> bool:
-        return bool(probe.environment) and probe.marker.get("made of") == self._fingerprint()
+        return (
+            bool(probe.environment)
+            and probe.marker.get("made of") == self._fingerprint()
+            and set(self._spec.packages) <= set(probe.requested["packages"])
+        )
 
     def _reuse(self, probe: _Probe) -> CreatedEnvironment:
         for key in ("uv", "venv", "packages", "verify"):
@@ -126,6 +132,7 @@ class _Creation:
         return CreatedEnvironment(
             path=probe.path,
             python=probe.environment,
+            requested=convert(probe.requested, Requested),
             jax=probe.marker["jax"],
             platform=probe.marker["platform"],
             devices=probe.marker["devices"],
@@ -169,15 +176,17 @@ class _Creation:
         self._reporter.done("venv")
 
     async def _install(self, uvs: Sequence[str]) -> None:
-        await self._on_all(
+        answers = await self._on_all(
             "packages",
             "install_packages",
             timeout=7300,
             each=[{"uv": uv} for uv in uvs],
             name=self._spec.name,
             requirements=self._requirements,
+            packages=self._spec.packages,
         )
         self._reporter.done("packages")
+        self._requested = convert(answers[0], Requested)
 
     async def _verify(self) -> list[HostCheck]:
         variables = single_host_variables(len(self._hosts))
@@ -205,6 +214,7 @@ class _Creation:
         expected = self._expected.devices_per_host or 0
         return CreatedEnvironment(
             path=probe.path,
+            requested=self._requested,
             python=check.python,
             jax=check.jax,
             platform="tpu" if check.platform is UNSET else check.platform,
@@ -274,7 +284,10 @@ class _Creation:
         )
 
     def _fingerprint(self) -> str:
-        what = [self._requirements, self._spec.python or "", self._expected.devices_per_host]
+        """Of all but the packages, which are recorded on the hosts one by one."""
+        plain = structs.replace(self._spec, packages=())
+        text = requirements(plain, emulated=self._expected.emulated)
+        what = [text, self._spec.python or "", self._expected.devices_per_host]
         return hashlib.sha256(json.dumps(what).encode()).hexdigest()
 
 

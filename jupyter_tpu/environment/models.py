@@ -28,10 +28,27 @@ class ExpectedHardware(Struct, frozen=True, kw_only=True):
     devices_per_host: int | None = None  # None: not known
 
 
+class Requested(Struct, frozen=True, kw_only=True):
+    """The packages that were asked for, as host 0 has recorded them."""
+
+    revision: int = 0  # grows with each change
+    packages: list[str] = []
+
+
+class InstalledPackage(Struct, frozen=True, kw_only=True):
+    """A package in an environment."""
+
+    name: str
+    version: str
+    requested: bool = False  # somebody asked for it; others came with those
+    required: bool = False  # kernels on TPUs need it
+
+
 class CreatedEnvironment(Struct, frozen=True, kw_only=True):
     """A verified environment; the same on all hosts."""
 
     path: str  # of the environment, absolute, on every host
+    requested: Requested
     python: str  # "3.12.4"
     jax: str  # its version
     platform: str  # "tpu"; "cpu" if emulated

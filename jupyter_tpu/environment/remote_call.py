@@ -26,12 +26,16 @@ done
 exit {_NO_PYTHON}
 """
 #: The modules of ``on_host``, in the order in which they import each other.
-_MODULES = ("protocol", "paths", "processes", "uv", "probe", "virtualenv", "tensorboard", "main")
+_MODULES = (
+    "protocol", "paths", "processes", "uv", "packages", "commands", "notebook", "probe",
+    "virtualenv", "tensorboard", "main",
+)  # fmt: skip
 _BOOT = """
 import json, sys, types
 package = sys.modules["on_host"] = types.ModuleType("on_host")
 package.__path__ = []
-for name, source in json.loads(sys.stdin.buffer.readline()):
+package.sources = dict(json.loads(sys.stdin.buffer.readline()))
+for name, source in package.sources.items():
     module = sys.modules["on_host." + name] = types.ModuleType("on_host." + name)
     module.__package__ = "on_host"
     exec(compile(source, name + ".py", "exec"), module.__dict__)
@@ -105,6 +109,8 @@ async def call(
         reason, message, hint = answer["error"]
         if reason == "NO_SUCH_PYTHON":
             raise NoSuchPython
+        if reason == "PACKAGE":  # the same on every host
+            raise TPUError(message, Reason.ENVIRONMENT, hint)
         raise TPUError(f"On {where}: {message}", Reason(reason), hint)
     if "result" not in answer:
         last = completed.stderr.strip().splitlines()[-1:] or ["no output"]

@@ -66,6 +66,22 @@ class FleetAPI(Protocol):
     ) -> models.Environment:
         """Decides whether an environment has a warm kernel while its TPU is connected."""
 
+    async def packages(self, ref: str, environment: str) -> list[models.InstalledPackage]:
+        """What is installed in an environment, asked of host 0."""
+
+    async def change_packages(
+        self, ref: str, environment: str, request: models.ChangePackages
+    ) -> models.Operation:
+        """Adds packages to an environment and removes some, on all hosts.
+
+        INVALID for what is no package, or one that kernels need.
+        """
+
+    async def remove_environment(
+        self, ref: str, environment: str, options: models.RemoveEnvironment | None = None
+    ) -> models.Operation:
+        """Removes an environment from the hosts, and its kernel from Jupyter."""
+
     async def kernels(self, ref: str) -> list[models.Kernel]:
         """The kernels that run on a TPU now, asked of its agent; UNREACHABLE if it can't be."""
 

@@ -34,6 +34,7 @@ from .models.requests import validated
 from .operations.connect import ConnectService
 from .operations.connected import ConnectedTPUs
 from .operations.create import CreateService
+from .operations.packages import EnvironmentService
 from .operations.power import PowerService
 from .operations.runner import OperationRunner
 from .operations.tensorboard import TensorBoardService
@@ -83,7 +84,13 @@ class Fleet:
         warm = self._warm = WarmKernelMonitor(
             connections, desired, changes, by_default=warm_kernels
         )
-        poller = self._poller = HostPoller(connections, monitor, warm, failures)
+        poller = self._poller = HostPoller(
+            connections,
+            monitor,
+            warm,
+            failures,
+            lambda name, reports: self._environments.follow(name, reports),
+        )
         kernels = self._kernels = KernelService(
             connections, monitor, warm, desired, observed, changes
         )
@@ -116,6 +123,9 @@ class Fleet:
             self._tensorboard,
             runner,
             poller.wake,
+        )
+        self._environments = EnvironmentService(
+            desired, observer, connections, connected, runner, poller.wake
         )
         self._power = PowerService(cloud, observer, connections, connected, runner)
         self._availability = Availability(cloud)
@@ -295,6 +305,21 @@ class Fleet:
         self._poller.wake()
         environments = self._inventory.tpu(name).environments
         return next(each for each in environments if each.name == environment)
+
+    async def packages(self, ref: str, environment: str) -> list[models.InstalledPackage]:
+        return await self._environments.installed(await self._find(ref), environment)
+
+    async def change_packages(
+        self, ref: str, environment: str, request: models.ChangePackages
+    ) -> models.Operation:
+        return await self._environments.change(await self._find(ref), environment, request)
+
+    async def remove_environment(
+        self, ref: str, environment: str, options: models.RemoveEnvironment | None = None
+    ) -> models.Operation:
+        return await self._environments.remove(
+            await self._find(ref), environment, options or models.RemoveEnvironment()
+        )
 
     async def kernels(self, ref: str) -> list[models.Kernel]:
         return await self._kernels.list_kernels(await self._find(ref))

@@ -142,6 +142,8 @@ export interface IEnvironment {
   jax: string;
   path: string;
   packages: string[];
+  requirements: string;
+  asked: IConnectTPU | null;
   devices: number;
   platform: string;
   kernelspec: string;

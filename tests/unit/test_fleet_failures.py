@@ -70,7 +70,9 @@ class Hosts:
 
     async def request(self, name: NodeName, op: str, **_: Any) -> dict[str, Any]:
         await asyncio.sleep(0 if name == BAD else 0.01)
-        return {"garbage": 1} if name == BAD else {"kernels": ["a kernel"], "warm": []}
+        return (
+            {"garbage": 1} if name == BAD else {"kernels": ["a kernel"], "warm": [], "packages": {}}
+        )
 
 
 class Monitors:
@@ -94,9 +96,12 @@ class Monitors:
 
 @pytest.mark.asyncio
 async def test_an_agent_that_answers_nonsense_keeps_no_other_tpu_from_being_asked() -> None:
+    async def ignore(name: NodeName, reports: Any) -> None:
+        pass
+
     monitors = Monitors()
     failures = TPUFailures(asyncio.get_running_loop().time, lambda _: None)
-    poller = HostPoller(Hosts(), monitors, monitors, failures)  # type: ignore[arg-type]
+    poller = HostPoller(Hosts(), monitors, monitors, failures, ignore)  # type: ignore[arg-type]
     task = asyncio.create_task(poller.run())
     async with asyncio.timeout(20):
         await monitors.enough.wait()

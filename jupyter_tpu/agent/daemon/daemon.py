@@ -25,6 +25,7 @@ from ..protocol.paths import boot
 from ..protocol.peer import peer_user
 from .chips import holders
 from .keepers import Keepers, KeeperSilent, StartError
+from .packages import RequestedPackages
 from .probe import probe
 from .warm_kernels import WarmKernels
 
@@ -64,6 +65,7 @@ class Daemon:
         self._connections: "set[asyncio.StreamWriter]" = set()
         self._warm = WarmKernels(sources)
         self._keepers = Keepers(run, sources, self._warm)
+        self._packages = RequestedPackages()
         self._starting: Dict[str, asyncio.Lock] = {}  # one start of a kernel id at a time
         self._tasks: "set[asyncio.Future[Any]]" = set()
         self._ended = asyncio.Event()
@@ -290,8 +292,11 @@ class Daemon:
         return {"warm": self._warm.statuses()}
 
     async def _status(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """The results of ``keep_warm`` and ``kernels`` in one, for polling."""
-        return {**await self._keep_warm(params), **await self._kernels(params)}
+        """The results of ``keep_warm`` and ``kernels``, and the ``packages`` that were asked for
+        in each environment, in one, for polling.
+        """
+        packages = {"packages": self._packages.all()}
+        return {**await self._keep_warm(params), **await self._kernels(params), **packages}
 
     async def _prepare_delete(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """Ends all kernels, then the agent: nothing of it is left running on the host."""

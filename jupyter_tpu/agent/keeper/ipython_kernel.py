@@ -53,6 +53,16 @@ def main() -> None:
                 s.sndhwm = 0
             return super()._bind_socket(s, port)
 
+        def init_shell(self):
+            super().init_shell()
+            import importlib
+
+            try:  # of our environments: %pip, %uv and !pip
+                notebook = importlib.import_module("jupyter_tpu_packages.notebook")
+            except ImportError:
+                return
+            notebook.load(self.shell)
+
     Application.launch_instance()
 
 

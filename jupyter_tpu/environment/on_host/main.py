@@ -6,20 +6,26 @@ import signal
 import sys
 import threading
 
+from .packages import change_packages, list_packages, lock_packages, sync_packages
 from .probe import probe
 from .processes import stop, watch_reader
 from .protocol import HostError, disk_full, emit
 from .tensorboard import start_tensorboard, stop_tensorboard, trace
 from .uv import get_uv
-from .virtualenv import create_venv, install_packages, verify, write_marker
+from .virtualenv import create_venv, install_packages, remove, verify, write_marker
 
 CALLS: dict = {
     "probe": probe,
     "get_uv": get_uv,
     "create_venv": create_venv,
     "install_packages": install_packages,
+    "list_packages": list_packages,
+    "change_packages": change_packages,
+    "lock_packages": lock_packages,
+    "sync_packages": sync_packages,
     "verify": verify,
     "write_marker": write_marker,
+    "remove": remove,
     "start_tensorboard": start_tensorboard,
     "stop_tensorboard": stop_tensorboard,
     "trace": trace,

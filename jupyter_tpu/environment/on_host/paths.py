@@ -8,6 +8,7 @@ from .protocol import HostError, emit
 
 HOME = os.path.expanduser("~")
 ROOT = os.path.join(HOME, ".jupyter-tpu")
+MARKER = "jupyter-tpu.json"  # in an environment; there once it is verified
 LOCK_TIMEOUT = 3600  # seconds to wait for another connection that works on the same environment
 
 

@@ -6,10 +6,10 @@ import os
 import platform
 import subprocess
 
-from .paths import HOME, environment_dir
+from .packages import summary
+from .paths import HOME, MARKER, environment_dir
 from .uv import find_uv
 
-MARKER = "jupyter-tpu.json"  # in the environment; there once it is verified
 PCI = "/sys/bus/pci/devices"
 GOOGLE = "0x1ae0"  # the PCI vendor of TPU chips
 
@@ -120,5 +120,6 @@ def probe(name):
         "path": path,
         "environment": environment_python(path),
         "marker": marker(path),
+        "requested": summary(path),
         "pythons": pythons(),
     }

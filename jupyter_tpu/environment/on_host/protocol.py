@@ -14,9 +14,15 @@ class HostError(Exception):
 
 
 _output_lock = threading.Lock()
+#: For a person instead of a program: log lines as they are, and nothing else.
+plain = False
 
 
 def emit(**payload):
+    if plain:
+        if "log" in payload:
+            print(payload["log"], flush=True)
+        return
     with _output_lock:
         sys.stdout.write(json.dumps(payload) + "\n")
         sys.stdout.flush()

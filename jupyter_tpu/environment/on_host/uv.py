@@ -11,14 +11,18 @@ import subprocess
 import sys
 
 from .paths import HOME, ROOT, exclusive_lock, private_dir
-from .protocol import HostError, emit
+from .processes import clean_environment
+from .protocol import HostError, disk_full, emit
 
 OLDEST_UV = (0, 4, 0)
 
 
 def find_uv():
     """The path of a uv that is new enough, or ""."""
-    candidates = [os.path.join(ROOT, "bin", "uv"), shutil.which("uv") or ""]
+    ours = os.path.join(ROOT, "environments", "")  # their uv would ask for uv again
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    path = os.pathsep.join(each for each in folders if not each.startswith(ours))
+    candidates = [os.path.join(ROOT, "bin", "uv"), shutil.which("uv", path=path) or ""]
     candidates += [os.path.join(HOME, folder, "bin", "uv") for folder in (".local", ".cargo")]
     for path in candidates:
         if path and os.access(path, os.X_OK):
@@ -59,6 +63,19 @@ def index_url():
     return "https://pypi.org/simple"
 
 
+def uv_environment():
+    """The variables for uv; pip's where uv has none of its own."""
+    env = clean_environment()
+    if not any(env.get(name) for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL")):
+        index = index_url()
+        if index != "https://pypi.org/simple":
+            env["UV_DEFAULT_INDEX"] = index
+    for name in ("PIP_CERT", "REQUESTS_CA_BUNDLE"):
+        if os.path.isfile(env.get(name, "")):
+            env.setdefault("SSL_CERT_FILE", env[name])
+    return env
+
+
 def certificates():
     import ssl
 
@@ -71,6 +88,43 @@ def certificates():
             elif path:
                 context.load_verify_locations(cafile=path)
     return context
+
+
+#: What uv says of a package, and what a person reads.
+_CAUSES = (
+    (r"Because ([\w.-]+) was not found in the package registry", "Package {} was not found."),
+    (r"no version of ([^,]+?) and you require", "There is no version {} of this package."),
+    (r"only ([^,]+?) (?:is|are) available and you require ([^,]+?),",
+     "Only {} is available, but you asked for {}."),
+    (r"Couldn't parse requirement.*?:\s*(.+)", "A package can't be read: {}"),
+    (r"(?:[Ff]ailed to (?:fetch|download)|error sending request).*?(https?://[^\s`/]+)",
+     "The host can't download from {}."),
+)  # fmt: skip
+
+
+def uv_error(action, lines):
+    """The error for uv's output: one plain sentence. All of the output is in the log."""
+    text = "\n".join(lines)
+    if re.search(r"[Nn]o space left on device|os error 28|[Dd]isk quota exceeded", text):
+        return disk_full("%s needs more" % action.lower())
+    if re.search(
+        r"No interpreter found|No download found|python.*(could not|failed).*download", text
+    ):
+        return HostError("NO_SUCH_PYTHON", "")
+    for pattern, sentence in _CAUSES:
+        match = re.search(pattern, text)
+        if match:
+            return HostError("PACKAGE", sentence.format(*match.groups()), "Correct the packages.")
+    wanted = [line.strip(" ×╰─▶│") for line in lines if line.strip()]
+    wanted = [line for line in wanted if not line.startswith(("hint:", "warning:", "Using "))]
+    reason = " ".join(wanted[-6:]) if wanted else "uv gave no reason"
+    reason = re.sub(r"\s+", " ", reason)
+    reason = re.sub(r"^error: ", "", reason).replace(" cause: ", ": ")
+    return HostError(
+        "ENVIRONMENT",
+        "%s failed: %s" % (action, reason if len(reason) < 300 else reason[:300] + "…"),
+        "The log has uv's full output.",
+    )
 
 
 def fetch(url, accept="*/*"):

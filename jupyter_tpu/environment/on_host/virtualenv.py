@@ -3,27 +3,15 @@
 import contextlib
 import json
 import os
-import re
 import shutil
 
-from .paths import environment_dir, exclusive_lock
-from .probe import MARKER, chips, environment_python
+from .commands import install_commands
+from .packages import record, uv_pip
+from .paths import MARKER, environment_dir, exclusive_lock
+from .probe import chips, environment_python
 from .processes import clean_environment, run
-from .protocol import HostError, disk_full, emit
-from .uv import index_url
-
-
-def uv_environment():
-    """The variables for uv; pip's where uv has none of its own."""
-    env = clean_environment()
-    if not any(env.get(name) for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL")):
-        index = index_url()
-        if index != "https://pypi.org/simple":
-            env["UV_DEFAULT_INDEX"] = index
-    for name in ("PIP_CERT", "REQUESTS_CA_BUNDLE"):
-        if os.path.isfile(env.get(name, "")):
-            env.setdefault("SSL_CERT_FILE", env[name])
-    return env
+from .protocol import HostError, emit
+from .uv import uv_environment, uv_error
 
 
 def create_venv(uv, name, python):
@@ -48,22 +36,15 @@ def create_venv(uv, name, python):
         return {"python": environment_python(path), "path": path}
 
 
-def install_packages(uv, name, requirements):
+def install_packages(uv, name, requirements, packages=()):
+    """Installs *requirements* and the commands; records *packages*, the user's part of them."""
     path = environment_dir(name)
     with exclusive_lock(name):
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(path, MARKER))  # until it is verified again
-        counter = Counter()
-        status, lines = run(
-            [uv, "pip", "install", "--python", os.path.join(path, "bin", "python"), "-r", "-"],
-            input=requirements,
-            env=uv_environment(),
-            timeout=7200,
-            on_line=counter.line,
-        )
-        if status:
-            raise uv_error("Installing packages", lines)
-    return {}
+        uv_pip(uv, path, "install", "-r", "-", input=requirements, on_line=Counter().line)
+        install_commands(path)
+        return record(path, packages)
 
 
 class Counter:
@@ -86,30 +67,6 @@ class Counter:
             emit(part=0.85)
         elif text.startswith(("Installed ", "Audited ", "Checked ")):
             emit(part=1)
-
-
-def uv_error(action, lines):
-    text = "\n".join(lines)
-    if re.search(r"[Nn]o space left on device|os error 28|[Dd]isk quota exceeded", text):
-        return disk_full("%s needs more" % action.lower())
-    if re.search(
-        r"No interpreter found|No download found|python.*(could not|failed).*download", text
-    ):
-        return HostError("NO_SUCH_PYTHON", "")
-    wanted = [line.strip(" ×╰─▶│") for line in lines if line.strip()]
-    wanted = [line for line in wanted if not line.startswith(("hint:", "warning:", "Using "))]
-    reason = " ".join(wanted[-6:]) if wanted else "uv gave no reason"
-    reason = re.sub(r"\s+", " ", reason)
-    reason = re.sub(r"^error: ", "", reason).replace(" cause: ", ": ")
-    if "No solution found" in reason:  # the same request would fail again
-        hint = "Connect again and name the packages you want, or only jax. They replace these."
-    else:
-        hint = "Fix the problem and connect again. It continues where it stopped."
-    return HostError(
-        "ENVIRONMENT",
-        "%s failed: %s" % (action, reason if len(reason) < 600 else reason[:600] + "…"),
-        "The log has uv's full output. " + hint,
-    )
 
 
 VERIFY = r"""
@@ -161,4 +118,13 @@ def write_marker(name, content):
     with open(path + ".new", "w") as file:
         json.dump(content, file)
     os.replace(path + ".new", path)
+    return {}
+
+
+def remove(name):
+    """Removes the environment, if it is there."""
+    path = environment_dir(name)
+    with exclusive_lock(name):
+        if os.path.lexists(path):
+            shutil.rmtree(path)
     return {}

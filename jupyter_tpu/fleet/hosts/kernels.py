@@ -154,8 +154,11 @@ class KernelService:
         await self._connections.request(name, "end_kernel", id=id)
         await self._fetch(name)
 
-    async def shut_down_all(self, name: NodeName, log: Callable[[str], None]) -> int:
-        """Shuts all kernels down, warm ones too; returns how many that were not warm.
+    async def shut_down_all(
+        self, name: NodeName, log: Callable[[str], None], environment: str | None = None
+    ) -> int:
+        """Shuts all kernels down (of one environment), warm ones too; returns how many that were
+        not warm.
 
         If the TPU can't be asked, they end with it or stay as they are.
         """
@@ -164,7 +167,7 @@ class KernelService:
         node = self._observed.node(name)
         if self._desired.environments(name) and (node is None or node.state == "READY"):
             try:
-                kernels = await self._fetch(name, SHUT_DOWN)
+                kernels = _of(await self._fetch(name, SHUT_DOWN), environment)
             except TPUError as error:
                 log(f"The kernels could not be shut down: {error}")
             else:
@@ -184,8 +187,11 @@ class KernelService:
         log(f"Shut down kernel {id}")
         return True
 
-    async def require_confirmation(self, name: NodeName, confirmed: bool, act: str) -> None:
-        """Raises KERNELS_RUNNING if kernels run and shutting them down is not *confirmed*.
+    async def require_confirmation(
+        self, name: NodeName, confirmed: bool, act: str, environment: str | None = None
+    ) -> None:
+        """Raises KERNELS_RUNNING if kernels run (of one environment) and shutting them down is not
+        *confirmed*.
 
         act: what would shut them down. A TPU that does not answer counts with what it had when it
         last did.
@@ -196,7 +202,7 @@ class KernelService:
         if self._observed.is_ready(name):
             with contextlib.suppress(TPUError):
                 running = await self._fetch(name, ASK_FIRST)
-        running = [kernel for kernel in running if kernel.state != "dead"]
+        running = [kernel for kernel in _of(running, environment) if kernel.state != "dead"]
         if running:
             one = len(running) == 1
             count = "1 kernel runs" if one else f"{len(running)} kernels run"
@@ -259,6 +265,11 @@ class KernelService:
         answer = await self._connections.request(name, "kernels", timeout)
         self._monitor.update(name, answer["kernels"])
         return self._monitor.known(name)
+
+
+def _of(kernels: list[Kernel], environment: str | None) -> list[Kernel]:
+    """Those of one environment; None: all."""
+    return [each for each in kernels if environment in (None, each.environment)]
 
 
 def _not_found(name: NodeName, id: str) -> TPUError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from msgspec import to_builtins
 
@@ -24,7 +26,10 @@ SETTLE = 0.3
 
 
 class HostPoller:
-    """Asks the agents for kernels and warm kernels now and then, over links that are up."""
+    """Asks the agents for kernels and warm kernels now and then, over links that are up.
+
+    packages(name, reports) is called with what is asked for in the environments of a TPU.
+    """
 
     def __init__(
         self,
@@ -32,11 +37,13 @@ class HostPoller:
         kernels: KernelMonitor,
         warm: WarmKernelMonitor,
         failures: TPUFailures,
+        packages: Callable[[NodeName, Mapping[str, Any]], Awaitable[None]],
     ) -> None:
         self._connections = connections
         self._kernels = kernels
         self._warm = warm
         self._failures = failures
+        self._packages = packages
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -78,3 +85,4 @@ class HostPoller:
             return  # disconnected meanwhile
         self._kernels.update(name, answer["kernels"])
         self._warm.update(name, specs, answer["warm"])
+        await self._packages(name, answer["packages"])

@@ -129,9 +129,10 @@ def _problem(
         )
     if running:
         return next((each.problem for each in running if each.problem is not None), None)
-    for environment in environments:
-        if environment.problem is not None:
-            return environment.problem
+    if not any(environment.state == "ready" for environment in environments):
+        for environment in environments:
+            if environment.problem is not None:
+                return environment.problem
     for link in links:
         if link.state is LinkState.NEEDS_ATTENTION and link.problem is not None:
             return Problem.of(link.problem)

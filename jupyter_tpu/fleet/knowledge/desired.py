@@ -60,6 +60,12 @@ class DesiredState:
         self._store.save_environment(name, record)
         self._changed(name)
 
+    def remove_environment(self, name: NodeName, environment: str) -> None:
+        """It is not on the hosts any more."""
+        if self._environments.get(name, {}).pop(environment, None) is not None:
+            self._store.drop_environment(name, environment)
+            self._changed(name)
+
     def forget(self, name: NodeName) -> None:
         """The TPU is gone, and all that was on it."""
         self.connected.pop(name, None)

@@ -4,15 +4,18 @@ Each is defined here once; the OpenAPI document and the frontend's TypeScript ty
 these classes. Times are RFC 3339 in UTC, sizes in bytes unless a name says otherwise.
 """
 
+from ...environment import InstalledPackage
 from .catalog import Catalog
 from .changes import Change
 from .costs import Cost
 from .environments import (
+    ChangePackages,
     ConnectTPU,
     DisconnectTPU,
     Environment,
     EnvironmentName,
     KeepWarm,
+    RemoveEnvironment,
     WarmKernel,
 )
 from .forwarding import (
@@ -49,6 +52,7 @@ __all__ = [
     "AppVisit",
     "Catalog",
     "Change",
+    "ChangePackages",
     "ChipHolder",
     "ConnectTPU",
     "Connection",
@@ -61,6 +65,7 @@ __all__ = [
     "FailingTPU",
     "FleetStatus",
     "Host",
+    "InstalledPackage",
     "KeepWarm",
     "Kernel",
     "LinkStatus",
@@ -72,6 +77,7 @@ __all__ = [
     "Problem",
     "ProfileKernel",
     "Quote",
+    "RemoveEnvironment",
     "Step",
     "StopTPU",
     "TPUList",

@@ -32,6 +32,21 @@ class ConnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     requirements: str | None = None
 
 
+class ChangePackages(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Packages to add to an environment, and to remove from it, on all hosts."""
+
+    #: PEP 508 requirements.
+    add: list[str] = []
+    #: Names.
+    remove: list[str] = []
+
+
+class RemoveEnvironment(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How an environment is removed; `end_kernels` is required while its kernels run."""
+
+    end_kernels: bool = False
+
+
 class DisconnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     """How a TPU is disconnected; `end_kernels` is required while kernels run there."""
 
@@ -70,6 +85,10 @@ class Environment(Struct, kw_only=True):
     jax: str = ""  # the version of JAX
     path: str = ""  # on the hosts
     packages: list[str] = []
+    #: The text of a requirements file.
+    requirements: str = ""
+    #: What was asked for when creating or changing it failed.
+    asked: ConnectTPU | None = None
     #: What jax.devices() lists on one host, and on which platform ("tpu"; "cpu" if emulated).
     devices: int = 0
     platform: str = ""

@@ -41,6 +41,13 @@ def check_requirements(packages: Iterable[str]) -> None:
             )
 
 
+def check_names(names: Iterable[str]) -> None:
+    """Raises INVALID for what can't be the name of a package."""
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?", name):
+            raise InvalidInput(f"{name!r} is not the name of a package.")
+
+
 def another_node(node: Node, id: str) -> TPUError | None:
     """What to say of a *node* that has the name of the one that is meant, but not its *id*."""
     if not id or node.id == id:

@@ -129,7 +129,7 @@ class ConnectService:
         self._desired.save(name, unfinished_record(node, request, before))
         failure: TPUError | None = TPUError("Connecting failed.", Reason.INTERNAL)
         try:
-            created = await create_environment(
+            created, requested = await create_environment(
                 node, request, self._connections, progress, emulated=self._cloud.emulated
             )
             failure = None
@@ -146,7 +146,7 @@ class ConnectService:
                 if name not in self._desired.connected:
                     self._connections.release(name)
         progress.begin("kernelspec")
-        environment: EnvironmentRecord = record_of(node, request, created, before)
+        environment: EnvironmentRecord = record_of(node, request, created, before, requested)
         self._desired.save(name, environment)
         self._connected.register(name, environment)
         self._desired.connect(name, node.id)

@@ -76,6 +76,16 @@ class ConnectedTPUs:
         self.kernels.clear(name, lost=True)
         self._apps.forget(name)
 
+    def remove_environment(self, name: NodeName, environment: str) -> None:
+        """It is gone from the hosts. Without any, the TPU is not connected."""
+        self._kernelspecs.unregister(
+            project=name.project, zone=name.zone, tpu=name.node, environment=environment
+        )
+        self._registered.discard((name, environment))
+        self._desired.remove_environment(name, environment)
+        if not self._desired.environments(name) and name in self._desired.connected:
+            self.disconnect(name)
+
     def forget(self, name: NodeName) -> None:
         """The TPU is gone, and all that was on it."""
         self._unregister(name)

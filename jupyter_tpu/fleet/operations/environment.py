@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+
+import msgspec
 
 from ... import environment, ssh
 from ...cloud import Node
@@ -32,7 +33,7 @@ async def create_environment(
     progress: Progress,
     *,
     emulated: bool,
-) -> Environment:
+) -> tuple[Environment, environment.Requested]:
     """Connects to the hosts and creates *request* there, step by step."""
     name = node.name
     progress.begin("key")
@@ -42,7 +43,7 @@ async def create_environment(
 
     progress.begin("links")
     links = connections.acquire(name, len(node.endpoints))
-    await environment.gather_or_cancel([_wait_until_up(link, progress) for link in links])
+    await environment.gather_or_cancel([_connect(link, progress) for link in links])
     progress.done("links")
 
     accelerator = known_type(node.type)
@@ -60,7 +61,7 @@ async def create_environment(
         ),
         progress,
     )
-    return Environment(
+    ready = Environment(
         name=request.environment,
         tpu=name.node,
         zone=name.zone,
@@ -68,14 +69,20 @@ async def create_environment(
         python=created.python,
         jax=created.jax,
         path=created.path,
-        packages=list(request.packages),
+        packages=created.requested.packages,
+        requirements=request.requirements or "",
         devices=created.devices,
         platform=created.platform,
     )
+    return ready, created.requested
 
 
-async def _wait_until_up(link: Link, progress: Progress) -> None:
+async def wait_until_up(link: Link) -> None:
     await link.wait_up(timeout=LINKS_UP)
+
+
+async def _connect(link: Link, progress: Progress) -> None:
+    await wait_until_up(link)
     progress.log(f"Connected to host {link.host.worker}")
     progress.host_done("links")
 
@@ -93,25 +100,30 @@ def merge_request(before: EnvironmentRecord | None, request: ConnectTPU) -> Conn
     return ConnectTPU(
         environment=request.environment,
         python=request.python or earlier.python,
-        packages=_union(earlier.packages, request.packages),
+        packages=environment.packages.merge(earlier.packages, request.packages),
         requirements=request.requirements or earlier.requirements,
     )
 
 
-def _union(first: Sequence[str], second: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys([*first, *second]))
-
-
 def record_of(
-    node: Node, request: ConnectTPU, created: Environment, before: EnvironmentRecord | None
+    node: Node,
+    request: ConnectTPU,
+    created: Environment,
+    before: EnvironmentRecord | None,
+    requested: environment.Requested | None = None,
 ) -> EnvironmentRecord:
     """What is remembered of an environment; what was decided on its warm kernel stays."""
+    if requested is not None:
+        request = msgspec.structs.replace(request, packages=requested.packages)
+    elif before is not None:
+        requested = environment.Requested(revision=before.revision)
     return EnvironmentRecord(
         node_id=node.id,
         wanted=request,
         environment=created,
         hosts=len(node.endpoints),
         warm=before.warm if before is not None else None,
+        revision=requested.revision if requested is not None else 0,
     )
 
 
@@ -125,6 +137,7 @@ def unfinished_record(
     problem = Problem.of(error) if error else None
     if before is not None and before.environment.state == "ready":
         before.environment.problem = problem
+        before.environment.asked = request if problem else None
         shown = before.environment
     else:
         shown = Environment(
@@ -133,6 +146,9 @@ def unfinished_record(
             zone=node.name.zone,
             state="failed" if problem else "making",
             problem=problem,
+            packages=list(request.packages),
+            requirements=request.requirements or "",
+            asked=request if problem else None,
         )
     kept = before.wanted if error and before is not None else request
     return record_of(node, kept, shown, before)

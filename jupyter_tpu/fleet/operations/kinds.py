@@ -10,7 +10,7 @@ NON_EXCLUSIVE = ("tensorboard", "profile")
 #: on the hosts. Others go on when the disk is full, since they may end what costs money.
 SAVED = ("create", "start", "connect")
 #: Kinds that change nothing at Google.
-LOCAL = ("connect", "disconnect", *NON_EXCLUSIVE)
+LOCAL = ("connect", "disconnect", "environment", *NON_EXCLUSIVE)
 
 #: What is being done to a TPU.
 PRESENT = {
@@ -20,6 +20,7 @@ PRESENT = {
     "delete": "being deleted",
     "connect": "being connected",
     "disconnect": "being disconnected",
+    "environment": "getting or losing packages",
 }
 #: What to do about one that ended with its process.
 INTERRUPTED_HINTS = {
@@ -30,6 +31,7 @@ INTERRUPTED_HINTS = {
     "stop": "If the TPU stays READY, stop it again.",
     "start": "If the TPU stays STOPPED, start it again.",
     "tensorboard": "Open it again. It continues where it stopped.",
+    "environment": "Change its packages again.",
     "profile": "Capture it again.",
     "compile": "Send the program again.",
 }

@@ -248,9 +248,9 @@ class OperationRunner:
         return operation
 
     async def cancel_connects(self, name: NodeName, patience: float) -> None:
-        """Cancels the connects that run on a TPU; waits *patience* seconds for each."""
+        """Cancels what installs something on a TPU; waits *patience* seconds for each."""
         for record in self.running_on(name):
-            if record.operation.kind == "connect":
+            if record.operation.kind in ("connect", "environment"):
                 await self.cancel(record.operation.id, patience)
 
     async def _run(self, running: _RunningOperation, work: Work, *, new: bool) -> None:

@@ -19,6 +19,8 @@ class EnvironmentRecord(Struct, kw_only=True):
     hosts: int = 1  # of the TPU
     #: None: as configured.
     warm: KeepWarm | None = None
+    #: Of its packages on host 0 that *wanted* has, and that all hosts have.
+    revision: int = 0
 
 
 class NodeClaim(Struct, kw_only=True):

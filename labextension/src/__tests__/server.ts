@@ -254,6 +254,8 @@ export function connectedTPU(more: Partial<ITPU> = {}): ITPU {
         jax: '0.7.2',
         path: '',
         packages: [],
+        requirements: '',
+        asked: null,
         devices: 8,
         warm: { state: 'off', memory: 0, imports: [], problem: '' },
         platform: 'cpu',

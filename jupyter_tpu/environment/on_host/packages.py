@@ -1,0 +1,203 @@
+"""The packages of an environment: listed, added, removed, made the same on all hosts.
+
+What was asked for is kept in the environment on host 0, in `REQUESTED`, whoever asked: a
+connection, the panel, or ``%pip install`` in a cell. Its *revision* grows with each change, so that
+a client sees whether something has changed since it looked.
+"""
+
+import contextlib
+import glob
+import json
+import os
+import re
+
+from .paths import MARKER, environment_dir, exclusive_lock
+from .processes import run
+from .protocol import HostError, emit
+from .uv import uv_environment, uv_error
+
+REQUESTED = "jupyter-tpu-packages.json"
+#: What kernels on TPUs need. Where a change touches these, the environment is verified again.
+REQUIRED = ("jax", "jaxlib", "libtpu", "ipykernel", "pyzmq")
+#: So many changes are kept for running kernels, which look after each cell.
+CHANGES = 20
+
+
+def normalized(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def name_of(requirement):
+    """The normalized name in "Flax[all]>=0.8" or "flax @ git+https://…"; "" of a plain URL."""
+    match = re.match(r"\s*([A-Za-z0-9][-A-Za-z0-9._]*)\s*($|[\[<>=!~;@ ])", requirement)
+    return normalized(match.group(1)) if match else ""
+
+
+def requested(path):
+    """{"revision", "packages", "changes"} of the environment at *path*."""
+    found = {"revision": 0, "packages": [], "changes": []}
+    with contextlib.suppress(OSError, ValueError), open(os.path.join(path, REQUESTED)) as file:
+        found.update(json.load(file))
+    return found
+
+
+def record(path, added=(), removed=(), modules=None):
+    """Saves that requirements were added, and packages of some names removed.
+
+    modules: {module: "numpy 2.1.0"} that a running kernel may have imported from what was replaced.
+    """
+    state = requested(path)
+    packages = {name_of(each) or each: each for each in state["packages"]}
+    for each in added:
+        packages[name_of(each) or each] = each.strip()
+    for name in removed:
+        packages.pop(normalized(name), None)
+    revision = state["revision"] + 1
+    changes = [*state["changes"], {"revision": revision, "modules": modules or {}}]
+    new = {
+        "revision": revision,
+        "packages": list(packages.values()),
+        "changes": changes[-CHANGES:],
+    }
+    _write(path, new)
+    return summary(path)
+
+
+def _write(path, state):
+    file_path = os.path.join(path, REQUESTED)
+    with open(file_path + ".new", "w") as file:
+        json.dump(state, file)
+    os.replace(file_path + ".new", file_path)
+
+
+def summary(path):
+    """What clients keep of it."""
+    state = requested(path)
+    return {"revision": state["revision"], "packages": state["packages"]}
+
+
+def site_packages(path):
+    found = glob.glob(os.path.join(glob.escape(path), "lib", "python3*", "site-packages"))
+    if not found:
+        raise HostError("ENVIRONMENT", "The environment is incomplete.", "Connect again.")
+    return found[0]
+
+
+def distributions(path):
+    """{normalized name: importlib's distribution} of what is installed."""
+    from importlib.metadata import distributions
+
+    found = {}
+    for each in distributions(path=[site_packages(path)]):
+        name = each.metadata["Name"]
+        if name:
+            found[normalized(name)] = each
+    return found
+
+
+def top_modules(distribution):
+    """The modules that can be imported from a distribution."""
+    found = set()
+    for file in distribution.files or ():
+        first = file.parts[0]
+        if len(file.parts) > 1 and first.isidentifier():
+            found.add(first)
+        elif len(file.parts) == 1 and first.endswith((".py", ".so")):
+            found.add(first.partition(".")[0])
+    return found
+
+
+class Change:
+    """What changes in the environment at *path* between its beginning and its end."""
+
+    def __init__(self, path, removing=()):
+        self._path = path
+        before = distributions(path)
+        self._versions = {name: each.version for name, each in before.items()}
+        # A removed one has no list of its files any more.
+        self._modules = {n: top_modules(before[n]) for n in removing if n in before}
+
+    def end(self, added=(), removed=()):
+        """Records it; returns the summary."""
+        modules, touched = {}, set()
+        after = distributions(self._path)
+        for name, version in self._versions.items():
+            now = after.get(name)
+            if now is None or now.version != version:
+                touched.add(name)
+                found = self._modules.get(name, ()) if now is None else top_modules(now)
+                shown = "%s %s" % (name, now.version) if now else ""
+                modules.update(dict.fromkeys(found, shown))
+        if touched.intersection(REQUIRED):
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(self._path, MARKER))
+        return record(self._path, added, removed, modules)
+
+
+def list_packages(name):
+    """[{"name", "version", "requested", "required"}] of an environment, sorted."""
+    path = environment_dir(name)
+    asked = {name_of(each) for each in requested(path)["packages"]}
+    return [
+        {
+            "name": each.metadata["Name"],
+            "version": each.version,
+            "requested": key in asked,
+            "required": key in REQUIRED,
+        }
+        for key, each in sorted(distributions(path).items())
+    ]
+
+
+def change_packages(uv, name, add, remove):
+    """Removes and adds packages; both happen or neither is recorded. Returns the summary."""
+    path = environment_dir(name)
+    with exclusive_lock(name):
+        there = distributions(path)
+        names = [normalized(each) for each in remove]
+        for each in names:
+            if each not in there:
+                raise HostError("INVALID", "Package %s is not installed." % each)
+        change = Change(path, names)
+        if add:
+            uv_pip(uv, path, "install", "-r", "-", input="\n".join([*add, ""]))
+        if names:
+            uv_pip(uv, path, "uninstall", "-r", "-", input="\n".join([*names, ""]))
+        return change.end(add, names)
+
+
+def lock_packages(uv, name):
+    """What is installed on this host, for the others: {"lock": text, **summary}."""
+    path = environment_dir(name)
+    with exclusive_lock(name):
+        lines = uv_pip(uv, path, "freeze", quiet=True)
+        lock = [line for line in lines if re.match(r"[\w.-]+(==| @ (?!file:))", line)]
+        for line in lines:
+            if line.startswith("-e ") or " @ file:" in line:
+                emit(log="%s is only on this host: it is a local folder" % line)
+        return dict(summary(path), lock="\n".join([*lock, ""]))
+
+
+def sync_packages(uv, name, lock, packages):
+    """Gives this host exactly what is in the *lock* of host 0, which *packages* asked for."""
+    path = environment_dir(name)
+    with exclusive_lock(name):
+        change = Change(path)
+        uv_pip(uv, path, "sync", "-", input=lock)
+        old = [each for each in requested(path)["packages"] if each not in packages]
+        change.end(packages, map(name_of, old))
+    return {}
+
+
+def uv_pip(uv, path, command, *arguments, input="", quiet=False, on_line=None):
+    """The output of ``uv pip``; raises HostError where it fails."""
+    status, lines = run(
+        [uv, "pip", command, "--python", os.path.join(path, "bin", "python"), *arguments],
+        input=input,
+        env=uv_environment(),
+        timeout=7200,
+        on_line=None if quiet else on_line or (lambda line: emit(log=line)),
+    )
+    if status:
+        raise uv_error("Installing packages", lines)
+    return lines

@@ -1,0 +1,94 @@
+"""The packages of an environment that is there: listed, changed, and made the same on all hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from msgspec import convert
+
+from .concurrency import gather_or_cancel
+from .models import InstalledPackage, RemoteHost, Requested
+from .on_host.packages import REQUIRED, name_of
+from .progress import ProgressReporter, StepPlan
+from .remote_call import call
+
+CHANGE = StepPlan("change", "Install and remove packages", 10)
+SYNC = StepPlan("sync", "Install them on the other hosts", 10)
+REMOVE = StepPlan("remove", "Remove the environment", 5)
+__all__ = ["REQUIRED", "change", "installed", "merge", "name_of", "remove", "sync"]
+
+#: Seconds that a change may take; some packages are built.
+_LONGEST = 7300
+
+
+def merge(first: Iterable[str], second: Iterable[str]) -> list[str]:
+    """*first* and *second*, which replaces those of the same package."""
+    return list({name_of(each) or each: each for each in (*first, *second)}.values())
+
+
+async def installed(host: RemoteHost, name: str) -> list[InstalledPackage]:
+    """What is installed in an environment, by name."""
+    answer = await call(host, "list_packages", log=_ignore, timeout=60, name=name)
+    return convert(answer, list[InstalledPackage])
+
+
+async def change(
+    hosts: Sequence[RemoteHost],
+    name: str,
+    add: Sequence[str],
+    remove: Sequence[str],
+    reporter: ProgressReporter,
+) -> Requested:
+    """Adds and removes packages on host 0; the others get what is installed there then.
+
+    Raises TPUError: ENVIRONMENT, INVALID (a package to remove is not installed), DISK_FULL,
+    UNREACHABLE, TIMEOUT. It can be repeated.
+    """
+    reporter.begin("change")
+    uv = await _uv(hosts[0], reporter.log)
+    await call(
+        hosts[0], "change_packages", log=reporter.log, timeout=_LONGEST,
+        uv=uv, name=name, add=add, remove=remove,
+    )  # fmt: skip
+    reporter.done("change")
+    return await sync(hosts, name, reporter)
+
+
+async def sync(hosts: Sequence[RemoteHost], name: str, reporter: ProgressReporter) -> Requested:
+    """Gives the other hosts what is installed on host 0, which is returned."""
+    reporter.begin("sync")
+    uv = await _uv(hosts[0], reporter.log)
+    answer: dict[str, Any] = await call(
+        hosts[0], "lock_packages", log=reporter.log, timeout=_LONGEST, uv=uv, name=name
+    )
+    lock = answer.pop("lock")
+    requested = convert(answer, Requested)
+
+    async def on_host(host: RemoteHost) -> None:
+        await call(
+            host, "sync_packages", log=reporter.log, timeout=_LONGEST,
+            uv=await _uv(host, reporter.log), name=name, lock=lock, packages=requested.packages,
+        )  # fmt: skip
+
+    others = hosts[1:]
+    await gather_or_cancel([on_host(host) for host in others])
+    reporter.done("sync", "done" if others else "skipped")
+    return requested
+
+
+async def remove(hosts: Sequence[RemoteHost], name: str, reporter: ProgressReporter) -> None:
+    """Removes an environment from all hosts; it may be incomplete, or not be there."""
+    reporter.begin("remove")
+    calls = [call(h, "remove", log=reporter.log, timeout=300, name=name) for h in hosts]
+    await gather_or_cancel(calls)
+    reporter.done("remove")
+
+
+async def _uv(host: RemoteHost, log: Callable[[str], None]) -> str:
+    answer = await call(host, "get_uv", log=_ignore, timeout=900)
+    return str(answer["uv"])
+
+
+def _ignore(line: str) -> None:
+    pass

@@ -1,0 +1,206 @@
+"""Operations on environments that are there: their packages are changed, or they are removed.
+
+Kernels change packages, too (``%pip install``). Host 0 records that, each poll reports it, and the
+other hosts follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ...cloud import NodeName
+from ...environment import Requested, packages
+from ...errors import InvalidInput, Reason, TPUError
+from ...links import Link
+from ..discovery.observer import Observer
+from ..hosts.connections import HostConnections
+from ..knowledge.desired import DesiredState
+from ..models import ChangePackages, InstalledPackage, Operation, Problem, RemoveEnvironment
+from ..models.requests import validated
+from ..store.records import EnvironmentRecord
+from . import checks, kinds
+from .connected import ConnectedTPUs
+from .environment import wait_until_up
+from .progress import Progress
+from .runner import OperationRunner
+
+_ONLY_READY = "Packages are on the hosts of a READY TPU."
+
+
+class EnvironmentService:
+    """removed: called when an environment was removed."""
+
+    def __init__(
+        self,
+        desired: DesiredState,
+        observer: Observer,
+        connections: HostConnections,
+        connected: ConnectedTPUs,
+        runner: OperationRunner,
+        removed: Callable[[], None],
+    ) -> None:
+        self._desired = desired
+        self._observer = observer
+        self._connections = connections
+        self._connected = connected
+        self._runner = runner
+        self._removed = removed
+        #: Revisions that the other hosts could not follow; not tried again.
+        self._failed: dict[tuple[NodeName, str], int] = {}
+
+    async def installed(self, name: NodeName, environment: str) -> list[InstalledPackage]:
+        """What is installed on host 0; raises NOT_FOUND, CONFLICT for a TPU that is not READY."""
+        self._require(name, environment, ready=True)
+        links, release = self._links(name)
+        try:
+            await wait_until_up(links[0])
+            return await packages.installed(links[0], environment)
+        finally:
+            release()
+
+    async def change(self, name: NodeName, environment: str, request: ChangePackages) -> Operation:
+        """Raises INVALID, NOT_FOUND, and CONFLICT unless the TPU is READY and idle."""
+        request = validated(request)
+        checks.check_requirements(request.add)
+        checks.check_names(request.remove)
+        if not request.add and not request.remove:
+            raise InvalidInput("No package was given.", "Name one, such as einops.")
+        for each in request.remove:
+            if packages.name_of(each) in packages.REQUIRED:
+                raise InvalidInput(f"{each} can't be removed: kernels on TPUs need it.")
+        record = self._require(name, environment, ready=True)
+
+        async def work(progress: Progress) -> None:
+            progress.plan([packages.CHANGE, packages.SYNC], hosts=record.hosts)
+            await self._on_hosts(
+                name,
+                environment,
+                lambda links: packages.change(
+                    links, environment, request.add, request.remove, progress
+                ),
+            )
+
+        return await self._runner.start_exclusive(
+            self._runner.new_record("environment", name), work
+        )
+
+    async def remove(
+        self, name: NodeName, environment: str, options: RemoveEnvironment
+    ) -> Operation:
+        """Raises NOT_FOUND, KERNELS_RUNNING unless *options* allow it, CONFLICT unless idle."""
+        self._require(name, environment)
+        await self._connected.kernels.require_confirmation(
+            name, options.end_kernels, "Removing the environment", environment
+        )
+
+        async def work(progress: Progress) -> None:
+            progress.plan([packages.REMOVE])
+            if self._observer.observed.is_ready(name):
+                await self._connected.kernels.shut_down_all(name, progress.log, environment)
+                links, release = self._links(name)
+                try:
+                    for link in links:
+                        await wait_until_up(link)
+                    await packages.remove(links, environment, progress)
+                finally:
+                    release()
+            self._connected.remove_environment(name, environment)
+            progress.log(f"Removed the environment {environment}")
+            self._removed()
+
+        return await self._runner.start_exclusive(
+            self._runner.new_record("environment", name), work
+        )
+
+    # ---- what kernels change ----
+
+    async def follow(self, name: NodeName, reports: Mapping[str, Any]) -> None:
+        """Takes the agent's report of what is asked for in each environment: {name: Requested}."""
+        if any(
+            each.operation.kind not in kinds.NON_EXCLUSIVE for each in self._runner.running_on(name)
+        ):
+            return  # it changes them itself; the next report is compared again
+        for environment, record in list(self._desired.environments(name).items()):
+            if environment not in reports or record.environment.state != "ready":
+                continue
+            requested = msgspec.convert(reports[environment], Requested)
+            if requested.revision == record.revision:
+                continue
+            if record.hosts == 1:
+                self._save(name, record, requested)
+            elif self._failed.get((name, environment)) != requested.revision:
+                await self._sync(name, record, requested)
+                return  # one operation at a time
+
+    async def _sync(self, name: NodeName, record: EnvironmentRecord, news: Requested) -> None:
+        environment = record.environment.name
+
+        async def work(progress: Progress) -> None:
+            progress.plan([packages.SYNC], hosts=record.hosts)
+            try:
+                await self._on_hosts(
+                    name, environment, lambda links: packages.sync(links, environment, progress)
+                )
+            except TPUError as error:
+                self._failed[name, environment] = news.revision
+                record.environment.problem = Problem(
+                    message=f"The packages of host 0 are not on all hosts. {error.message}",
+                    reason=error.reason,
+                    hint="Connect again to install them there.",
+                )
+                self._desired.save(name, record)
+                raise
+
+        await self._runner.start(self._runner.new_record("environment", name), work)
+
+    # ---- inside ----
+
+    async def _on_hosts(
+        self, name: NodeName, environment: str, work: Callable[[Sequence[Link]], Any]
+    ) -> None:
+        """Runs *work* on all hosts, and saves what is asked for then."""
+        links, release = self._links(name)
+        try:
+            for link in links:
+                await wait_until_up(link)
+            requested = await work(links)
+        finally:
+            release()
+        self._save(name, self._require(name, environment), requested)
+
+    def _save(self, name: NodeName, record: EnvironmentRecord, requested: Requested) -> None:
+        record.wanted = msgspec.structs.replace(record.wanted, packages=requested.packages)
+        record.environment.packages = requested.packages
+        record.environment.problem = record.environment.asked = None
+        record.revision = requested.revision
+        self._desired.save(name, record)
+
+    def _links(self, name: NodeName) -> tuple[list[Link], Callable[[], None]]:
+        """The links to all hosts, held until the second is called."""
+        node = self._observer.observed.require(name, ("READY",), _ONLY_READY)
+        held = name in self._connections
+        links = self._connections.acquire(name, len(node.endpoints))
+        return links, (lambda: None) if held else lambda: self._connections.release(name)
+
+    def _require(
+        self, name: NodeName, environment: str, *, ready: bool = False
+    ) -> EnvironmentRecord:
+        environments = self._desired.environments(name)
+        record = environments.get(environment)
+        if record is None:
+            known = ", ".join(environments) or "none"
+            raise TPUError(
+                f"{name.node} has no environment {environment}. Its environments: {known}.",
+                Reason.NOT_FOUND,
+                f"Create it: jupyter tpu connect {name.node} --env {environment}",
+            )
+        if ready and record.environment.state != "ready":
+            raise TPUError(
+                f"The environment {environment} on {name.node} is not ready.",
+                Reason.CONFLICT,
+                "Connect again to complete it, or remove it.",
+            )
+        return record

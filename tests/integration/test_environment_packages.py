@@ -1,0 +1,172 @@
+"""Packages of a connected TPU: installed in cells, by the CLI and REST; the same on all hosts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import urllib.error
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from adoption_server import FOLDERS, Server
+from jupyter_client import KernelManager
+from waiting import until
+
+NAME = "packages"
+HOME = "tpus/packages/environments/default"
+
+
+@pytest.fixture(scope="module")
+def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose user has a connected TPU of two hosts."""
+    server = Server(tmp_path_factory.mktemp("packages"), emulator.environment)
+    server.start()
+    body = {"name": NAME, "type": "v4-16", "zone": "us-central2-b"}
+    server.finish(server.tpu("POST", "tpus", body))
+    server.finish(server.tpu("POST", f"tpus/{NAME}/connect", {}))
+    yield server
+    server.finish(server.tpu("DELETE", f"tpus/{NAME}?end_kernels=true"))
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def run(server: Server) -> Iterator[Callable[[str], str]]:
+    """``run(code)``: what a cell prints on the TPU's kernel."""
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in ("JUPYTER_TPU_EMULATOR", *FOLDERS):
+            patch.setenv(variable, server.environment[variable])
+        manager = KernelManager(kernel_name=environment(server)["kernelspec"])
+        manager.start_kernel()
+        client = manager.client()
+        client.start_channels()
+        client.wait_for_ready(timeout=60)
+    printed: list[str] = []
+
+    def hook(message: Any) -> None:
+        content = message["content"]
+        printed.append(content.get("text", "") + "\n".join(content.get("traceback", [])))
+
+    def run(code: str) -> str:
+        printed.clear()
+        client.execute_interactive(code, timeout=120, output_hook=hook)
+        return "".join(printed)
+
+    yield run
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+
+
+def environment(server: Server) -> Any:
+    [found] = server.tpu("GET", f"tpus/{NAME}/environments")
+    return found
+
+
+def wait_until_recorded(server: Server, packages: list[str]) -> None:
+    until(lambda: environment(server)["packages"] == packages, why=lambda: environment(server))
+
+
+def on_host(server: Server, host: int, code: str) -> str:
+    """What the environment's Python prints on one host."""
+    python = environment(server)["path"] + "/bin/python"
+    argv = [sys.executable, "-m", "jupyter_tpu.cli", "ssh", NAME, "--worker", str(host), "--"]
+    found = subprocess.run(
+        [*argv, f"{python} -c '{code}'"],
+        env={**server.environment, "JUPYTER_TOKEN": server.token},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return found.stdout + found.stderr
+
+
+def cli(server: Server, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "jupyter_tpu.cli", *words],
+        env=server.environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_each_way_to_install_works_in_a_kernel_that_has_used_jax(
+    server: Server, run: Callable[[str], str]
+) -> None:
+    run("import jax; jax.numpy.ones(3)")
+    began = time.monotonic()
+    printed = run("%pip install six>=1.10")  # no shell that makes a file "=1.10" of it
+    print(f"%pip took {time.monotonic() - began:.1f} s")
+    assert "+ six==" in printed
+    for command, package in {
+        "!pip install toolz": "toolz",
+        "!uv pip install iniconfig": "iniconfig",
+        "%uv pip install pluggy": "pluggy",
+        "import sys\n!{sys.executable} -m pip install -q --user cloudpickle": "cloudpickle",
+    }.items():
+        printed = run(f"{command}\nimport {package}; print('imported', {package}.__name__)")
+        assert f"imported {package}" in printed, printed
+        assert "fork" not in printed
+        assert "estart" not in printed
+    assert "six" in run("!pip list")
+    expected = ["six>=1.10", "toolz", "iniconfig", "pluggy", "cloudpickle"]
+    wait_until_recorded(server, expected)
+    assert on_host(server, 1, "import six, toolz, pluggy, cloudpickle; print(42)") == "42\n"
+
+    # A new connection with the same packages finds all as it was: nothing is verified again.
+    done = server.finish(server.tpu("POST", f"tpus/{NAME}/connect", {}))
+    assert "The environment is complete; it was verified when it was created" in done["log"]
+    assert environment(server)["packages"] == expected
+
+
+def test_a_restart_is_asked_for_only_when_an_imported_package_was_replaced(
+    server: Server, run: Callable[[str], str]
+) -> None:
+    assert "estart" not in run("%pip install zipp==3.20.0")
+    run("import zipp")
+    assert "Restart the kernel to use zipp 3.21.0" in run("%pip install zipp==3.21.0")
+    assert "estart" not in run("print(zipp.__name__)")
+    printed = run("%pip uninstall -y zipp")
+    assert "- zipp==3.21.0" in printed
+    assert "estart" not in printed
+
+
+def test_packages_are_listed_added_and_removed_on_all_hosts(server: Server) -> None:
+    added = cli(server, "env", "add", NAME, "einops")
+    assert added.returncode == 0, added.stderr
+    assert "einops" in cli(server, "env", "list", NAME).stdout
+    rows = {each["name"]: each for each in server.tpu("GET", f"{HOME}/packages")}
+    assert rows["einops"]["requested"]
+    assert rows["ipykernel"]["required"]
+    assert on_host(server, 1, "import einops; print(42)") == "42\n"
+    server.finish(server.tpu("POST", f"{HOME}/packages", {"remove": ["einops"]}))
+    assert "einops" not in environment(server)["packages"]
+    for host in (0, 1):
+        assert "No module named" in on_host(server, host, "import einops")
+
+
+def test_a_typo_is_one_plain_sentence_and_nothing_changes(server: Server) -> None:
+    before = environment(server)
+    failed = cli(server, "env", "add", NAME, "matplotlb")
+    assert failed.returncode == 1
+    assert "Package matplotlb was not found." in failed.stderr
+    assert environment(server) == before
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        server.tpu("POST", f"{HOME}/packages", {"remove": ["jax"]})
+    assert json.load(refused.value)["message"] == ("jax can't be removed: kernels on TPUs need it.")
+
+
+def test_a_failed_environment_says_so_once_and_can_be_removed(server: Server) -> None:
+    asked = {"environment": "typo", "packages": ["matplotlb"]}
+    operation = server.tpu("POST", f"tpus/{NAME}/connect", asked)
+    until(lambda: server.tpu("GET", f"operations/{operation['id']}")["state"] == "failed")
+    tpu = server.tpu("GET", f"tpus/{NAME}")
+    [failed] = [each for each in tpu["environments"] if each["name"] == "typo"]
+    assert failed["problem"]["message"] == "Package matplotlb was not found."
+    assert failed["asked"]["packages"] == ["matplotlb"]
+    # The TPU is connected: there is nothing to say about it but at the environment.
+    assert (tpu["connection"], tpu["problem"]) == ("connected", None)
+    server.finish(server.tpu("DELETE", f"tpus/{NAME}/environments/typo"))
+    assert [each["name"] for each in server.tpu("GET", f"tpus/{NAME}/environments")] == ["default"]
