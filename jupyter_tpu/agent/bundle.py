@@ -1,4 +1,4 @@
-"""The agent's own sources as one small archive, for hosts to run."""
+"""Sources as one small archive, for hosts to run; first of all the agent's own."""
 
 from __future__ import annotations
 
@@ -24,8 +24,12 @@ class Bundle(NamedTuple):
 
 @lru_cache(maxsize=None)
 def bundle() -> Bundle:
-    """The archive, the same for the same sources on every machine."""
-    files = {"__main__.py": _MAIN.encode(), **_sources()}
+    """The agent's archive."""
+    return pack({"__main__.py": _MAIN.encode(), **_sources()})
+
+
+def pack(files: "dict[str, bytes]") -> Bundle:
+    """An archive of {name: content}, the same for the same files on every machine."""
     digest = hashlib.sha256()
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:

@@ -201,5 +201,5 @@ packages_option = click.option(
     "--packages",
     multiple=True,
     metavar="PACKAGE...",
-    help="Packages to install beside JAX and ipykernel.",
+    help="Packages to install beside JAX, NumPy, matplotlib, tqdm and jaxkit.",
 )

@@ -17,6 +17,7 @@ from msgspec import UNSET, Struct, convert, structs
 from ..errors import Reason, TPUError
 from . import pythons
 from .concurrency import gather_or_cancel
+from .jaxkit_sources import REQUIREMENTS, jaxkit_sources
 from .models import CreatedEnvironment, EnvironmentSpec, ExpectedHardware, RemoteHost, Requested
 from .progress import ProgressReporter, StepPlan
 from .remote_call import NoSuchPython, call
@@ -184,6 +185,7 @@ class _Creation:
             name=self._spec.name,
             requirements=self._requirements,
             packages=self._spec.packages,
+            jaxkit=jaxkit_sources(),
         )
         self._reporter.done("packages")
         self._requested = convert(answers[0], Requested)
@@ -284,10 +286,14 @@ class _Creation:
         )
 
     def _fingerprint(self) -> str:
-        """Of all but the packages, which are recorded on the hosts one by one."""
+        """Of all but the packages, which are recorded on the hosts one by one.
+
+        It changes with the version of jupyter-tpu, whose parts on the hosts are then renewed.
+        """
         plain = structs.replace(self._spec, packages=())
         text = requirements(plain, emulated=self._expected.emulated)
-        what = [text, self._spec.python or "", self._expected.devices_per_host]
+        digest, _ = jaxkit_sources()
+        what = [text, self._spec.python or "", self._expected.devices_per_host, digest]
         return hashlib.sha256(json.dumps(what).encode()).hexdigest()
 
 
@@ -297,5 +303,6 @@ def requirements(spec: EnvironmentSpec, *, emulated: bool) -> str:
     libtpu comes from the package index with ``jax[tpu]`` since JAX 0.5; no page of links is
     needed any more.
     """
-    lines = ["jax" if emulated else "jax[tpu]", "ipykernel", "pyzmq", "ipywidgets"]
-    return "\n".join([*lines, *spec.packages, spec.requirements.strip(), ""])
+    kernel = ["jax" if emulated else "jax[tpu]", "ipykernel", "pyzmq", "ipywidgets"]
+    notebook = ["matplotlib", "tqdm", *REQUIREMENTS]
+    return "\n".join([*kernel, *notebook, *spec.packages, spec.requirements.strip(), ""])

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class EnvironmentSpec(Struct, frozen=True, kw_only=True):
-    """What the user wants in it, beside JAX and ipykernel."""
+    """What the user wants in it, beside what every environment has."""
 
     name: str
     python: str | None = None  # "3.12"; None: the newest that all hosts have and JAX supports

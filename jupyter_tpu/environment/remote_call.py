@@ -27,7 +27,7 @@ exit {_NO_PYTHON}
 """
 #: The modules of ``on_host``, in the order in which they import each other.
 _MODULES = (
-    "protocol", "paths", "processes", "uv", "packages", "commands", "notebook", "probe",
+    "protocol", "paths", "processes", "uv", "packages", "commands", "notebook", "jaxkit", "probe",
     "virtualenv", "tensorboard", "main",
 )  # fmt: skip
 _BOOT = """

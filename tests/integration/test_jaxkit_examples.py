@@ -1,4 +1,7 @@
-"""The JAX notebooks run from top to bottom, on eight simulated devices and on one."""
+"""The JAX notebooks on this computer: the guide with all packages that it can use.
+
+test_examples_on_tpu.py runs them over eight devices.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +37,6 @@ def run(name: str, devices: int, folder: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def outputs(notebook: Any) -> list[Any]:
     return [output for cell in notebook.cells for output in cell.get("outputs", [])]
-
-
-@pytest.mark.parametrize("name", PLAIN)
-def test_a_notebook_runs_on_all_devices_and_shows_pictures(name, tmp_path, monkeypatch) -> None:
-    done = run(name, 8, tmp_path, monkeypatch)
-    assert any("image/png" in output.get("data", {}) for output in outputs(done))
-    assert any("8" in output.get("text", "") for output in outputs(done))
 
 
 @pytest.mark.long

@@ -67,6 +67,10 @@ def test_real_hosts_get_jax_for_tpus_and_emulated_ones_the_plain_one() -> None:
         "ipykernel",
         "pyzmq",
         "ipywidgets",
+        "matplotlib",
+        "tqdm",
+        "msgspec",
+        "numpy",
         "flax",
         "optax>=0.2",
     ]

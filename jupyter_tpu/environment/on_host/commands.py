@@ -12,7 +12,7 @@ import sys
 
 from . import protocol
 from .packages import Change, distributions, name_of, normalized, site_packages
-from .paths import environment_dir, exclusive_lock
+from .paths import environment_dir, exclusive_lock, write_file
 from .uv import find_uv, uv_environment
 
 #: This package's name in an environment.
@@ -54,26 +54,16 @@ def install_commands(path):
     site, sources = site_packages(path), sys.modules[__package__].sources
     folder = os.path.join(site, PACKAGE)
     os.makedirs(folder, exist_ok=True)
-    _put(os.path.join(folder, "__init__.py"), '"""Of jupyter-tpu: pip and uv."""\n')
+    write_file(os.path.join(folder, "__init__.py"), '"""Of jupyter-tpu: pip and uv."""\n')
     for module in _MODULES:
-        _put(os.path.join(folder, module + ".py"), sources[module])
+        write_file(os.path.join(folder, module + ".py"), sources[module])
     for tool in ("pip", "uv"):
         if not os.path.isdir(os.path.join(site, tool)):  # the user installed the real one
-            _put(os.path.join(site, tool + ".py"), _MODULE.format(tool, PACKAGE))
+            write_file(os.path.join(site, tool + ".py"), _MODULE.format(tool, PACKAGE))
             python = shlex.quote(os.path.join(path, "bin", "python"))
             for name in ("pip", "pip3") if tool == "pip" else (tool,):
-                _put(
-                    os.path.join(path, "bin", name), _COMMAND % (python, PACKAGE, tool), mode=0o755
-                )
-
-
-def _put(path, text, mode=0o644):
-    """Writes a file whole or not at all."""
-    part = "%s.%d" % (path, os.getpid())
-    with open(part, "w") as file:
-        file.write(text)
-    os.chmod(part, mode)
-    os.replace(part, path)
+                command = _COMMAND % (python, PACKAGE, tool)
+                write_file(os.path.join(path, "bin", name), command, mode=0o755)
 
 
 def main(tool=None):

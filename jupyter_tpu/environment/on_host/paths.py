@@ -1,4 +1,4 @@
-"""Our folders on a host, and a lock on each environment."""
+"""Our folders and files on a host, and a lock on each environment."""
 
 import contextlib
 import os
@@ -22,6 +22,15 @@ def private_dir(name):
     os.makedirs(ROOT, mode=0o700, exist_ok=True)
     os.makedirs(path, mode=0o700, exist_ok=True)
     return path
+
+
+def write_file(path, text, mode=0o644):
+    """Writes a file whole or not at all."""
+    part = "%s.%d" % (path, os.getpid())
+    with open(part, "w") as file:
+        file.write(text)
+    os.chmod(part, mode)
+    os.replace(part, path)
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import os
 import shutil
 
 from .commands import install_commands
+from .jaxkit import install_jaxkit
 from .packages import record, uv_pip
 from .paths import MARKER, environment_dir, exclusive_lock
 from .probe import chips, environment_python
@@ -36,14 +37,19 @@ def create_venv(uv, name, python):
         return {"python": environment_python(path), "path": path}
 
 
-def install_packages(uv, name, requirements, packages=()):
-    """Installs *requirements* and the commands; records *packages*, the user's part of them."""
+def install_packages(uv, name, requirements, packages=(), jaxkit=None):
+    """Installs *requirements* and the commands; records *packages*, the user's part of them.
+
+    jaxkit: its digest and archive for `install_jaxkit`; None: not in this environment.
+    """
     path = environment_dir(name)
     with exclusive_lock(name):
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(path, MARKER))  # until it is verified again
         uv_pip(uv, path, "install", "-r", "-", input=requirements, on_line=Counter().line)
         install_commands(path)
+        if jaxkit is not None:
+            install_jaxkit(path, *jaxkit)
         return record(path, packages)
 
 

@@ -26,7 +26,7 @@ class ConnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     environment: EnvironmentName = "default"
     #: Such as "3.12"; None: the newest that the hosts have and JAX supports.
     python: str | None = None
-    #: PEP 508 requirements beside JAX and ipykernel.
+    #: PEP 508 requirements beside what every environment has.
     packages: list[str] = []
     #: The text of a requirements file.
     requirements: str | None = None

@@ -1,0 +1,31 @@
+"""The sources of ``from jupyter_tpu import jaxkit``, for the hosts' environments."""
+
+from __future__ import annotations
+
+import base64
+from functools import cache
+from pathlib import Path
+
+from ..agent.bundle import pack
+
+#: What it needs of this package: not the server, and of jaxkit not what only the server uses.
+_SOURCES = ("__init__.py", "_version.py", "errors.py", "files.py", "catalog/*.py", "jaxkit/**/*.py")
+_ONLY_SERVER = "jaxkit/rest/"
+
+#: What it imports beside JAX.
+REQUIREMENTS = ("msgspec", "numpy")
+
+
+@cache
+def jaxkit_sources() -> tuple[str, str]:
+    """Their digest, and a zip file of them in base64. A new version has a new digest."""
+    top = Path(__file__).parents[1]
+    names = {path.relative_to(top).as_posix() for each in _SOURCES for path in top.glob(each)}
+    packed = pack(
+        {
+            f"{top.name}/{name}": (top / name).read_bytes()
+            for name in names
+            if not name.startswith(_ONLY_SERVER)
+        }
+    )
+    return packed.hash, base64.b64encode(packed.data).decode()

@@ -1,0 +1,32 @@
+"""``from jupyter_tpu import jaxkit`` in an environment, of the version that connected it."""
+
+import base64
+import io
+import os
+import shutil
+import zipfile
+
+from .packages import site_packages
+from .paths import write_file
+
+PACKAGE = "jupyter_tpu_jaxkit"
+
+
+def install_jaxkit(path, digest, archive):
+    """Puts jaxkit's sources into the environment at *path*; *archive* is a zip file in base64.
+
+    They come after the packages, so a jupyter-tpu that the user installs there is the one that is
+    used. Each version has a folder of its own: running kernels keep theirs.
+    """
+    site = site_packages(path)
+    name = "%s_%s" % (PACKAGE, digest)
+    folder = os.path.join(site, name)
+    if not os.path.isdir(folder):
+        part = folder + ".part"
+        shutil.rmtree(part, ignore_errors=True)
+        with zipfile.ZipFile(io.BytesIO(base64.b64decode(archive))) as sources:
+            for each in sources.infolist():
+                # The same time everywhere, so that environments can share compiled modules.
+                os.utime(sources.extract(each, part), (0, 0))
+        os.rename(part, folder)
+    write_file(os.path.join(site, PACKAGE + ".pth"), name + "\n")
