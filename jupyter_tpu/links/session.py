@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from typing import TYPE_CHECKING
 
 from ..errors import ConnectionLost, TPUError
@@ -15,11 +16,16 @@ if TYPE_CHECKING:
 #: How long saying goodbye to the agent may take; its stream is probably gone already.
 _CLOSE_LIMIT = 5.0  # seconds
 
+#: How long bulk data share the first connection after the host refused another.
+_AGAIN = 60.0  # seconds
+
+log = logging.getLogger(__name__)
+
 
 class HostSession:
-    """An open connection, a second one that compresses, and the agent's channel.
+    """An open connection, others for bulk data, and the agent's channel.
 
-    The last two are made when they are first asked for.
+    All but the first are made when they are first asked for.
     """
 
     def __init__(self, connection: Connection, keepalive: Keepalive) -> None:
@@ -28,8 +34,9 @@ class HostSession:
         self._ended = False
         self._agent: AgentClient | None = None
         self._agent_lock = asyncio.Lock()  # one deployment at a time
-        self._compressed: Connection | None = None
-        self._compressed_lock = asyncio.Lock()
+        self._bulk: dict[bool, Connection] = {}  # by whether it compresses
+        self._bulk_locks = {False: asyncio.Lock(), True: asyncio.Lock()}
+        self._bulk_again = 0.0  # when to try again, after the host refused
 
     async def agent(self) -> AgentClient:
         """Our agent on the host; deployed if it is not there yet."""
@@ -46,18 +53,34 @@ class HostSession:
                 self._agent = agent
             return self._agent
 
-    async def compressed(self) -> Connection:
-        """The connection that compresses."""
-        async with self._compressed_lock:
+    async def bulk(self, *, compressed: bool = False) -> Connection:
+        """The connection for bulk data, or the one that compresses them.
+
+        On the first connection, what people wait for would queue behind them. While the host
+        accepts no other connection, they get there all the same.
+        """
+        now = asyncio.get_running_loop().time
+        async with self._bulk_locks[compressed]:
             self._check()
-            if self._compressed is None or self._compressed.closed:
+            found = self._bulk.get(compressed)
+            if found is not None and not found.closed:
+                return found
+            if now() >= self._bulk_again:
                 host = self.connection.host
-                opened = await connect(host, keepalive=self._keepalive, compressed=True)
-                if self._ended:
-                    await opened.close()
-                self._check()
-                self._compressed = opened
-            return self._compressed
+                try:
+                    opened = await connect(host, keepalive=self._keepalive, compressed=compressed)
+                except TPUError as error:
+                    self._check()
+                    self._bulk_again = now() + _AGAIN
+                    log.info("Bulk data share the connection to %s: %s", host.label, error)
+                else:
+                    if self._ended:
+                        await opened.close()
+                    self._check()
+                    self._bulk[compressed] = opened
+                    return opened
+        plain = self._bulk.get(False)
+        return self.connection if plain is None or plain.closed else plain
 
     def _check(self) -> None:
         if self._ended:
@@ -66,18 +89,18 @@ class HostSession:
     def abort(self) -> None:
         """Drops the connection at once: what runs over it fails now, and can use the next one."""
         self._ended = True
-        self.connection.abort()
+        for connection in (self.connection, *self._bulk.values()):
+            connection.abort()
 
     async def close(self) -> None:
         """Says goodbye to the agent, which may end then, and closes the connections."""
         self._ended = True
         agent, self._agent = self._agent, None
-        compressed, self._compressed = self._compressed, None
+        bulk, self._bulk = self._bulk, {}
         if agent is not None:
             await _leave(agent)
-        await self.connection.close()
-        if compressed is not None:
-            await compressed.close()
+        connections = (self.connection, *bulk.values())
+        await asyncio.gather(*(connection.close() for connection in connections))
 
 
 async def _leave(agent: AgentClient) -> None:
