@@ -38,7 +38,8 @@ class Forwarder:
     open_port: opens a channel to the host; may wait until the host can be reached.
     port: on the host.
     changed: called (often) when a connection came, went or failed.
-    open_compressed: opens a channel whose bytes are compressed, for slow lines; None: never.
+    open_compressed: opens a channel whose bytes are compressed, for slow lines; None: never. It is
+        not asked again after it opened one whose bytes are not.
 
     Attributes
     ----------
@@ -78,7 +79,9 @@ class Forwarder:
 
     @property
     def compressed(self) -> bool:
-        return any(policy.should_compress(self._clock()) for policy in self._policies)
+        return self._open_compressed is not None and any(
+            policy.should_compress(self._clock()) for policy in self._policies
+        )
 
     async def listen(self, local_port: int, address: str = "127.0.0.1") -> int:
         """Starts listening; returns the port. *local_port* 0: any free one.
@@ -139,9 +142,10 @@ class Forwarder:
         open_port = self._open_port
         if self._open_compressed is not None and self.compressed:
             open_port, pair.compressed = self._open_compressed, True
-        channel = ChannelTransport(_Remote(pair))
+        transport = ChannelTransport(_Remote(pair))
+        window = share_window(self.connections)
         try:
-            await open_port(channel.session, self.port, window=share_window(self.connections))
+            channel = await open_port(transport.session, self.port, window=window)
         except TPUError as error:
             self.problem = error
             pair.cut()
@@ -150,6 +154,8 @@ class Forwarder:
             pair.cut()
             raise
         else:
+            if pair.compressed and channel.get_extra_info("recv_compression") == "none":
+                pair.compressed, self._open_compressed = False, None
             if self.problem is not None:
                 self.problem = None
                 self._changed()
