@@ -3,7 +3,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { IConnectTPU, ITPU } from '../api';
-import { Form, packagesIn } from './form';
+import { Form } from './form';
+import { packagesIn } from './packages';
 import { TPUModel } from '../model/model';
 
 /** The server's rule for names (`EnvironmentName` in fleet/models.py; a test compares them). */

@@ -11,7 +11,8 @@ import {
   IQuote
 } from '../api';
 import { catalogCost } from '../labels/costs';
-import { Form, packagesIn } from './form';
+import { Form } from './form';
+import { packagesIn } from './packages';
 import { keyOf } from '../model/resources';
 import { TPUModel } from '../model/model';
 

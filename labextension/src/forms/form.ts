@@ -81,11 +81,3 @@ export abstract class Form<F extends object, T> extends Store {
   private _failure: Failure | null = null;
   private _submitting = false;
 }
-
-/** Package requirements, separated by commas or line breaks. */
-export function packagesIn(text: string): string[] {
-  return text
-    .split(/[\n,]/)
-    .map(one => one.trim())
-    .filter(one => one !== '');
-}
