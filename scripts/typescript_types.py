@@ -24,6 +24,8 @@ WIDTH = 80  # Prettier's default
 REQUESTS = (
     models.CreateTPU,
     models.ConnectTPU,
+    models.ChangePackages,
+    models.RemoveEnvironment,
     models.DeleteTPU,
     models.StopTPU,
     models.DisconnectTPU,
@@ -41,6 +43,7 @@ ANSWERS = (
     models.TPUList,
     models.TPU,
     models.Environment,
+    models.InstalledPackage,
     models.Kernel,
     models.Operation,
     models.Tunnel,

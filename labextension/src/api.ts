@@ -67,6 +67,12 @@ export interface IChange {
   app: IApp | null;
 }
 
+/** Packages to add to an environment, and to remove from it, on all hosts. */
+export interface IChangePackages {
+  add?: string[];
+  remove?: string[];
+}
+
 /**
  * How a TPU is connected: one environment for kernels, the same on all its
  * hosts.
@@ -179,6 +185,14 @@ export interface IHost {
   internal_address: string;
   external_address: string;
   link: ILinkStatus;
+}
+
+/** A package in an environment. */
+export interface IInstalledPackage {
+  name: string;
+  version: string;
+  requested: boolean;
+  required: boolean;
 }
 
 /** A kernel that runs on host 0 of a TPU. */
@@ -336,6 +350,14 @@ export interface IRegionPrice {
   on_demand: number;
   spot: number | null;
   date: string;
+}
+
+/**
+ * How an environment is removed; `end_kernels` is required while its kernels
+ * run.
+ */
+export interface IRemoveEnvironment {
+  end_kernels?: boolean;
 }
 
 /** One step of an operation, in words that a user understands. */

@@ -40,7 +40,7 @@ def test_without_the_panel_the_other_parts_work(
     context.close()
 
 
-def test_a_dismissed_failure_stays_dismissed_after_a_reload(
+def test_a_typo_is_said_once_and_is_gone_with_its_environment(
     lab: LabPage, lab_server: LabServer
 ) -> None:
     name = "unloved"
@@ -49,13 +49,17 @@ def test_a_dismissed_failure_stays_dismissed_after_a_reload(
     request = {"packages": ["no-such-package-of-jupyter-tpu"]}
     done = lab_server.finish(lab_server.call("POST", f"tpus/{name}/connect", request))
     assert done["state"] == "failed", done
-    failed = lab.tpu(name).get_by_role("region", name=f"{name} could not be connected")
-    expect(failed).to_be_visible()
+    tpu, sentence = lab.tpu(name), "Package no-such-package-of-jupyter-tpu was not found."
+    expect(tpu.get_by_text(sentence)).to_have_count(1)
     lab.page.reload()
-    expect(failed).to_be_visible()
-    failed.get_by_role("button", name="Dismiss").click()
-    expect(failed).to_have_count(0)
+    expect(tpu.get_by_text(sentence)).to_have_count(1)
+    tpu.get_by_role("button", name="Fix…").click()
+    expect(lab.panel.get_by_label("Python packages")).to_have_value(request["packages"][0])
+    lab.panel.get_by_role("button", name="Back to the list").click()
+    tpu.get_by_role("button", name="Remove…").click()
+    lab.page.locator(".jp-Dialog").get_by_role("button", name="Remove").click()
+    expect(tpu).not_to_contain_text("no-such-package")
     lab.page.reload()
-    expect(lab.tpu(name)).to_be_visible()
-    expect(failed).to_have_count(0)
+    expect(tpu).to_contain_text("Ready to connect")
+    expect(tpu).not_to_contain_text("no-such-package")
     lab_server.finish(lab_server.call("DELETE", f"tpus/{name}", {}))

@@ -5,6 +5,7 @@ import { Actions } from '../actions/actions';
 import { IKernel } from '../api';
 import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
+import { PackagesForm } from '../forms/packagesForm';
 import * as dialogs from '../actions/dialogs';
 import { PanelState } from '../actions/panelState';
 import {
@@ -48,6 +49,7 @@ async function openActions(answers: { [call: string]: Answer }): Promise<{
     model,
     new CreateForm(model),
     new ConnectForm(model),
+    new PackagesForm(model),
     new PanelState(),
     new CommandRegistry(),
     here,
@@ -71,7 +73,7 @@ it('names the kernels that end, and shuts them down here first', async () => {
   });
   const tpu = connectedTPU({ kernels: 1 });
   await actions.act('delete', tpu);
-  expect(ask).toHaveBeenCalledWith('delete', tpu, [kernel], trans);
+  expect(ask).toHaveBeenCalledWith('delete', tpu, [kernel], trans, '');
   expect(here.ended).toEqual([['k1']]);
   expect(server.calls[server.calls.length - 1].body).toEqual({
     end_kernels: true
@@ -122,7 +124,7 @@ it('does not let the user wait for kernels that cannot be asked for', async () =
   const { actions, server } = await openActions({});
   const tpu = connectedTPU({ connection: 'reconnecting', kernels: 3 });
   await actions.act('stop', tpu);
-  expect(ask).toHaveBeenCalledWith('stop', tpu, null, trans);
+  expect(ask).toHaveBeenCalledWith('stop', tpu, null, trans, '');
   expect(server.count(`GET ${TPU}/kernels`)).toBe(0);
 });
 

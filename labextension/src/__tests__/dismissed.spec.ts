@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { DismissedOperations, KeyValueStorage } from '../model/dismissed';
 import { TPUModel } from '../model/model';
 import { TPUClient } from '../model/client';
-import { anOperation, TestChangeFeed, TestServer } from './server';
+import { anOperation, aTPU, TestChangeFeed, TestServer } from './server';
 
 /** A page that is loaded in the browser with *storage*. */
 async function loadPage(storage: KeyValueStorage | null, server: TestServer) {
@@ -20,6 +20,7 @@ const ids = (model: TPUModel) => model.operations.map(({ id }) => id);
 
 function failures(...ids: string[]): TestServer {
   return new TestServer({
+    'GET tpus': [200, { tpus: [aTPU()], problem: null }],
     'GET operations': [200, ids.map(id => anOperation({ id, state: 'failed' }))]
   });
 }

@@ -130,6 +130,7 @@ describe('the list', () => {
 
   it('says nothing of successes from before the page was opened', async () => {
     const { model } = await openModel({
+      'GET tpus': [200, { tpus: [aTPU()], problem: null }],
       'GET operations': [
         200,
         [

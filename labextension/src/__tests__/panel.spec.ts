@@ -1,93 +1,30 @@
-import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
-import { Actions } from '../actions/actions';
 import { IOperation, IProblem } from '../api';
-import { addCommands } from '../actions/commands';
-import { TPUPanel } from '../panel/panel';
 import { StatusItem } from '../statusBar';
-import { ConnectForm } from '../forms/connectForm';
-import { CreateForm } from '../forms/createForm';
-import { TPUModel } from '../model/model';
-import { PanelState } from '../actions/panelState';
 import {
   aCost,
   aKernel,
   anOperation,
-  Answer,
   aQuote,
   aStatus,
   aTPU,
   catalog,
   connectedTPU,
   openModel,
-  TestChangeFeed,
-  TestServerKernels,
-  TestServer,
   trans
 } from './server';
+import {
+  button,
+  disposeWidgets,
+  listOf,
+  openPanel,
+  shows,
+  widgets
+} from './opened';
 
-let widgets: Widget[] = [];
-
-afterEach(() => {
-  widgets.forEach(widget => widget.dispose());
-  widgets = [];
-});
-
-interface IOpened {
-  actions: Actions;
-  changes: TestChangeFeed;
-  commands: CommandRegistry;
-  model: TPUModel;
-  node: HTMLElement;
-  server: TestServer;
-}
-
-/** The panel in a document, with a model that has asked its server. */
-async function openPanel(
-  answers: { [call: string]: Answer | 'no network' } = {}
-): Promise<IOpened> {
-  const opened = await openModel(answers);
-  const commands = new CommandRegistry();
-  const actions = new Actions(
-    opened.model,
-    new CreateForm(opened.model),
-    new ConnectForm(opened.model),
-    new PanelState(),
-    commands,
-    new TestServerKernels(),
-    trans
-  );
-  addCommands(commands, null, actions);
-  const panel = new TPUPanel(actions, commands);
-  widgets.push(panel);
-  Widget.attach(panel, document.body);
-  await vi.waitFor(() => expect(panel.node.querySelector('h2')).toBeTruthy());
-  return { ...opened, actions, commands, node: panel.node };
-}
-
-function listOf(...tpus: object[]): { [call: string]: Answer } {
-  return { 'GET tpus': [200, { tpus, problem: null }] };
-}
-
-function button(node: HTMLElement, name: string): HTMLButtonElement {
-  const found = [...node.querySelectorAll('button')].find(
-    one => (one.getAttribute('aria-label') ?? one.textContent) === name
-  );
-  if (!found) {
-    throw new Error(`no button ${name} in: ${node.textContent}`);
-  }
-  return found;
-}
-
-async function shows(node: HTMLElement, ...texts: string[]): Promise<void> {
-  await vi.waitFor(() => {
-    for (const text of texts) {
-      expect(node.textContent).toContain(text);
-    }
-  });
-}
+afterEach(disposeWidgets);
 
 describe('an empty panel says what to do', () => {
   const problem = (reason: string): IProblem => ({

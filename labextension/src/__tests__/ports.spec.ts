@@ -7,6 +7,7 @@ import { addCommands } from '../actions/commands';
 import { TPUPanel } from '../panel/panel';
 import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
+import { PackagesForm } from '../forms/packagesForm';
 import { parsePorts } from '../actions/dialogs';
 import { isLoopback, reachableAddress } from '../apps/address';
 import { targetKey, targetOf } from '../apps/target';
@@ -47,6 +48,7 @@ async function openDetails(answers: { [call: string]: Answer } = {}) {
     opened.model,
     new CreateForm(opened.model),
     new ConnectForm(opened.model),
+    new PackagesForm(opened.model),
     new PanelState(),
     commands,
     new TestServerKernels(),

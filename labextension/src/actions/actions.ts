@@ -16,6 +16,7 @@ import {
   DestructiveAction
 } from './dialogs';
 import { CreateForm } from '../forms/createForm';
+import { PackagesForm } from '../forms/packagesForm';
 import { IServerKernels } from '../kernels/serverKernels';
 import { keyOf } from '../model/resources';
 import { TPUModel } from '../model/model';
@@ -33,6 +34,7 @@ export class Actions {
     readonly model: TPUModel,
     readonly createForm: CreateForm,
     readonly connectForm: ConnectForm,
+    readonly packagesForm: PackagesForm,
     readonly view: PanelState,
     private _commands: CommandRegistry,
     /** The kernels of this Jupyter server. */
@@ -62,8 +64,7 @@ export class Actions {
         await this.openConsole(tpu);
         break;
       case 'environment':
-        this.connectForm.openFor(tpu);
-        this.view.show('connect');
+        this.openConnectForm(tpu);
         break;
       case 'notebook':
         await this.openNotebook(tpu);
@@ -120,6 +121,27 @@ export class Actions {
     this.view.show('create');
   }
 
+  /** Opens the form for a new environment, or for one that is to be changed. */
+  openConnectForm(tpu: ITPU, environment?: IEnvironment): void {
+    this.connectForm.openFor(tpu, environment);
+    this.view.show('connect');
+  }
+
+  /** Shows what is installed in an environment. */
+  openPackages(tpu: ITPU, environment: IEnvironment): void {
+    this.packagesForm.openFor(tpu, environment);
+    this.view.show('packages');
+  }
+
+  /** Tries again to create an environment as it was asked for. */
+  async retryEnvironment(tpu: ITPU, { name }: IEnvironment): Promise<void> {
+    await this.model.connect(tpu, { environment: name });
+  }
+
+  async removeEnvironment(tpu: ITPU, { name }: IEnvironment): Promise<void> {
+    await this._destroy('environment', tpu, name);
+  }
+
   async submit(form: CreateForm | ConnectForm): Promise<void> {
     if (form === this.createForm && !(await this._approveCost())) {
       return;
@@ -150,11 +172,13 @@ export class Actions {
     } else if (tpu) {
       switch (operation.kind) {
         case 'create':
-        case 'environment':
           await this._connect(tpu);
           break;
         case 'compile':
           break; // not about a TPU
+        case 'environment':
+          this.view.open(keyOf(tpu)); // where its environments are
+          break;
         case 'profile':
           break; // the user can trace a kernel again
         default:
@@ -162,15 +186,6 @@ export class Actions {
       }
     }
     model.dismiss(operation.id);
-  }
-
-  /** Opens the form for the environment that an operation failed to create. */
-  async change(operation: IOperation): Promise<void> {
-    const { tpu: name, zone } = operation;
-    const tpu = this.model.tpu(keyOf({ name, zone }));
-    if (tpu) {
-      await this.act('environment', tpu);
-    }
   }
 
   async shutDownKernel(tpu: ITPU, kernel: IKernel): Promise<void> {
@@ -253,7 +268,8 @@ export class Actions {
 
   private async _destroy(
     action: Exclude<DestructiveAction, 'kernel'>,
-    tpu: ITPU
+    tpu: ITPU,
+    environment = ''
   ): Promise<void> {
     // Loaded even if none is known: one may have been started a moment ago. Not loaded from a TPU
     // that is not connected: the user would have to wait.
@@ -264,9 +280,15 @@ export class Actions {
           ? null
           : [];
     do {
+      if (environment && kernels) {
+        kernels = kernels.filter(one => one.environment === environment);
+      }
       const running = kernels === null ? tpu.kernels : kernels.length;
-      if (action === 'delete' || running > 0) {
-        if (!(await confirmDestructive(action, tpu, kernels, this.trans))) {
+      if (action === 'delete' || action === 'environment' || running > 0) {
+        const { trans } = this;
+        if (
+          !(await confirmDestructive(action, tpu, kernels, trans, environment))
+        ) {
           return;
         }
       }
@@ -275,7 +297,9 @@ export class Actions {
         (kernels ?? []).map(kernel => kernel.id)
       );
       this.model.dismissFailure(tpu);
-      await this.model[action](tpu, running > 0);
+      await (action === 'environment'
+        ? this.model.removeEnvironment(tpu, environment, running > 0)
+        : this.model[action](tpu, running > 0));
       kernels = await this._newlyStarted(tpu);
     } while (kernels.length > 0);
   }

@@ -10,25 +10,36 @@ import { kernelStateLabel } from '../labels/tpus';
 import { Price } from '../price';
 
 /** Actions after which something is lost. */
-export type DestructiveAction = 'delete' | 'disconnect' | 'kernel' | 'stop';
+export type DestructiveAction =
+  'delete' | 'disconnect' | 'environment' | 'kernel' | 'stop';
 
 /**
  * Asks for confirmation, and lists the kernels that would be shut down.
  *
- * @param kernels those on the TPU; null if they are unknown
+ * @param kernels those that would end; null if they are unknown
+ * @param environment the name of the environment to remove
  */
 export async function confirmDestructive(
   loss: DestructiveAction,
   tpu: ITPU,
   kernels: IKernel[] | null,
-  trans: TranslationBundle
+  trans: TranslationBundle,
+  environment = ''
 ): Promise<boolean> {
-  const { title, accept, consequence } = words(loss, tpu, trans);
+  const { title, accept, consequence } = words(loss, tpu, trans, environment);
   const result = await showDialog({
     title,
     body: (
       <div className="jp-tpu-Dialog">
-        <Kernels kernels={kernels} count={tpu.kernels} trans={trans} />
+        {environment && !kernels ? (
+          <p>
+            {trans.__(
+              'This shuts down all kernels in it. Their variables will be lost.'
+            )}
+          </p>
+        ) : (
+          <Kernels kernels={kernels} count={tpu.kernels} trans={trans} />
+        )}
         <p>{consequence}</p>
       </div>
     ),
@@ -183,7 +194,8 @@ export function kernelName(kernel: IKernel, trans: TranslationBundle): string {
 function words(
   loss: DestructiveAction,
   tpu: ITPU,
-  trans: TranslationBundle
+  trans: TranslationBundle,
+  environment: string
 ): { title: string; accept: string; consequence: string } {
   switch (loss) {
     case 'delete':
@@ -201,6 +213,15 @@ function words(
         accept: trans.__('Disconnect'),
         consequence: trans.__(
           'The TPU, its environments and its files are kept.'
+        )
+      };
+    case 'environment':
+      return {
+        title: trans.__('Remove the environment %1?', environment),
+        accept: trans.__('Remove'),
+        consequence: trans.__(
+          'This removes its packages from %1, and its kernel from Jupyter. Your files are kept.',
+          tpu.name
         )
       };
     case 'kernel':

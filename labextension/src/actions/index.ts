@@ -11,6 +11,7 @@ import { ITranslator } from '@jupyterlab/translation';
 
 import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
+import { PackagesForm } from '../forms/packagesForm';
 import { ServerKernels } from '../kernels/serverKernels';
 import { loadTranslation } from '../labels/translation';
 import { TPUModel } from '../model/model';
@@ -38,6 +39,7 @@ const plugin: JupyterFrontEndPlugin<Actions> = {
       model,
       new CreateForm(model),
       new ConnectForm(model),
+      new PackagesForm(model),
       new PanelState(),
       commands,
       new ServerKernels(serviceManager, commands),

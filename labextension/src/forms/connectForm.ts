@@ -1,8 +1,8 @@
-// The form that connects a TPU with an environment of the user's choice: its input and validation.
+// The form that creates an environment of the user's choice: its input and validation.
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { IConnectTPU, ITPU } from '../api';
+import { IConnectTPU, IEnvironment, ITPU } from '../api';
 import { Form } from './form';
 import { packagesIn } from './packages';
 import { TPUModel } from '../model/model';
@@ -14,52 +14,85 @@ export interface IConnectFields {
   environment: string;
   python: string;
   packages: string;
+  /** The text of a requirements file. */
+  requirements: string;
 }
 
-const EMPTY: IConnectFields = { environment: '', python: '', packages: '' };
+const EMPTY: IConnectFields = {
+  environment: '',
+  python: '',
+  packages: '',
+  requirements: ''
+};
 
 export class ConnectForm extends Form<IConnectFields, true> {
   constructor(private _model: TPUModel) {
     super(EMPTY);
   }
 
-  /** The TPU to connect; null until the form was opened for one. */
+  /** The TPU that gets it; null until the form was opened for one. */
   get tpu(): ITPU | null {
     return this._tpu;
   }
 
-  /**
-   * Opens the form for a TPU: for its incomplete environment, if there is one, or for a new one.
-   */
-  openFor(tpu: ITPU): void {
-    this._tpu = tpu;
-    const unfinished = tpu.environments.find(one => one.state === 'failed');
-    const taken = tpu.environments.some(one => one.name === 'default');
+  /** The environment to change; null for a new one. */
+  get environment(): IEnvironment | null {
+    return this._environment;
+  }
+
+  /** The environment with whose Python and packages a new one begins. */
+  get template(): IEnvironment | null {
+    return this._template;
+  }
+
+  /** Whether it was opened with a requirements file, which was given on the command line. */
+  get hasRequirements(): boolean {
+    return this._hasRequirements;
+  }
+
+  /** Opens the form with what was asked for in *environment*, or for a new one. */
+  openFor(tpu: ITPU, environment: IEnvironment | null = null): void {
     this.reset();
-    this.filled.environment =
-      unfinished?.name ?? (taken ? 'another' : 'default');
-    this.filled.python =
-      unfinished?.python.replace(/(\.\d+)\.\d+$/, '$1') ?? '';
-    this.filled.packages = unfinished?.packages.join('\n') ?? '';
+    this._tpu = tpu;
+    this._environment = environment;
+    this._template = environment
+      ? null
+      : (tpu.environments.find(one => one.state === 'ready') ?? null);
+    const shown = environment ?? this._template;
+    const { packages, python, requirements } = shown?.asked ?? shown ?? {};
+    this.filled = {
+      environment: environment?.name ?? newName(tpu),
+      python: python?.replace(/^(\d+\.\d+)\.\d+$/, '$1') ?? '',
+      packages: packages?.join('\n') ?? '',
+      requirements: requirements ?? ''
+    };
+    this._hasRequirements = !!requirements;
     this.changed();
   }
 
   /** Why the environment's name is invalid; "" if it is valid. */
   nameProblem(trans: TranslationBundle): string {
-    return new RegExp(ENVIRONMENT_PATTERN).test(this.filled.environment)
-      ? ''
-      : trans.__(
-          'Use 1–40 lower-case letters, digits, hyphens, dots and underscores.'
-        );
+    const name = this.filled.environment;
+    if (!new RegExp(ENVIRONMENT_PATTERN).test(name)) {
+      return trans.__(
+        'Use 1–40 lower-case letters, digits, hyphens, dots and underscores.'
+      );
+    }
+    const taken = this._tpu?.environments.some(one => one.name === name);
+    return taken && name !== this._environment?.name
+      ? trans.__('An environment with this name already exists.')
+      : '';
   }
 
   /** The request to the server. */
   get request(): IConnectTPU {
-    const { environment, packages, python } = this.filled;
+    const { environment, packages, python, requirements } = this.filled;
     return {
       environment,
       python: python.trim() || null,
-      packages: packagesIn(packages)
+      packages: packagesIn(packages),
+      // Empty, and not null: the server then takes all of this instead of what was asked for before.
+      requirements
     };
   }
 
@@ -70,5 +103,18 @@ export class ConnectForm extends Form<IConnectFields, true> {
     return true;
   }
 
+  private _hasRequirements = false;
+  private _environment: IEnvironment | null = null;
+  private _template: IEnvironment | null = null;
   private _tpu: ITPU | null = null;
+}
+
+function newName(tpu: ITPU): string {
+  const taken = new Set(tpu.environments.map(one => one.name));
+  for (let number = 0; ; number += 1) {
+    const name = ['default', 'another'][number] ?? `another-${number}`;
+    if (!taken.has(name)) {
+      return name;
+    }
+  }
 }

@@ -56,13 +56,13 @@ function titles(
       };
     case 'environment':
       return {
-        running: trans.__('Creating an environment on %1', name),
-        done: trans.__('Created an environment on %1', name),
+        running: trans.__('Changing an environment on %1', name),
+        done: trans.__('Changed an environment on %1', name),
         cancelled: trans.__(
-          'Creating an environment on %1 was cancelled',
+          'Changing an environment on %1 was cancelled',
           name
         ),
-        failed: trans.__('The environment on %1 could not be created', name)
+        failed: trans.__('An environment on %1 could not be changed', name)
       };
     case 'start':
       return {

@@ -7,11 +7,13 @@ import {
   IApp,
   IAppVisit,
   ICatalog,
+  IChangePackages,
   IConnectTPU,
   ICreateTPU,
   IDeleteTPU,
   IDisconnectTPU,
   IFleetStatus,
+  IInstalledPackage,
   IKernel,
   IOpenApp,
   IOpenTensorBoard,
@@ -20,6 +22,7 @@ import {
   IProblem,
   IProfileKernel,
   IQuote,
+  IRemoveEnvironment,
   IStopTPU,
   ITPU,
   ITPUList,
@@ -108,6 +111,28 @@ export class TPUClient {
     return this._call('DELETE', this._path(tpu), how);
   }
 
+  packages(tpu: TPURef, environment: string): Promise<IInstalledPackage[]> {
+    const path = [...this._environment(tpu, environment), 'packages'];
+    return this._call('GET', path);
+  }
+
+  changePackages(
+    tpu: TPURef,
+    environment: string,
+    change: IChangePackages
+  ): Promise<IOperation> {
+    const path = [...this._environment(tpu, environment), 'packages'];
+    return this._call('POST', path, change);
+  }
+
+  removeEnvironment(
+    tpu: TPURef,
+    environment: string,
+    how: IRemoveEnvironment = {}
+  ): Promise<IOperation> {
+    return this._call('DELETE', this._environment(tpu, environment), how);
+  }
+
   kernels(tpu: TPURef): Promise<IKernel[]> {
     return this._call('GET', [...this._path(tpu), 'kernels']);
   }
@@ -183,6 +208,10 @@ export class TPUClient {
 
   private _path(tpu: TPURef): string[] {
     return ['tpus', `${tpu.zone}~${tpu.name}`];
+  }
+
+  private _environment(tpu: TPURef, name: string): string[] {
+    return [...this._path(tpu), 'environments', name];
   }
 
   private async _call<T>(

@@ -6,9 +6,12 @@ import {
   IApp,
   IAppVisit,
   ICatalog,
+  IChangePackages,
   IConnectTPU,
   ICreateTPU,
+  IEnvironment,
   IFleetStatus,
+  IInstalledPackage,
   IKernel,
   IOpenApp,
   IOpenTunnel,
@@ -22,7 +25,7 @@ import { Store } from '../store';
 import { IChangeFeed } from './changeFeed';
 import { Failure, TPUClient, TPURef } from './client';
 import { DismissedOperations } from './dismissed';
-import { isOf, keyOf, Resources } from './resources';
+import { isOf, isSame, keyOf, Resources } from './resources';
 import { Phase, Synchronizer } from './synchronizer';
 
 /** TPUs, operations and kernels, and every call that changes them. */
@@ -108,6 +111,17 @@ export class TPUModel extends Store {
     return this._resources.operation(id);
   }
 
+  /** The failed operation that an environment's problem comes from. */
+  failedOperation({
+    problem,
+    tpu: name,
+    zone
+  }: IEnvironment): IOperation | undefined {
+    return this._resources
+      .allOf({ name, zone })
+      .find(one => one.state === 'failed' && isSame(one.problem, problem));
+  }
+
   operationsOf(tpu: TPURef): IOperation[] {
     return this.operations.filter(one => isOf(one, tpu));
   }
@@ -184,6 +198,26 @@ export class TPUModel extends Store {
     this._sync.putOperation(await this._client.connect(tpu, request));
   }
 
+  /** What is installed in an environment. Throws `Failure`. */
+  packages(tpu: TPURef, environment: string): Promise<IInstalledPackage[]> {
+    return this._client.packages(tpu, environment);
+  }
+
+  /** Throws `Failure`. */
+  async changePackages(
+    tpu: TPURef,
+    environment: string,
+    change: IChangePackages
+  ): Promise<IOperation> {
+    const operation = await this._client.changePackages(
+      tpu,
+      environment,
+      change
+    );
+    this._sync.putOperation(operation);
+    return operation;
+  }
+
   /** The request of a create operation that was started in this page. */
   createRequest(operation: IOperation): ICreateTPU | undefined {
     return this._createRequests.get(operation.id);
@@ -212,6 +246,17 @@ export class TPUModel extends Store {
   delete(tpu: TPURef, endKernels: boolean): Promise<boolean> {
     const how = { end_kernels: endKernels };
     return this._attempt(tpu, () => this._client.delete(tpu, how));
+  }
+
+  removeEnvironment(
+    tpu: TPURef,
+    name: string,
+    endKernels: boolean
+  ): Promise<boolean> {
+    const how = { end_kernels: endKernels };
+    return this._attempt(tpu, () =>
+      this._client.removeEnvironment(tpu, name, how)
+    );
   }
 
   shutDownKernel(tpu: TPURef, id: string): Promise<boolean> {

@@ -1,6 +1,14 @@
 // What the server has said about TPUs, operations and kernels: answers and events in, one state out.
 
-import { IApp, IChange, IKernel, IOperation, ITPU, ITunnel } from '../api';
+import {
+  IApp,
+  IChange,
+  IKernel,
+  IOperation,
+  IProblem,
+  ITPU,
+  ITunnel
+} from '../api';
 import { TPURef } from './client';
 import { DismissedOperations } from './dismissed';
 
@@ -8,6 +16,9 @@ import { DismissedOperations } from './dismissed';
 export function keyOf(tpu: TPURef): string {
   return `${tpu.zone}/${tpu.name}`;
 }
+
+/** The kinds of operations on environments. */
+const ON_ENVIRONMENTS: IOperation['kind'][] = ['connect', 'environment'];
 
 export class Resources {
   constructor(private _dismissed: DismissedOperations) {}
@@ -23,11 +34,16 @@ export class Resources {
     return this._tpus.get(key);
   }
 
-  /** Newest first, without those that were dismissed. */
+  /** Newest first, without those that were dismissed, and failures that are over or shown elsewhere. */
   get operations(): IOperation[] {
-    return [...this._operations.values()]
-      .filter(operation => !this._dismissed.has(operation.id))
-      .sort((a, b) => b.created.localeCompare(a.created));
+    return this._newestFirst.filter(
+      operation => !this._dismissed.has(operation.id) && this._isNews(operation)
+    );
+  }
+
+  /** All operations of a TPU, newest first. */
+  allOf(tpu: TPURef): IOperation[] {
+    return this._newestFirst.filter(one => isOf(one, tpu));
   }
 
   operation(id: string): IOperation | undefined {
@@ -171,6 +187,39 @@ export class Resources {
     }
   }
 
+  private get _newestFirst(): IOperation[] {
+    return [...this._operations.values()].sort((a, b) =>
+      b.created.localeCompare(a.created)
+    );
+  }
+
+  /**
+   * Not a failure on a TPU that is gone, or after which something newer was done, or that is shown
+   * with its environment, where it stays until it is mended.
+   */
+  private _isNews({ created, kind, problem, state, tpu, zone }: IOperation) {
+    if (state !== 'failed') {
+      return true;
+    }
+    const ref = { name: tpu, zone };
+    const now = this.tpu(keyOf(ref));
+    if (!now && kind !== 'create') {
+      return false;
+    }
+    if (
+      problem &&
+      now?.environments.some(one => isSame(one.problem, problem))
+    ) {
+      return false;
+    }
+    const newer = this.allOf(ref).filter(one => one.created > created);
+    return !newer.some(
+      one =>
+        (one.kind === 'delete' && one.state === 'done') ||
+        (ON_ENVIRONMENTS.includes(one.kind) && ON_ENVIRONMENTS.includes(kind))
+    );
+  }
+
   private _applyKernel({ gone, id, kernel }: IChange): void {
     for (const [key, kernels] of this._kernels) {
       const here =
@@ -190,6 +239,11 @@ export class Resources {
   private _operations = new Map<string, IOperation>();
   private _tpus = new Map<string, ITPU>();
   private _tunnels = new Map<string, ITunnel>();
+}
+
+/** Whether two messages say the same. */
+export function isSame(one: IProblem | null, other: IProblem | null): boolean {
+  return one?.message === other?.message && one?.reason === other?.reason;
 }
 
 /** Whether an operation, a tunnel or an app is one of a TPU. */

@@ -5,6 +5,7 @@ import React, { useEffect, useRef } from 'react';
 import { Actions } from '../actions/actions';
 import { IConnectFields } from '../forms/connectForm';
 import { useStore } from '../store';
+import { Field } from './field';
 import { FormPage, PackagesField, TextField } from './formPage';
 
 export function ConnectPage(props: { actions: Actions }): JSX.Element {
@@ -19,30 +20,39 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
     (event: React.ChangeEvent<HTMLInputElement | HTMLTextAreaElement>) =>
       form.set(field, event.target.value);
   const nameProblem = form.nameProblem(trans);
+  const { environment, template } = form;
   return (
     <FormPage
       actions={actions}
       form={form}
-      label={trans.__('New environment')}
+      label={
+        environment ? trans.__('Environment') : trans.__('New environment')
+      }
       first={first}
       nameProblem={nameProblem}
-      send={trans.__('Connect')}
+      send={
+        environment?.state === 'ready' ? trans.__('Change') : trans.__('Create')
+      }
     >
       <p>
         {trans.__(
           'Installs Python and JAX on all hosts of %1, and adds a kernel.',
           form.tpu?.name ?? ''
-        )}
+        )}{' '}
+        {template &&
+          trans.__('It starts with the packages of %1.', template.name)}
       </p>
-      <TextField
-        label={trans.__('Name')}
-        problem={nameProblem}
-        input={first}
-        spellCheck={false}
-        autoComplete="off"
-        value={fields.environment}
-        onChange={set('environment')}
-      />
+      {!environment && (
+        <TextField
+          label={trans.__('Name')}
+          problem={nameProblem}
+          input={first}
+          spellCheck={false}
+          autoComplete="off"
+          value={fields.environment}
+          onChange={set('environment')}
+        />
+      )}
       <TextField
         label={trans.__('Python version')}
         help={trans.__(
@@ -54,9 +64,24 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
       <PackagesField
         actions={actions}
         rows={4}
+        autoFocus={!!environment}
         value={fields.packages}
         onChange={set('packages')}
       />
+      {form.hasRequirements && (
+        <Field label={trans.__('Requirements file')}>
+          {attributes => (
+            <textarea
+              {...attributes}
+              className="jp-mod-styled"
+              spellCheck={false}
+              rows={4}
+              value={fields.requirements}
+              onChange={set('requirements')}
+            />
+          )}
+        </Field>
+      )}
     </FormPage>
   );
 }

@@ -1,17 +1,11 @@
 // The details of one TPU: hosts, environments, kernels, web apps and tunnels.
 
-import {
-  closeIcon,
-  consoleIcon,
-  notebookIcon,
-  stopIcon
-} from '@jupyterlab/ui-components';
+import { closeIcon, stopIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { traceIcon } from '../icons';
-import { startableEnvironments } from '../model/availableActions';
 import { Actions } from '../actions/actions';
-import { IEnvironment, IHost, IKernel, ITPU } from '../api';
+import { IHost, IKernel, ITPU } from '../api';
 import { holderLabel, kernelName } from '../actions/dialogs';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
@@ -19,6 +13,7 @@ import { usd } from '../labels/costs';
 import { kernelStateLabel, linkLabel, tierLabel } from '../labels/tpus';
 import { ago, Tone } from '../labels/translation';
 import { IconButton, StateLabel } from './elements';
+import { Environment } from './environments';
 import { Price } from '../price';
 import { Ports } from './ports';
 
@@ -175,69 +170,6 @@ function Host(props: { host: IHost; actions: Actions }): JSX.Element {
           {problem.message} {problem.hint}
         </span>
       )}
-    </li>
-  );
-}
-
-function Environment(props: {
-  environment: IEnvironment;
-  tpu: ITPU;
-  actions: Actions;
-}): JSX.Element {
-  const { environment, tpu, actions } = props;
-  const { trans } = actions;
-  const facts = [
-    environment.python && trans.__('Python %1', environment.python),
-    environment.jax && trans.__('JAX %1', environment.jax),
-    environment.devices &&
-      trans._n(
-        '%1 %2 device',
-        '%1 %2 devices',
-        environment.devices,
-        environment.platform
-      ),
-    environment.warm.state === 'ready' &&
-      trans.__('warm kernel (%1 MB)', Math.round(environment.warm.memory / 1e6))
-  ].filter(Boolean);
-  const states = {
-    failed: trans.__('incomplete'),
-    making: trans.__('creating'),
-    ready: ''
-  };
-  const can = startableEnvironments(tpu).includes(environment);
-  return (
-    <li className="jp-tpu-Row">
-      <span className="jp-tpu-Row-main" title={environment.path}>
-        {environment.name}
-      </span>
-      {states[environment.state] && (
-        <StateLabel tone={environment.state === 'failed' ? 'bad' : 'moving'}>
-          {states[environment.state]}
-        </StateLabel>
-      )}
-      {can && (
-        <span className="jp-tpu-Row-buttons">
-          <IconButton
-            icon={notebookIcon}
-            label={trans.__('New notebook in %1', environment.name)}
-            onClick={() => void actions.openNotebook(tpu, environment)}
-          />
-          <IconButton
-            icon={consoleIcon}
-            label={trans.__('New console in %1', environment.name)}
-            onClick={() => void actions.openConsole(tpu, environment)}
-          />
-        </span>
-      )}
-      <span className="jp-tpu-Row-more">
-        {facts.join(' · ')}
-        {environment.problem && (
-          <>
-            {' '}
-            {environment.problem.message} {environment.problem.hint}
-          </>
-        )}
-      </span>
     </li>
   );
 }

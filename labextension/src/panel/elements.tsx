@@ -47,6 +47,25 @@ export function IconButton(props: {
   );
 }
 
+/** A button that looks like a link. */
+export function Link(props: {
+  /** What it is called where its text alone does not say enough. */
+  label: string;
+  onClick: () => void;
+  children: React.ReactNode;
+}): JSX.Element {
+  return (
+    <button
+      type="button"
+      className="jp-tpu-Link"
+      aria-label={props.label}
+      onClick={props.onClick}
+    >
+      {props.children}
+    </button>
+  );
+}
+
 /** A button that shows and hides what it controls. */
 export function Disclosure(props: {
   open: boolean;

@@ -88,15 +88,18 @@ export function TextField(
 export function PackagesField(
   props: {
     actions: Actions;
+    label?: string;
+    help?: string;
   } & React.TextareaHTMLAttributes<HTMLTextAreaElement>
 ): JSX.Element {
-  const { actions, ...others } = props;
-  const { trans } = actions;
+  const {
+    actions: { trans },
+    label = trans.__('Python packages'),
+    help = trans.__('In addition to JAX, separated by commas, spaces or lines'),
+    ...others
+  } = props;
   return (
-    <Field
-      label={trans.__('Python packages')}
-      help={trans.__('In addition to JAX, one per line')}
-    >
+    <Field label={label} help={help}>
       {attributes => (
         <textarea
           {...attributes}

@@ -104,35 +104,55 @@ export function Operation(props: {
             className="jp-tpu-Button"
             onClick={() => void actions.retry(operation)}
           >
-            {trans.__('Try Again')}
+            {operation.kind === 'environment'
+              ? trans.__('Show Environments')
+              : trans.__('Try Again')}
           </Button>
-          {operation.kind === 'connect' && (
-            <Button
-              className="jp-tpu-Button"
-              onClick={() => void actions.change(operation)}
-            >
-              {trans.__('Edit…')}
-            </Button>
-          )}
         </Alert>
       )}
-      {!over && (
-        <Disclosure
-          open={open}
-          controls={details}
-          className="jp-tpu-Operation-more"
-          onToggle={toggle}
-        >
-          {open ? trans.__('Hide details') : trans.__('Show details')}
-        </Disclosure>
-      )}
-      {open && (
-        <div id={details} className="jp-tpu-Operation-details">
-          <Steps steps={operation.steps} trans={trans} />
-          <Log lines={operation.log} trans={trans} />
-        </div>
+      {!over && <OperationDetails operation={operation} actions={actions} />}
+      {over && open && (
+        <Lines id={details} operation={operation} trans={trans} />
       )}
     </section>
+  );
+}
+
+/** An operation's steps and log, folded until the user wants them. */
+export function OperationDetails(props: {
+  operation: IOperation;
+  actions: Actions;
+}): JSX.Element {
+  const { operation, actions } = props;
+  const { trans, view } = actions;
+  const details = useId();
+  const open = view.isOpen(operation.id);
+  return (
+    <>
+      <Disclosure
+        open={open}
+        controls={details}
+        className="jp-tpu-Operation-more"
+        onToggle={() => actions.toggleOperation(operation)}
+      >
+        {open ? trans.__('Hide details') : trans.__('Show details')}
+      </Disclosure>
+      {open && <Lines id={details} operation={operation} trans={trans} />}
+    </>
+  );
+}
+
+function Lines(props: {
+  id: string;
+  operation: IOperation;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { id, operation, trans } = props;
+  return (
+    <div id={id} className="jp-tpu-Operation-details">
+      <Steps steps={operation.steps} trans={trans} />
+      <Log lines={operation.log} trans={trans} />
+    </div>
   );
 }
 

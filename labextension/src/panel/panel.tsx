@@ -22,6 +22,7 @@ import { ConnectPage } from './connectPage';
 import { CreatePage } from './createPage';
 import { TPUMenu } from './menu';
 import { Operation } from './operation';
+import { PackagesPage } from './packagesPage';
 import { Disclosure, EmptyState, IconButton, Alert } from './elements';
 import { TPU } from './tpu';
 
@@ -101,11 +102,7 @@ function Panel(props: IPanelProps): JSX.Element {
               label={trans.__('Back to the list')}
               onClick={() => view.show('list')}
             />
-            <h2>
-              {view.page === 'create'
-                ? trans.__('New TPU')
-                : trans.__('New environment')}
-            </h2>
+            <h2>{pageTitle(actions)}</h2>
           </>
         ) : (
           <>
@@ -139,6 +136,8 @@ function Panel(props: IPanelProps): JSX.Element {
           <CreatePage actions={actions} />
         ) : view.page === 'connect' && usable ? (
           <ConnectPage actions={actions} />
+        ) : view.page === 'packages' && usable ? (
+          <PackagesPage actions={actions} />
         ) : (
           <List {...props} />
         )}
@@ -150,6 +149,24 @@ function Panel(props: IPanelProps): JSX.Element {
       </div>
     </>
   );
+}
+
+function pageTitle({
+  connectForm,
+  packagesForm,
+  trans,
+  view
+}: Actions): string {
+  switch (view.page) {
+    case 'create':
+      return trans.__('New TPU');
+    case 'packages':
+      return trans.__('Packages of %1', packagesForm.environment?.name ?? '');
+    default:
+      return connectForm.environment
+        ? trans.__('Environment %1', connectForm.environment.name)
+        : trans.__('New environment');
+  }
 }
 
 function List({ actions, menu }: IPanelProps): JSX.Element {

@@ -10,13 +10,14 @@ import {
   primaryAction
 } from '../model/availableActions';
 import { Actions } from '../actions/actions';
-import { IOperation, ITPU } from '../api';
+import { IEnvironment, IOperation, ITPU } from '../api';
 import { actionIcon } from '../icons';
-import { keyOf } from '../model/resources';
+import { isSame, keyOf } from '../model/resources';
 import { priceSource, tpuCost } from '../labels/costs';
 import { failureText, problemText } from '../labels/failures';
 import { actionLabel, kernelCountLabel, tpuStatus } from '../labels/tpus';
 import { Details } from './details';
+import { EnvironmentAlert } from './environments';
 import { TPUMenu } from './menu';
 import { Operation } from './operation';
 import { Disclosure, IconButton, StateLabel, Alert } from './elements';
@@ -37,6 +38,7 @@ export function TPU(props: {
   const failure = model.failure(tpu);
   const status = tpuStatus(tpu, trans);
   const cost = tpuCost(tpu, trans);
+  const isTheProblem = (one: IEnvironment) => isSame(one.problem, tpu.problem);
   return (
     <li className="jp-tpu-TPU" aria-label={tpu.name}>
       <div className="jp-tpu-TPU-head">
@@ -76,9 +78,17 @@ export function TPU(props: {
         {cost && (
           <div title={priceSource(tpu.cost, tpu.tier, trans)}>{cost}</div>
         )}
-        {tpu.problem && (
+        {tpu.problem && !tpu.environments.some(isTheProblem) && (
           <Alert kind="warning" {...problemText(tpu.problem, trans)} />
         )}
+        {tpu.environments.map(environment => (
+          <EnvironmentAlert
+            key={environment.name}
+            environment={environment}
+            tpu={tpu}
+            actions={actions}
+          />
+        ))}
         {failure && (
           <Alert {...failureText(failure, trans)}>
             <Button

@@ -1,0 +1,319 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+
+import { IEnvironment, IProblem, ITPU } from '../api';
+import { button, disposeWidgets, listOf, openPanel, shows } from './opened';
+import { aKernel, anOperation, connectedTPU } from './server';
+
+const PATH = 'tpus/us-central1-a~my-tpu';
+const PROBLEM: IProblem = {
+  message: 'Package matplotlb was not found.',
+  reason: 'ENVIRONMENT',
+  hint: 'Correct the packages.',
+  retry_after: null,
+  scope: ''
+};
+const [READY] = connectedTPU().environments;
+const TYPO: IEnvironment = {
+  ...READY,
+  name: 'typo',
+  state: 'failed',
+  python: '',
+  kernelspec: '',
+  problem: PROBLEM,
+  asked: {
+    environment: 'typo',
+    python: '3.12',
+    packages: ['flax', 'matplotlb'],
+    requirements: '-c constraints\n'
+  }
+};
+const FAILED = anOperation({
+  state: 'failed',
+  problem: PROBLEM,
+  log: ['Because matplotlb was not found in the package registry …']
+});
+
+beforeEach(() => localStorage.clear());
+afterEach(disposeWidgets);
+
+/** How often it says so. */
+function count(node: HTMLElement, text: string): number {
+  return node.textContent!.split(text).length - 1;
+}
+
+function field(node: HTMLElement, label: string): HTMLInputElement {
+  const found = [...node.querySelectorAll('label')].find(
+    one => one.textContent === label
+  );
+  return document.getElementById(found!.htmlFor) as HTMLInputElement;
+}
+
+/** Types as a person does: React ignores a value that is only set. */
+function type(input: HTMLInputElement | HTMLTextAreaElement, text: string) {
+  const { set } = Object.getOwnPropertyDescriptor(
+    Object.getPrototypeOf(input),
+    'value'
+  )!;
+  set!.call(input, text);
+  input.dispatchEvent(new Event('input', { bubbles: true }));
+}
+
+describe('an environment that failed', () => {
+  it.each([
+    ['beside one that is ready', [READY, TYPO], null],
+    ['as the only one, which the TPU then says too', [TYPO], PROBLEM]
+  ])('says so once, %s', async (_, environments, problem) => {
+    const tpu = connectedTPU({ environments, problem });
+    const { node } = await openPanel({
+      ...listOf(tpu),
+      'GET operations': [200, [{ ...FAILED, log: [] }]],
+      'GET operations/o1': [200, FAILED]
+    });
+    await shows(node, 'Environment typo: Package matplotlb was not found.');
+    expect(count(node, 'matplotlb')).toBe(1);
+    expect(node.textContent).not.toContain('could not be connected');
+    button(node, 'my-tpu').click();
+    await shows(node, 'incomplete');
+    expect(count(node, 'matplotlb')).toBe(1);
+    // uv's words are there for those who want them.
+    button(node, 'Show details').click();
+    await shows(node, 'not found in the package registry');
+  });
+
+  it('is fixed in the form, which has what was asked for, and then says nothing', async () => {
+    const { changes, node, server } = await openPanel({
+      ...listOf(connectedTPU({ environments: [TYPO] })),
+      'GET operations': [200, [FAILED]],
+      [`POST ${PATH}/connect`]: [
+        202,
+        anOperation({ id: 'o2', created: '2026-10-14T10:01:00Z' })
+      ]
+    });
+    button(node, 'Fix…').click();
+    await shows(node, 'Environment typo');
+    expect(field(node, 'Python version').value).toBe('3.12');
+    expect(field(node, 'Requirements file').value).toBe('-c constraints\n');
+    const packages = field(node, 'Python packages');
+    expect(packages.value).toBe('flax\nmatplotlb');
+    type(packages, 'flax, matplotlib');
+    button(node, 'Create').click();
+    await shows(node, 'Connecting my-tpu');
+    expect(server.calls.find(one => one.method === 'POST')!.body).toEqual({
+      environment: 'typo',
+      python: '3.12',
+      packages: ['flax', 'matplotlib'],
+      requirements: '-c constraints\n'
+    });
+    const done = { ...TYPO, state: 'ready' as const, problem: null };
+    changes.tpu(connectedTPU({ environments: [done] }));
+    changes.operation(
+      anOperation({ id: 'o2', created: '2026-10-14T10:01:00Z', state: 'done' })
+    );
+    await shows(node, 'Connected my-tpu');
+    expect(node.textContent).not.toContain('matplotlb');
+    expect(node.textContent).not.toContain('could not be connected');
+  });
+
+  it('asks for all of a form that was emptied, not for what failed before', async () => {
+    const { actions, server } = await openPanel({
+      ...listOf(connectedTPU({ environments: [TYPO] })),
+      [`POST ${PATH}/connect`]: [202, anOperation()]
+    });
+    const [tpu] = actions.model.tpus;
+    actions.openConnectForm(tpu, TYPO);
+    for (const name of ['python', 'packages', 'requirements'] as const) {
+      actions.connectForm.set(name, '');
+    }
+    await actions.submit(actions.connectForm);
+    // With null for the requirements, the server would repeat what was asked for before.
+    expect(server.calls.find(one => one.method === 'POST')!.body).toEqual({
+      environment: 'typo',
+      python: null,
+      packages: [],
+      requirements: ''
+    });
+  });
+
+  it('can be tried again where its packages are not the reason', async () => {
+    const full: IProblem = {
+      ...PROBLEM,
+      message: 'Full.',
+      reason: 'DISK_FULL'
+    };
+    const { node, server } = await openPanel({
+      ...listOf(connectedTPU({ environments: [{ ...TYPO, problem: full }] })),
+      [`POST ${PATH}/connect`]: [202, anOperation()]
+    });
+    await shows(node, 'Environment typo: Full.');
+    expect(() => button(node, 'Fix…')).toThrow();
+    button(node, 'Try Again').click();
+    await shows(node, 'Connecting my-tpu');
+    expect(server.calls.find(one => one.method === 'POST')!.body).toEqual({
+      environment: 'typo'
+    });
+  });
+
+  it('leaves nothing when its TPU is deleted', async () => {
+    const { changes, node } = await openPanel({
+      ...listOf(connectedTPU({ environments: [TYPO] })),
+      'GET operations': [200, [FAILED]]
+    });
+    await shows(node, 'matplotlb');
+    changes.gone('tpu', 'us-central1-a/my-tpu');
+    await shows(node, 'No TPUs yet');
+    expect(node.textContent).not.toMatch(/matplotlb|Try Again/);
+  });
+});
+
+describe('removing an environment', () => {
+  it('asks, names only its kernels, and is asked for on the server', async () => {
+    const theirs = aKernel({ id: 'k2', notebook: 'b.ipynb', environment: 'b' });
+    let environments = [READY];
+    const { changes, node, server } = await openPanel({
+      ...listOf(connectedTPU()),
+      [`GET ${PATH}/kernels`]: [200, [aKernel(), theirs]],
+      [`DELETE ${PATH}/environments/default`]: () => {
+        environments = [];
+        return [202, anOperation({ kind: 'environment' })];
+      }
+    });
+    button(node, 'my-tpu').click();
+    await vi.waitFor(() => button(node, 'Remove default…'));
+    button(node, 'Remove default…').click();
+    await shows(document.body, 'Remove the environment default?', 'Untitled');
+    const dialog = document.querySelector<HTMLElement>('.jp-Dialog')!;
+    expect(dialog.textContent).not.toContain('b.ipynb');
+    expect(environments).toEqual([READY]);
+    button(dialog, 'Remove').click();
+    await shows(node, 'Changing an environment on my-tpu');
+    expect(server.calls.find(one => one.method === 'DELETE')!.body).toEqual({
+      end_kernels: true
+    });
+    // Nothing else is done with it meanwhile.
+    expect(() => button(node, 'Remove default…')).toThrow();
+    changes.tpu(connectedTPU({ environments }));
+    await vi.waitFor(() => expect(node.textContent).not.toContain('JAX 0.7.2'));
+  });
+});
+
+describe('a new environment', () => {
+  it('starts with the packages and the Python of what is there, and a free name', async () => {
+    const there: ITPU = connectedTPU({
+      environments: [{ ...READY, packages: ['flax', 'optax'] }, TYPO]
+    });
+    const { commands, node } = await openPanel(listOf(there));
+    await commands.execute('tpu:new-environment');
+    await shows(node, 'It starts with the packages of default.');
+    expect(field(node, 'Name').value).toBe('another');
+    expect(field(node, 'Python version').value).toBe('3.12');
+    expect(field(node, 'Python packages').value).toBe('flax\noptax');
+    expect(button(node, 'Create').type).toBe('submit');
+    type(field(node, 'Name'), 'typo');
+    await shows(node, 'An environment with this name already exists.');
+  });
+});
+
+describe('the packages of an environment', () => {
+  const jax = { name: 'jax', version: '0.7.2', requested: false };
+  const einops = { name: 'einops', version: '0.8.1', requested: true };
+  const yaml = { name: 'ruamel.yaml', version: '0.18', requested: true };
+  const needed = { required: true };
+  const other = { required: false };
+
+  async function openPackages(answers = {}) {
+    let installed = [
+      { ...einops, ...other },
+      { ...jax, ...needed },
+      { ...yaml, ...other }
+    ];
+    const opened = await openPanel({
+      ...listOf(connectedTPU()),
+      [`GET ${PATH}/environments/default/packages`]: () => [200, installed],
+      [`POST ${PATH}/environments/default/packages`]: [
+        202,
+        anOperation({ kind: 'environment' })
+      ],
+      ...answers
+    });
+    button(opened.node, 'my-tpu').click();
+    await vi.waitFor(() => button(opened.node, 'Packages of default…'));
+    button(opened.node, 'Packages of default…').click();
+    await shows(opened.node, 'Packages of default', 'Added', 'einops0.8.1');
+    return {
+      ...opened,
+      remains: (...now: typeof installed) => (installed = now)
+    };
+  }
+
+  it('are listed with versions, and can be filtered', async () => {
+    const { node } = await openPackages();
+    await shows(node, 'jax0.7.2');
+    expect(() => button(node, 'Remove jax')).toThrow();
+    type(field(node, 'Installed'), 'ruamel_Y');
+    await vi.waitFor(() => expect(node.textContent).not.toContain('einops0'));
+    await shows(node, 'ruamel.yaml0.18');
+    type(field(node, 'Installed'), 'nothing');
+    await shows(node, 'No package matches the filter.');
+  });
+
+  it('are added, with progress, and what failed is said in one sentence', async () => {
+    const { changes, node, server } = await openPackages();
+    const running = anOperation({ kind: 'environment', progress: 0.5 });
+    type(field(node, 'Add packages'), 'flax  matplotlb');
+    await vi.waitFor(() => expect(button(node, 'Add').disabled).toBe(false));
+    button(node, 'Add').click();
+    await shows(node, 'Changing an environment on my-tpu');
+    expect(server.calls.find(one => one.method === 'POST')!.body).toEqual({
+      add: ['flax', 'matplotlb']
+    });
+    changes.operation(running);
+    expect(button(node, 'Add').disabled).toBe(true);
+    changes.operation({ ...running, state: 'failed', problem: PROBLEM });
+    await shows(node, 'Package matplotlb was not found.', 'Show details');
+    expect(field(node, 'Add packages').value).toBe('flax  matplotlb');
+    // It was seen here, and is not repeated in the list.
+    button(node, 'Back to the list').click();
+    await shows(node, 'New Notebook');
+    expect(node.textContent).not.toContain('matplotlb');
+  });
+
+  it('that were added are in the list, and the field is free for others', async () => {
+    const { changes, node, remains } = await openPackages();
+    type(field(node, 'Add packages'), 'flax');
+    await vi.waitFor(() => expect(button(node, 'Add').disabled).toBe(false));
+    button(node, 'Add').click();
+    await shows(node, 'Changing an environment on my-tpu');
+    remains({ name: 'flax', version: '0.10', requested: true, ...other });
+    changes.operation(anOperation({ kind: 'environment', state: 'done' }));
+    await shows(node, 'flax0.10');
+    expect(field(node, 'Add packages').value).toBe('');
+  });
+
+  it('are removed by their button, and a refusal is shown', async () => {
+    const path = `POST ${PATH}/environments/default/packages`;
+    const { node, server } = await openPackages({
+      [path]: [409, { message: 'It is busy.', reason: 'CONFLICT', hint: '' }]
+    });
+    button(node, 'Remove einops').click();
+    await shows(node, 'It is busy.');
+    expect(server.calls.find(one => one.method === 'POST')!.body).toEqual({
+      remove: ['einops']
+    });
+  });
+
+  it('say why they can’t be listed, and are asked for again', async () => {
+    let answer: [number, unknown] = [
+      503,
+      { message: 'No link.', reason: 'UNREACHABLE', hint: '' }
+    ];
+    const { actions, node } = await openPanel({
+      ...listOf(connectedTPU()),
+      [`GET ${PATH}/environments/default/packages`]: () => answer
+    });
+    actions.openPackages(actions.model.tpus[0], READY);
+    await shows(node, 'No link.');
+    answer = [200, [{ ...einops, ...other }]];
+    button(node, 'Try Again').click();
+    await shows(node, 'einops0.8.1');
+  });
+});

@@ -1,0 +1,88 @@
+// The panel in a document, and what a person does with it.
+
+import { CommandRegistry } from '@lumino/commands';
+import { Widget } from '@lumino/widgets';
+import { expect, vi } from 'vitest';
+
+import { Actions } from '../actions/actions';
+import { addCommands } from '../actions/commands';
+import { PanelState } from '../actions/panelState';
+import { ConnectForm } from '../forms/connectForm';
+import { CreateForm } from '../forms/createForm';
+import { PackagesForm } from '../forms/packagesForm';
+import { TPUModel } from '../model/model';
+import { TPUPanel } from '../panel/panel';
+import {
+  Answer,
+  openModel,
+  TestChangeFeed,
+  TestServerKernels,
+  TestServer,
+  trans
+} from './server';
+
+/** What is in the document. */
+export const widgets: Widget[] = [];
+
+/** After each test: files share this module, so that each of them asks for it. */
+export function disposeWidgets(): void {
+  widgets.splice(0).forEach(widget => widget.dispose());
+}
+
+export interface IOpened {
+  actions: Actions;
+  changes: TestChangeFeed;
+  commands: CommandRegistry;
+  model: TPUModel;
+  node: HTMLElement;
+  server: TestServer;
+}
+
+/** The panel in a document, with a model that has asked its server. */
+export async function openPanel(
+  answers: { [call: string]: Answer | 'no network' } = {}
+): Promise<IOpened> {
+  const opened = await openModel(answers);
+  const commands = new CommandRegistry();
+  const actions = new Actions(
+    opened.model,
+    new CreateForm(opened.model),
+    new ConnectForm(opened.model),
+    new PackagesForm(opened.model),
+    new PanelState(),
+    commands,
+    new TestServerKernels(),
+    trans
+  );
+  addCommands(commands, null, actions);
+  const panel = new TPUPanel(actions, commands);
+  widgets.push(panel);
+  Widget.attach(panel, document.body);
+  await vi.waitFor(() => expect(panel.node.querySelector('h2')).toBeTruthy());
+  return { ...opened, actions, commands, node: panel.node };
+}
+
+export function listOf(...tpus: object[]): { [call: string]: Answer } {
+  return { 'GET tpus': [200, { tpus, problem: null }] };
+}
+
+export function button(node: HTMLElement, name: string): HTMLButtonElement {
+  const found = [...node.querySelectorAll('button')].find(
+    one => (one.getAttribute('aria-label') ?? one.textContent) === name
+  );
+  if (!found) {
+    throw new Error(`no button ${name} in: ${node.textContent}`);
+  }
+  return found;
+}
+
+export async function shows(
+  node: HTMLElement,
+  ...texts: string[]
+): Promise<void> {
+  await vi.waitFor(() => {
+    for (const text of texts) {
+      expect(node.textContent).toContain(text);
+    }
+  });
+}

@@ -1,0 +1,138 @@
+// The environments of a TPU, and what is wrong with them.
+
+import { Button, consoleIcon, notebookIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { Actions } from '../actions/actions';
+import { IEnvironment, ITPU, Reason } from '../api';
+import { problemText } from '../labels/failures';
+import { isBusy, startableEnvironments } from '../model/availableActions';
+import { Alert, IconButton, Link, StateLabel } from './elements';
+import { OperationDetails } from './operation';
+
+/** Reasons for which trying the same again does not help. */
+const WRONG_REQUEST: Reason[] = ['ENVIRONMENT', 'INVALID', 'NO_PYTHON'];
+
+/** An environment in a TPU's details. */
+export function Environment(props: {
+  environment: IEnvironment;
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element {
+  const { environment, tpu, actions } = props;
+  const { trans } = actions;
+  const facts = [
+    environment.python && trans.__('Python %1', environment.python),
+    environment.jax && trans.__('JAX %1', environment.jax),
+    environment.devices &&
+      trans._n(
+        '%1 %2 device',
+        '%1 %2 devices',
+        environment.devices,
+        environment.platform
+      ),
+    environment.warm.state === 'ready' &&
+      trans.__('warm kernel (%1 MB)', Math.round(environment.warm.memory / 1e6))
+  ].filter(Boolean);
+  const states = {
+    failed: trans.__('incomplete'),
+    making: trans.__('creating'),
+    ready: ''
+  };
+  const can = startableEnvironments(tpu).includes(environment);
+  return (
+    <li className="jp-tpu-Row">
+      <span className="jp-tpu-Row-main" title={environment.path}>
+        {environment.name}
+      </span>
+      {states[environment.state] && (
+        <StateLabel tone={environment.state === 'failed' ? 'bad' : 'moving'}>
+          {states[environment.state]}
+        </StateLabel>
+      )}
+      {can && (
+        <span className="jp-tpu-Row-buttons">
+          <IconButton
+            icon={notebookIcon}
+            label={trans.__('New notebook in %1', environment.name)}
+            onClick={() => void actions.openNotebook(tpu, environment)}
+          />
+          <IconButton
+            icon={consoleIcon}
+            label={trans.__('New console in %1', environment.name)}
+            onClick={() => void actions.openConsole(tpu, environment)}
+          />
+        </span>
+      )}
+      <span className="jp-tpu-Row-more">
+        {facts.join(' · ')}
+        <span className="jp-tpu-Row-links">
+          {environment.state === 'ready' && tpu.state === 'READY' && (
+            <Link
+              label={trans.__('Packages of %1…', environment.name)}
+              onClick={() => actions.openPackages(tpu, environment)}
+            >
+              {trans.__('Packages…')}
+            </Link>
+          )}
+          {!isBusy(actions.model.runningOn(tpu)) && (
+            <Link
+              label={trans.__('Remove %1…', environment.name)}
+              onClick={() => void actions.removeEnvironment(tpu, environment)}
+            >
+              {trans.__('Remove…')}
+            </Link>
+          )}
+        </span>
+      </span>
+    </li>
+  );
+}
+
+/** Why an environment could not be created or changed. It is shown here only, until it works. */
+export function EnvironmentAlert(props: {
+  environment: IEnvironment;
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element | null {
+  const { environment, tpu, actions } = props;
+  const { model, trans } = actions;
+  const { asked, name, problem, state } = environment;
+  if (!problem) {
+    return null;
+  }
+  const operation = model.failedOperation(environment);
+  const { message, hint } = problemText(problem, trans);
+  const wrong = WRONG_REQUEST.includes(problem.reason);
+  return (
+    <Alert message={trans.__('Environment %1: %2', name, message)} hint={hint}>
+      {!(wrong && asked) && (
+        <Button
+          className="jp-tpu-Button"
+          onClick={() => void actions.retryEnvironment(tpu, environment)}
+        >
+          {trans.__('Try Again')}
+        </Button>
+      )}
+      {asked && (
+        <Button
+          className="jp-tpu-Button"
+          onClick={() => actions.openConnectForm(tpu, environment)}
+        >
+          {wrong ? trans.__('Fix…') : trans.__('Change…')}
+        </Button>
+      )}
+      {state === 'failed' && (
+        <Button
+          className="jp-tpu-Button"
+          onClick={() => void actions.removeEnvironment(tpu, environment)}
+        >
+          {trans.__('Remove…')}
+        </Button>
+      )}
+      {operation && (
+        <OperationDetails operation={operation} actions={actions} />
+      )}
+    </Alert>
+  );
+}

@@ -1,0 +1,170 @@
+// The packages of an environment: a list, and a form that adds some.
+
+import { Button, closeIcon } from '@jupyterlab/ui-components';
+import React, { useEffect } from 'react';
+
+import { Actions } from '../actions/actions';
+import { IInstalledPackage } from '../api';
+import { failureText } from '../labels/failures';
+import { isBusy } from '../model/availableActions';
+import { useStore } from '../store';
+import { Alert, EmptyState, IconButton } from './elements';
+import { PackagesField, TextField } from './formPage';
+import { Operation, OperationDetails } from './operation';
+
+/** Names, so not translated. */
+const EXAMPLE = 'einops, flax>=0.10';
+
+export function PackagesPage(props: { actions: Actions }): JSX.Element {
+  const { actions } = props;
+  const { model, trans } = actions;
+  const form = useStore(actions.packagesForm);
+  const { environment, operation, problem, tpu } = form;
+  const failed = operation?.state === 'failed' ? operation.id : '';
+  useEffect(() => {
+    if (failed) {
+      model.dismiss(failed); // it is shown here
+    }
+  }, [failed, model]);
+  if (!tpu || !environment) {
+    return <EmptyState title={trans.__('This environment was removed')} />;
+  }
+  const running = model.runningOn(tpu);
+  const busy = form.submitting || isBusy(running);
+  return (
+    <form
+      className="jp-tpu-Form"
+      aria-label={trans.__('Packages of %1', environment.name)}
+      noValidate
+      onSubmit={event => {
+        event.preventDefault();
+        void form.submit();
+      }}
+    >
+      <p>
+        {trans.__(
+          'Changes are made on all hosts of %1. Running kernels can use new packages at once.',
+          tpu.name
+        )}
+      </p>
+      <PackagesField
+        actions={actions}
+        label={trans.__('Add packages')}
+        help={trans.__('Separated by commas, spaces or lines')}
+        rows={2}
+        placeholder={EXAMPLE}
+        value={form.fields.add}
+        onChange={event => form.set('add', event.target.value)}
+      />
+      <div className="jp-tpu-Buttons">
+        <Button
+          className="jp-tpu-Button jp-mod-main"
+          type="submit"
+          disabled={busy || !form.fields.add.trim()}
+        >
+          {trans.__('Add')}
+        </Button>
+      </div>
+      {problem && (
+        <Alert {...failureText(problem, trans)}>
+          {operation && failed && (
+            <OperationDetails operation={operation} actions={actions} />
+          )}
+        </Alert>
+      )}
+      {running.map(one => (
+        <Operation key={one.id} operation={one} actions={actions} />
+      ))}
+      <Installed actions={actions} busy={busy} />
+    </form>
+  );
+}
+
+function Installed(props: { actions: Actions; busy: boolean }): JSX.Element {
+  const { actions, busy } = props;
+  const { packagesForm: form, trans } = actions;
+  const { filtered, loadFailure, packages } = form;
+  if (loadFailure) {
+    return (
+      <Alert {...failureText(loadFailure, trans)}>
+        <Button
+          className="jp-tpu-Button"
+          type="button"
+          onClick={() => void form.load()}
+        >
+          {trans.__('Try Again')}
+        </Button>
+      </Alert>
+    );
+  }
+  if (!packages) {
+    return <EmptyState busy title={trans.__('Loading packages…')} />;
+  }
+  const added = filtered.filter(one => one.requested);
+  const others = filtered.filter(one => !one.requested);
+  return (
+    <>
+      <TextField
+        label={trans.__('Installed')}
+        type="search"
+        placeholder={trans.__('Filter %1 packages', packages.length)}
+        value={form.fields.filter}
+        onChange={event => form.set('filter', event.target.value)}
+      />
+      {filtered.length === 0 && (
+        <p role="status">{trans.__('No package matches the filter.')}</p>
+      )}
+      <List {...{ actions, busy }} title={trans.__('Added')} packages={added} />
+      <List
+        {...{ actions, busy }}
+        title={trans.__('Also installed')}
+        packages={others}
+      />
+    </>
+  );
+}
+
+function List(props: {
+  actions: Actions;
+  busy: boolean;
+  title: string;
+  packages: IInstalledPackage[];
+}): JSX.Element | null {
+  const { actions, busy, packages, title } = props;
+  const { packagesForm: form, trans } = actions;
+  if (packages.length === 0) {
+    return null;
+  }
+  return (
+    <section className="jp-tpu-Packages" aria-label={title}>
+      <h3>
+        {title}
+        <span className="jp-tpu-Details-count">{packages.length}</span>
+      </h3>
+      <ul>
+        {packages.map(({ name, requested, required, version }) => (
+          <li key={name} className="jp-tpu-Row">
+            <span className="jp-tpu-Row-main" title={`${name} ${version}`}>
+              {name}
+            </span>
+            <span className="jp-tpu-Packages-version" title={version}>
+              {version}
+            </span>
+            {requested && (
+              <IconButton
+                icon={closeIcon}
+                label={
+                  required
+                    ? trans.__('Kernels on TPUs need %1', name)
+                    : trans.__('Remove %1', name)
+                }
+                disabled={busy || required}
+                onClick={() => void form.remove(name)}
+              />
+            )}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
