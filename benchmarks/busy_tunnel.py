@@ -1,7 +1,7 @@
 """`1+1` in a kernel on an emulated TPU: alone, and while 100 MB/s come from its host, in turn.
 
 They come through `ssh -L`, which shows what the machine itself is slowed down by, and through a
-tunnel of the kernel's own process, which shares its thread. Sender and reader are
+tunnel of the kernel's own process, which shares its link and thread. Sender and reader are
 processes of their own.
 
     python benchmarks/busy_tunnel.py [--rounds N]
@@ -121,7 +121,7 @@ def our_tunnel(link: Link, port: int) -> Iterator[int]:
     from jupyter_tpu.ssh import Forwarder
 
     async def open() -> tuple[Forwarder, int]:
-        forwarder = Forwarder(link.open_bulk, port, lambda: None)
+        forwarder = Forwarder(link.open_port, port, lambda: None)
         return forwarder, await forwarder.listen(0)
 
     forwarder, local = core_thread().wait(open())

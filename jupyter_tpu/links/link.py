@@ -218,19 +218,16 @@ class Link:
     run = _over_link(Connection.run)
     put = _over_link(Connection.put)
     open_unix = _over_link(Connection.open_unix)
+    open_port = _over_link(Connection.open_port)
+    open_tcp = _over_link(Connection.open_tcp)
 
-    async def open_bulk(
-        self,
-        factory: Callable[[], Any],
-        port: int,
-        *,
-        window: int = WINDOW,
-        compressed: bool = False,
+    async def open_compressed(
+        self, factory: Callable[[], Any], port: int, *, window: int = WINDOW
     ) -> SSHTCPChannel[bytes]:
-        """`Connection.open_port` of the connection for bulk data, or of the one that compresses."""
+        """Like :meth:`open_port`, over a second connection, which compresses."""
         async with self._session_up() as session:
-            connection = await session.bulk(compressed=compressed)
-            return await connection.open_port(factory, port, window=window)
+            compressed = await session.compressed()
+            return await compressed.open_port(factory, port, window=window)
 
     async def agent(self) -> AgentClient:
         """Our agent on the host; deployed if it is not there yet, kept for the connection.

@@ -21,7 +21,6 @@ from ports import free_port
 from waiting import eventually, until
 
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.links.session import HostSession
 from jupyter_tpu.ssh import (
     CommandFailed,
     Connection,
@@ -644,56 +643,6 @@ async def test_a_download_ends_with_a_reset_when_its_forwarder_is_killed(host):
             forwarder.kill()
         await forwarder.wait()
         server.close()
-
-
-async def test_bulk_data_have_connections_of_their_own_if_the_host_accepts_them(
-    host: HostAddress,
-) -> None:
-    first = await connect(host, keepalive=QUICK)
-    session = HostSession(first, QUICK)
-    plain, compressed, same = await asyncio.gather(
-        session.bulk(), session.bulk(compressed=True), session.bulk()
-    )
-    assert plain is same
-    assert len({first, plain, compressed}) == 3
-
-    plain.abort()
-    await plain.wait_lost()
-    again = await session.bulk()
-    assert (again.closed, first.closed) == (False, False)
-    assert again not in (first, plain)
-    assert await session.bulk(compressed=True) is compressed
-
-    again.abort()
-    await again.wait_lost()
-    first.host = msgspec.structs.replace(host, port=free_port())  # nothing listens there
-    assert await session.bulk() is first
-    assert await session.bulk(compressed=True) is compressed
-
-    session.abort()
-    await asyncio.gather(first.wait_lost(), compressed.wait_lost())
-    with pytest.raises(TPUError) as caught:
-        await session.bulk()
-    assert caught.value.reason is Reason.UNREACHABLE
-    await session.close()
-
-
-async def test_a_connection_that_is_opened_while_its_session_ends_is_closed(
-    host: HostAddress,
-) -> None:
-    async with Proxy(host.port) as proxy:
-        first = await connect(msgspec.structs.replace(host, port=proxy.port), keepalive=SLOW)
-        session = HostSession(first, SLOW)
-        proxy.stall()
-        opening = asyncio.create_task(session.bulk())
-        await eventually(lambda: len(proxy._writers) == 4)
-        session.abort()
-        proxy.flow()
-        with pytest.raises(TPUError) as caught:
-            await opening
-        assert caught.value.reason is Reason.UNREACHABLE
-        await session.close()
-        await eventually(lambda: all(writer.is_closing() for writer in proxy._writers))
 
 
 async def test_a_tunnel_whose_host_does_not_compress_is_not_shown_as_compressed(

@@ -372,43 +372,6 @@ async def test_on_a_slow_line_what_shrinks_is_compressed_and_what_does_not_is_no
             assert (came, compressed) == (noise, False)
 
 
-async def test_a_command_does_not_wait_behind_a_download(
-    server: Server, fleet: Fleet, tpu: dict[str, Any], emulator: Any
-) -> None:
-    """On one connection some 3 MB that the host's system holds for it come before the answer."""
-    block, taken = os.urandom(1 << 18), 0
-
-    async def flood(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                writer.write(block)
-                await writer.drain()
-
-    async def take(reader: asyncio.StreamReader) -> None:
-        nonlocal taken
-        with contextlib.suppress(OSError):
-            while data := await reader.read(1 << 20):
-                taken += len(data)
-
-    async with listening(flood, internal(tpu)) as port:
-        with line_to(emulator, name_of(tpu)) as line:
-            tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
-            node = NodeName(emulator.state.project, ZONE, name_of(tpu))
-            link = server.links.get(HostName(node, 0))
-            reader, writer = await asyncio.open_connection("127.0.0.1", tunnel.local_port)
-            taking = asyncio.create_task(take(reader))
-            await eventually(lambda: taken > 16 << 20)  # the system's buffers have grown
-            line.rate = 250e3
-            slow = taken + (256 << 10)
-            await eventually(lambda: taken > slow)  # and are full
-            before = taken
-            await link.run(["true"])
-            carried = taken - before
-        writer.transport.abort()
-        await taking
-    assert carried < 1 << 20
-
-
 # ---- breaks ------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import os
 import uuid
 from collections.abc import Callable, Iterable
@@ -274,9 +273,7 @@ class _ActiveTunnel:
         self._changed = changed
         self._problem: TPUError | None = None  # why it does not listen
         self._since = timestamp("seconds")
-        self.forwarder = Forwarder(
-            link.open_bulk, port, changed, functools.partial(link.open_bulk, compressed=True)
-        )
+        self.forwarder = Forwarder(link.open_port, port, changed, link.open_compressed)
         self.forwarded = ForwardedPort(link, self.forwarder, changed)
 
     async def listen(self, local_port: int | None, *, emulated: bool = False) -> None:
