@@ -1,39 +1,17 @@
-import { CommandRegistry } from '@lumino/commands';
-import { Widget } from '@lumino/widgets';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
-import { Actions } from '../actions/actions';
-import { addCommands } from '../actions/commands';
-import { TPUPanel } from '../panel/panel';
-import { ConnectForm } from '../forms/connectForm';
-import { CreateForm } from '../forms/createForm';
-import { PackagesForm } from '../forms/packagesForm';
 import { parsePorts } from '../actions/dialogs';
 import { isLoopback, reachableAddress } from '../apps/address';
 import { targetKey, targetOf } from '../apps/target';
 import { TPUClient } from '../model/client';
-import { PanelState } from '../actions/panelState';
-import {
-  anApp,
-  Answer,
-  aTPU,
-  aTunnel,
-  openModel,
-  TestServerKernels,
-  TestServer,
-  trans
-} from './server';
+import { anApp, Answer, aTPU, aTunnel, TestServer, trans } from './server';
+import { disposeWidgets, openPanel } from './opened';
 
-let widgets: Widget[] = [];
-
-afterEach(() => {
-  widgets.forEach(widget => widget.dispose());
-  widgets = [];
-});
+afterEach(disposeWidgets);
 
 /** The details of a TPU with a tunnel and an app. */
 async function openDetails(answers: { [call: string]: Answer } = {}) {
-  const opened = await openModel({
+  const opened = await openPanel({
     'GET tpus': [200, { tpus: [aTPU()], problem: null }],
     'GET tunnels': [
       200,
@@ -43,30 +21,16 @@ async function openDetails(answers: { [call: string]: Answer } = {}) {
     ...answers
   });
   const shown: unknown[] = [];
-  const commands = new CommandRegistry();
-  const actions = new Actions(
-    opened.model,
-    new CreateForm(opened.model),
-    new ConnectForm(opened.model),
-    new PackagesForm(opened.model),
-    new PanelState(),
-    commands,
-    new TestServerKernels(),
-    trans
-  );
-  addCommands(commands, null, actions);
+  const { actions, commands, node } = opened;
   commands.addCommand('tpu:show-app', {
     describedBy: { args: { type: 'object' } },
     execute: args => void shown.push(args)
   });
   actions.view.open('us-central1-a/my-tpu');
-  const panel = new TPUPanel(actions, commands);
-  widgets.push(panel);
-  Widget.attach(panel, document.body);
-  const text = () => (panel.node.textContent ?? '').replace(/\s+/g, ' ');
+  const text = () => (node.textContent ?? '').replace(/\s+/g, ' ');
   await vi.waitFor(() => expect(text()).toContain('Tunnels'));
   const press = (label: string) => {
-    const found = panel.node.querySelector(`button[aria-label="${label}"]`);
+    const found = node.querySelector(`button[aria-label="${label}"]`);
     expect(found, label).toBeTruthy();
     (found as HTMLButtonElement).click();
   };

@@ -105,7 +105,11 @@ export function EnvironmentAlert(props: {
   const { message, hint } = problemText(problem, trans);
   const wrong = WRONG_REQUEST.includes(problem.reason);
   return (
-    <Alert message={trans.__('Environment %1: %2', name, message)} hint={hint}>
+    <Alert
+      message={trans.__('Environment %1: %2', name, message)}
+      hint={hint}
+      kind={problem.reason === 'CANCELLED' ? 'warning' : 'error'}
+    >
       {!(wrong && asked) && (
         <Button
           className="jp-tpu-Button"
