@@ -277,6 +277,20 @@ describe('the packages of an environment', () => {
     expect(node.textContent).not.toContain('matplotlb');
   });
 
+  it('that could not be added when the page was left are said in the list, which leads back', async () => {
+    const { changes, node } = await openPackages();
+    type(field(node, 'Add packages'), 'matplotlb');
+    await vi.waitFor(() => expect(button(node, 'Add').disabled).toBe(false));
+    button(node, 'Add').click();
+    await shows(node, 'Changing an environment on my-tpu');
+    button(node, 'Back to the list').click();
+    changes.operation({ ...FAILED, kind: 'environment' });
+    await shows(node, 'An environment on my-tpu could not be changed');
+    button(node, 'Packages…').click();
+    await shows(node, 'Package matplotlb was not found.');
+    expect(field(node, 'Add packages').value).toBe('matplotlb');
+  });
+
   it('that were added are in the list, and the field is free for others', async () => {
     const { changes, node, remains } = await openPackages();
     type(field(node, 'Add packages'), 'flax');

@@ -177,7 +177,11 @@ export class Actions {
         case 'compile':
           break; // not about a TPU
         case 'environment':
-          this.view.open(keyOf(tpu)); // where its environments are
+          if (this.packagesForm.isOf(operation)) {
+            this.view.show('packages');
+          } else {
+            this.view.open(keyOf(tpu)); // where its environments are
+          }
           break;
         case 'profile':
           break; // the user can trace a kernel again

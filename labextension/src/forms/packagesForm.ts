@@ -61,6 +61,11 @@ export class PackagesForm extends Form<IPackagesFields, true> {
     return this._model.operation(this._operation);
   }
 
+  /** Whether it is the last change that was asked for here. */
+  isOf(operation: IOperation): boolean {
+    return operation.id === this._operation;
+  }
+
   /** Why the last change was refused, or failed. */
   get problem(): Failure | IProblem | null {
     const operation = this.operation;
@@ -134,8 +139,7 @@ export class PackagesForm extends Form<IPackagesFields, true> {
   }
 
   private _onEnded(_: unknown, operation: IOperation): void {
-    const isOurs = operation.id === this._operation;
-    if (isOurs && operation.state === 'done' && this._adds) {
+    if (this.isOf(operation) && operation.state === 'done' && this._adds) {
       if (this.filled.add === this._adding) {
         this.set('add', '');
       }

@@ -104,9 +104,11 @@ export function Operation(props: {
             className="jp-tpu-Button"
             onClick={() => void actions.retry(operation)}
           >
-            {operation.kind === 'environment'
-              ? trans.__('Show Environments')
-              : trans.__('Try Again')}
+            {operation.kind !== 'environment'
+              ? trans.__('Try Again')
+              : actions.packagesForm.isOf(operation)
+                ? trans.__('Packages…')
+                : trans.__('Show Environments')}
           </Button>
         </Alert>
       )}
