@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # Folders, too: they change when a file is removed.
-SOURCES := tsconfig.json $(shell find labextension/src labextension/style labextension/schema)
+SOURCES := tsconfig.json $(shell find labextension/src labextension/style labextension/schema examples)
 
 # The tests start many Python processes, so modules must be compiled once only.
 unexport PYTHONDONTWRITEBYTECODE

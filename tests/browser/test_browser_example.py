@@ -1,35 +1,26 @@
-"""The first notebook of a newcomer, by clicking: opened, its kernel chosen, all cells run."""
+"""The first notebook of a newcomer, by clicking: opened in the panel, all cells run."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
-from pathlib import Path
 from typing import Any
 
 from lab_server import LabPage
 from playwright.sync_api import expect
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "first-steps.ipynb"
 
-
-def test_the_example_runs_on_the_kernel_that_is_chosen_in_the_picker(
+def test_an_example_that_is_opened_in_the_panel_runs_on_the_tpu(
     tpu: dict[str, Any], lab: LabPage
 ) -> None:
     page, name = lab.page, tpu["name"]
-    shutil.copy(EXAMPLE, lab.server.root)
-    page.get_by_role("tab", name="File Browser").click()
-    page.get_by_role("listitem", name=re.compile(rf"Name: {EXAMPLE.name}")).dblclick()
-    expect(page.locator(".jp-NotebookPanel")).to_be_visible()
-
-    bar = page.locator("#jp-main-statusbar")
-    expect(bar).to_contain_text("| Idle")  # on this machine, as the file says
-    page.locator("[data-jp-item-name=kernelName]").click()
+    lab.act(name, "Open Example…")
     dialog = page.get_by_role("dialog")
-    option = dialog.locator("option", has_text=re.compile(rf"^Python .* · {name}\b")).first
-    dialog.locator("select").select_option(option.get_attribute("value"))
-    dialog.get_by_role("button", name="Select Kernel").click()
+    expect(dialog.locator("option")).to_have_count(6)
+    dialog.locator("select").select_option("First steps on a TPU")
+    dialog.get_by_role("button", name="Open").click()
+    expect(page.locator(".jp-NotebookPanel")).to_be_visible()
+    bar = page.locator("#jp-main-statusbar")
     expect(bar).to_contain_text(re.compile(rf"· {name}.*\| Idle"))
 
     page.get_by_role("menubar").get_by_text("Run", exact=True).click()
@@ -41,7 +32,7 @@ def test_the_example_runs_on_the_kernel_that_is_chosen_in_the_picker(
 
     page.keyboard.press("Control+s")
     expect(page.get_by_text("Saving completed")).to_be_visible()
-    saved = json.loads((lab.server.root / EXAMPLE.name).read_text())
+    saved = json.loads((lab.server.root / "first-steps.ipynb").read_text())
     assert name in saved["metadata"]["kernelspec"]["display_name"]
     kinds = {o["output_type"] for cell in saved["cells"] for o in cell.get("outputs", ())}
     assert kinds == {"stream", "execute_result", "display_data"}

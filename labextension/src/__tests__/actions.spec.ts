@@ -16,6 +16,7 @@ import {
   aTPU,
   catalog,
   connectedTPU,
+  noExamples,
   openModel,
   TestChangeFeed,
   TestServerKernels,
@@ -53,6 +54,7 @@ async function openActions(answers: { [call: string]: Answer }): Promise<{
     new PanelState(),
     new CommandRegistry(),
     here,
+    noExamples,
     trans
   );
   return { actions, changes, server, here };

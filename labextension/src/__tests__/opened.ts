@@ -14,6 +14,7 @@ import { TPUModel } from '../model/model';
 import { TPUPanel } from '../panel/panel';
 import {
   Answer,
+  noExamples,
   openModel,
   TestChangeFeed,
   TestServerKernels,
@@ -52,6 +53,7 @@ export async function openPanel(
     new PanelState(),
     commands,
     new TestServerKernels(),
+    noExamples,
     trans
   );
   addCommands(commands, null, actions);

@@ -140,6 +140,9 @@ export class TestChangeFeed implements IChangeFeed {
 }
 
 /** The kernels of a Jupyter server that has none, until the test says so. */
+/** Opens none. */
+export const noExamples = { open: async (): Promise<void> => undefined };
+
 export class TestServerKernels extends Store implements IServerKernels {
   readonly ids = new Set<string>();
   readonly shown: string[] = [];

@@ -1,12 +1,15 @@
 // What the user can do, with the questions before it.
 
+import { showErrorMessage } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 
 import { Action, startableEnvironments } from '../model/availableActions';
 import { IEnvironment, IKernel, IOperation, ITPU } from '../api';
 import { ConnectForm } from '../forms/connectForm';
+import { Examples } from '../examples';
 import {
+  askExample,
   askLogdir,
   askPort,
   askSeconds,
@@ -39,6 +42,7 @@ export class Actions {
     private _commands: CommandRegistry,
     /** The kernels of this Jupyter server. */
     readonly serverKernels: IServerKernels,
+    private _examples: Pick<Examples, 'open'>,
     readonly trans: TranslationBundle,
     /** A BCP 47 tag, for dates. */
     readonly language = 'en'
@@ -65,6 +69,9 @@ export class Actions {
         break;
       case 'environment':
         this.openConnectForm(tpu);
+        break;
+      case 'example':
+        await this._openExample(tpu);
         break;
       case 'notebook':
         await this.openNotebook(tpu);
@@ -233,6 +240,19 @@ export class Actions {
     this.view.toggle(operation.id);
     if (this.view.isOpen(operation.id)) {
       void this.model.loadLog(operation.id);
+    }
+  }
+
+  private async _openExample(tpu: ITPU): Promise<void> {
+    const [environment] = startableEnvironments(tpu);
+    const example = environment && (await askExample(tpu, this.trans));
+    if (example) {
+      try {
+        await this._examples.open(example, environment);
+      } catch (reason) {
+        const title = this.trans.__('The example was not opened');
+        await showErrorMessage(title, reason as Error);
+      }
     }
   }
 

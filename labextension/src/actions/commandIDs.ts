@@ -14,6 +14,7 @@ export namespace CommandIDs {
   export const remove = 'tpu:delete';
   export const notebook = 'tpu:new-notebook';
   export const console = 'tpu:new-console';
+  export const example = 'tpu:open-example';
   export const app = 'tpu:open-port';
   export const tensorboard = 'tpu:open-tensorboard';
   export const tunnel = 'tpu:new-tunnel';
@@ -28,6 +29,7 @@ export const COMMANDS: { [action in Action]: string } = {
   delete: CommandIDs.remove,
   disconnect: CommandIDs.disconnect,
   environment: CommandIDs.environment,
+  example: CommandIDs.example,
   notebook: CommandIDs.notebook,
   start: CommandIDs.start,
   stop: CommandIDs.stop,

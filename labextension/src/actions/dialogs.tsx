@@ -6,6 +6,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { IKernel, IOpenTunnel, IQuote, ITPU } from '../api';
+import { Example, exampleTitles } from '../examples';
 import { kernelStateLabel } from '../labels/tpus';
 import { Price } from '../price';
 
@@ -285,6 +286,22 @@ export async function askPort(
     host = Math.max(0, items.indexOf(chosen.value ?? ''));
   }
   return { port: found.port, local_port: found.local ?? null, host };
+}
+
+/** Asks which example notebook to open. */
+export async function askExample(
+  tpu: ITPU,
+  trans: TranslationBundle
+): Promise<Example | undefined> {
+  const examples = exampleTitles(trans);
+  const result = await InputDialog.getItem({
+    title: trans.__('Open an example on %1', tpu.name),
+    label: trans.__('The notebook is copied to your files.'),
+    items: examples.map(([, title]) => title),
+    okLabel: trans.__('Open')
+  });
+  const chosen = result.button.accept ? result.value : null;
+  return examples.find(([, title]) => title === chosen)?.[0];
 }
 
 /** Asks for TensorBoard's log folder. */

@@ -9,6 +9,7 @@ import {
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ITranslator } from '@jupyterlab/translation';
 
+import { Examples } from '../examples';
 import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
 import { PackagesForm } from '../forms/packagesForm';
@@ -43,6 +44,7 @@ const plugin: JupyterFrontEndPlugin<Actions> = {
       new PanelState(),
       commands,
       new ServerKernels(serviceManager, commands),
+      new Examples(serviceManager.contents, commands),
       loadTranslation(translator),
       language === 'default' ? 'en' : language
     );

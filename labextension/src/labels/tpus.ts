@@ -140,6 +140,8 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
       return trans.__('Disconnect');
     case 'environment':
       return trans.__('New Environment…');
+    case 'example':
+      return trans.__('Open Example…');
     case 'notebook':
       return trans.__('New Notebook');
     case 'start':

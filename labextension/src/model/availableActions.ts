@@ -9,6 +9,7 @@ export type Action =
   | 'delete'
   | 'disconnect'
   | 'environment'
+  | 'example'
   | 'notebook'
   | 'start'
   | 'stop'
@@ -61,7 +62,7 @@ export function availableActions(
       actions.push('connect');
     }
     if (startableEnvironments(tpu).length > 0) {
-      actions.push('notebook', 'console');
+      actions.push('notebook', 'console', 'example');
     } else if (!busy && !actions.includes('connect')) {
       actions.push('connect');
     }

@@ -10,6 +10,7 @@ import { COMMANDS } from '../actions/commandIDs';
 const ORDER: Action[] = [
   'notebook',
   'console',
+  'example',
   'connect',
   'environment',
   'tensorboard',

@@ -1,0 +1,4 @@
+declare module '*.ipynb' {
+  const value: { metadata: { kernelspec?: { name: string } } };
+  export default value;
+}
