@@ -24,6 +24,7 @@ from bare_server import BARE
 from ports import free_port
 from waiting import until
 from websocket import (
+    ABNF,
     WebSocket,
     WebSocketConnectionClosedException,
     WebSocketException,
@@ -207,7 +208,10 @@ class Client:
         until(connected, limit)
 
     def close(self) -> None:
+        """Reads first what came before its server was killed, as it is not sent again."""
         if self.socket is not None:
+            while self.server.process is None and self.read() is not None:
+                pass
             self.socket.close()
             self.socket = None
 
@@ -246,16 +250,19 @@ class Client:
     def read(self, limit: float = 30.0) -> dict[str, Any] | None:
         """The next message; None when the connection ends. TimeoutError after *limit* seconds."""
         assert self.socket is not None
-        self.socket.settimeout(limit)
+        end = time.monotonic() + limit
+        kind = ABNF.OPCODE_PING
         try:
-            said = self.socket.recv()
+            while kind in (ABNF.OPCODE_PING, ABNF.OPCODE_PONG):
+                self.socket.settimeout(max(0.01, end - time.monotonic()))
+                kind, said = self.socket.recv_data(control_frame=True)
         except WebSocketTimeoutException:
             raise TimeoutError(f"no message within {limit} s") from None
         except (OSError, WebSocketConnectionClosedException):
             return None
-        if not said:
+        if kind == ABNF.OPCODE_CLOSE:
             return None
-        message = self.get(said)
+        message = self.get(said.decode() if kind == ABNF.OPCODE_TEXT else said)
         self.messages.append(message)
         return message
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ..catalog import usd
-
 if TYPE_CHECKING:
     from ..fleet.models import TPU, Cost, Tier
 
@@ -15,6 +13,8 @@ PRICES = "https://cloud.google.com/tpu/pricing"
 
 def hourly(cost: Cost, tier: Tier) -> str:
     """What an hour costs, and by which price list: "about $9.60 an hour (us-west4, spot, …)"."""
+    from ..catalog import usd  # with msgspec, which --help does without
+
     listed = cost.list_usd_per_hour
     if listed is None:
         tiers = {"on-demand": "", "spot": " for spot", "reserved": " for reservations"}
@@ -33,6 +33,8 @@ def so_far(tpu: TPU) -> str:
     """What it has cost until now: "about $28.80"."""
     if tpu.emulated:
         return ""
+    from ..catalog import usd
+
     return "not known" if tpu.cost.usd is None else f"about {usd(tpu.cost.usd)}"
 
 

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ..catalog import usd
 from ..errors import duration
 from .costs import PRICES, running_for, so_far
 
@@ -110,6 +109,8 @@ def _row(tpu: TPU) -> tuple[str | Text, ...]:
 def _per_hour(tpu: TPU) -> str:
     if tpu.emulated:
         return ""
+    from ..catalog import usd
+
     price = tpu.cost.usd_per_hour
     return "not known" if price is None else usd(price)
 

@@ -123,6 +123,7 @@ def run_life(folder: Path, mode: str, *options: str) -> str:
         "PYTHONDONTWRITEBYTECODE": "1",
         "JUPYTER_TPU_TEST_HOSTS_STATE": str(folder / "somebody" / "state"),
         "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "tests")]),
+        "PYTEST_ADDOPTS": "",  # those of this run may name files that only its user may write
     }
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=900, cwd=folder

@@ -117,7 +117,7 @@ def test_a_kernel_that_is_taken_on_purpose_has_one_master_and_goes_on(
     assert "was taken over by" in mine.printed(begun)
     until(lambda: kernels(first) == [])
     assert first.request("GET", "/api/sessions") == []
-    assert not (first.folder / "tpu" / "kernels" / kernel_id).exists()
+    until(lambda: not (first.folder / "tpu" / "kernels" / kernel_id).exists())
     mine.close()
     # It goes on at the other one, with its notebook and all that it knows.
     assert kernels(second) == [kernel_id]

@@ -298,6 +298,7 @@ class Adoption:
         self._on_lost(record.id, _kernel_location(provisioner), notebook, problem)
 
     def report_refused(self, provisioner: Any, problem: TPUError) -> None:
+        self._forget_failed_starts()  # earlier ones
         self._on_refused(_kernel_location(provisioner), problem)
 
     def _on_state(self, kernel_id: str, state: str, activity: str) -> None:
@@ -336,9 +337,12 @@ class Adoption:
         self._stopped = True
         if persistence.current is self:
             persistence.current = None
-        for task in (self._adopting, *self._watches.values()):
-            if task is not None:
-                task.cancel()
+        tasks = [task for task in (self._adopting, *self._watches.values()) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=DETACH_TIMEOUT)
+        self._forget_failed_starts()
         for folder in self._damaged.values():
             folder.release()
         leaving = []
@@ -349,6 +353,15 @@ class Adoption:
                 leaving.append(asyncio.ensure_future(kernel.provisioner.detach()))
         if leaving:
             await asyncio.wait(leaving, timeout=DETACH_TIMEOUT)
+
+    def _forget_failed_starts(self) -> None:
+        """Lets the server end: jupyter_client keeps a failed start as pending, and then raises when
+        the server shuts all kernels down, which keeps it running for ever.
+        """
+        pending = getattr(self._kernels, "_pending_kernels", {})
+        for kernel_id, start in list(pending.items()):
+            if start.done() and kernel_id not in self._kernels:
+                del pending[kernel_id]
 
 
 def _kernel_location(provisioner: Any) -> dict[str, str]:

@@ -29,17 +29,15 @@ from the page: ``seen``   it has everything up to this number
 From ``repeat`` until ``replayed`` the page takes the request's messages from the repetition alone
 (they are marked ``replayed``), and drops those that come live: they are in the repetition, too.
 
-Other clients acknowledge by the pong of their websocket. One on this machine gets each message
-once, too: what was handed to its socket reaches it even if this process is killed. One on another
-machine whose connection breaks may get the last messages twice, under the same message ids. These
-are not coalesced, so that it can recognise them.
+Other clients acknowledge by the pong of their websocket. When their connection has broken, they
+get what they have not acknowledged again, at most ``PLAIN_WINDOW``: twice rather than never. Their
+messages are not coalesced, so that a client can recognise them by their ids.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import json
 from collections import deque
 from collections.abc import Callable
@@ -63,7 +61,7 @@ from .persisted_kernel import ANSWERED, PersistedKernel
 WINDOW = 4 << 20
 #: Bytes that are read from the journal, and coalesced, at a time.
 BATCH = 256 << 10
-#: The same two for clients without our extension. So much is in the sockets, not in this process.
+#: The same two for clients without our extension, which may get so much twice.
 PLAIN_WINDOW, PLAIN_BATCH = 64 << 10, 16 << 10
 
 #: Codes with which a client closes its connection.
@@ -88,10 +86,7 @@ class ClientFeed:
         self._client = ""
         self._page_seen: int | None = None  # the page's own position
         self._page_acknowledges = False  # it is a page with our extension
-        self._is_local = False  # it is another client, on this machine
         self._window, self._batch = WINDOW, BATCH
-        # The client may have messages up to this number. It recognises them only uncoalesced.
-        self._possibly_received = 0
         self._in_flight: deque[tuple[int, int]] = deque()  # number and bytes, not acknowledged
         self._in_flight_bytes = 0
         # Requests to be repeated, each with the number up to which the client has its output.
@@ -118,8 +113,6 @@ class ClientFeed:
         if self._page_acknowledges:
             self._send_position()
         else:
-            self._possibly_received = self._kernel.journal.next - 1
-            self._is_local = _is_loopback(handler.request.remote_ip)
             self._window, self._batch = PLAIN_WINDOW, PLAIN_BATCH
             self._listen_to_pongs(handler)
         self._task = self._loop.create_task(self._run(), name=f"feed of {self._client}")
@@ -234,12 +227,9 @@ class ClientFeed:
             for entry in entries
             if entry.kind == MESSAGE and wanted(entry)
         ]
-        possibly_received = [
-            message for message in numbered if message.last <= self._possibly_received
-        ]
-        return possibly_received + Coalescer(self._kernel.signer).coalesce(
-            numbered[len(possibly_received) :]
-        )
+        if not self._page_acknowledges:
+            return numbered
+        return Coalescer(self._kernel.signer).coalesce(numbered)
 
     def _is_for_client(self, entry: JournalRecord) -> bool:
         if entry.channel == IOPUB:
@@ -265,10 +255,6 @@ class ClientFeed:
             self._in_flight.append((message.last, size))
             self._in_flight_bytes += size
         self._send(message.channel, parts)
-        if self._is_local and not replayed:
-            websocket = self._connection.websocket_handler.ws_connection
-            if websocket is not None and not websocket.stream.writing():
-                self._kernel.mark_delivered(self._client, message.last)
 
     def _send(self, channel: int, parts: list[bytes]) -> None:
         stream = self._connection.channels.get(_NAMES[channel])
@@ -398,13 +384,6 @@ class ClientFeed:
 def relay_topic(kernel_id: str) -> bytes:
     """The prefix of the topics of the relay's own messages."""
     return f"kernel.{kernel_id}.".encode()
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False  # a unix socket
 
 
 def _with_mark(metadata: bytes, mark: dict[str, Any]) -> bytes:

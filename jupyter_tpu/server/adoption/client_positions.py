@@ -21,9 +21,6 @@ class ClientPositions:
     def __init__(self, path: Path) -> None:
         #: Up to where each client is known to have read.
         self.acknowledged: dict[str, int] = {}
-        #: What clients on this machine were sent. It reaches them even if this process is killed,
-        #: so only the next server begins after it.
-        self._sent: dict[str, int] = {}
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             # It may be followed by the rest of an older, longer state.
@@ -45,19 +42,10 @@ class ClientPositions:
         self.acknowledged[client] = number
         self._write()
 
-    def mark_sent(self, client: str, number: int) -> None:
-        self._sent[client] = number
-        self._write()
-
-    def disconnect(self, client: str) -> None:
-        """What was sent to it and not acknowledged did not arrive."""
-        if self._sent.pop(client, None) is not None:
-            self._write()
-
     def close(self) -> None:
         os.close(self._file)
         self._file = -1
 
     def _write(self) -> None:
         if self._file >= 0:
-            os.pwrite(self._file, json.dumps({**self.acknowledged, **self._sent}).encode(), 0)
+            os.pwrite(self._file, json.dumps(self.acknowledged).encode(), 0)

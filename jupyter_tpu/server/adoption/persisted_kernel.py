@@ -269,7 +269,6 @@ class PersistedKernel:
             self._connected[client] -= 1
             if not self._connected[client]:
                 del self._connected[client]
-                self._positions.disconnect(client)
             self.fillers.disconnected(client, closed=closed)
 
     def acknowledge(self, client: str, number: int) -> None:
@@ -283,12 +282,6 @@ class PersistedKernel:
             if on_room is not None and not self.backlog_full(on_room):
                 self._on_room = None
                 on_room()
-
-    def mark_delivered(self, client: str, number: int) -> None:
-        """A client gets everything up to *number*, also if this process is killed now."""
-        with self._lock:
-            if not self._gone:
-                self._positions.mark_sent(client, number)
 
     def lost_requests(self, client: str) -> list[str]:
         """Requests whose output *client* filled in, and another client does now."""
