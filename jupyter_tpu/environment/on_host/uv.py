@@ -93,7 +93,7 @@ def certificates():
 #: What uv says of a package, and what a person reads.
 _CAUSES = (
     (r"Because ([\w.-]+) was not found in the package registry", "Package {} was not found."),
-    (r"no version of ([^,]+?) and you require", "There is no version {} of this package."),
+    (r"no version of ([^,]+?) and you require", "No available version matches {}."),
     (r"only ([^,]+?) (?:is|are) available and you require ([^,]+?),",
      "Only {} is available, but you asked for {}."),
     (r"Couldn't parse requirement.*?:\s*(.+)", "A package can't be read: {}"),

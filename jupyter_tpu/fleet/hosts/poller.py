@@ -20,9 +20,9 @@ from .warm_kernels import WarmKernelMonitor
 #: Between two polls, and while a warm kernel is being started; seconds.
 INTERVAL = 10.0
 INTERVAL_STARTING = 1.0
-_WHAT = "Kernels"
 #: What was just started is there after this; seconds.
 SETTLE = 0.3
+_WHAT = "Kernels"
 
 
 class HostPoller:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ...cloud import NodeName
-from ...environment import Requested, packages
+from ...environment import Requested, gather_or_cancel, packages
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
 from ..discovery.observer import Observer
@@ -102,8 +102,7 @@ class EnvironmentService:
                 await self._connected.kernels.shut_down_all(name, progress.log, environment)
                 links, release = self._links(name)
                 try:
-                    for link in links:
-                        await wait_until_up(link)
+                    await gather_or_cancel([wait_until_up(link) for link in links])
                     await packages.remove(links, environment, progress)
                 finally:
                     release()
@@ -164,8 +163,7 @@ class EnvironmentService:
         """Runs *work* on all hosts, and saves what is asked for then."""
         links, release = self._links(name)
         try:
-            for link in links:
-                await wait_until_up(link)
+            await gather_or_cancel([wait_until_up(link) for link in links])
             requested = await work(links)
         finally:
             release()

@@ -37,7 +37,6 @@ class Takeover:
         *,
         supervise: bool,
     ) -> None:
-        self._reload = reload
         self._runner = runner
         self._create = create
         self._power = power
