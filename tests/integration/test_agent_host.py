@@ -196,6 +196,7 @@ async def test_a_daemon_with_nothing_to_do_ends_by_itself(host):
 async def test_taking_leave_ends_it_at_once(host):
     host.environment["JUPYTER_TPU_AGENT_IDLE"] = "600"  # not because it has nothing to do
     agent = await host.agent()
+    assert host.processes()
     await agent.close()
     await eventually(lambda: not host.processes())
 
