@@ -10,10 +10,7 @@ from typing import Any
 if sys.platform == "win32":
     raise ImportError("jupyter-tpu does not support Windows. Use it in WSL 2.")
 
-try:
-    from ._version import __version__
-except ImportError:  # a source tree that was never installed
-    __version__ = "0+unknown"
+from .version import __version__ as __version__
 
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:

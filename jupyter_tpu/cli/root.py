@@ -78,7 +78,7 @@ def tpu(ctx: click.Context, version: bool) -> None:
     JUPYTER_TPU_EMULATOR=STATE_FILE elsewhere.
     """
     if version:
-        from .. import __version__
+        from ..version import __version__
 
         click.echo(__version__)
     elif ctx.invoked_subcommand is None:

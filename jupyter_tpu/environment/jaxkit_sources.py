@@ -9,7 +9,15 @@ from pathlib import Path
 from ..agent.bundle import pack
 
 #: What it needs of this package: not the server, and of jaxkit not what only the server uses.
-_SOURCES = ("__init__.py", "_version.py", "errors.py", "files.py", "catalog/*.py", "jaxkit/**/*.py")
+_SOURCES = (
+    "__init__.py",
+    "_version.py",
+    "version.py",
+    "errors.py",
+    "files.py",
+    "catalog/*.py",
+    "jaxkit/**/*.py",
+)
 _ONLY_SERVER = "jaxkit/rest/"
 
 #: What it imports beside JAX.

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from .. import __version__
 from ..fleet.models import Problem
+from ..version import __version__
 from .routes import COMPILE, JAX_ROUTES, ROOT, ROUTES, Route
 
 _PARTS = {

@@ -60,9 +60,10 @@ def test_an_environment_has_the_version_that_connected_it_last(tmp_path: Path) -
     (site / "jupyter_tpu_jaxkit_newer.part").mkdir()  # of an installation that was cut off
     newer = io.BytesIO(base64.b64decode(archive))
     with zipfile.ZipFile(newer) as old, zipfile.ZipFile(changed := io.BytesIO(), "w") as new:
-        for name in old.namelist():
-            of_version = name == "jupyter_tpu/_version.py"
-            new.writestr(name, b'__version__ = "9.9"\n' if of_version else old.read(name))
+        version_file = "jupyter_tpu/_version.py"  # missing in a source tree that was never built
+        for name in {*old.namelist()} - {version_file}:
+            new.writestr(name, old.read(name))
+        new.writestr(version_file, '__version__ = "9.9"\n')
     install_jaxkit(str(tmp_path), "newer", base64.b64encode(changed.getvalue()).decode())
     assert version() == "9.9"
     assert set(before) < set(site.iterdir())  # kernels that run have their modules
