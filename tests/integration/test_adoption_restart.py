@@ -128,21 +128,31 @@ def test_a_cell_goes_on_and_every_line_of_it_arrives_once(
     client.close()
 
 
+@pytest.fixture
+def home(emulator: Any) -> Path:
+    """The folder of the user on the TPU's host."""
+    [host] = emulator.hosts("kept")
+    return Path(host["folder"], "home", "tpu")
+
+
 def test_a_kernel_that_died_while_there_was_no_server_leaves_its_lines_and_the_cause(
-    server: Server, session: dict[str, Any]
+    server: Server, session: dict[str, Any], home: Path
 ) -> None:
     kernel_id = session["kernel"]["id"]
     client = CountingClient(server, kernel_id)
     client.connect()
     request = client.execute(
-        "import os, time\nprint('soon', flush=True)\ntime.sleep(1)\n"
+        "import os, time\nfrom pathlib import Path\nprint('soon', flush=True)\n"
+        "while not Path.home().joinpath('die').exists(): time.sleep(.05)\n"
         "for i in range(150): print('line', i, flush=True)\n"
-        "time.sleep(.5)\nos.kill(os.getpid(), 9)",  # in which it sends them
+        "time.sleep(.5)\n"  # in which it sends them
+        "Path.home().joinpath('dying').touch()\nos.kill(os.getpid(), 9)",
         cellId="c",
     )
     client.until(lambda message: "soon" in message["content"].get("text", ""))
     server.kill()
-    time.sleep(2.0)  # in which the kernel dies
+    (home / "die").touch()
+    until((home / "dying").exists, 60)
     server.start()
     client.connect()
     client.until_done(request)
@@ -389,16 +399,19 @@ def test_a_request_that_comes_twice_runs_once_and_its_output_is_said_again(
 
 
 def test_a_question_asked_while_there_was_no_server_is_answered_by_the_next(
-    server: Server, session: dict[str, Any]
+    server: Server, session: dict[str, Any], home: Path
 ) -> None:
     client = Client(server, session["kernel"]["id"])
     client.connect()
     request = client.execute(
-        "import time\nprint('soon', flush=True)\ntime.sleep(1)\nprint(input('? '))"
+        "import time\nfrom pathlib import Path\nprint('soon', flush=True)\n"
+        "while not Path.home().joinpath('ask').exists(): time.sleep(.05)\n"
+        "Path.home().joinpath('asking').touch()\nprint(input('? '))"
     )
     client.until(lambda message: "soon" in message["content"].get("text", ""))
     server.kill()
-    time.sleep(1.5)  # in which the cell asks
+    (home / "ask").touch()
+    until((home / "asking").exists, 60)
     server.start()
     client.connect()
     question = client.until(lambda message: message["msg_type"] == "input_request")
@@ -492,10 +505,8 @@ def test_a_kernel_whose_record_is_damaged_is_found_through_its_host_with_its_out
 
 
 def test_what_the_full_host_dropped_while_there_was_no_server_is_told_by_the_next_one(
-    server: Server, emulator: Any
+    server: Server, home: Path
 ) -> None:
-    [host] = emulator.hosts("kept")
-    home = Path(host["folder"], "home", "tpu")
     [environment] = server.tpu("GET", "tpus/kept/environments")
     file = server.folder / "jupyter" / "kernels" / environment["kernelspec"] / "kernel.json"
     before = file.read_text()
@@ -686,10 +697,8 @@ def test_an_answer_and_what_widgets_say_survive_the_server_that_took_them(
 
 @pytest.mark.long
 def test_an_answer_that_comes_too_late_is_not_the_answer_to_the_next_question(
-    server: Server, session: dict[str, Any], emulator: Any
+    server: Server, session: dict[str, Any], emulator: Any, home: Path
 ) -> None:
-    [host] = emulator.hosts("kept")
-    home = Path(host["folder"], "home", "tpu")
     kernel_id = session["kernel"]["id"]
     client = Client(server, kernel_id)
     client.connect()
