@@ -11,13 +11,14 @@ from ..commands.grammar import (
     Group,
     argument,
     examples,
+    local_port_option,
     ports_argument,
     tpu_argument,
     worker_option,
 )
 from ..commands.session import Session, open_session
-from ..commands.tables import describe_tunnel, tunnel_table
-from ..commands.tunnels import close_tunnels
+from ..commands.tables import describe_tunnel, opened_tunnel, tunnel_table
+from ..commands.tunnels import close_tunnels, requests
 from .console import json_option, note, print_json
 
 if TYPE_CHECKING:
@@ -39,11 +40,13 @@ def tunnel() -> None:
     "open",
     epilog=examples(
         "jupyter tpu tunnel open my-tpu 6006            localhost:6006 to the TPU's port 6006",
+        "jupyter tpu tunnel open my-tpu 6006 --local-port 7007",
         "jupyter tpu tunnel open my-tpu 6006:7007 8888  localhost:7007 to port 6006, and 8888",
     ),
 )
 @tpu_argument()
 @ports_argument
+@local_port_option
 @worker_option
 @click.option(
     "--address",
@@ -53,15 +56,18 @@ def tunnel() -> None:
 )
 @json_option
 def open_tunnel(
-    name: str, ports: list[tuple[int, int | None]], worker: int, address: str, as_json: bool
+    name: str,
+    ports: list[tuple[int, int | None]],
+    local_port: int | None,
+    worker: int,
+    address: str,
+    as_json: bool,
 ) -> None:
-    """Forward local ports to ports of a host."""
-    from ..fleet.models import OpenTunnel
+    """Forward local ports to ports of a host.
 
-    wanted = [
-        OpenTunnel(port=port, local_port=local, host=worker, address=address)
-        for port, local in ports
-    ]
+    `6006` means localhost:6006. If that is in use, another port is chosen, and the output says why.
+    """
+    wanted = requests(ports, local_port, host=worker, address=address)
     with open_session() as session:
         if session.server is None:
             return _keep_open(session, name, wanted, as_json)
@@ -69,7 +75,7 @@ def open_tunnel(
     if as_json:
         return print_json(opened)
     for each in opened:
-        print(describe_tunnel(each))
+        print(opened_tunnel(each))
         if each.state != "open":
             note(f"State: {_state(each)}. `jupyter tpu tunnel list` shows changes.")
     return None
@@ -99,7 +105,7 @@ def _keep_open(session: Session, name: str, wanted: list[OpenTunnel], as_json: b
         print_json(opened)
     for each in opened:
         if not as_json:
-            print(describe_tunnel(each), flush=True)
+            print(opened_tunnel(each), flush=True)
         states[each.id] = each.state
     if not as_json:
         print(f"Press Ctrl-C to close {'it' if len(opened) == 1 else 'them'}.", flush=True)

@@ -184,7 +184,13 @@ ports_argument = argument(
     nargs=-1,
     required=True,
     metavar="PORT[:LOCAL]...",
-    help="Port on the host, and local port (default: the same if free, else any).",
+    help="Port on the host, and local port (default: the same if it is free, else any).",
+)
+local_port_option = click.option(
+    "--local-port",
+    type=int,
+    metavar="LOCAL",
+    help="Listen on this port.  [default: the port on the host if it is free, else any]",
 )
 worker_option = click.option(
     "--worker", type=int, default=0, metavar="N", help="Number of the host."

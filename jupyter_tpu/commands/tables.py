@@ -143,6 +143,11 @@ def describe_tunnel(tunnel: Tunnel) -> str:
     return f"{_local(tunnel)} forwards to port {tunnel.port} of {where}"
 
 
+def opened_tunnel(tunnel: Tunnel) -> str:
+    """The same, and why its local port is another than expected."""
+    return ". ".join(filter(None, (describe_tunnel(tunnel), tunnel.local_port_reason)))
+
+
 def _local(tunnel: Tunnel) -> str:
     address = tunnel.address
     if address in ("127.0.0.1", "::1"):

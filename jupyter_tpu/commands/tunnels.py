@@ -1,15 +1,37 @@
-"""Tunnels, closed by what a person knows of them."""
+"""Tunnels, opened by what a command line says, and closed by what a person knows of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..errors import Reason, TPUError
+from ..errors import InvalidInput, Reason, TPUError
 
 if TYPE_CHECKING:
-    from ..fleet.models import Tunnel
+    from ..fleet.models import OpenTunnel, Tunnel
     from .session import Session
+
+
+def requests(
+    ports: Sequence[tuple[int, int | None]],
+    local_port: int | None,
+    *,
+    host: int,
+    address: str = "127.0.0.1",
+) -> list[OpenTunnel]:
+    """The tunnels that PORT[:LOCAL]... and --local-port mean; raises INVALID."""
+    from ..fleet.models import OpenTunnel
+
+    if local_port is not None:
+        if len(ports) > 1 or ports[0][1] is not None:
+            raise InvalidInput(
+                "--local-port is for one PORT without :LOCAL.",
+                "For several ports write PORT:LOCAL for each, such as 6006:7007 8888:8889.",
+            )
+        ports = [(ports[0][0], local_port)]
+    return [
+        OpenTunnel(port=port, local_port=local, host=host, address=address) for port, local in ports
+    ]
 
 
 def close_tunnels(session: Session, ids: Sequence[str]) -> Iterator[Tunnel]:

@@ -12,6 +12,7 @@ from ..commands.grammar import (
     Group,
     argument,
     environment_option,
+    local_port_option,
     packages_option,
     ports_argument,
     python_option,
@@ -19,7 +20,7 @@ from ..commands.grammar import (
     worker_option,
 )
 from ..commands.session import open_session
-from ..commands.tables import describe_tunnel, table, tpu_table, tunnel_table
+from ..commands.tables import describe_tunnel, opened_tunnel, table, tpu_table, tunnel_table
 from ..errors import Reason, TPUError
 from .kernels import kernelspec_of
 from .show import wait_for
@@ -116,11 +117,15 @@ def tunnel() -> None:
 @tunnel.command("open")
 @tpu_argument()
 @ports_argument
+@local_port_option
 @worker_option
-def open_tunnel(name: str, ports: list[tuple[int, int | None]], worker: int) -> None:
+def open_tunnel(
+    name: str, ports: list[tuple[int, int | None]], local_port: int | None, worker: int
+) -> None:
     """Forward local ports to ports of a host."""
-    from ..fleet.models import OpenTunnel
+    from ..commands.tunnels import requests
 
+    wanted = requests(ports, local_port, host=worker)
     with open_session() as session:
         if session.server is None:
             raise TPUError(
@@ -128,9 +133,8 @@ def open_tunnel(name: str, ports: list[tuple[int, int | None]], worker: int) -> 
                 Reason.CONFLICT,
                 f"In a terminal: jupyter tpu tunnel open {name} {ports[0][0]}",
             )
-        for port, local in ports:
-            wanted = OpenTunnel(port=port, local_port=local, host=worker)
-            print(describe_tunnel(session.call(session.fleet.open_tunnel(name, wanted))))
+        for each in wanted:
+            print(opened_tunnel(session.call(session.fleet.open_tunnel(name, each))))
 
 
 @tunnel.command("list")

@@ -414,6 +414,7 @@ export interface ITunnel {
   port: number;
   local_port: number;
   address: string;
+  local_port_reason: string;
   state: 'elsewhere' | 'needs-you' | 'open' | 'taken' | 'waiting';
   since: string;
   problem: IProblem | null;

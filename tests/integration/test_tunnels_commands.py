@@ -144,7 +144,8 @@ def test_without_a_server_a_tunnel_lasts_as_long_as_the_command(
     )
     assert process.stdout is not None
     line = process.stdout.readline()
-    assert line.endswith(f"forwards to port {behind} of {name_of(tpu)}\n"), line
+    expected = f"forwards to port {behind} of {name_of(tpu)}. An emulated host shares this machine"
+    assert expected in line, line
     port = int(line.split()[0].partition(":")[2])
     assert "Press Ctrl-C to close it." in process.stdout.readline()
     assert said(port) == b"hello"
@@ -162,6 +163,10 @@ def test_without_a_server_a_tunnel_lasts_as_long_as_the_command(
     [
         ("0", "0 is not a port on the host. Ports are 1 to 65535."),
         ("70000", "70000 is not a port on the host."),
+        ("8888 --local-port 0", "0 is not a port on this machine. Ports are 1 to 65535."),
+        ("8888 --local-port 8888", "Leave the local port out to get a free one."),
+        ("8888 9 --local-port 7007", "--local-port is for one PORT without :LOCAL. For several"),
+        ("8888:9 --local-port 7007", "--local-port is for one PORT without :LOCAL. For several"),
         ("8888:0", "0 is not a port on this machine."),
         ("8888:70000", "70000 is not a port on this machine."),
         ("8888 --worker 3", "has 1 host; there is no host 3"),
@@ -203,6 +208,15 @@ def test_beside_a_server_tunnels_are_opened_listed_and_removed(
     there = json.loads(shell.out("tunnel", "list", name_of(tpu), "--json"))
     assert [each["port"] for each in there] == [behind, 9]
     assert "used by the tunnel" in shell.complaint("tunnel", name_of(tpu), f"9:{local}")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = str(other.getsockname()[1])
+        assert f"Port {taken} on this machine is in use by another program." in shell.complaint(
+            "tunnel", name_of(tpu), "10", "--local-port", taken
+        )
+    assert shell.run("tunnel", name_of(tpu), "10", "--local-port", taken).stdout == (
+        f"localhost:{taken} forwards to port 10 of {name_of(tpu)}\n"
+    )
+    shell.out("tunnel", "close", taken)
     assert "Closed: " in shell.out("tunnel", "close", str(local))
     assert "There is no tunnel" in shell.complaint("tunnel", "close", str(local))
     with pytest.raises(ConnectionRefusedError):

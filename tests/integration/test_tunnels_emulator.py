@@ -306,6 +306,41 @@ async def test_two_tunnels_on_one_port_are_refused_and_the_same_twice_is_one(
     assert len(await fleet.all_tunnels()) == 2
 
 
+async def test_a_tunnel_has_the_ports_own_number_if_it_is_free_and_else_says_why_not(
+    fleet: Fleet, tpu: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def opened(port: int, host: int = 0) -> Tunnel:
+        return await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port, host=host))
+
+    async with listening(echo, internal(tpu)) as port, listening(echo, internal(tpu)) as other:
+        first = await opened(other)
+        assert first.local_port != other
+        assert first.local_port_reason == "An emulated host shares this machine's ports."
+        assert await exchange(first.local_port, b"x") == b"x|1"  # its link is up and stays
+
+        # These servers listen on the host's own address: as with a real host, their numbers are
+        # free on localhost. What is said of the cloud decides only about the local port now.
+        with monkeypatch.context() as patch:
+            patch.setattr(Cloud, "emulated", property(lambda _: False))
+            tunnel = await opened(port)
+            assert (tunnel.local_port, tunnel.local_port_reason) == (port, "")
+            assert await exchange(port, b"x") == b"x|1"
+
+            second = await opened(port, host=1)
+            assert second.local_port != port
+            reason = f"Local port {port} is used by the tunnel to port {port} of {name_of(tpu)}."
+            assert second.local_port_reason == reason
+            again = await opened(port, host=1)
+            assert (again.id, again.local_port_reason) == (second.id, reason)
+
+            with socket.create_server(("127.0.0.1", 0)) as program:
+                taken = program.getsockname()[1]
+                third = await opened(taken)
+            assert third.local_port != taken
+            reason = f"Port {taken} on this machine is in use by another program."
+            assert third.local_port_reason == reason
+
+
 async def test_a_tunnel_listens_on_loopback_alone_unless_that_was_allowed(
     fleet: Fleet, tpu: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

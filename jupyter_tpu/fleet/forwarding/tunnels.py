@@ -94,28 +94,34 @@ class Tunnels:
         """
         _check(node, request, self._links.cloud.emulated)
         # A tunnel that is not kept lasts as long as a command: what servers opened is not its.
-        for record in self._records.values() if keep else ():
-            same = (record.name, record.host, record.port) == (
-                node.name,
-                request.host,
-                request.port,
-            )
-            if same and request.local_port is None and record.address == request.address:
+        others = [
+            record
+            for record in (self._records.values() if keep else ())
+            if record.address == request.address
+        ]
+        wanted = (node.name, request.host, request.port)
+        for record in others:
+            same = (record.name, record.host, record.port) == wanted
+            if same and request.local_port in (None, record.local_port):
                 return self._tunnel(record)
-            if request.local_port == record.local_port and record.address == request.address:
-                if same:
-                    return self._tunnel(record)
-                raise PortInUse(
-                    f"Local port {record.local_port} is used by the tunnel to port "
-                    f"{record.port} of {HostName(record.name, record.host)}.",
-                    Reason.CONFLICT,
-                    "Choose another local port, or close that tunnel.",
-                )
         link = self._links.get(HostName(node.name, request.host))
         id = uuid.uuid4().hex[:8]
         active = _ActiveTunnel(link, request.port, request.address, lambda: self._changed(id))
         try:
-            await active.listen(request.local_port, emulated=self._links.cloud.emulated)
+            if request.local_port is not None:
+                _check_unused(request.local_port, others)
+                await active.listen(request.local_port)
+            elif self._links.cloud.emulated:
+                # Its `localhost` is this machine's: the tunnel would lead to itself.
+                await active.listen_anywhere("An emulated host shares this machine's ports.")
+            else:
+                try:
+                    _check_unused(request.port, others)
+                    await active.listen(request.port)
+                except TPUError as error:
+                    if error.reason not in (Reason.CONFLICT, Reason.PERMISSION):
+                        raise
+                    await active.listen_anywhere(error.message)
         except BaseException:
             await active.forwarded.close()
             raise
@@ -272,26 +278,22 @@ class _ActiveTunnel:
         self._address = address
         self._changed = changed
         self._problem: TPUError | None = None  # why it does not listen
+        self._local_port_reason = ""
         self._since = timestamp("seconds")
         self.forwarder = Forwarder(link.open_port, port, changed, link.open_compressed)
         self.forwarded = ForwardedPort(link, self.forwarder, changed)
 
-    async def listen(self, local_port: int | None, *, emulated: bool = False) -> None:
-        """*local_port* None: the host's number if it is free, any free one if not."""
-        forwarder = self.forwarder
-        if local_port is not None:
-            await forwarder.listen(local_port, self._address)
-        elif emulated or forwarder.port < 1024:
-            # An emulated host's `localhost` is this machine's: the tunnel would lead to itself.
-            await forwarder.listen(0, self._address)
-        else:
-            try:
-                await forwarder.listen(forwarder.port, self._address)
-            except PortInUse:
-                await forwarder.listen(0, self._address)
+    async def listen(self, local_port: int) -> None:
+        """Listens on *local_port*; raises what `Forwarder.listen` does."""
+        await self.forwarder.listen(local_port, self._address)
         self._problem = None
         self._since = timestamp("seconds")
         self._changed()
+
+    async def listen_anywhere(self, reason: str) -> None:
+        """Listens on any free port; *reason*: why not on the one with the host's number."""
+        await self.listen(0)
+        self._local_port_reason = reason
 
     def fail(self, error: TPUError) -> None:
         """It could not listen."""
@@ -309,10 +311,23 @@ class _ActiveTunnel:
         elif shown.state == "open":
             problem = forwarder.problem
         shown.problem = Problem.of(problem) if problem is not None else None
+        shown.local_port_reason = self._local_port_reason
         shown.since = max(self._since, self.forwarded.link.since)
         shown.connections = forwarder.connections
         shown.sent, shown.received = forwarder.sent, forwarder.received
         shown.compressed = forwarder.compressed
+
+
+def _check_unused(local_port: int, others: Iterable[TunnelRecord]) -> None:
+    """Raises CONFLICT if one of the other tunnels has this local port."""
+    for record in others:
+        if record.local_port == local_port:
+            raise PortInUse(
+                f"Local port {local_port} is used by the tunnel to port {record.port} of "
+                f"{HostName(record.name, record.host)}.",
+                Reason.CONFLICT,
+                "Choose another local port, or close that tunnel.",
+            )
 
 
 def _check(node: Node, request: OpenTunnel, emulated: bool) -> None:

@@ -14,7 +14,8 @@ class OpenTunnel(Struct, kw_only=True, forbid_unknown_fields=True):
 
     #: On the host, 1 to 65535.
     port: int
-    #: On this machine; None: the same number if it is free, any free one if not.
+    #: On this machine; None: the same number if it is free, else any free one, and
+    #: `Tunnel.local_port_reason` says why.
     local_port: int | None = None
     #: Which host of the TPU.
     host: int = 0
@@ -33,6 +34,9 @@ class Tunnel(Struct, kw_only=True):
     port: int  # on the host
     local_port: int  # stays the same while the tunnel exists
     address: str = "127.0.0.1"
+    #: Why the local port is not the host's number, although no other one was asked for: a sentence,
+    #: or "". Known to the server that opened the tunnel.
+    local_port_reason: str = ""
     #: "waiting": for the link to reconnect; "taken": another program uses the local port, which is
     #: retried; "elsewhere": another server of yours runs it.
     state: Literal["open", "waiting", "taken", "needs-you", "elsewhere"]

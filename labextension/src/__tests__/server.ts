@@ -319,6 +319,7 @@ export function aTunnel(more: Partial<ITunnel> = {}): ITunnel {
     host: 0,
     port: 6006,
     local_port: 7007,
+    local_port_reason: '',
     address: '127.0.0.1',
     state: 'open',
     since: '',
