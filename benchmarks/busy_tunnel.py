@@ -1,10 +1,12 @@
 """`1+1` in a kernel on an emulated TPU: alone, and while 100 MB/s come from its host, in turn.
 
 They come through `ssh -L`, which shows what the machine itself is slowed down by, and through a
-tunnel of the kernel's own process, which shares its link and thread. Sender and reader are
+tunnel of the kernel's own process, which shares its thread. Sender and reader are
 processes of their own.
 
-    python benchmarks/busy_tunnel.py [--rounds N]
+    python benchmarks/busy_tunnel.py [--rounds N] [--line MB]
+
+With --line, all of it goes over a line of so many MB/s, of which the download takes what it gets.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent))
-from _kernel_ways import TPU, ZONE, Emulator, address_of, make_ours
+from _kernel_ways import TPU, ZONE, Emulator, make_ours
 from kernel import Kernel
 from tunnel import free_port, wait_for
 
@@ -93,17 +95,17 @@ def median(kernel: Kernel) -> float:
 
 
 @contextlib.contextmanager
-def ssh_tunnel(emulator: Emulator, folder: Path, address: str, port: int) -> Iterator[int]:
+def ssh_tunnel(link: Link, folder: Path, address: str, port: int) -> Iterator[int]:
     """The local port of an `ssh -L`."""
     from jupyter_tpu.ssh import ensure_key, user_name
 
-    local, (host, host_port) = free_port(), address_of(emulator)
+    local, host = free_port(), link.host_address
     options = ["-o", "StrictHostKeyChecking=no", "-o", f"UserKnownHostsFile={folder / 'known'}"]
     process = subprocess.Popen(
         [
             *("ssh", "-N", "-F", "/dev/null", "-q", "-c", "aes128-gcm@openssh.com", *options),
             *("-i", str(ensure_key()), "-L", f"127.0.0.1:{local}:{address}:{port}"),
-            *("-p", str(host_port), f"{user_name()}@{host}"),
+            *("-p", str(host.port), f"{user_name()}@{host.address}"),
         ]
     )
     try:
@@ -121,7 +123,7 @@ def our_tunnel(link: Link, port: int) -> Iterator[int]:
     from jupyter_tpu.ssh import Forwarder
 
     async def open() -> tuple[Forwarder, int]:
-        forwarder = Forwarder(link.open_port, port, lambda: None)
+        forwarder = Forwarder(link.open_bulk, port, lambda: None)
         return forwarder, await forwarder.listen(0)
 
     forwarder, local = core_thread().wait(open())
@@ -131,8 +133,8 @@ def our_tunnel(link: Link, port: int) -> Iterator[int]:
         core_thread().wait(forwarder.close())
 
 
-def measure(folder: Path, rounds: int) -> dict[str, dict[str, list[float]]]:
-    """Milliseconds and MB/s, by way."""
+def measure(folder: Path, rounds: int, megabytes: float) -> dict[str, dict[str, list[float]]]:
+    """Milliseconds and MB/s, by way. megabytes: per second, of the line; 0: no limit."""
     from jupyter_tpu.cloud import Cloud, NodeName, Target
     from jupyter_tpu.links import HostName, core_thread, default_links
 
@@ -155,7 +157,11 @@ def measure(folder: Path, rounds: int) -> dict[str, dict[str, list[float]]]:
             link.retry()
             await link.wait_up()
 
-        core_thread().wait(direct())
+        if megabytes:
+            line(f"rate {megabytes * 1e6}")
+        else:
+            core_thread().wait(direct())
+        rate = 1e9 if megabytes else RATE
         kernel = Kernel(name)
         kernel.start()
         median(kernel)  # warm
@@ -163,12 +169,12 @@ def measure(folder: Path, rounds: int) -> dict[str, dict[str, list[float]]]:
             found["alone"]["ms"].append(median(kernel))
             for way in (PEER, OURS):
                 with contextlib.ExitStack() as stack:
-                    sender = stack.enter_context(running(SENDER, address, str(RATE)))
+                    sender = stack.enter_context(running(SENDER, address, str(rate)))
                     port = int(sender.readline())
                     local = stack.enter_context(
                         our_tunnel(link, port)
                         if way == OURS
-                        else ssh_tunnel(emulator, folder, address, port)
+                        else ssh_tunnel(link, folder, address, port)
                     )
                     reader = stack.enter_context(running(READER, str(local)))
                     reader.readline()  # it flows
@@ -183,13 +189,15 @@ def measure(folder: Path, rounds: int) -> dict[str, dict[str, list[float]]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--line", type=float, default=0.0, metavar="MB")
+    chosen = parser.parse_args()
+    rounds = chosen.rounds
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
         for name in ("JUPYTER_TPU_DATA_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
             os.environ[name] = str(Path(folder, name.lower()))
             Path(os.environ[name]).mkdir()
         os.environ["IPYTHONDIR"] = str(Path(folder, "ipython"))
-        found = measure(Path(folder), rounds)
+        found = measure(Path(folder), rounds, chosen.line)
     for way, figures in found.items():
         print(f"{way:14}" + "".join(
             f"{statistics.median(values):8.1f} {unit} ({min(values):.1f}–{max(values):.1f})"
@@ -197,13 +205,15 @@ def main() -> None:
         ))  # fmt: skip
     took = {way: statistics.median(figures["ms"]) for way, figures in found.items()}
     longer = took[OURS] - took["alone"]
-    print(f"longer by {longer:.1f} ms   {'≤' if longer <= GOAL else 'not ≤'} {GOAL:g}")
+    goal = "" if chosen.line else f"   {'≤' if longer <= GOAL else 'not ≤'} {GOAL:g}"
+    print(f"longer by {longer:.1f} ms{goal}")
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True
     )
     written = {"commit": commit.stdout.strip(), "n": rounds, "goal": GOAL, "results": found}
     (HERE / "out").mkdir(exist_ok=True)
-    (HERE / "out" / "busy_tunnel.json").write_text(json.dumps(written, indent=1) + "\n")
+    name = f"busy_tunnel_{chosen.line:g}.json" if chosen.line else "busy_tunnel.json"
+    (HERE / "out" / name).write_text(json.dumps(written, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ It works on bytes, not on packets, so what TCP makes of a bad line is imitated, 
          retransmission time (a round trip + 0.2 s, the shortest that Linux waits). A real sender
          would also slow down afterwards; set *rate* for that.
 *cut*    all flows are reset (RST) and new ones as well, until `mend`.
+*full*   flows that exist go on; new ones are reset until `mend`.
 *hole*   everything is accepted and nothing carried, either way, until `mend`: then it goes on.
 *dead*   the flows that exist are silent for ever, to both ends; new ones work. For a line that is
          silent at first, `hole` besides.
@@ -70,7 +71,7 @@ class FaultProxy:
         self._up, self._down = _Direction(), _Direction()
         self._chance = random.Random(1)
         self._flows: set[_Flow] = set()
-        self._is_cut = False
+        self._is_full = False
         self._carrying = asyncio.Event()
         self._carrying.set()
         self._ended = asyncio.Event()
@@ -92,6 +93,10 @@ class FaultProxy:
     def cut(self) -> None:
         """Resets all flows, and new ones too until `mend`."""
         self._call(self._cut)
+
+    def full(self) -> None:
+        """Resets new flows until `mend`."""
+        self._call(self._fill)
 
     def reset(self) -> None:
         """Resets all flows; new ones work."""
@@ -151,8 +156,11 @@ class FaultProxy:
         self._loop.call_soon_threadsafe(call)
         assert done.wait(60), "the proxy's loop stands still"
 
+    def _fill(self) -> None:
+        self._is_full = True
+
     def _cut(self) -> None:
-        self._is_cut = True
+        self._fill()
         self._reset()
 
     def _reset(self) -> None:
@@ -164,11 +172,11 @@ class FaultProxy:
             flow.carrying = asyncio.Event()  # that nobody sets
 
     def _mend(self) -> None:
-        self._is_cut = False
+        self._is_full = False
         self._carrying.set()
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._is_cut:
+        if self._is_full:
             _reset(writer)
             return
         flow = _Flow(self._carrying, writer)

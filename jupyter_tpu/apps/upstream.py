@@ -106,15 +106,11 @@ class Upstream:
         self._transports.add(transport)
         return transport
 
-    def abort(self) -> None:
-        """Closes all channels at once: the host is gone."""
-        for transport in list(self._transports):
-            transport.abort()
-
     async def close(self) -> None:
         self._pool.close_spares()
         await self._session.close()
-        self.abort()
+        for transport in list(self._transports):
+            transport.abort()
 
     def _count(self, sent: int, received: int) -> None:
         self.sent += sent

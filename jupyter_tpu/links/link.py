@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from ..errors import ConnectionLost, Reason, TPUError
 from ..ssh import Connection, HostAddress, Keepalive, connect
 from ..ssh.transport import WINDOW
+from .bulk import BulkConnection
 from .life import Action, Do, LinkEvent, LinkLife, LinkState
 from .lookup import HostName, Lookup, ResolvedHost
 from .owned_kernels import end_orphans
@@ -77,6 +78,10 @@ class Link:
         self._ended = False
         self._found: ResolvedHost | None = None
         self._session: HostSession | None = None
+        self._bulk, self._compressed = (
+            BulkConnection(self._keepalive, self._run_in_background, compressed=compressed)
+            for compressed in (False, True)
+        )
         self._attempt: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -218,16 +223,35 @@ class Link:
     run = _over_link(Connection.run)
     put = _over_link(Connection.put)
     open_unix = _over_link(Connection.open_unix)
-    open_port = _over_link(Connection.open_port)
-    open_tcp = _over_link(Connection.open_tcp)
 
-    async def open_compressed(
-        self, factory: Callable[[], Any], port: int, *, window: int = WINDOW
+    async def open_bulk(
+        self,
+        factory: Callable[[], Any],
+        port: int,
+        *,
+        window: int = WINDOW,
+        compressed: bool = False,
     ) -> SSHTCPChannel[bytes]:
-        """Like :meth:`open_port`, over a second connection, which compresses."""
-        async with self._session_up() as session:
-            compressed = await session.compressed()
-            return await compressed.open_port(factory, port, window=window)
+        """`Connection.open_port`, over a connection that kernels don't use, or one that compresses.
+
+        While the host accepts no other connection, it is the one of the kernels. Which one it was
+        matters to nobody until the channel is open, so if it is lost before, another is used.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + WAIT
+        while True:
+            async with self._session_up(end - loop.time()) as session:
+                host = session.connection.host
+                connection = (
+                    (compressed and await self._compressed.get(host))
+                    or await self._bulk.get(host)
+                    or session.connection
+                )
+                try:
+                    return await connection.open_port(factory, port, window=window)
+                except ConnectionLost:
+                    if not connection.closed or loop.time() >= end:
+                        raise
 
     async def agent(self) -> AgentClient:
         """Our agent on the host; deployed if it is not there yet, kept for the connection.
@@ -282,6 +306,9 @@ class Link:
         self.since = _now()
         if self.state in (LinkState.UP, LinkState.DOWN):
             self.problem = None
+        if self.state is LinkState.DOWN:
+            self._bulk.close()
+            self._compressed.close()
         self._changed.set()
         self._changed = asyncio.Event()
         for callback in list(self._subscribers):
@@ -299,7 +326,9 @@ class Link:
             return
         self._attempt = None
         self._lookup.reached(found)
-        self._session = HostSession(connection, self._keepalive)
+        self._session = HostSession(connection)
+        for bulk in (self._bulk, self._compressed):
+            bulk.link_up(found.address)
         self._watch = asyncio.get_running_loop().create_task(
             self._watched(connection), name=f"watch {self.host}"
         )

@@ -33,7 +33,7 @@ class _Pool:
 
 
 class Links:
-    """One link per host: one connection per host and process.
+    """One link per host and process.
 
     Parameters
     ----------

@@ -7,9 +7,9 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from ..errors import ConnectionLost, TPUError
-from ..ssh import Connection, Keepalive, connect
 
 if TYPE_CHECKING:
+    from ..ssh import Connection
     from ..ssh.agent_client import AgentClient
 
 #: How long saying goodbye to the agent may take; its stream is probably gone already.
@@ -17,19 +17,13 @@ _CLOSE_LIMIT = 5.0  # seconds
 
 
 class HostSession:
-    """An open connection, a second one that compresses, and the agent's channel.
+    """An open connection, and the agent's channel, which is made when it is first asked for."""
 
-    The last two are made when they are first asked for.
-    """
-
-    def __init__(self, connection: Connection, keepalive: Keepalive) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self._keepalive = keepalive
         self._ended = False
         self._agent: AgentClient | None = None
         self._agent_lock = asyncio.Lock()  # one deployment at a time
-        self._compressed: Connection | None = None
-        self._compressed_lock = asyncio.Lock()
 
     async def agent(self) -> AgentClient:
         """Our agent on the host; deployed if it is not there yet."""
@@ -46,19 +40,6 @@ class HostSession:
                 self._agent = agent
             return self._agent
 
-    async def compressed(self) -> Connection:
-        """The connection that compresses."""
-        async with self._compressed_lock:
-            self._check()
-            if self._compressed is None or self._compressed.closed:
-                host = self.connection.host
-                opened = await connect(host, keepalive=self._keepalive, compressed=True)
-                if self._ended:
-                    await opened.close()
-                self._check()
-                self._compressed = opened
-            return self._compressed
-
     def _check(self) -> None:
         if self._ended:
             raise ConnectionLost(self.connection.host.label)
@@ -69,15 +50,12 @@ class HostSession:
         self.connection.abort()
 
     async def close(self) -> None:
-        """Says goodbye to the agent, which may end then, and closes the connections."""
+        """Says goodbye to the agent, which may end then, and closes the connection."""
         self._ended = True
         agent, self._agent = self._agent, None
-        compressed, self._compressed = self._compressed, None
         if agent is not None:
             await _leave(agent)
         await self.connection.close()
-        if compressed is not None:
-            await compressed.close()
 
 
 async def _leave(agent: AgentClient) -> None:

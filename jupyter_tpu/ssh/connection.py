@@ -83,6 +83,12 @@ class Connection:
     def closed(self) -> bool:
         return self._lost.done()
 
+    @property
+    def in_use(self) -> bool:
+        """Whether a channel is open, or being opened."""
+        # Private in asyncssh. See `opening`.
+        return bool(getattr(self._ssh, "_channels", True))
+
     async def wait_lost(self) -> None:
         """Returns when the connection has ended, for any reason."""
         await asyncio.shield(self._lost)
@@ -105,7 +111,8 @@ class Connection:
 
     def abort(self) -> None:
         """Drops the connection without telling the host; what runs over it fails now."""
-        self._ssh.abort()
+        # asyncssh's own `abort` would end channels without an error, as if the host had done so.
+        self._ssh.connection_lost(None)
 
     async def close(self) -> None:
         """Closes the connection and its jump hosts; commands that run over it fail."""

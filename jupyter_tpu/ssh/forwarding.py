@@ -121,11 +121,6 @@ class Forwarder:
         for server in servers:
             server.close()
 
-    def abort(self) -> None:
-        """Cuts open connections but keeps listening: the host is gone."""
-        for pair in list(self._pairs):
-            pair.cut()
-
     # ---- called by the pairs -----------------------------------------------------------------
 
     def _accepted(self, local: _Local) -> None:

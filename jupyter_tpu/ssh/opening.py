@@ -8,6 +8,7 @@ Parts of asyncssh (2.24) that are not public and are used in this room:
 
 - ``SSHConnection._keepalive_count``, read in `Connection.silent`. Without it no link is shown as
   silent; a lost one is still noticed.
+- ``SSHConnection._channels``, read in `Connection.in_use`. Without it no connection counts as idle.
 - What `gcm_packets` uses to read and write packets.
 - ``SSHClientConnectionOptions.tunnel`` and ``.proxy_command``, read in `proxies` when asyncssh has
   parsed the user's configuration.

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,6 +22,7 @@ from ports import free_port
 from waiting import eventually, until
 
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.links import bulk
 from jupyter_tpu.ssh import (
     CommandFailed,
     Connection,
@@ -95,6 +97,7 @@ class Proxy:
     def __init__(self, port: int) -> None:
         self._to = port
         self.garble = False
+        self.refuse = False
         self._flowing = asyncio.Event()
         self._flowing.set()
         self._tasks: set[asyncio.Task] = set()
@@ -124,6 +127,9 @@ class Proxy:
         self._writers.clear()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.refuse:
+            writer.transport.abort()
+            return
         there = await asyncio.open_connection("127.0.0.1", self._to)
         self._writers += [writer, there[1]]
         for source, sink in ((reader, there[1]), (there[0], writer)):
@@ -674,3 +680,92 @@ async def test_a_tunnel_whose_host_does_not_compress_is_not_shown_as_compressed(
     for writer in writers:
         writer.close()
     server.close()
+
+
+@contextlib.asynccontextmanager
+async def bulk_connection() -> AsyncIterator[bulk.BulkConnection]:
+    """One whose background work is done at the end."""
+    tasks: list[asyncio.Task[None]] = []
+
+    def run_in_background(work: Any) -> asyncio.Task[None]:
+        tasks.append(asyncio.create_task(work))
+        return tasks[-1]
+
+    connection = bulk.BulkConnection(QUICK, run_in_background)
+    yield connection
+    connection.close()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_bulk_connection_is_opened_once_and_again_after_it_was_lost(
+    host: HostAddress,
+) -> None:
+    async with bulk_connection() as spare:
+        first, same = await asyncio.gather(spare.get(host), spare.get(host))
+        assert first is not None
+        assert first is same
+        first.abort()
+        await first.wait_lost()
+        second = await spare.get(host)
+        assert second not in (None, first)
+        moved = msgspec.structs.replace(host, name="moved")
+        third = await spare.get(moved)
+        assert third not in (None, second)
+    assert all(each is not None and each.closed for each in (first, second, third))
+
+
+async def test_a_bulk_connection_that_the_host_refused_is_tried_again_when_the_link_was_up_again(
+    host: HostAddress,
+) -> None:
+    async with Proxy(host.port) as proxy, bulk_connection() as spare:
+        behind = msgspec.structs.replace(host, port=proxy.port)
+        proxy.refuse = True
+        assert await spare.get(behind) is None
+        proxy.refuse = False
+        assert await spare.get(behind) is None
+        spare.link_up(behind)
+        connection = await spare.get(behind)
+        assert connection is not None
+        proxy.stall()
+        spare.link_up(behind)  # the link was lost, and so was this
+        await connection.wait_lost()
+
+
+async def test_a_host_that_does_not_answer_soon_holds_nothing_up(
+    host: HostAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "_PATIENCE", 0.1)
+    async with Proxy(host.port) as proxy, bulk_connection() as spare:
+        behind = msgspec.structs.replace(host, port=proxy.port)
+        proxy.stall()
+        assert await spare.get(behind) is None
+        proxy.flow()
+        while (found := await spare.get(behind)) is None:
+            pass
+        assert not found.closed
+
+
+async def test_an_idle_bulk_connection_is_closed_and_one_in_use_is_not(
+    host: HostAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "_IDLE", 0.1)
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+        writer.close()
+
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    loop = asyncio.get_running_loop()
+    async with bulk_connection() as spare, server:
+        found = await spare.get(host)
+        assert found is not None
+        reader, writer = await found.open_tcp(server.sockets[0].getsockname()[1])
+        end = loop.time() + 0.5
+        while loop.time() < end:
+            writer.write(b"x")
+            assert await reader.readexactly(1) == b"x"
+        assert not found.closed
+        writer.close()
+        await found.wait_lost()
+        assert await spare.get(host) not in (None, found)

@@ -27,7 +27,7 @@ from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.forwarding.tunnels import ADDRESSES_VARIABLE
 from jupyter_tpu.fleet.models import Change, OpenTunnel, Tunnel
 from jupyter_tpu.kernels import KernelSpecs
-from jupyter_tpu.links import HostName, Links, LinkState
+from jupyter_tpu.links import HostName, Link, Links, LinkState
 from jupyter_tpu.ssh import Keepalive
 
 pytestmark = pytest.mark.asyncio
@@ -81,6 +81,11 @@ def name_of(tpu: dict[str, Any]) -> str:
 
 def internal(tpu: dict[str, Any], host: int = 0) -> str:
     return tpu["networkEndpoints"][host]["ipAddress"]
+
+
+def link_to(server: Server, tpu: dict[str, Any]) -> Link:
+    """The server's link to host 0."""
+    return server.links.get(HostName(NodeName.parse(tpu["name"]), 0))
 
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -407,6 +412,108 @@ async def test_on_a_slow_line_what_shrinks_is_compressed_and_what_does_not_is_no
             assert (came, compressed) == (noise, False)
 
 
+# ---- the connection of their own ---------------------------------------------------------------
+
+
+async def test_a_command_does_not_wait_behind_a_download(
+    server: Server, fleet: Fleet, tpu: dict[str, Any], emulator: Any
+) -> None:
+    """On one connection some 3 MB that the host's system holds for it come before the answer."""
+    rate, block, taken = 250e3, os.urandom(1 << 18), 0
+
+    async def flood(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                writer.write(block)
+                await writer.drain()
+
+    async def take(reader: asyncio.StreamReader) -> None:
+        nonlocal taken
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 20):
+                taken += len(data)
+
+    async with listening(flood, internal(tpu)) as port:
+        with line_to(emulator, name_of(tpu)) as line:
+            tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+            link = link_to(server, tpu)
+            reader, writer = await asyncio.open_connection("127.0.0.1", tunnel.local_port)
+            taking = asyncio.create_task(take(reader))
+            await eventually(lambda: taken > 16 << 20)  # the system's buffers have grown
+            line.rate = rate
+            line.count()
+            await asyncio.sleep(0.2)
+            while line.count()[1] > 0.4 * rate:  # what was under way before
+                await asyncio.sleep(0.2)
+            await link.run(["true"])
+            _, carried = line.count()
+        writer.transport.abort()
+        await taking
+    assert carried < 8 * rate
+
+
+async def test_a_host_that_accepts_no_other_connection_has_tunnels_all_the_same(
+    server: Server, fleet: Fleet, tpu: dict[str, Any], emulator: Any
+) -> None:
+    async with listening(echo, internal(tpu)) as port:
+        with line_to(emulator, name_of(tpu)) as line:
+            link = link_to(server, tpu)
+            await link.wait_up()
+            line.full()
+            tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+            assert await exchange(tunnel.local_port, b"x") == b"x|1"
+            assert (link.state, line.flows) == (LinkState.UP, 1)
+
+
+@pytest.mark.parametrize("cuts", [2, pytest.param(20, marks=pytest.mark.long)])
+async def test_who_connects_again_after_a_cut_is_not_reset_a_second_time(
+    server: Server, fleet: Fleet, tpu: dict[str, Any], emulator: Any, cuts: int
+) -> None:
+    """Eight programs send and receive; after each reset they connect again at once."""
+    resets, answers = [0] * 8, [0] * 8
+
+    async def program(index: int) -> None:
+        while True:
+            reader, writer = await asyncio.open_connection("127.0.0.1", tunnel.local_port)
+            try:
+                while True:
+                    writer.write(b"x" * 10_000)
+                    await reader.readexactly(10_000)
+                    answers[index] += 1
+            except ConnectionResetError:
+                resets[index] += 1
+            finally:
+                writer.transport.abort()
+
+    async def all_answered() -> None:
+        before = list(answers)
+        while not all(now > then for now, then in zip(answers, before, strict=True)):
+            done, _ = await asyncio.wait(programs, timeout=0.05)
+            assert not done, [one.exception() for one in done]
+
+    async with listening(echo, internal(tpu)) as port:
+        with line_to(emulator, name_of(tpu)) as line:
+            tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+            link = link_to(server, tpu)
+            programs = [asyncio.create_task(program(index)) for index in range(8)]
+            try:
+                for cut in range(cuts):
+                    async with asyncio.timeout(LIMIT):
+                        await all_answered()
+                        assert resets == [cut] * 8
+                        (line.dead if cut % 2 else line.reset)()
+                        while min(resets) == cut:
+                            await asyncio.sleep(0.01)
+                async with asyncio.timeout(LIMIT):
+                    await link.run(["true"])
+                    await all_answered()
+            finally:
+                for one in programs:
+                    one.cancel()
+                await asyncio.gather(*programs, return_exceptions=True)
+    assert resets == [cuts] * 8
+
+
 # ---- breaks ------------------------------------------------------------------------------------
 
 
@@ -433,7 +540,7 @@ async def test_a_host_that_reboots_comes_back_behind_the_same_port(
     async with listening(echo, internal(made)) as port:
         tunnel = await fleet.open_tunnel(name_of(made), OpenTunnel(port=port))
         assert await exchange(tunnel.local_port, b"1") == b"1|1"
-        link = server.links.get(HostName(NodeName.parse(made["name"]), 0))
+        link = link_to(server, made)
         before = link.address
         down = asyncio.ensure_future(until(fleet, tunnel.id, lambda told: told.state == "waiting"))
         await asyncio.sleep(0)  # it is listening
@@ -460,7 +567,7 @@ async def test_a_stopped_tpu_needs_you_and_its_tunnel_works_when_it_was_started(
         assert "stopped" in told.problem.message
         await fleet.wait((await fleet.start(name_of(made))).id)
         await until(fleet, tunnel.id, lambda told: told.state == "open")
-        link = server.links.get(HostName(NodeName.parse(made["name"]), 0))
+        link = link_to(server, made)
         assert link.state is LinkState.UP
         # Its addresses may be others.
         seen = await fleet.tpu(name_of(made))

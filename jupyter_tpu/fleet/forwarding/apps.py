@@ -101,7 +101,7 @@ class Apps:
         if self._server is None:
             self._server = AppServer()
         link = self._links.get(HostName(node.name, request.host))
-        upstream = Upstream(link.open_port, request.port)
+        upstream = Upstream(link.open_bulk, request.port)
         id = uuid.uuid4().hex[:8]
         app = App(
             id=id,

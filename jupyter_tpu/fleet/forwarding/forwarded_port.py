@@ -20,26 +20,17 @@ class Stream(Protocol):
     sent: int
     received: int
 
-    def abort(self) -> None:
-        """Ends what is under way."""
-
     async def close(self) -> None: ...
 
 
 class ForwardedPort:
-    """Keeps *link* up, and aborts *stream* when the link breaks: bytes were lost, so that
-    connections must be reset.
-
-    changed() is called when the state changes.
-    """
+    """Keeps *link* up for *stream*. changed() is called when the state changes."""
 
     def __init__(self, link: Link, stream: Stream, changed: Callable[[], None]) -> None:
         self.link = link
         self._stream = stream
-        self._changed = changed
         self._counts = (0, 0)
-        self._reachable = link.state in _REACHABLE
-        self._unsubscribe = link.subscribe(self._link_changed)
+        self._unsubscribe = link.subscribe(lambda _: changed())
         link.acquire()
 
     @property
@@ -62,10 +53,3 @@ class ForwardedPort:
         self._unsubscribe()
         await self._stream.close()
         self.link.release()
-
-    def _link_changed(self, link: Link) -> None:
-        reachable = link.state in _REACHABLE
-        if self._reachable and not reachable:
-            self._stream.abort()
-        self._reachable = reachable
-        self._changed()

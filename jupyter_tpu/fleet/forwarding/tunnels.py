@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import uuid
 from collections.abc import Callable, Iterable
@@ -280,7 +281,9 @@ class _ActiveTunnel:
         self._problem: TPUError | None = None  # why it does not listen
         self._local_port_reason = ""
         self._since = timestamp("seconds")
-        self.forwarder = Forwarder(link.open_port, port, changed, link.open_compressed)
+        self.forwarder = Forwarder(
+            link.open_bulk, port, changed, functools.partial(link.open_bulk, compressed=True)
+        )
         self.forwarded = ForwardedPort(link, self.forwarder, changed)
 
     async def listen(self, local_port: int) -> None:
