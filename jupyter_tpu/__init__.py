@@ -25,8 +25,18 @@ def _jupyter_server_extension_points() -> list[dict[str, Any]]:
 
 def load_ipython_extension(ipython: Any) -> None:
     """``%load_ext jupyter_tpu``: the ``%tpu`` and ``%%tpu`` magics."""
-    from .magics import load
+    try:
+        from .magics import load
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.magics":
+            raise
+        from IPython.core.error import UsageError
 
+        # jaxkit's sources in an environment on a host
+        raise UsageError(
+            "This kernel runs on a TPU, so its cells need no %tpu. "
+            "Load jupyter_tpu in a notebook with a kernel of your own machine."
+        ) from None
     load(ipython)
 
 

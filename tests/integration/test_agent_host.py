@@ -20,6 +20,7 @@ from local_host import LocalHost
 from waiting import eventually
 
 from jupyter_tpu.agent.bundle import bundle
+from jupyter_tpu.agent.daemon import keepers as daemon_keepers
 from jupyter_tpu.agent.protocol import frames, messages
 from jupyter_tpu.agent.protocol.events import IOPUB, KEEPER, SHELL, Message, Opened, Rejected
 from jupyter_tpu.agent.protocol.journal import Journal, State
@@ -565,3 +566,26 @@ async def test_a_client_of_another_version_is_told_so_by_the_keeper(host):
     message = word.fields["refused"]["message"]
     assert message == "the peer uses version 2 of the journal protocol, this is version 1"
     writer.close()
+
+
+async def test_a_keeper_that_does_not_answer_is_not_taken_for_dead(
+    host: LocalHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await start(host)
+    [folder] = host.home.glob("**/k-*")
+    keepers = daemon_keepers.Keepers(str(folder.parent), "")
+    [before] = await keepers.statuses()
+    files = set(folder.iterdir())
+    os.kill(before["keeper"], signal.SIGSTOP)
+    try:
+        monkeypatch.setattr(daemon_keepers, "ANSWER", 0.2)
+        assert await keepers.statuses() == [before]
+        assert await keepers.fate("k") == {"known": True, "ending": None}
+        with pytest.raises(daemon_keepers.KeeperSilent):
+            await keepers.status("k")
+        # Another daemon, which has never heard of it, leaves it alone, too.
+        assert await daemon_keepers.Keepers(keepers.run, "").statuses() == []
+        assert set(folder.iterdir()) >= files
+    finally:
+        os.kill(before["keeper"], signal.SIGCONT)
+    assert (await kernel(host, "idle"))["pid"] == before["pid"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -40,6 +41,18 @@ print(json.dumps([jupyter_tpu.__file__, names, [name.partition(".")[0] for name 
     assert file == str(tmp_path / "jupyter_tpu" / "__init__.py")
     assert "jupyter_tpu.jaxkit.compile.child" in names
     assert not {"tornado", "asyncssh", "google", "traitlets", "aiohttp"}.intersection(imported)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "IPython", "--colors=nocolor", "-c", "%load_ext jupyter_tpu"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,  # first on the path
+        env={**os.environ, "IPYTHONDIR": str(tmp_path / "ipython")},
+    )
+    assert (done.stdout + done.stderr).strip() == (
+        "UsageError: This kernel runs on a TPU, so its cells need no %tpu. "
+        "Load jupyter_tpu in a notebook with a kernel of your own machine."
+    )
 
 
 def test_an_environment_has_the_version_that_connected_it_last(tmp_path: Path) -> None:
