@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shlex
 import shutil
 import signal
@@ -27,6 +28,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 from local_kernels import Notebook
 from nbclient import NotebookClient
+from stormy_host import line_to
 from traitlets.config import Config
 from waiting import until
 
@@ -421,11 +423,32 @@ def test_a_command_that_sleeps_with_its_machine_has_every_line_when_it_wakes_up(
     assert text.splitlines() == [f"line {i}" for i in range(300)]
 
 
-def test_an_environment_that_is_gone_is_one_line_on_stderr(name, tmp_path):
+def command_of(name: str, folder: Path) -> list[str]:
+    """What VS Code runs for a kernelspec."""
     spec = json.loads((KernelSpecs().folder / name / "kernel.json").read_text())
-    file = str(tmp_path / "kernel-x.json")
+    file = str(folder / "kernel-x.json")
     write_connection_file(file, ip="127.0.0.1", key=b"a key")
-    argv = [part.replace("{connection_file}", file) for part in spec["argv"]]
+    return [part.replace("{connection_file}", file) for part in spec["argv"]]
+
+
+def test_a_host_that_is_silent_is_one_line_on_stderr_and_no_work_meanwhile(
+    name, tmp_path, emulator, kernels_tpu
+):
+    argv = [*command_of(name, tmp_path), "--start-timeout", "6"]
+    with line_to(emulator, kernels_tpu) as line:
+        line.hole()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "did not answer within 6 s" in done.stderr
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert used < 4  # seconds of processor, most of them for imports
+
+
+def test_an_environment_that_is_gone_is_one_line_on_stderr(name, tmp_path):
+    argv = command_of(name, tmp_path)
     argv[argv.index(PYTHON)] = "/nowhere/python"
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
