@@ -134,7 +134,12 @@ def test_a_restart_is_asked_for_only_when_an_imported_package_was_replaced(
 
 
 def test_packages_are_listed_added_and_removed_on_all_hosts(server: Server) -> None:
-    added = cli(server, "env", "add", NAME, "einops")
+    def add() -> subprocess.CompletedProcess[str] | None:
+        """When host 1 has what cells of other tests have changed."""
+        done = cli(server, "env", "add", NAME, "einops")
+        return None if "is getting or losing packages" in done.stderr else done
+
+    added = until(add)
     assert added.returncode == 0, added.stderr
     assert "einops" in cli(server, "env", "list", NAME).stdout
     rows = {each["name"]: each for each in server.tpu("GET", f"{HOME}/packages")}
@@ -156,6 +161,22 @@ def test_a_typo_is_one_plain_sentence_and_nothing_changes(server: Server) -> Non
     with pytest.raises(urllib.error.HTTPError) as refused:
         server.tpu("POST", f"{HOME}/packages", {"remove": ["jax"]})
     assert json.load(refused.value)["message"] == ("jax can't be removed: kernels on TPUs need it.")
+
+
+def test_what_ipykernel_needs_is_not_removed_by_whatever_way(
+    server: Server, run: Callable[[str], str]
+) -> None:
+    rows = {each["name"]: each for each in server.tpu("GET", f"{HOME}/packages")}
+    needed = [name for name, each in rows.items() if each["required"]]
+    assert {"comm", "ipython", "traitlets", "numpy"} < set(needed)
+    refused = cli(server, "env", "remove", NAME, "comm")
+    assert refused.returncode == 1
+    assert "comm can't be removed: kernels on TPUs need it." in refused.stderr
+    printed = run("%pip uninstall -y traitlets\n!uv pip uninstall IPython")
+    for name in ("traitlets", "ipython"):
+        assert f"{name} can't be removed: kernels on TPUs need it." in printed
+    after = {each["name"]: each for each in server.tpu("GET", f"{HOME}/packages")}
+    assert after == rows
 
 
 def test_a_failed_environment_says_so_once_and_can_be_removed(server: Server) -> None:

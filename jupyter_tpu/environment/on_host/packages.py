@@ -17,7 +17,8 @@ from .protocol import HostError, emit
 from .uv import uv_environment, uv_error
 
 REQUESTED = "jupyter-tpu-packages.json"
-#: What kernels on TPUs need. Where a change touches these, the environment is verified again.
+#: What kernels on TPUs need, without what that needs (`required`). Where a change touches these,
+#: the environment is verified again.
 REQUIRED = ("jax", "jaxlib", "libtpu", "ipykernel", "pyzmq")
 #: So many changes are kept for running kernels, which look after each cell.
 CHANGES = 20
@@ -95,6 +96,26 @@ def distributions(path):
     return found
 
 
+def required(there):
+    """The names in `distributions` that kernels on TPUs need."""
+    found, rest = set(), list(REQUIRED)
+    while rest:
+        name = rest.pop()
+        if name in there and name not in found:
+            found.add(name)
+            needs = there[name].requires or ()
+            rest += [name_of(each) for each in needs if not re.search(r"\bextra\s*==", each)]
+    return found
+
+
+def check_removable(there, names):
+    """Raises HostError for the first of *names* that kernels on TPUs need."""
+    needed = required(there)
+    for each in names:
+        if each in needed:
+            raise HostError("INVALID", "%s can't be removed: kernels on TPUs need it." % each)
+
+
 def top_modules(distribution):
     """The modules that can be imported from a distribution."""
     found = set()
@@ -138,14 +159,16 @@ def list_packages(name):
     """[{"name", "version", "requested", "required"}] of an environment, sorted."""
     path = environment_dir(name)
     asked = {name_of(each) for each in requested(path)["packages"]}
+    there = distributions(path)
+    needed = required(there)
     return [
         {
             "name": each.metadata["Name"],
             "version": each.version,
             "requested": key in asked,
-            "required": key in REQUIRED,
+            "required": key in needed,
         }
-        for key, each in sorted(distributions(path).items())
+        for key, each in sorted(there.items())
     ]
 
 
@@ -158,6 +181,7 @@ def change_packages(uv, name, add, remove):
         for each in names:
             if each not in there:
                 raise HostError("INVALID", "Package %s is not installed." % each)
+        check_removable(there, names)
         change = Change(path, names)
         if add:
             uv_pip(uv, path, "install", "-r", "-", input="\n".join([*add, ""]))
