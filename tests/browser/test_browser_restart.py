@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from notebook_tabs import (
     lab_beside,
     lines_of,
     open_notebook,
+    run_cell,
     saved_lines,
     session_of,
     wait_for_lines,
@@ -84,6 +86,29 @@ def test_each_line_is_once_in_both_tabs_and_in_the_files_they_save(
         assert saved_lines(page, server.root / name) == EXPECTED
         page.context.close()
     server.request("DELETE", f"/api/sessions/{after['id']}")
+
+
+@pytest.mark.long  # the page's part is in test_adoption_replay.py
+def test_an_answer_arrives_whose_server_was_killed_before_it_read_it(
+    lab: tuple[Server, str], browser: Browser
+) -> None:
+    server, spec = lab
+    name = "asked.ipynb"
+    write_notebook(server, name, spec, "print('hello', input('who? '))")
+    page = open_notebook(browser, server, name)
+    run_cell(page)
+    field = cell_of(page).locator(".jp-Stdin-input")
+    expect(field).to_be_visible()
+    assert server.process is not None
+    server.process.send_signal(signal.SIGSTOP)
+    field.fill("Ada")
+    field.press("Enter")
+    expect(field).to_have_count(0)
+    server.kill()
+    server.start()
+    expect(cell_of(page)).to_contain_text("hello Ada")
+    page.context.close()
+    server.request("DELETE", f"/api/sessions/{session_of(server, name)['id']}")
 
 
 def test_a_page_that_is_logged_out_says_so_and_goes_on_after_the_login(

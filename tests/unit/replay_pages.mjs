@@ -132,6 +132,12 @@ class Page {
     );
   }
 
+  /** Answers an input_request. */
+  answer(id) {
+    const header = { msg_id: `answer-${id}`, msg_type: 'input_reply' };
+    this.facade.send(encode('stdin', header, {}, { msg_id: id }));
+  }
+
   /** JupyterLab handles what has come. */
   handle() {
     for (const data of this.queue.splice(0)) {
@@ -155,8 +161,8 @@ class Page {
   }
 }
 
-function encode(channel, header, metadata = {}) {
-  const parts = [header, {}, metadata, {}].map(part => JSON.stringify(part));
+function encode(channel, header, metadata = {}, parent = {}) {
+  const parts = [header, parent, metadata, {}].map(part => JSON.stringify(part));
   const bytes = [channel, ...parts].map(part => Buffer.from(part));
   const offsets = new BigUint64Array(bytes.length + 2);
   offsets[0] = BigInt(bytes.length + 1);

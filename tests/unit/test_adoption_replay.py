@@ -324,3 +324,34 @@ def test_every_tab_ends_with_every_line_once_and_in_order(
             phases=[Phase.generate],
         ),
     )
+
+
+def test_an_answer_is_sent_again_until_the_server_has_it(pages: Pages) -> None:
+    def frame(kind: str, id: str, channel: str, number: int, **parent: str) -> dict[str, str]:
+        mark = {"jupyter_tpu": {"number": number, "replayed": False}}
+        header = {"msg_id": id, "msg_type": kind}
+        parts = [json.dumps(part).encode() for part in (header, parent, mark, {})]
+        return {"frame": base64.b64encode(serialize_msg_to_ws_v1(parts, channel)).decode()}
+
+    def receive(what: dict[str, Any]) -> list[dict[str, str]]:
+        sent = pages.do("receive", "page", what)["sent"]
+        return [each for each in sent if "frame" in each]
+
+    def say(**fields: Any) -> list[dict[str, str]]:
+        return receive({"text": json.dumps({"jupyter_tpu": fields})})
+
+    pages.do("reset")
+    pages.do("open", "page", False)
+    pages.do("connect", "page")
+    say(at=0)
+    for number in (1, 2):
+        receive(frame("input_request", f"question {number}", "stdin", number, msg_id="cell"))
+    first, second = (pages.do("answer", "page", f"question {n}")["sent"][0] for n in (1, 2))
+    pages.do("connect", "page")
+    assert say(at=2) == [first, second]
+    assert say(answered="question 1") == []
+    pages.do("connect", "page")
+    assert say(at=2) == [second]
+    receive(frame("execute_reply", "reply", "shell", 3, msg_id="cell"))
+    pages.do("connect", "page")
+    assert say(at=3) == []

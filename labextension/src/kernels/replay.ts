@@ -56,6 +56,8 @@ export class Position {
   readonly followed = new Map<string, IFollowedRequest>();
   /** input_requests without an answer: their ids, and the ids of the requests that ask. */
   readonly inputs = new Map<string, string>();
+  /** Answers that the server may not have, by the ids of their input_requests. */
+  readonly answers = new Map<string, ArrayBuffer>();
   /** Sends the server a text frame; null while there is no connection. */
   notify: ((fields: object) => void) | null = null;
 

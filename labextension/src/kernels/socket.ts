@@ -89,14 +89,21 @@ class ReplayingSocket {
   }
 
   send(data: string | ArrayBuffer): void {
-    if (data instanceof ArrayBuffer && this._position.followed.size > 0) {
+    const { answers, followed: requests, inputs } = this._position;
+    if (data instanceof ArrayBuffer && requests.size > 0) {
       const id = idOf(data);
-      const followed = this._position.followed.get(id);
+      const followed = requests.get(id);
       if (followed?.state === 'offered') {
         // The request itself is not sent: it must never run again.
         followed.handedOn = this._position.seen!;
         this._position.repeat(followed, 0);
         return;
+      }
+    }
+    if (data instanceof ArrayBuffer && inputs.size > 0) {
+      const input = parentOf(data);
+      if (inputs.has(input)) {
+        answers.set(input, data);
       }
     }
     this._socket.send(data);
@@ -206,6 +213,8 @@ class ReplayingSocket {
       position.seen = this._acknowledged = control.at;
       position.notify = fields =>
         this._socket.send(JSON.stringify({ jupyter_tpu: fields }));
+      // The server may have ended before it read them. It takes each once.
+      position.answers.forEach(answer => this._socket.send(answer));
       control.lost?.forEach(id => replay.lose(this._clientId, id, false));
       for (const followed of position.followed.values()) {
         if (followed.state === 'waiting') {
@@ -224,6 +233,7 @@ class ReplayingSocket {
       replay.grant(this._clientId, control.fill);
     }
     if (control.answered !== undefined) {
+      position.answers.delete(control.answered);
       const request = position.inputs.get(control.answered);
       if (request !== undefined) {
         position.inputs.delete(control.answered);
@@ -295,7 +305,7 @@ class ReplayingSocket {
 
   /** Which requests wait for input: their boxes may have to be closed. */
   private _trackInput(frame: ArrayBuffer): void {
-    const { inputs } = this._position;
+    const { answers, inputs } = this._position;
     const channel = channelOf(frame);
     if (channel === 'stdin') {
       inputs.set(idOf(frame), parentOf(frame));
@@ -304,6 +314,7 @@ class ReplayingSocket {
       for (const [input, asking] of inputs) {
         if (asking === request) {
           inputs.delete(input);
+          answers.delete(input);
           this._options.replay.endInput(this._clientId, request);
         }
       }
