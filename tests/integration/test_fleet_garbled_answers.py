@@ -15,29 +15,39 @@ import pytest_asyncio
 from google.cloud import tpu_v2
 from google.rpc import code_pb2, status_pb2
 
-from jupyter_tpu.cloud import Cloud, Target
+from jupyter_tpu.cloud import Cloud, NodeName, Target
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import Links
 
 NAME = "projects/emulated/locations/us-west4-a/nodes/my-tpu"
+GARBAGE = b"\xff\xff\xff no message at all"
+NAMELESS = tpu_v2.Node(id=7, state="READY")  # a message, but no answer
 STATUS_DETAILS = "grpc-status-details-bin"
 
 
 class Garbler(grpc.GenericRpcHandler):
-    """Answers ListNodes with a TPU, or with what *mood* says; everything else is unknown to it."""
+    """Answers about a TPU, or with what *mood* says; most other calls are unknown to it."""
 
     mood = "well"
 
     def service(self, call_details: grpc.HandlerCallDetails) -> Any:
-        if call_details.method.endswith("/ListNodes"):
-            return grpc.unary_unary_rpc_method_handler(self._list)
-        return None
+        answers = {"ListNodes": self._list, "GetNode": self._get, "GetOperation": self._garbage}
+        answer = answers.get(call_details.method.rpartition("/")[2])
+        return answer and grpc.unary_unary_rpc_method_handler(answer)
+
+    async def _garbage(self, request: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        return GARBAGE
+
+    async def _get(self, request: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        return GARBAGE if self.mood == "garbage" else tpu_v2.Node.serialize(NAMELESS)
 
     async def _list(self, request: bytes, context: grpc.aio.ServicerContext) -> bytes:
         if self.mood == "garbage":
-            return b"\xff\xff\xff no message at all"
+            return GARBAGE
+        if self.mood == "a TPU without a name":
+            return tpu_v2.ListNodesResponse.serialize(tpu_v2.ListNodesResponse(nodes=[NAMELESS]))
         if self.mood == "a status that does not fit":
             other = status_pb2.Status(code=code_pb2.NOT_FOUND, message="Something else.")
             await context.abort(
@@ -98,7 +108,7 @@ async def setting(isolated_folders: Path, tmp_path: Path) -> AsyncIterator[Setti
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("mood", ["garbage", "a status that does not fit"])
+@pytest.mark.parametrize("mood", ["garbage", "a status that does not fit", "a TPU without a name"])
 async def test_an_answer_that_nobody_can_read_is_said_and_the_poll_goes_on(
     setting: Setting, mood: str
 ) -> None:
@@ -115,6 +125,18 @@ async def test_an_answer_that_nobody_can_read_is_said_and_the_poll_goes_on(
     setting.garbler.mood = "well"
     assert await setting.problem() is None
     assert not any(loop.failures for loop in (await setting.fleet.status()).loops)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("mood", ["garbage", "a TPU without a name"])
+async def test_what_is_asked_about_one_tpu_is_no_answer_if_nobody_can_read_it(
+    setting: Setting, mood: str
+) -> None:
+    setting.garbler.mood = mood
+    for asking in (setting.cloud.get_node(NodeName.parse(NAME)), setting.cloud.operation("o")):
+        with pytest.raises(TPUError, match="could not be read") as caught:
+            await asking
+        assert caught.value.reason is Reason.INTERNAL
 
 
 @pytest.mark.asyncio

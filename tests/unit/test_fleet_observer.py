@@ -163,22 +163,6 @@ async def test_not_being_able_to_ask_makes_no_tpu_vanish() -> None:
 
 
 @pytest.mark.asyncio
-async def test_an_answer_that_can_not_be_read_ends_nothing() -> None:
-    async with Setting() as setting:
-        setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
-        await setting.observer.refresh()
-        setting.cloud.answer = None  # type: ignore[assignment]
-        await setting.observer.refresh()
-        assert NAME in setting.observed.nodes
-        assert setting.observed.problem is not None
-        assert setting.observed.problem.reason is Reason.INTERNAL
-        setting.cloud.answer = NodeList(nodes=(), unreachable=())
-        await setting.observer.refresh()
-        assert setting.observed.complete(NAME)
-        assert setting.observed.problem is None
-
-
-@pytest.mark.asyncio
 async def test_a_poll_of_one_project_says_nothing_of_another() -> None:
     async with Setting() as setting:
         await setting.observer.refresh()

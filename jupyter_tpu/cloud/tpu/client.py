@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import Reason, TPUError
 from ..auth import emulator_client, google_client
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_T = TypeVar("_T")
+
 #: Deadlines of single calls, in seconds.
 _READ = 20.0
 _WRITE = 60.0
@@ -33,9 +37,10 @@ class Cloud:
     """Cloud TPU of one target.
 
     Cheap to construct: files are read and the client is made at the first call. Belongs to the
-    event loop of that call. All coroutines raise :class:`~jupyter_tpu.errors.TPUError`:
-    NO_CREDENTIALS, NO_PROJECT, PERMISSION, NOT_FOUND, EXISTS, INVALID, CONFLICT, QUOTA,
-    RATE_LIMITED, NO_CAPACITY, UNAVAILABLE, TIMEOUT (each call has a deadline).
+    event loop of that call. All coroutines raise :class:`~jupyter_tpu.errors.TPUError` and nothing
+    else: NO_CREDENTIALS, NO_PROJECT, PERMISSION, NOT_FOUND, EXISTS, INVALID, CONFLICT, QUOTA,
+    RATE_LIMITED, NO_CAPACITY, UNAVAILABLE, TIMEOUT (each call has a deadline), INTERNAL (an answer
+    that can't be read: it says nothing about the TPU).
     """
 
     def __init__(self, target: Target | None = None) -> None:
@@ -101,7 +106,7 @@ class Cloud:
         while True:
             request = {"parent": self._parent(zone), "page_token": token}
             page = await self._page("list_nodes", request)
-            nodes += (parse_node(_json(node)) for node in page.nodes)
+            nodes += [self._parse(parse_node, node) for node in page.nodes]
             unreachable.update(path.rpartition("/")[2] for path in page.unreachable)
             token = page.next_page_token
             if not token:
@@ -109,7 +114,7 @@ class Cloud:
 
     async def get_node(self, name: NodeName) -> Node:
         """The node as it is now; NOT_FOUND where there is none."""
-        return parse_node(_json(await self._read("get_node", {"name": name.path})))
+        return self._parse(parse_node, await self._read("get_node", {"name": name.path}))
 
     async def begin_create(self, name: NodeName, spec: NodeSpec) -> str:
         """Asks for a node, and returns the name of Google's operation without waiting for it.
@@ -182,7 +187,7 @@ class Cloud:
     async def guest_attributes(self, name: NodeName) -> list[GuestAttributes]:
         """What the hosts published about themselves, one dictionary per worker, in order."""
         answer = await self._read("get_guest_attributes", {"name": name.path})
-        return parse_guest_attributes(_json(answer))
+        return self._parse(parse_guest_attributes, answer)
 
     # ---- what can be created -------------------------------------------------------------------
 
@@ -248,24 +253,42 @@ class Cloud:
     async def _call(self, method: str, request: Any, timeout: float) -> Any:
         from google.api_core.exceptions import GoogleAPICallError
 
-        client = await self._client()
-        try:
-            answer = await getattr(client, method)(request=request, timeout=timeout, retry=None)
+        with self._readable(method):
+            client = await self._client()
+            try:
+                answer = await getattr(client, method)(request=request, timeout=timeout, retry=None)
+            except GoogleAPICallError as error:
+                problem = call_error(
+                    error,
+                    timeout=timeout,
+                    project=self.target.project or "",
+                    emulated=self.emulated,
+                )
+                if problem.reason is Reason.NO_CREDENTIALS and self._connected is client:
+                    self._connected = None  # so that a login since then is seen by the next call
+                raise problem from error
             if answer is None:  # what gRPC makes of bytes that are no message, and logs
                 raise ValueError("it is damaged")
             return answer
-        except GoogleAPICallError as error:
-            problem = call_error(
-                error,
-                timeout=timeout,
-                project=self.target.project or "",
-                emulated=self.emulated,
-            )
-            if problem.reason is Reason.NO_CREDENTIALS and self._connected is client:
-                self._connected = None  # so that a login since then is seen by the next call
-            raise problem from error
-        except Exception as error:  # such as details that do not fit the status
-            log.exception("The answer to %s could not be read", method)
+
+    def _parse(self, parse: Callable[[dict[str, Any]], _T], message: Any) -> _T:
+        """What *message* says, read from the JSON form that REST has, too."""
+        from google.protobuf.json_format import MessageToDict
+
+        with self._readable(type(message).__name__):
+            return parse(MessageToDict(type(message).pb(message)))
+
+    @contextlib.contextmanager
+    def _readable(self, what: str) -> Iterator[None]:
+        """The one place where an answer that can't be read, such as one whose details do not fit
+        its status, becomes a TPUError.
+        """
+        try:
+            yield
+        except TPUError:
+            raise
+        except Exception as error:
+            log.exception("The answer of Google Cloud could not be read: %s", what)
             raise self._unreadable(f"{type(error).__name__}: {error}") from error
 
     def _unreadable(self, why: str) -> TPUError:
@@ -313,10 +336,3 @@ def _may_repeat(error: Exception) -> bool:
         return False
     passing = error.reason in (Reason.UNAVAILABLE, Reason.RATE_LIMITED)
     return passing and (error.retry_after or 0.0) < 1.0  # else Google has said when
-
-
-def _json(message: Any) -> dict[str, Any]:
-    """A message in the JSON form that REST has, too."""
-    from google.protobuf.json_format import MessageToDict
-
-    return MessageToDict(type(message).pb(message))

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable
 
 from ...cloud import Cloud, Node, NodeName
 from ...errors import Reason, TPUError
 from ..knowledge.observed import ObservedState
 from ..models import Problem
-
-log = logging.getLogger(__name__)
 
 QUICK = 2.0  # seconds
 SLOW = 30.0
@@ -173,20 +170,13 @@ class Observer:
                 listed = await self._cloud.list_nodes()
             missing = frozenset(listed.unreachable)
             nodes = {node.name: node for node in listed.nodes}
-        except Exception as error:
+        except (TPUError, TimeoutError) as error:
             # What was seen before stays: not being able to ask does not make a TPU vanish.
             if isinstance(error, TimeoutError):
                 error = TPUError(
                     f"The list of TPUs did not come within {LIMIT:.0f} s.",
                     Reason.TIMEOUT,
                     "Will be retried.",
-                )
-            elif not isinstance(error, TPUError):
-                log.exception("The list of TPUs could not be read")
-                error = TPUError(
-                    f"The list of TPUs could not be read: {error}.",
-                    Reason.INTERNAL,
-                    "Will be retried. The server's log has the details.",
                 )
             observed.problem = Problem.of(error)
             observed.unreachable = None
