@@ -164,6 +164,17 @@ async def test_a_name_that_is_taken_or_in_two_zones_is_a_conflict_said_in_one_se
     assert (status, answer["zone"]) == (200, "us-west4-a")
 
 
+async def test_of_two_requests_for_one_name_at_once_one_is_a_conflict(
+    call: Callable[..., Any], faults: Callable[..., Any]
+) -> None:
+    faults(kind="no-capacity", zone="us-west4-a", count=1)  # nothing needs to come of it
+    body = {"name": "twins", "type": "v5litepod-1", "zone": "us-west4-a"}
+    answers = await asyncio.gather(call("POST", "tpus", body), call("POST", "tpus", body))
+    (status, operation), (refused, answer) = sorted(answers, key=lambda each: each[0])
+    assert (status, refused, answer["reason"]) == (202, 409, "EXISTS")
+    assert (await ended(call, operation))["problem"]["reason"] == "NO_CAPACITY"
+
+
 async def test_unknown_things_are_not_found(call: Callable[..., Any]) -> None:
     for method, path in (
         ("GET", "tpus/no-such-tpu"),
