@@ -28,6 +28,7 @@ REQUESTS = (
     models.RemoveEnvironment,
     models.DeleteTPU,
     models.StopTPU,
+    models.StopTrying,
     models.DisconnectTPU,
     models.OpenTunnel,
     models.OpenApp,

@@ -148,8 +148,18 @@ class FleetAPI(Protocol):
     async def cancel(self, id: str) -> models.Operation:
         """Cancels an operation; cancelling a create deletes the TPU.
 
-        Waits a moment for its end. Cleaning up may take longer; it is "running" until then. An
-        operation that has ended is returned as it is.
+        Waits a moment for its end. Cleaning up may take longer; it is "running" until then. One
+        that another process runs is cancelled by that process within a second or two. An operation
+        that has ended is returned as it is.
+        """
+
+    async def stop_trying(
+        self, id: str, options: models.StopTrying | None = None
+    ) -> models.Operation:
+        """Ends the attempts to delete a TPU that Google refuses to delete: the TPU stays.
+
+        Raises CONFLICT where Google does not refuse it, STILL_BILLED unless the request has
+        ``keep_tpu``. What Google has begun to delete meanwhile is deleted all the same.
         """
 
     def subscribe(self, callback: Callable[[models.Change], None]) -> Callable[[], None]:

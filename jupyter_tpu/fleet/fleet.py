@@ -206,7 +206,8 @@ class Fleet:
         return fleet
 
     async def _begin(self) -> None:
-        self._runner.load(self._store.snapshot.operations)
+        snapshot = self._store.snapshot
+        self._runner.load(snapshot.operations, snapshot.requests)
         await self._takeover.check()
         self._loops.start("poll of Google", self._observer.run)
         self._loops.start("operations", self._takeover.run)
@@ -395,7 +396,14 @@ class Fleet:
         return await self._runner.wait(id)
 
     async def cancel(self, id: str) -> models.Operation:
+        await self._inventory.reload()
         return await self._runner.cancel(id)
+
+    async def stop_trying(
+        self, id: str, options: models.StopTrying | None = None
+    ) -> models.Operation:
+        await self._inventory.reload()
+        return await self._power.stop_trying(id, options or models.StopTrying())
 
     # ---- for the server of this process ----
 

@@ -94,6 +94,8 @@ ROUTES = (
     _fleet("GET operations", "operations", "Running and recent operations"),
     _fleet("GET operations/{operation}", "operation", "One operation, with its log"),
     _fleet("DELETE operations/{operation}", "cancel", "Cancel an operation"),
+    _fleet("POST operations/{operation}/stop-trying", "stop_trying",
+           "Stop trying to delete a TPU that Google refuses to delete"),
 )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..fleet.operations.local import LocalOperations
 
 #: Methods on one operation, of the fleet or local.
-_OPERATION_METHODS = ("operation", "cancel")
+_OPERATION_METHODS = ("operation", "cancel", "stop_trying")
 
 
 class FleetHandle:

@@ -28,6 +28,7 @@ STATUS = {
     Reason.EXISTS: 409,
     Reason.CONFLICT: 409,
     Reason.KERNELS_RUNNING: 409,
+    Reason.STILL_BILLED: 409,
     Reason.CHIPS_HELD: 409,
     Reason.CANCELLED: 409,
     Reason.INTERRUPTED: 409,

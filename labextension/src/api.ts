@@ -283,6 +283,7 @@ export interface IOperation {
   app: string;
   problem: IProblem | null;
   cancellable: boolean;
+  undeleted: '' | 'kept' | 'retrying';
   result: { [key: string]: unknown } | null;
   created: string;
   ended: string;
@@ -340,6 +341,7 @@ export type Reason =
   | 'PERMISSION'
   | 'QUOTA'
   | 'RATE_LIMITED'
+  | 'STILL_BILLED'
   | 'TIMEOUT'
   | 'UNAVAILABLE'
   | 'UNREACHABLE';
@@ -371,6 +373,14 @@ export interface IStep {
 /** How a TPU is stopped; `end_kernels` is required while kernels run there. */
 export interface IStopTPU {
   end_kernels?: boolean;
+}
+
+/**
+ * Ends the attempts to delete a TPU; `keep_tpu` is required: it stays, and is
+ * billed.
+ */
+export interface IStopTrying {
+  keep_tpu?: boolean;
 }
 
 /** A Cloud TPU node: one TPU VM, or a pod slice of several. */

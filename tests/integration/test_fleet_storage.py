@@ -5,7 +5,9 @@ once, and nothing stands still meanwhile.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -187,8 +189,9 @@ def fill(path: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_what_a_killed_server_was_creating_is_shown_and_can_be_cancelled_at_a_living_one(
-    server: Server, faults: Any
+@pytest.mark.parametrize("fate", ["lives", "is killed", "hangs, and is killed"])
+async def test_what_another_server_creates_is_shown_and_cancelled_whatever_becomes_of_that(
+    server: Server, faults: Any, fate: str
 ) -> None:
     name = server.name()
     faults(kind="slow", seconds=60, zone=ZONE, count=1)
@@ -202,14 +205,24 @@ async def test_what_a_killed_server_was_creating_is_shown_and_can_be_cancelled_a
         await eventually(lambda: server.there(name))
         shown = await server.fleet.operation(id)
         assert (shown.state, shown.kind) == ("running", "create")
-        with pytest.raises(TPUError, match="Another process runs this") as caught:
-            await server.fleet.cancel(id)
-        assert caught.value.reason is Reason.CONFLICT
+        if fate == "is killed":
+            other.kill()
+            await eventually(lambda: id in server.fleet._runner._running)
+        elif fate == "hangs, and is killed":
+            other.send_signal(signal.SIGSTOP)
+        assert (await server.fleet.cancel(id)).state in ("running", "cancelled")
+        if fate == "hangs, and is killed":
+            assert (await server.fleet.operation(id)).state == "running"
+            other.kill()
+
+        async def ended() -> bool:
+            return (await server.fleet.operation(id)).state != "running"
+
+        await eventually(ended, LIMIT)
+        assert (await server.fleet.operation(id)).state == "cancelled"
+        assert until(lambda: not server.there(name))
+        assert (other.returncode is None) == (fate == "lives"), "it was that which cancelled"
     finally:
-        other.kill()
+        with contextlib.suppress(ProcessLookupError):
+            other.kill()
         await other.wait()
-    await eventually(lambda: id in server.fleet._runner._running)
-    await server.fleet.cancel(id)
-    ended = await asyncio.wait_for(server.fleet.wait(id), LIMIT)
-    assert ended.state == "cancelled"
-    assert until(lambda: not server.there(name))

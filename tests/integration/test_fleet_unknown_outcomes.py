@@ -17,7 +17,7 @@ from waiting import eventually
 from jupyter_tpu.cloud import Cloud, NodeName, Target
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
-from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, Operation, Problem
+from jupyter_tpu.fleet.models import TPU, ConnectTPU, CreateTPU, Operation, Problem, StopTrying
 from jupyter_tpu.fleet.operations import provisioning
 from jupyter_tpu.fleet.store.records import NodeClaim
 from jupyter_tpu.kernels import KernelSpecs
@@ -214,6 +214,58 @@ async def test_a_deletion_that_was_refused_is_shown_for_as_long_as_the_tpu_is_th
     world.emulator.request("DELETE", "/emulator/v1/faults")
     await second.end(await second.fleet.delete(name))
     assert (await second.fleet.tpus()).tpus == []
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("wanted", ["delete", "cancel"])
+async def test_what_google_refuses_to_delete_for_good_is_said_and_tried_until_somebody_ends_that(
+    world: World, faults: Any, name: str, wanted: str
+) -> None:
+    first, second = await world.server(), await world.server()
+    faults(kind="error", method="DeleteNode", code="FAILED_PRECONDITION", message="It has disks.")
+    operation = await first.create(name)
+    with pytest.raises(TPUError, match="does not refuse"):
+        await first.fleet.stop_trying(operation.id, StopTrying(keep_tpu=True))
+    if wanted == "delete":
+        await first.end(operation)
+        operation = await first.fleet.delete(name)
+    else:
+        await eventually(lambda: world.state(name) != "gone")
+        await first.fleet.cancel(operation.id)
+
+    async def refused(server: Server) -> Operation | None:
+        shown = await server.fleet.operation(operation.id)
+        return shown if shown.undeleted == "retrying" else None
+
+    async def shown(server: Server) -> TPU:
+        return next(tpu for tpu in (await server.fleet.tpus()).tpus if tpu.name == name)
+
+    for server in (first, second):
+        shown_operation = await eventually(lambda server=server: refused(server))
+        assert shown_operation.state == "running"
+        problem = shown_operation.problem
+        assert problem is not None
+        assert "It has disks." in problem.message
+        assert problem.message.startswith(f"{name} is not deleted yet.")
+    here = (await shown(first)).problem
+    assert here is not None
+    assert "It has disks." in here.message
+    with pytest.raises(TPUError, match=f"{name} is not deleted, and stays") as caught:
+        await second.fleet.stop_trying(operation.id)
+    assert caught.value.reason is Reason.STILL_BILLED
+    # Asked of the server that does not run it.
+    await second.fleet.stop_trying(operation.id, StopTrying(keep_tpu=True))
+    ended = await second.ended(operation.id)
+    assert (ended.state, ended.undeleted) == ("failed", "kept")
+    assert ended.problem is not None
+    assert "Trying to delete it was stopped. It has disks." in ended.problem.message
+    assert world.state(name) in ended.problem.message
+    for server in (first, second):
+        problem = (await shown(server)).problem
+        assert problem is not None
+        assert problem.message.startswith(f"{name} was not deleted.")
+    world.emulator.request("DELETE", "/emulator/v1/faults")
+    assert (await first.end(await first.fleet.delete(name))).state == "done"
 
 
 @pytest.mark.asyncio

@@ -86,6 +86,7 @@ class Google:
         self.fates: dict[str, list[str]] = {}
         self.outage = ("", 0.0)
         self.deletes_creating = True  # else a deletion is refused while the node is CREATING
+        self.deletes = True  # else every deletion is refused
         self.late_after_kill = False  # whether a request of a killed process arrives
         self.created: dict[str, Node] = {}  # all that ever were, by id
         #: Ids of what we asked Google to delete: of the nodes that had the names then.
@@ -106,7 +107,7 @@ class Google:
         moment = self._loop.now - self.others_acted.get(name, 0.0)
         if node is not None and moment > 3 * LATENCY:  # nobody can know what happened just now
             self.deletions.append(node.id)
-        return await self._call("delete", lambda _: self._delete(name))
+        return await self._call("delete", lambda _: self._delete(name), f"delete {name.node}")
 
     async def get_node(self, name: NodeName) -> Node:
         return await self._call("node", lambda _: self._node(name))
@@ -160,7 +161,7 @@ class Google:
         if fate == "answer lost":
             raise TPUError("The line broke.", Reason.UNAVAILABLE)
         if fate == "unreadable":
-            raise KeyError("an answer that nobody expected")
+            raise TPUError("The answer could not be read.", Reason.INTERNAL)
         return done
 
     def _happens_later(self, act: Callable[[], object], label: str) -> None:
@@ -195,6 +196,8 @@ class Google:
 
     def _delete(self, name: NodeName) -> str:
         node = self._node(name)
+        if not self.deletes:
+            raise TPUError("It has attached disks.", Reason.CONFLICT)
         if node.state == "CREATING" and not self.deletes_creating:
             raise TPUError("Not supported while in state CREATING.", Reason.CONFLICT)
         self.nodes[name] = msgspec.structs.replace(node, state="DELETING")
@@ -242,3 +245,6 @@ class Google:
 
     def may_come(self, label: str) -> bool:
         return any(each == label for each, _ in self.late)
+
+    def may_go(self, name: NodeName) -> bool:
+        return self.may_come(f"delete {name.node}")

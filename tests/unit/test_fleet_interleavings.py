@@ -27,7 +27,13 @@ from jupyter_tpu.errors import TPUError
 from jupyter_tpu.fleet.discovery.availability import Availability
 from jupyter_tpu.fleet.discovery.observer import Observer
 from jupyter_tpu.fleet.knowledge.observed import ObservedState
-from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation
+from jupyter_tpu.fleet.models import (
+    ConnectTPU,
+    CreateTPU,
+    DeleteTPU,
+    Operation,
+    StopTrying,
+)
 from jupyter_tpu.fleet.operations import create, power, provisioner
 from jupyter_tpu.fleet.operations.create import CreateService
 from jupyter_tpu.fleet.operations.power import PowerService
@@ -126,14 +132,14 @@ class Server:
         self.tasks: set[asyncio.Task[Any]] = set()
 
     async def begin(self) -> None:
-        self.runner.load(self.store.snapshot.operations)
+        self.runner.load(self.store.snapshot.operations, self.store.snapshot.requests)
         await self.takeover.check()
         self.tasks.add(asyncio.create_task(self.takeover.run()))
         self.tasks.add(asyncio.create_task(self._resume_connects()))
 
     async def _reload(self) -> None:
         if (snapshot := await self.store.refresh()) is not None:
-            self.runner.load(snapshot.operations)
+            self.runner.load(snapshot.operations, snapshot.requests)
 
     def connect(self, name: NodeName, request: ConnectTPU, node_id: str) -> Operation:
         record = self.runner.new_record("connect", name, connect=request, node_id=node_id)
@@ -162,7 +168,7 @@ class Server:
         async def answer() -> None:
             try:
                 operation = await work()
-            except (TPUError, KeyError):  # a refusal, or an answer that can't be read
+            except TPUError:  # a refusal
                 return
             if then is not None:
                 then(operation)
@@ -214,6 +220,7 @@ class World:
         self.judged: set[str] = set()
         self.failures: list[AssertionError] = []
         self.cancelled: set[str] = set()  # creations whose cancelling was accepted in time
+        self.given_up: set[str] = set()  # operations whose deletion somebody gave up
         self.connects: list[OperationRecord] = []
 
     def start(self) -> None:
@@ -259,11 +266,22 @@ class World:
                 assert not self.google.may_come(claim.label), "it may still appear"
                 said = operation.problem.message if operation.problem else ""
                 assert node is None or node.state in said, f"{operation.state}, and it is there"
+            if operation.undeleted:
+                self._judge_kept(record)
         elif operation.state == "done":
             assert self.node(claim.node_id) is None, "deleted, and it is there"
         else:
             node = self.node(claim.node_id)
             assert node is None or node.state != "DELETING", "failed, and it is being deleted"
+            if operation.undeleted:
+                self._judge_kept(record)
+
+    def _judge_kept(self, record: OperationRecord) -> None:
+        assert record.operation.undeleted == "kept"
+        assert record.operation.id in self.given_up
+        assert record.claim is not None
+        if self.node(record.claim.node_id) is not None:
+            assert not self.google.may_go(record.name), "kept, and a deletion is on its way"
 
     def check(self) -> None:
         for failure in self.failures:
@@ -275,7 +293,7 @@ class World:
             label = node.labels.get(LABEL)
             assert label is None or label in records, "a node that nobody knows of"
         for label, _ in self.google.late:
-            assert not label or label in records
+            assert not label or label in records or label.startswith("delete ")
         deletions = [r.claim for r in records.values() if r.operation.kind == "delete"]
         meant = {claim.node_id for claim in deletions if claim is not None}  # by users
         for id in self.google.deletions:
@@ -293,7 +311,8 @@ class World:
             operation, claim = record.operation, record.claim
             if claim is not None and operation.id in self.cancelled:
                 assert operation.state != "done"
-                assert self.google.of(claim.label) is None, "it was cancelled, and bills"
+                kept = operation.id in self.given_up and operation.undeleted == "kept"
+                assert kept or self.google.of(claim.label) is None, "it was cancelled, and bills"
 
     def close(self) -> None:
         for server in list(self.servers):
@@ -343,13 +362,13 @@ class Interleavings(RuleBasedStateMachine):
     def _server(self, which: int) -> Server:
         return self.world.servers[which % len(self.world.servers)]
 
-    def _running(self, kind: str) -> list[tuple[Server, OperationRecord]]:
+    def _running(self, kind: str = "") -> list[tuple[Server, OperationRecord]]:
         return [
             (server, record)
             for server in self.world.servers
             for records in server.runner.running_by_tpu().values()
             for record in records
-            if record.operation.kind == kind
+            if record.operation.kind == (kind or record.operation.kind)
         ]
 
     # ---- users ----
@@ -373,13 +392,15 @@ class Interleavings(RuleBasedStateMachine):
         self._follow(server, then)
 
     @precondition(lambda self: bool(self._running("create")))
-    @rule(which=numbers, then=what_follows)
-    def cancel(self, which: int, then: Then) -> None:
+    @rule(which=numbers, asked=numbers, then=what_follows)
+    def cancel(self, which: int, asked: int, then: Then) -> None:
+        """Asked of any process, also of one that does not run it."""
         running = self._running("create")
-        server, record = running[which % len(running)]
+        owner, record = running[which % len(running)]
+        server = self._server(asked)
         server.do(lambda: server.runner.cancel(record.operation.id))
         self.world.loop.pass_time(0.01)  # the answer comes only when the wish is on disk
-        if record.operation.state != "done":
+        if record.operation.state != "done" and server is owner:
             self.world.cancelled.add(record.operation.id)
         self._follow(server, then)
 
@@ -389,6 +410,17 @@ class Interleavings(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(sorted(self.google.nodes)))
         server = self._server(which)
         server.do(lambda: server.power.delete(name, DeleteTPU(end_kernels=True)))
+        self._follow(server, then)
+
+    @precondition(lambda self: any(r.operation.undeleted for _, r in self._running()))
+    @rule(which=numbers, asked=numbers, then=what_follows)
+    def stop_trying(self, which: int, asked: int, then: Then) -> None:
+        """Asked of any process, also of one that does not run it."""
+        refused = [record for _, record in self._running() if record.operation.undeleted]
+        record = refused[which % len(refused)]
+        server = self._server(asked)
+        self.world.given_up.add(record.operation.id)
+        server.do(lambda: server.power.stop_trying(record.operation.id, StopTrying(keep_tpu=True)))
         self._follow(server, then)
 
     # ---- processes ----
@@ -431,6 +463,10 @@ class Interleavings(RuleBasedStateMachine):
     def refuse_to_delete_what_is_creating(self) -> None:
         self.google.deletes_creating = False
 
+    @rule(deletes=st.booleans())
+    def refuse_to_delete(self, deletes: bool) -> None:
+        self.google.deletes = deletes
+
     @precondition(lambda self: len(self.google.nodes) < len(NAMES))
     @rule(name=names, pause=pauses)
     def others_create(self, name: NodeName, pause: float) -> None:
@@ -461,7 +497,7 @@ class Interleavings(RuleBasedStateMachine):
         world, google = self.world, self.google
         try:
             google.fates.clear()
-            google.outage, google.deletes_creating = ("", 0.0), True
+            google.outage, google.deletes_creating, google.deletes = ("", 0.0), True, True
             if not world.servers:
                 world.start()
             end = world.loop.now + QUIET
@@ -493,5 +529,5 @@ SETTINGS = settings(
 )
 TestInterleavings = Interleavings.TestCase
 TestInterleavings.settings = SETTINGS
-TestManyInterleavings = pytest.mark.long(ManyInterleavings.TestCase)
+TestManyInterleavings = pytest.mark.timeout(3600)(pytest.mark.long(ManyInterleavings.TestCase))
 TestManyInterleavings.settings = settings(SETTINGS, max_examples=2000)

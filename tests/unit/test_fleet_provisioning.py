@@ -54,8 +54,10 @@ class Google:
         for at, verb, label in list(self.late):
             if at <= self.now:
                 self.late.remove((at, verb, label))
-                if self.node is None:
+                if verb == "create" and self.node is None:
                     self.create(label)
+                elif verb == "delete" and self.node is not None and self.node.id == label:
+                    self.delete()
 
     def create(self, label: str, error: TPUError | None = None) -> str:
         if self.node is not None:
@@ -126,6 +128,9 @@ class Process:
         if ask is Ask.CREATE:
             life.sending(google.now)
             self.save()
+        elif ask is Ask.DELETE:
+            life.sending_delete(google.now)
+            self.save()
         try:
             answer = self.call(ask, fate)
         except TPUError as error:
@@ -143,8 +148,8 @@ class Process:
         if fate == "lost before":
             raise LOST
         if fate == "late" and ask in (Ask.CREATE, Ask.DELETE):
-            if ask is Ask.CREATE:  # the only one that could bring something into being
-                google.late.append((google.now + SETTLE / 2, "create", self.life.claim.label))
+            about = self.life.claim.label if ask is Ask.CREATE else self.life.claim.node_id
+            google.late.append((google.now + SETTLE / 2, ask.value, about))
             raise LOST
         if ask is Ask.CREATE:
             fails = TPUError("No capacity.", Reason.NO_CAPACITY)
@@ -188,7 +193,7 @@ class Process:
         if ask is Ask.CREATE:
             life.create_failed(error, self.google.now)
         elif ask is Ask.DELETE:
-            life.delete_failed(error)
+            life.delete_failed(error, self.google.now)
         elif error.reason is not Reason.NOT_FOUND:
             life.unanswered(error)
         elif ask is Ask.NODE:
@@ -197,12 +202,21 @@ class Process:
             life.operation_forgotten()
 
 
-def run(process: Process, cancel_at: int | None, fates: list, strangers: dict[int, str]) -> End:
+def run(
+    process: Process,
+    cancel_at: int | None,
+    fates: list,
+    strangers: dict[int, str],
+    give_up_at: int | None = None,
+) -> End:
     google = process.google
     for turn in range(2000):
         fate = fates[turn] if turn < len(fates) else "well"
         if turn == cancel_at:
             process.life.cancel()
+            process.save()
+        if give_up_at is not None and turn >= give_up_at:
+            process.life.give_up()
             process.save()
         if strangers.get(turn) == "creates" and google.node is None:
             google.create("")
@@ -223,12 +237,18 @@ strangers = st.dictionaries(turns, st.sampled_from(["creates", "deletes"]), max_
 
 
 @settings(max_examples=1500, deadline=None)
-@given(data=st.data(), cancel_at=st.none() | turns, fates=fates, strangers=strangers)
-def test_a_creation_ends_with_what_is_true_at_google(data, cancel_at, fates, strangers):
+@given(
+    data=st.data(),
+    cancel_at=st.none() | turns,
+    fates=fates,
+    strangers=strangers,
+    give_up_at=st.none() | turns,
+)
+def test_a_creation_ends_with_what_is_true_at_google(data, cancel_at, fates, strangers, give_up_at):
     google = Google()
     claim = NodeClaim(want="present", since=google.now, label=ours)
     process = Process(google, claim, data.draw)
-    end = run(process, cancel_at, fates, strangers)
+    end = run(process, cancel_at, fates, strangers, give_up_at)
     google.settle()
     node = google.node
     is_ours = node is not None and node.label == ours and node.state != "DELETING"
@@ -242,15 +262,24 @@ def test_a_creation_ends_with_what_is_true_at_google(data, cancel_at, fates, str
         assert not is_ours, "it was cancelled, and bills"
     else:
         assert end.error is not None
+        if end.how == "kept":
+            assert_kept(google, node, strangers)
         # What is there although it "failed" must be said to be there.
         assert not is_ours or node.state in end.error.message
     assert not coming, "it may still appear, and nobody watches it"
     assert all(gone.label == ours or strangers for gone in google.deleted)
 
 
+def assert_kept(google: Google, node: SeenNode | None, strangers: dict[int, str]) -> None:
+    """It is there, and goes on being there."""
+    assert node is not None or "deletes" in strangers.values()
+    going = [id for _, verb, id in google.late if verb == "delete"]
+    assert node is None or node.id not in going, "said to be kept, and deleted later"
+
+
 @settings(max_examples=800, deadline=None)
-@given(data=st.data(), fates=fates, strangers=strangers)
-def test_a_deletion_is_of_the_node_that_was_meant(data, fates, strangers):
+@given(data=st.data(), fates=fates, strangers=strangers, give_up_at=st.none() | turns)
+def test_a_deletion_is_of_the_node_that_was_meant(data, fates, strangers, give_up_at):
     google = Google()
     google.create("")
     google.wait(60)
@@ -260,13 +289,15 @@ def test_a_deletion_is_of_the_node_that_was_meant(data, fates, strangers):
     process = Process(
         google, NodeClaim(want="absent", since=google.now, node_id=meant.id), data.draw
     )
-    end = run(process, None, fates, strangers)
+    end = run(process, None, fates, strangers, give_up_at)
     google.settle()
     there = google.node is not None and google.node.id == meant.id
     if end.how == "gone":
         assert not there
     else:
-        assert end.how == "failed"
+        if end.how == "kept":
+            assert give_up_at is not None
+            assert_kept(google, google.node if there else None, strangers)
         unchanged = there and google.node.state != "DELETING"
         assert unchanged or "deletes" in strangers.values(), "it said that nothing changed"
     by_us = [gone for gone in google.deleted if gone.id != meant.id]
@@ -308,3 +339,27 @@ def test_a_refused_undo_goes_on_and_says_why():
         assert process.step(Reason.PERMISSION if ask is Ask.DELETE else "well") is None
     assert run(process, None, [Reason.PERMISSION], {}).how == "gone"
     assert google.node is None
+
+
+@pytest.mark.parametrize("way", ["refused", "lost", "late"])
+def test_a_deletion_that_is_given_up_ends_when_nothing_can_delete_the_node_any_more(way):
+    google = Google()
+    google.create("")
+    google.wait(60)
+    google.settle()
+    claim = NodeClaim(want="absent", since=google.now, node_id=google.node.id)
+    process = Process(google, claim, None)
+    fate = {"refused": Reason.CONFLICT, "lost": "lost before", "late": "late"}[way]
+    while not process.life.refused:
+        asked = google.now
+        process.step(fate if process.life.next(google.now) is Ask.DELETE else "well")
+    process.life.give_up()
+    process.save()
+    process.begin()  # the next process knows it, too
+    end = run(process, None, [], {})
+    if way == "late":
+        assert (end.how, google.node) == ("gone", None)
+    else:
+        assert (end.how, google.node.state) == ("kept", "READY")
+        assert (google.now - asked >= SETTLE) == (way == "lost")
+        assert "my-tpu is READY. Trying to delete it was stopped." in end.error.message

@@ -357,7 +357,7 @@ async def take_over(
     store: Store, lease: ProcessLease, *, supervise: bool
 ) -> tuple[OperationRunner, list]:
     runner = OperationRunner(store, lease, changed=lambda *_: None, ended=lambda _: None)
-    runner.load(store.snapshot.operations)
+    runner.load(store.snapshot.operations, {})
     resumed = Resumed()
     takeover = Takeover(runner, resumed, resumed, nothing, supervise=supervise)  # type: ignore[arg-type]
     await takeover.check()
@@ -443,7 +443,7 @@ async def test_of_two_processes_one_takes_an_operation_over(
     for _ in range(2):
         lease, each = ProcessLease(tmp_path / "owners"), await open_store()
         runners.append(OperationRunner(each, lease, changed=lambda *_: None, ended=lambda _: None))
-        runners[-1].load(each.snapshot.operations)
+        runners[-1].load(each.snapshot.operations, {})
     [mine], [theirs] = (runner.abandoned() for runner in runners)
     # What its process did last is not lost, though nobody has read it since.
     lately = msgspec.structs.replace(mine, node_id="7")

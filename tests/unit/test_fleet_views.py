@@ -64,9 +64,9 @@ def view(operations: Sequence[OperationRecord] = (), **fields: object) -> TPU:
     )  # fmt: skip
 
 
-def refused(created: str) -> Operation:
+def refused(ended: str) -> Operation:
     problem = Problem(message="You may not.", reason=Reason.PERMISSION, hint="Ask.")
-    return Operation(id="1", kind="delete", state="failed", created=created, problem=problem)
+    return Operation(id="1", kind="delete", state="failed", ended=ended, problem=problem)
 
 
 def test_a_tpu_that_could_not_be_deleted_says_so_and_what_it_costs() -> None:

@@ -128,7 +128,7 @@ class Inventory:
                 if snapshot is not None:
                     self._desired.reload(snapshot)
                     self._tunnels.reload(snapshot.tunnels)
-                    self._runner.load(snapshot.operations)
+                    self._runner.load(snapshot.operations, snapshot.requests)
                     self._run_times.reload(snapshot.runs)
                     self._reloaded()
 

@@ -32,7 +32,8 @@ def view_tpu(
 ) -> TPU:
     """node: None where Google has not described it (yet); since and seconds: how long it is READY
     (see `RunTimes`); failure: why its desired state could not be carried out;
-    undeleted: a deletion that failed after which nothing else was done with a TPU of the name.
+    undeleted: a deletion or the undo of a creation that failed, after which nothing else was done
+    with a TPU of the name.
     """
     wanted = next((r.create for r in operations if r.create is not None), None)
     node = node or Node(
@@ -75,7 +76,7 @@ def view_tpu(
         environments=environments,
         kernels=kernels,
         problem=_undeleted(node, undeleted, emulated=emulated)
-        if undeleted is not None and undeleted.created > node.created and not running
+        if undeleted is not None and undeleted.ended > node.created and not running
         else _problem(node, environments, links, running, failure),
         operations=[o.id for o in running],
     )

@@ -29,7 +29,7 @@ from .forwarding import (
     VisitApp,
 )
 from .kernels import ChipHolder, Kernel
-from .operations import Operation, Step
+from .operations import Operation, Step, StopTrying
 from .problems import Problem
 from .status import FailingTPU, FleetStatus, LoopStatus
 from .tpus import (
@@ -80,6 +80,7 @@ __all__ = [
     "RemoveEnvironment",
     "Step",
     "StopTPU",
+    "StopTrying",
     "TPUList",
     "TPUName",
     "Tier",

@@ -9,6 +9,12 @@ from msgspec import Struct
 from .problems import Problem
 
 
+class StopTrying(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Ends the attempts to delete a TPU; `keep_tpu` is required: it stays, and is billed."""
+
+    keep_tpu: bool = False
+
+
 class Step(Struct, kw_only=True):
     """One step of an operation, in words that a user understands."""
 
@@ -52,6 +58,9 @@ class Operation(Struct, kw_only=True):
     problem: Problem | None = None
     #: Whether it can be cancelled. What Google has begun to start, stop or delete goes on.
     cancellable: bool = True
+    #: "retrying" while Google refuses to delete the TPU and is asked again and again, which
+    #: `stop-trying` ends; "kept" when that was ended: the TPU is still there.
+    undeleted: Literal["", "retrying", "kept"] = ""
     #: Its result, if it has one; the route that starts it describes it.
     result: dict[str, Any] | None = None
     created: str = ""

@@ -21,7 +21,8 @@ from . import checks
 from .progress import Progress
 from .provisioner import NodeProvisioner
 from .provisioning import LABEL
-from .runner import OperationCancelled, OperationRunner, Work
+from .runner import OperationRunner
+from .running import CarryOut, OperationCancelled, Work
 
 _STEPS = (StepPlan("create", "Create the TPU", 1),)
 
@@ -83,8 +84,7 @@ class CreateService:
             await self._require_new(name)
             record = self._runner.new_record("create", name, create=request)
             record.claim = NodeClaim(want="present", since=time.time(), label=record.operation.id)
-            work, cancel = self._work(record, resumed=False)
-            return await self._runner.start(record, work, cancel)
+            return await self._runner.start(record, *self._work(record, resumed=False))
         finally:
             self._being_checked.discard(name)
 
@@ -92,7 +92,7 @@ class CreateService:
         """Continues one that another process has left."""
         self._runner.resume(record, *self._work(record, resumed=True))
 
-    def _work(self, record: OperationRecord, *, resumed: bool) -> tuple[Work, Callable[[], object]]:
+    def _work(self, record: OperationRecord, *, resumed: bool) -> tuple[Work, CarryOut]:
         request, claim = record.create, record.claim
         assert request is not None
         assert claim is not None
@@ -107,7 +107,7 @@ class CreateService:
         async def work(progress: Progress) -> None:
             await self._create(record.name, request, claim, provisioner, progress, resumed=resumed)
 
-        return work, provisioner.cancel
+        return work, provisioner.carry_out
 
     async def _require_new(self, name: NodeName) -> None:
         if self._runner.running_on(name):

@@ -15,12 +15,13 @@ from typing import Any
 from ...cloud import NodeName
 from ...errors import TPUError
 from ..knowledge.changes import ChangeFeed
-from ..models import Change, Operation
+from ..models import Change, Operation, StopTrying
 from ..store.database import KEEP_AT_MOST
 from ..store.process_lease import ProcessLease
-from ..store.records import OperationRecord
+from ..store.records import OperationRecord, OperationRequest
 from ..store.store import Store
-from .runner import OperationRunner, Work
+from .runner import OperationRunner
+from .running import Work
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +85,10 @@ class LocalOperations:
         """Asks it to end, and waits for that for a moment; raises NOT_FOUND."""
         return await self._runner.cancel(id)
 
+    async def stop_trying(self, id: str, options: StopTrying | None = None) -> Operation:
+        """Raises CONFLICT: there is no TPU that should be deleted."""
+        return await self._runner.stop_trying(id)
+
     async def wait(self, id: str) -> Operation:
         """Waits until it has ended; for callers in this process."""
         return await self._runner.wait(id)
@@ -96,7 +101,7 @@ class LocalOperations:
 
     async def _recover(self) -> None:
         """Takes over what processes that have ended left."""
-        self._runner.load(await self._store.of_ended_processes())
+        self._runner.load(await self._store.of_ended_processes(), {})
         for record in self._runner.abandoned():
             try:
                 mine = await self._runner.take_over(record)
@@ -132,6 +137,8 @@ class _LocalStore:
         self._store = store
         self.save_operation = store.save_operation
         self.drop_operation = store.drop_operation
+        self.save_request = store.save_request
+        self.drop_request = store.drop_request
         self.flush = store.flush
         self._taken: set[str] = set()  # operations of ended processes that this one has now
 
@@ -170,6 +177,12 @@ class _MemoryStore:
         pass
 
     def drop_operation(self, id: str) -> None:
+        pass
+
+    def save_request(self, id: str, request: OperationRequest) -> None:
+        pass
+
+    def drop_request(self, id: str) -> None:
         pass
 
     async def flush(self) -> None:

@@ -13,13 +13,15 @@ from ...errors import Reason, TPUError
 from ..discovery.observer import Observer
 from ..hosts.connections import HostConnections
 from ..knowledge.observed import CHANGING
-from ..models import DeleteTPU, Operation, StopTPU
+from ..models import DeleteTPU, Operation, StopTPU, StopTrying
+from ..models.costs import billing_words
 from ..store.records import NodeClaim, OperationRecord
 from . import checks
 from .connected import ConnectedTPUs
 from .progress import Progress
 from .provisioner import NodeProvisioner
-from .runner import OperationRunner, Work
+from .runner import OperationRunner
+from .running import CarryOut, Work
 
 #: How long a connect may take to clean up before its TPU is deleted; seconds.
 CANCEL_CONNECT = 15.0
@@ -66,7 +68,7 @@ class PowerService:
         elif record.operation.kind == "stop":
             self._runner.resume(record, lambda progress: self._stop(record, progress))
         elif record.claim is not None:
-            self._runner.resume(record, self._deletion(record))
+            self._runner.resume(record, *self._deletion(record))
 
     async def _start(self, record: OperationRecord, progress: Progress) -> None:
         progress.plan([StepPlan("start", "Start the TPU", 1)])
@@ -99,11 +101,30 @@ class PowerService:
         node = self._observer.observed.node(name) or await self._cloud.get_node(name)
         record = self._runner.new_record("delete", name)
         record.claim = NodeClaim(want="absent", since=time.time(), node_id=node.id)
-        return await self._runner.start_exclusive(record, self._deletion(record))
+        return await self._runner.start_exclusive(record, *self._deletion(record))
 
-    def _deletion(self, record: OperationRecord) -> Work:
+    async def stop_trying(self, id: str, options: StopTrying) -> Operation:
+        """Raises CONFLICT where Google does not refuse a deletion, STILL_BILLED unless *options*
+        allow that.
+        """
+        operation = self._runner.get(id)
+        if operation.undeleted == "retrying" and not options.keep_tpu:
+            raise TPUError(self._stays(operation), Reason.STILL_BILLED, "Confirm that it stays.")
+        return await self._runner.stop_trying(id)
+
+    def _stays(self, operation: Operation) -> str:
+        """What it means to end the attempts to delete a TPU."""
+        name = NodeName(self._cloud.project, operation.zone, operation.tpu)
+        node = self._observer.observed.node(name)
+        billed = billing_words(node, emulated=self._cloud.emulated) if node else ""
+        return f"{operation.tpu} is not deleted, and stays.{billed and f' {billed}.'}"
+
+    def _deletion(self, record: OperationRecord) -> tuple[Work, CarryOut]:
         provisioner = NodeProvisioner(self._cloud, self._observer, self._runner, record)
-        return lambda progress: self._delete(record.name, provisioner, progress)
+        return (
+            lambda progress: self._delete(record.name, provisioner, progress),
+            provisioner.carry_out,
+        )
 
     async def _delete(
         self, name: NodeName, provisioner: NodeProvisioner, progress: Progress

@@ -12,7 +12,7 @@ from ...cloud.errors import never_sent
 from ...errors import Reason, TPUError
 from ..discovery.observer import Observer
 from ..models.costs import billing_words
-from ..store.records import OperationRecord
+from ..store.records import OperationRecord, OperationRequest
 from .progress import Progress
 from .provisioning import LABEL, Ask, End, Provisioning, SeenNode
 from .runner import OperationRunner
@@ -48,14 +48,17 @@ class NodeProvisioner:
         self._spec = spec
         self._name = record.name
         self._provisioning = Provisioning(record.claim, record.name.node)
-        self._cancelled = asyncio.Event()
+        self._asked = asyncio.Event()
 
-    def cancel(self) -> None:
-        """The node is to be absent: :meth:`run` goes on until it is, and so does the next process
-        if this one ends.
+    def carry_out(self, request: OperationRequest) -> None:
+        """Cancel: the node is to be absent. :meth:`run` goes on until it is, and so does the next
+        process if this one ends. Stop trying: a node that Google refuses to delete stays.
         """
-        self._provisioning.cancel()
-        self._cancelled.set()
+        if request == "cancel":
+            self._provisioning.cancel()
+        else:
+            self._provisioning.give_up()
+        self._asked.set()
         self._runner.save_soon(self._record)
 
     async def run(self, progress: Progress) -> End:
@@ -64,17 +67,21 @@ class NodeProvisioner:
         while True:
             step = provisioning.next(time.time())
             if isinstance(step, End):
+                progress.operation.undeleted = "kept" if step.how == "kept" else ""
                 return step
             if step is not Ask.DELETE and await self._pause(provisioning.pause):
-                continue  # it was cancelled meanwhile: there may be something else to ask
+                continue  # something else is wanted now: there may be something else to ask
             await self._ask(step)
-            self._runner.save_soon(self._record)
             self._report(progress)
+            self._runner.save_soon(self._record)
 
     def _report(self, progress: Progress) -> None:
         claim, problem = self._provisioning.claim, self._provisioning.problem
+        trying = self._provisioning.refused and not claim.given_up
+        progress.operation.undeleted = "retrying" if trying else ""
+        unwanted = claim.want == "absent" or claim.failure is not None
         if problem is not None:
-            undeleted = claim.node_id and claim.want == "absent"
+            undeleted = claim.node_id and unwanted and not claim.given_up
             pause = self._provisioning.pause
             problem = TPUError(
                 f"{self._undeleted()} {problem.message}" if undeleted else problem.message,
@@ -84,7 +91,9 @@ class NodeProvisioner:
                 scope=problem.scope,
             )
         progress.block(problem)
-        if claim.want == "absent" or claim.failure is not None:
+        if claim.given_up:
+            message = "Checking that the TPU is not deleted"
+        elif unwanted:
             message = "Deleting the TPU"
         elif claim.in_doubt:
             message = "Google has not confirmed the creation. Checking whether there is a TPU"
@@ -102,16 +111,13 @@ class NodeProvisioner:
         )
 
     async def _pause(self, seconds: float) -> bool:
-        """Waits; True when it was cut short by a cancel."""
-        if self._cancelled.is_set():
-            self._cancelled.clear()
-            return True
+        """Waits; True when it was cut short by a request."""
         try:
             async with asyncio.timeout(seconds):
-                await self._cancelled.wait()
+                await self._asked.wait()
         except TimeoutError:
             return False
-        self._cancelled.clear()
+        self._asked.clear()
         return True
 
     async def _ask(self, step: Ask) -> None:
@@ -137,21 +143,25 @@ class NodeProvisioner:
         await self._runner.save(self._record)
         try:
             provisioning.create_accepted(await self._cloud.begin_create(self._name, spec))
-        except Exception as error:
-            failure = _readable(error)
-            provisioning.create_failed(failure, time.time(), sent=not never_sent(failure))
+        except TPUError as error:
+            provisioning.create_failed(error, time.time(), sent=not never_sent(error))
 
     async def _delete(self) -> None:
+        provisioning = self._provisioning
+        provisioning.sending_delete(time.time())
         try:
-            self._provisioning.delete_accepted(await self._cloud.begin_delete(self._name))
-        except Exception as error:
-            self._provisioning.delete_failed(_readable(error))
+            await self._runner.save(self._record)
+        except TPUError as error:  # what costs money is deleted all the same
+            log.warning("The deletion of %s can't be saved now: %s", self._name.node, error)
+        try:
+            provisioning.delete_accepted(await self._cloud.begin_delete(self._name))
+        except TPUError as error:
+            provisioning.delete_failed(error, time.time(), sent=not never_sent(error))
 
     async def _look(self) -> None:
         try:
             node = await self._cloud.get_node(self._name)
-        except Exception as raised:
-            error = _readable(raised)
+        except TPUError as error:
             if error.reason is not Reason.NOT_FOUND:
                 self._provisioning.unanswered(error)
                 return
@@ -166,8 +176,7 @@ class NodeProvisioner:
         provisioning = self._provisioning
         try:
             status = await self._cloud.operation(operation)
-        except Exception as raised:
-            error = _readable(raised)
+        except TPUError as error:
             if error.reason is Reason.NOT_FOUND:
                 provisioning.operation_forgotten()
             else:
@@ -179,15 +188,3 @@ class NodeProvisioner:
             provisioning.create_ended(status.error)
         else:
             provisioning.delete_ended(status.error)
-
-
-def _readable(error: Exception) -> TPUError:
-    """What a call to Google raised. An answer that can't be read says nothing about the node."""
-    if isinstance(error, TPUError):
-        return error
-    log.error("Google's answer could not be read", exc_info=error)
-    return TPUError(
-        f"Google's answer could not be read: {type(error).__name__}: {error}.",
-        Reason.INTERNAL,
-        "Will be retried. The server's log has the details.",
-    )

@@ -26,12 +26,14 @@ present, in doubt        the node: ours, go on; another's, failed (EXISTS); miss
                          is settled and CREATE once more
 absent, node is ours     DELETE at once, since that goes by the name, which somebody else may have
                          soon; then the operation, then the node again, for as long as it is there
+  … and given up         the node, until no DELETE can take effect any more: then it is kept
 absent, node missing     wait for Google's operation that creates it and for what is in doubt;
                          then it is gone
 absent, another's node   gone: ours is not there
 =======================  =====================================================================
 
-Cancelling a creation turns *present* into *absent*, at any time; nothing turns it back.
+Cancelling a creation turns *present* into *absent*, at any time; nothing turns it back. What Google
+refuses to delete is asked for until it does, or until a user gives it up.
 """
 
 from __future__ import annotations
@@ -56,9 +58,9 @@ EXPECTED = 900.0
 _ON_ITS_WAY = frozenset({"CREATING", "STARTING", "RESTARTING", "REPAIRING", "REIMAGING", ""})
 
 #: Answers after which it is not known whether a change was made.
-_UNKNOWN = frozenset(
-    {Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.CONFLICT, Reason.INTERNAL, Reason.CANCELLED}
-)
+_UNHEARD = frozenset({Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.INTERNAL, Reason.CANCELLED})
+#: And those that are given while another change of the node goes on.
+_UNKNOWN = _UNHEARD | {Reason.CONFLICT}
 #: The longest pause between questions: usually, and while something stands in the way. Seconds.
 _LONGEST = 5.0
 _LONGEST_BLOCKED = 30.0
@@ -75,9 +77,9 @@ class Ask(StrEnum):
 
 
 class End(Struct, frozen=True):
-    """How it ended; *error* with "failed" only."""
+    """How it ended; *error* with "failed", and with "kept": it should be gone, and stays."""
 
-    how: Literal["ready", "failed", "gone"]
+    how: Literal["ready", "failed", "gone", "kept"]
     error: TPUError | None = None
 
 
@@ -100,14 +102,22 @@ class Provisioning:
         self.claim = claim
         self.pause = 0.0
         self._unanswered: TPUError | None = None  # the last question
-        self._refusal: TPUError | None = None  # of a deletion, until one is accepted
+        self._doubted = 0.0  # `claim.delete_in_doubt` before the last DELETE
         self._what = what
         self._node: SeenNode | Literal["missing"] | None = None  # None: to be looked at
         self._end: End | None = None
 
     @property
     def problem(self) -> TPUError | None:
-        return self._refusal or self._unanswered
+        claim = self.claim
+        if claim.refusal is not None and not claim.given_up:
+            return claim.refusal.to_error()
+        return self._unanswered
+
+    @property
+    def refused(self) -> bool:
+        """Whether Google refuses to delete the node, and has not begun with it."""
+        return self.claim.refusal is not None and not self.claim.deleting
 
     # ---- what next ----
 
@@ -154,10 +164,26 @@ class Provisioning:
         if isinstance(node, SeenNode) and self._is_ours(node):
             if claim.deleting:
                 return Ask.DELETING
-            return self._look_again() if node.state == "DELETING" else Ask.DELETE
+            if node.state == "DELETING":
+                return self._look_again()
+            return self._kept(now, node) if claim.given_up else Ask.DELETE
         if claim.creating:
             return Ask.CREATING  # it may still appear
         return self._look_again() if self._may_appear(now, node) else self._removed()
+
+    def _kept(self, now: float, node: SeenNode) -> Ask | End:
+        """A user has given it up: it stays, unless a DELETE is still on its way."""
+        claim, refusal = self.claim, self.claim.refusal
+        if now - claim.delete_in_doubt < SETTLE:
+            return self._look_again()
+        error = TPUError(
+            f"{self._what} is {node.state}. Trying to delete it was stopped.",
+            refusal.reason if refusal is not None else Reason.CONFLICT,
+            "Delete it when that is possible.",
+        )
+        for why in (claim.failure, refusal):
+            error.message += f" {why.message}" if why is not None else ""
+        return self._ended(End("kept", error))
 
     def _removed(self) -> End:
         failure = self.claim.failure
@@ -205,6 +231,12 @@ class Provisioning:
         self.claim.want = "absent"
         self._progress()
 
+    def give_up(self) -> None:
+        """The user no longer wants a deletion that Google refuses to be tried."""
+        if self.claim.refusal is not None and not self.claim.given_up:
+            self.claim.given_up = True
+            self._progress()
+
     def sending(self, now: float) -> None:
         """CreateNode is about to be sent."""
         self.claim.sent = now
@@ -232,22 +264,29 @@ class Provisioning:
         else:
             claim.failure = Problem.of(error)
 
+    def sending_delete(self, now: float) -> None:
+        """DeleteNode is about to be sent."""
+        self._doubted = self.claim.delete_in_doubt
+        self.claim.delete_in_doubt = now
+
     def delete_accepted(self, operation: str) -> None:
         self.claim.delete_sent = True
         self.claim.deleting = operation
-        self._refusal = None
+        self.claim.refusal = None
         self._progress()
 
-    def delete_failed(self, error: TPUError) -> None:
-        """DeleteNode raised *error*. A creation's cancelling goes on; a deletion that was refused
-        has changed nothing, and ends.
+    def delete_failed(self, error: TPUError, now: float, *, sent: bool = True) -> None:
+        """DeleteNode raised *error*; *sent*: as of `create_failed`. A creation's cancelling goes
+        on; a deletion that was refused has changed nothing, and ends.
         """
         claim = self.claim
+        unheard = sent and error.reason in _UNHEARD
+        claim.delete_in_doubt = now if unheard else self._doubted
         claim.delete_sent |= error.reason in _UNKNOWN
         if error.reason is Reason.NOT_FOUND:
             self._node = None
         elif claim.label or claim.delete_sent or error.reason is Reason.RATE_LIMITED:
-            self._refusal = error
+            claim.refusal = Problem.of(error)
             self.unanswered(error)
         else:
             self._end = End("failed", error)
@@ -271,7 +310,7 @@ class Provisioning:
         if error is None:
             self._progress()
         else:
-            self._refusal = error
+            self.claim.refusal = Problem.of(error)
             self.unanswered(error)
 
     def operation_forgotten(self) -> None:
@@ -288,6 +327,8 @@ class Provisioning:
         if self._is_ours(node):
             self.claim.node_id = node.id
             self.claim.in_doubt = False
+            if node.state == "DELETING":
+                self.claim.refusal = None
         self._wait()
 
     def node_missing(self) -> None:

@@ -5,59 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ..models import Operation, Problem
 from ..models.times import timestamp
 from ..store.database import KEEP_AT_MOST
-from ..store.records import OperationRecord
+from ..store.records import OperationRecord, OperationRequest
 from . import kinds
 from .progress import Progress
+from .running import CarryOut, Lease, OperationCancelled, OperationStore, RunningOperation, Work
 
 log = logging.getLogger(__name__)
-
-Work = Callable[[Progress], Coroutine[Any, Any, None]]
-
-
-class OperationCancelled(Exception):
-    """An operation has ended because it was cancelled, and nothing of it is left."""
-
-
-class OperationStore(Protocol):
-    """Where operations are written down (`Store`)."""
-
-    def save_operation(self, record: OperationRecord) -> None: ...
-
-    def drop_operation(self, id: str) -> None: ...
-
-    async def flush(self) -> None: ...
-
-    async def take_over_operation(
-        self, record: OperationRecord, owner: str
-    ) -> OperationRecord | None: ...
-
-
-class Lease(Protocol):
-    """Which process runs an operation (`ProcessLease`)."""
-
-    id: str
-
-    def alive(self, owner: str) -> bool: ...
-
-
-class _RunningOperation:
-    def __init__(self, record: OperationRecord, name: NodeName) -> None:
-        self.record = record
-        self.name = name
-        self.task: asyncio.Task[None] | None = None
-        self.cancel: Callable[[], object] | None = None  # None: the task is cancelled
-        self.cancelled = False  # by a request, not by the end of this process
-        self.saved: object = None  # the states that were last saved
-        self.accepted = asyncio.Event()  # it is on disk, or was refused
-        self.refused: TPUError | None = None  # why it could not be saved, and so never ran
 
 
 class OperationRunner:
@@ -81,9 +42,10 @@ class OperationRunner:
         self._changed = changed
         self._ended = ended
         self._keep = keep
-        self._running: dict[str, _RunningOperation] = {}
+        self._running: dict[str, RunningOperation] = {}
         self._others: dict[str, Operation] = {}  # ended ones, and those of other processes
         self._elsewhere: dict[str, OperationRecord] = {}  # running in other processes
+        self._requests: dict[str, OperationRequest] = {}  # of users, by operation; as stored
         #: Connects that dead processes left, to be resumed when their TPU is seen.
         self.resumable: dict[NodeName, OperationRecord] = {}
         self.closing = False
@@ -112,11 +74,12 @@ class OperationRunner:
         return sorted(records, key=lambda r: r.operation.created, reverse=True)
 
     def failed_deletion(self, name: NodeName) -> Operation | None:
-        """The newest operation on one TPU, if it is a deletion that failed."""
+        """The newest operation on one TPU, if it should have deleted that and has not."""
         about = (each for each in self.all() if (each.tpu, each.zone) == (name.node, name.zone))
         newest = next(about, None)
-        failed = newest is not None and (newest.kind, newest.state) == ("delete", "failed")
-        return newest if failed else None
+        if newest is None or newest.state != "failed":
+            return None
+        return newest if newest.kind == "delete" or newest.undeleted == "kept" else None
 
     def running_by_tpu(self) -> dict[NodeName, list[OperationRecord]]:
         found: dict[NodeName, list[OperationRecord]] = {}
@@ -143,54 +106,58 @@ class OperationRunner:
     # ---- running ----
 
     async def start(
-        self, record: OperationRecord, work: Work, cancel: Callable[[], object] | None = None
+        self, record: OperationRecord, work: Work, carry_out: CarryOut | None = None
     ) -> Operation:
         """Runs *work* when *record*, a new one (see :meth:`new_record`), is on disk. Raises
         TPUError where it can't be saved: then nothing has changed.
 
-        cancel: tells *work* that it is to come to an end; it then raises OperationCancelled, in its
-            own time. None: its task is cancelled.
+        carry_out: tells *work* what is asked of it; after "cancel" it raises OperationCancelled, in
+            its own time. None: its task is cancelled.
         """
-        running = self._begin(record, work, cancel, new=True)
+        running = self._begin(record, work, carry_out, new=True)
         await running.accepted.wait()
         if running.refused is not None:
             raise running.refused
         return record.operation
 
     def resume(
-        self, record: OperationRecord, work: Work, cancel: Callable[[], object] | None = None
+        self, record: OperationRecord, work: Work, carry_out: CarryOut | None = None
     ) -> Operation:
         """As :meth:`start`, of a record that is stored: this process has taken it over, or another
         operation's record asks for it.
         """
-        return self._begin(record, work, cancel, new=False).record.operation
+        return self._begin(record, work, carry_out, new=False).record.operation
 
-    async def start_exclusive(self, record: OperationRecord, work: Work) -> Operation:
+    async def start_exclusive(
+        self, record: OperationRecord, work: Work, carry_out: CarryOut | None = None
+    ) -> Operation:
         """Starts the only one on its TPU; a connect that a dead process left is not resumed.
 
         Raises CONFLICT where another one runs.
         """
         self.require_idle(record.name)
         self.drop_resumable(record.name)
-        return await self.start(record, work)
+        return await self.start(record, work, carry_out)
 
     def _begin(
         self,
         record: OperationRecord,
         work: Work,
-        cancel: Callable[[], object] | None,
+        carry_out: CarryOut | None,
         *,
         new: bool,
-    ) -> _RunningOperation:
+    ) -> RunningOperation:
         operation = record.operation
-        running = _RunningOperation(record, record.name)
-        running.cancel = cancel
+        running = RunningOperation(record, record.name)
+        running.carry_out = carry_out
         self._running[operation.id] = running  # from now on the TPU is not idle
         self._others.pop(operation.id, None)
         running.task = asyncio.create_task(
             self._run(running, work, new=new), name=f"tpu-{operation.kind}"
         )
         running.task.add_done_callback(lambda task: self._finish(running, task))
+        if not new:
+            self._carry_out_requests()
         return running
 
     def new_record(self, kind: Any, name: NodeName, **fields: Any) -> OperationRecord:
@@ -208,44 +175,82 @@ class OperationRunner:
         )
 
     async def cancel(self, id: str, patience: float = 2.0) -> Operation:
-        """Asks an operation to end and clean up; waits *patience* seconds for it.
+        """Asks an operation to end and clean up; waits *patience* seconds for it if it runs here.
 
-        Raises CONFLICT for one that can't be cancelled, or that another process runs.
+        Raises CONFLICT for one that can't be cancelled.
         """
-        for name, record in list(self.resumable.items()):
-            if record.operation.id == id:
-                self.drop_resumable(name)
+        self._cancel_resumable(id)
         operation = self.get(id)
-        running = self._running.get(id)
-        if running is None:
-            if operation.state == "running":
-                raise TPUError(
-                    "Another process runs this operation.",
-                    Reason.CONFLICT,
-                    "Cancel it there. If that process ends, this one continues it.",
-                )
-            return operation
-        if not operation.cancellable:
+        if operation.state == "running" and not operation.cancellable:
             raise TPUError(
                 f"{operation.tpu} is {kinds.PRESENT[operation.kind]}. That can't be cancelled.",
                 Reason.CONFLICT,
                 "You need not wait for it.",
             )
-        assert running.task is not None
-        if not running.cancelled:
-            if running.cancel is None:
-                running.task.cancel()
-            else:
-                running.cancel()
-            running.cancelled = True
-            operation.message = "Cancelling"
-            self._changed(id, running.name)
-            try:
-                await self._store.flush()  # the next process goes on with it
-            except TPUError as error:
-                operation.log.append(f"{error} This goes on, but only while this process runs.")
-        await asyncio.wait([running.task], timeout=patience)
+        return await self._request(operation, "cancel", patience)
+
+    async def stop_trying(self, id: str, patience: float = 2.0) -> Operation:
+        """As :meth:`cancel`, for a TPU that Google refuses to delete: it stays.
+
+        Raises CONFLICT where Google does not refuse it.
+        """
+        operation = self.get(id)
+        if operation.state == "running" and operation.undeleted != "retrying":
+            raise TPUError(
+                "Google does not refuse to delete a TPU here.", Reason.CONFLICT, "Wait for its end."
+            )
+        return await self._request(operation, "stop-trying", patience)
+
+    async def _request(
+        self, operation: Operation, request: OperationRequest, patience: float
+    ) -> Operation:
+        """Has it carried out: here at once, by another process when that has read it. If the
+        process ends before, the next one does it. Raises TPUError where it can't be passed on.
+        """
+        if operation.state != "running":
+            return operation
+        self._requests[operation.id] = request
+        self._store.save_request(operation.id, request)
+        running = self._running.get(operation.id)
+        if running is not None:
+            self._carry_out(running, request)
+        try:
+            await self._store.flush()
+        except TPUError as error:
+            if running is None:
+                self._requests.pop(operation.id, None)
+                self._store.drop_request(operation.id)
+                raise
+            operation.log.append(f"{error} This goes on, but only while this process runs.")
+        if running is not None and running.task is not None:
+            await asyncio.wait([running.task], timeout=patience)
         return operation
+
+    def _carry_out(self, running: RunningOperation, request: OperationRequest) -> None:
+        if request in running.requests:
+            return
+        running.requests.add(request)
+        if running.carry_out is not None:
+            running.carry_out(request)
+        elif running.task is not None:
+            running.task.cancel()
+        if request == "cancel":
+            running.record.operation.message = "Cancelling"
+        self._changed(running.record.operation.id, running.name)
+
+    def _carry_out_requests(self) -> None:
+        """What is asked of the operations that run here, by whichever process."""
+        for id, request in self._requests.items():
+            if (running := self._running.get(id)) is not None:
+                self._carry_out(running, request)
+            elif request == "cancel":
+                self._cancel_resumable(id)
+
+    def _cancel_resumable(self, id: str) -> None:
+        for name, record in list(self.resumable.items()):
+            if record.operation.id == id:
+                del self.resumable[name]
+                self._mark_ended(record, "cancelled", _cancelled())
 
     async def cancel_connects(self, name: NodeName, patience: float) -> None:
         """Cancels what installs something on a TPU; waits *patience* seconds for each."""
@@ -253,7 +258,7 @@ class OperationRunner:
             if record.operation.kind in ("connect", "environment"):
                 await self.cancel(record.operation.id, patience)
 
-    async def _run(self, running: _RunningOperation, work: Work, *, new: bool) -> None:
+    async def _run(self, running: RunningOperation, work: Work, *, new: bool) -> None:
         operation = running.record.operation
         if new and not await self._is_accepted(running):
             return
@@ -265,7 +270,7 @@ class OperationRunner:
         finally:
             progress.fail()  # only a step that still runs
 
-    async def _is_accepted(self, running: _RunningOperation) -> bool:
+    async def _is_accepted(self, running: RunningOperation) -> bool:
         """Returns when it is on disk; False where that is not possible, and so it is refused."""
         operation = running.record.operation
         try:
@@ -278,7 +283,7 @@ class OperationRunner:
             operation.log.append(f"{error} This goes on, but only while this process runs.")
         return True
 
-    def _progressed(self, running: _RunningOperation) -> None:
+    def _progressed(self, running: RunningOperation) -> None:
         """Saves it at each step; log lines between are not saved one by one."""
         operation = running.record.operation
         states = (operation.state, tuple(step.state for step in operation.steps))
@@ -287,7 +292,7 @@ class OperationRunner:
             self._store.save_operation(running.record)
         self._changed(operation.id, running.name)
 
-    def _finish(self, running: _RunningOperation, task: asyncio.Task[None]) -> None:
+    def _finish(self, running: RunningOperation, task: asyncio.Task[None]) -> None:
         operation = running.record.operation
         del self._running[operation.id]
         running.accepted.set()
@@ -299,7 +304,7 @@ class OperationRunner:
         operation.problem = None
         if task.cancelled() or isinstance(task.exception(), OperationCancelled):
             operation.state = "cancelled"
-            operation.problem = Problem(message="Cancelled.", reason=Reason.CANCELLED)
+            operation.problem = _cancelled()
         else:
             error = task.exception()
             if error is None:
@@ -347,8 +352,10 @@ class OperationRunner:
 
     # ---- from one process to the next ----
 
-    def load(self, records: Iterable[OperationRecord]) -> None:
-        """Takes over what is stored of other processes' operations."""
+    def load(
+        self, records: Iterable[OperationRecord], requests: Mapping[str, OperationRequest]
+    ) -> None:
+        """Takes over what is stored of other processes' operations, and what they ask of ours."""
         self._elsewhere.clear()
         for record in records:
             operation = record.operation
@@ -360,6 +367,8 @@ class OperationRunner:
                 self._others[operation.id] = operation
                 self._changed(operation.id, record.name)
         self._prune()
+        self._requests = dict(requests)
+        self._carry_out_requests()
 
     def abandoned(self) -> list[OperationRecord]:
         """Running operations whose processes have ended."""
@@ -388,18 +397,29 @@ class OperationRunner:
 
     def mark_interrupted(self, record: OperationRecord, *, save: bool = True) -> None:
         """Marks one that a dead process left as failed; without *save*, in this process only."""
+        problem = Problem(
+            message="The server was stopped before this ended.",
+            reason=Reason.INTERRUPTED,
+            hint=kinds.INTERRUPTED_HINTS.get(record.operation.kind, "Check the state of the TPU."),
+        )
+        self._mark_ended(record, "failed", problem, save=save)
+
+    def _mark_ended(
+        self,
+        record: OperationRecord,
+        state: Literal["failed", "cancelled"],
+        problem: Problem,
+        *,
+        save: bool = True,
+    ) -> None:
         operation = record.operation
         for step in operation.steps:
             if step.state == "running":
                 step.state = "failed"
-        operation.state = "failed"
+        operation.state = state
         operation.ended = timestamp()
-        operation.problem = Problem(
-            message="The server was stopped before this ended.",
-            reason=Reason.INTERRUPTED,
-            hint=kinds.INTERRUPTED_HINTS.get(operation.kind, "Check the state of the TPU."),
-        )
-        operation.message = operation.problem.message
+        operation.problem = problem
+        operation.message = problem.message
         self._others[operation.id] = operation
         self._elsewhere.pop(operation.id, None)
         if save:
@@ -421,3 +441,7 @@ class OperationRunner:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=10)
+
+
+def _cancelled() -> Problem:
+    return Problem(message="Cancelled.", reason=Reason.CANCELLED)

@@ -28,7 +28,7 @@ from .records import EnvironmentRecord, OperationRecord, RunRecord, Snapshot, Tu
 
 log = logging.getLogger(__name__)
 
-_VERSION = 3
+_VERSION = 4
 _SCHEMA = """
 CREATE TABLE connected (
     identity TEXT, project TEXT, zone TEXT, tpu TEXT, node_id TEXT,
@@ -52,6 +52,9 @@ CREATE TABLE runs (
     identity TEXT, project TEXT, zone TEXT, tpu TEXT, record BLOB,
     PRIMARY KEY (identity, project, zone, tpu)
 ) WITHOUT ROWID;
+""",
+    4: """
+CREATE TABLE requests (operation TEXT PRIMARY KEY, request TEXT) WITHOUT ROWID;
 """,
 }
 #: How long ended operations are kept, and how many at most.
@@ -138,6 +141,7 @@ class Database:
                 connected=self._read_connected(db),
                 environments=self._read_environments(db),
                 operations=self._read_operations(db),
+                requests=dict(db.execute("SELECT operation, request FROM requests").fetchall()),
                 tunnels=self._read_tunnels(db),
                 runs=self._read_runs(db),
             )
@@ -290,7 +294,7 @@ def _code(error: Exception) -> int:
 
 
 def pruning() -> list[Statement]:
-    """Drops operations that ended long ago."""
+    """Drops operations that ended long ago, and what was asked of ended ones."""
     before = (datetime.now(UTC) - KEEP_FOR).isoformat()
     return [
         ("DELETE FROM operations WHERE state != 'running' AND ended < ?", (before,)),
@@ -298,6 +302,11 @@ def pruning() -> list[Statement]:
             "DELETE FROM operations WHERE state != 'running' AND id NOT IN "
             "(SELECT id FROM operations ORDER BY ended DESC LIMIT ?)",
             (KEEP_AT_MOST,),
+        ),
+        (
+            "DELETE FROM requests WHERE operation NOT IN "
+            "(SELECT id FROM operations WHERE state = 'running')",
+            (),
         ),
     ]
 

@@ -45,8 +45,19 @@ class NodeClaim(Struct, kw_only=True):
     deleting: str = ""
     #: Whether a DeleteNode was accepted, or may have been.
     delete_sent: bool = False
+    #: When a DeleteNode was sent that may still take effect unheard; seconds since the epoch, 0 for
+    #: never.
+    delete_in_doubt: float = 0.0
+    #: Why Google has not deleted it; None while nothing stands in the way.
+    refusal: Problem | None = None
+    #: Whether a user has ended the attempts to delete it: it stays.
+    given_up: bool = False
     #: What the creation failed with, while what is left of the node is removed.
     failure: Problem | None = None
+
+
+#: What users ask of an operation that runs, in whichever process.
+OperationRequest = Literal["cancel", "stop-trying"]
 
 
 class OperationRecord(Struct, kw_only=True):
@@ -108,6 +119,8 @@ class Snapshot(Struct, kw_only=True):
     environments: dict[NodeName, dict[str, EnvironmentRecord]]
     #: Running and lately ended ones, newest first.
     operations: list[OperationRecord]
+    #: What is asked of running operations, by their ids.
+    requests: dict[str, OperationRequest]
     #: The oldest first.
     tunnels: list[TunnelRecord]
     #: How long each node was READY.

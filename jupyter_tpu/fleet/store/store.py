@@ -22,7 +22,14 @@ import msgspec
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from .database import Database, Statement, is_locked, pruning
-from .records import EnvironmentRecord, OperationRecord, RunRecord, Snapshot, TunnelRecord
+from .records import (
+    EnvironmentRecord,
+    OperationRecord,
+    OperationRequest,
+    RunRecord,
+    Snapshot,
+    TunnelRecord,
+)
 
 log = logging.getLogger(__name__)
 
@@ -186,6 +193,14 @@ class Store:
 
     def drop_operation(self, id: str) -> None:
         self._put(("operation", id), ("DELETE FROM operations WHERE id = ?", (id,)))
+
+    def save_request(self, id: str, request: OperationRequest) -> None:
+        """What the process that runs an operation is to do; it is dropped when that has ended."""
+        sql = "INSERT OR REPLACE INTO requests VALUES (?, ?)"
+        self._put(("request", id), (sql, (id, request)))
+
+    def drop_request(self, id: str) -> None:
+        self._put(("request", id), ("DELETE FROM requests WHERE operation = ?", (id,)))
 
     async def take_over_operation(
         self, record: OperationRecord, owner: str

@@ -298,6 +298,7 @@ export function anOperation(more: Partial<IOperation> = {}): IOperation {
     zone: 'us-central1-a',
     state: 'running',
     cancellable: true,
+    undeleted: '',
     message: '',
     progress: 0,
     steps: [],
