@@ -3,16 +3,21 @@
 import {
   consoleIcon,
   deleteIcon,
+  duplicateIcon,
   LabIcon,
   launchIcon,
   linkIcon,
   notebookIcon,
+  pythonIcon,
   runIcon,
   stopIcon
 } from '@jupyterlab/ui-components';
 
+import chartSvg from '../style/icons/chart.svg';
 import tpuSvg from '../style/icons/tpu.svg';
 import traceSvg from '../style/icons/trace.svg';
+import tunnelSvg from '../style/icons/tunnel.svg';
+import unlinkSvg from '../style/icons/unlink.svg';
 import { Action } from './model/availableActions';
 
 export const tpuIcon = new LabIcon({ name: 'jupyter-tpu:tpu', svgstr: tpuSvg });
@@ -23,16 +28,36 @@ export const traceIcon = new LabIcon({
   svgstr: traceSvg
 });
 
-/** The icon of an action, if it has one. */
-export function actionIcon(action: Action): LabIcon | undefined {
-  const icons: { [action in Action]?: LabIcon } = {
-    app: launchIcon,
-    connect: linkIcon,
-    console: consoleIcon,
-    delete: deleteIcon,
-    notebook: notebookIcon,
-    start: runIcon,
-    stop: stopIcon
-  };
-  return icons[action];
+const chartIcon = new LabIcon({
+  name: 'jupyter-tpu:chart',
+  svgstr: chartSvg
+});
+
+const tunnelIcon = new LabIcon({
+  name: 'jupyter-tpu:tunnel',
+  svgstr: tunnelSvg
+});
+
+const unlinkIcon = new LabIcon({
+  name: 'jupyter-tpu:unlink',
+  svgstr: unlinkSvg
+});
+
+const ACTION_ICONS: { [action in Action]: LabIcon } = {
+  app: launchIcon,
+  connect: linkIcon,
+  console: consoleIcon,
+  delete: deleteIcon,
+  disconnect: unlinkIcon,
+  environment: pythonIcon,
+  example: duplicateIcon,
+  notebook: notebookIcon,
+  start: runIcon,
+  stop: stopIcon,
+  tensorboard: chartIcon,
+  tunnel: tunnelIcon
+};
+
+export function actionIcon(action: Action): LabIcon {
+  return ACTION_ICONS[action];
 }

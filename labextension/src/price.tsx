@@ -6,7 +6,7 @@ import React from 'react';
 import { ICost, ITPU } from './api';
 import { capitalized, hourlyCost, PRICES, priceSource } from './labels/costs';
 
-/** "About $9.60 an hour (us-west4, on demand, list price of …)", or that it is emulated. */
+/** "About $9.60 an hour (us-west4, on demand, list price of …)", or that it costs nothing. */
 export function Price(props: {
   cost: ICost;
   tier: ITPU['tier'];
@@ -18,7 +18,7 @@ export function Price(props: {
   return (
     <>
       {cost.usd_per_hour === 0 ? (
-        <>{trans.__('Emulated: costs nothing. A real one: %1', hourly)} </>
+        <>{trans.__('Costs nothing. A real one: %1', hourly)} </>
       ) : (
         <strong>{capitalized(hourly)} </strong>
       )}

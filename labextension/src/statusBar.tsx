@@ -12,6 +12,7 @@ import React from 'react';
 import { tpuIcon } from './icons';
 import { TPUModel } from './model/model';
 import { useStore } from './store';
+import { failureText, isUnreachable } from './labels/failures';
 import { currentStep, operationTitle } from './labels/operations';
 import { loadTranslation, Tone } from './labels/translation';
 import { ITPUModel } from './tokens';
@@ -30,6 +31,14 @@ export function statusOf(
   trans: TranslationBundle
 ): IStatus | null {
   const { operations, tpus } = model;
+  // What is known is old by now, so nothing else is said.
+  if (model.phase === 'ready' && isUnreachable(model.problem)) {
+    return {
+      text: trans.__('server not responding'),
+      caption: failureText(model.problem, trans).message,
+      tone: 'quiet'
+    };
+  }
   const stuck = tpus.find(tpu => tpu.connection === 'needs-you');
   if (stuck) {
     return {
@@ -98,7 +107,12 @@ function Status(props: {
   const status = statusOf(model, props.trans);
   return (
     status && (
-      <button type="button" title={status.caption} onClick={props.onClick}>
+      <button
+        type="button"
+        className={status.tone === 'quiet' ? 'jp-mod-away' : undefined}
+        title={status.caption}
+        onClick={props.onClick}
+      >
         <tpuIcon.react tag="span" elementSize="normal" />
         <StateLabel tone={status.tone}>
           {props.trans.__('TPU: %1', status.text)}

@@ -1,5 +1,5 @@
 import { CommandRegistry } from '@lumino/commands';
-import { beforeEach, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Actions } from '../actions/actions';
 import { IKernel } from '../api';
@@ -8,12 +8,16 @@ import { CreateForm } from '../forms/createForm';
 import { PackagesForm } from '../forms/packagesForm';
 import * as dialogs from '../actions/dialogs';
 import { PanelState } from '../actions/panelState';
+import { answerDialog } from './opened';
 import {
+  aCost,
   aKernel,
+  anApp,
   anOperation,
   Answer,
   aQuote,
   aTPU,
+  aTunnel,
   catalog,
   connectedTPU,
   noExamples,
@@ -82,15 +86,73 @@ it('names the kernels that end, and shuts them down here first', async () => {
   });
 });
 
-it('stops without a question where nothing is lost', async () => {
+it('disconnects without a question where nothing is lost', async () => {
   const { actions, server } = await openActions({
     [`GET ${TPU}/kernels`]: [200, []],
-    [`POST ${TPU}/stop`]: [202, anOperation({ kind: 'stop' })]
+    [`POST ${TPU}/disconnect`]: [202, anOperation({ kind: 'disconnect' })]
   });
-  await actions.act('stop', connectedTPU());
+  await actions.act('disconnect', connectedTPU());
   expect(ask).not.toHaveBeenCalled();
   expect(server.calls[server.calls.length - 1].body).toEqual({
     end_kernels: false
+  });
+});
+
+it('asks before it stops a TPU, or disconnects one with a web app', async () => {
+  ask.mockResolvedValue(false);
+  const { actions, server } = await openActions({
+    'GET apps': [200, [anApp()]],
+    [`GET ${TPU}/kernels`]: [200, []]
+  });
+  await actions.act('stop', connectedTPU());
+  await actions.act('disconnect', connectedTPU());
+  expect(ask.mock.calls.map(call => call[0])).toEqual(['stop', 'disconnect']);
+  expect(server.calls.filter(one => one.method === 'POST')).toEqual([]);
+});
+
+describe('a question with its answer', () => {
+  const no = () => answerDialog('Cancel');
+
+  it('comes before a start that is billed', async () => {
+    const { actions, server } = await openActions({
+      [`POST ${TPU}/start`]: [202, anOperation({ kind: 'start' })]
+    });
+    const off = aTPU({ state: 'STOPPED', emulated: false, cost: aCost() });
+    let done = actions.act('start', off);
+    expect(await no()).toContain('About $9.60 an hour');
+    await done;
+    expect(server.count(`POST ${TPU}/start`)).toBe(0);
+    done = actions.act('start', off);
+    await answerDialog('Start');
+    await done;
+    expect(server.count(`POST ${TPU}/start`)).toBe(1);
+  });
+
+  it('comes before what ends on the host or deletes a TPU', async () => {
+    const { actions, server } = await openActions({
+      'DELETE apps/a1': [204, null],
+      [`DELETE ${TPU}/tunnels/t1`]: [204, null],
+      'DELETE operations/o1': [200, anOperation({ state: 'cancelled' })]
+    });
+    const tpu = connectedTPU();
+    const deletions = () =>
+      server.calls.filter(one => one.method === 'DELETE').length;
+
+    let done = actions.closeApp(tpu, anApp());
+    expect(await no()).toContain('TensorBoard stops on the host');
+    await done;
+    done = actions.closeTunnel(tpu, aTunnel({ connections: 2 }));
+    expect(await no()).toContain('This ends 2 connections.');
+    await done;
+    done = actions.cancel(anOperation({ kind: 'create' }));
+    expect(await answerDialog('Continue')).toContain('is deleted');
+    await done;
+    expect(deletions()).toBe(0);
+
+    await actions.closeApp(tpu, anApp({ kind: 'port' }));
+    await actions.closeTunnel(tpu, aTunnel());
+    await actions.cancel(anOperation({ kind: 'connect' }));
+    expect(deletions()).toBe(3);
   });
 });
 

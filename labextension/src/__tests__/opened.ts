@@ -78,6 +78,19 @@ export function button(node: HTMLElement, name: string): HTMLButtonElement {
   return found;
 }
 
+/** Presses a button of the dialog that opens, and returns what the dialog says. */
+export async function answerDialog(name: string): Promise<string> {
+  const dialog = await vi.waitFor(() => {
+    const found = document.querySelector<HTMLElement>('.jp-Dialog');
+    expect(found?.querySelector('.jp-Dialog-body')?.textContent).toBeTruthy();
+    return found!;
+  });
+  const text = dialog.textContent ?? '';
+  button(dialog, name).click();
+  await vi.waitFor(() => expect(dialog.isConnected).toBe(false));
+  return text;
+}
+
 export async function shows(
   node: HTMLElement,
   ...texts: string[]

@@ -1,6 +1,8 @@
+import { IPaletteItem } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
+import { nameInPalette } from '../actions/commands';
 import { IOperation, IProblem } from '../api';
 import { StatusItem } from '../statusBar';
 import {
@@ -129,6 +131,32 @@ describe('a TPU in the list', () => {
       'About $9.60 an hour (us-central1, on demand, list price of 2024-12-23)',
       'Cost so farAbout $28.80'
     );
+  });
+
+  it('says what a notebook uses of a TPU of several hosts', async () => {
+    const host = (index: number) => ({
+      index,
+      internal_address: `10.0.0.${index}`,
+      external_address: '',
+      link: { state: 'down', since: '', problem: null }
+    });
+    const { actions, node } = await openPanel(
+      listOf(aTPU({ type: 'v4-32', hosts: [0, 1, 2, 3].map(host) as never }))
+    );
+    await actions.model.loadCatalog();
+    await shows(node, 'A notebook uses one host: 4 of 16 devices.');
+  });
+
+  it('folds the parts of its details', async () => {
+    const { node } = await openPanel(listOf(connectedTPU()));
+    button(node, 'my-tpu').click();
+    await shows(node, 'Python 3.12.4');
+    const environments = button(node, 'Environments');
+    environments.click();
+    await vi.waitFor(() => {
+      expect(environments.getAttribute('aria-expanded')).toBe('false');
+      expect(node.textContent).not.toContain('Python 3.12.4');
+    });
   });
 
   it('opens its details with hosts and why a link is down', async () => {
@@ -414,7 +442,7 @@ describe('a TPU that costs money', () => {
   it('is said to cost nothing where it is emulated', async () => {
     const { actions, node } = await openPanel();
     actions.openCreateForm();
-    await shows(node, 'Emulated: costs nothing. A real one: about $9.60 an');
+    await shows(node, 'Costs nothing. A real one: about $9.60 an');
     expect(node.textContent).not.toContain('You pay');
   });
 });
@@ -436,6 +464,47 @@ describe('the commands', () => {
     expect(server.count('POST tpus/us-central1-a~off/start')).toBe(1);
   });
 
+  it('are in the palette with the name of each TPU', async () => {
+    const { actions, changes, commands } = await openPanel(listOf(aTPU()));
+    const items: IPaletteItem[] = [];
+    const palette = {
+      addItem: (item: IPaletteItem) => {
+        items.push(item);
+        return { dispose: () => items.splice(items.indexOf(item), 1) };
+      }
+    };
+    nameInPalette(palette as never, 'TPU', actions.model);
+    const labels = () =>
+      items.map(({ args, command }) => commands.label(command, args)).sort();
+    expect(labels()).toContain('TPU: Stop my-tpu…');
+    expect(labels()).not.toContain('TPU: Start my-tpu');
+    changes.tpu(aTPU({ state: 'STOPPED' }));
+    expect(labels()).toEqual(['TPU: Delete my-tpu…', 'TPU: Start my-tpu']);
+    changes.gone('tpu', 'us-central1-a/my-tpu');
+    expect(labels()).toEqual([]);
+  });
+
+  it('say why a pod or a Spot TPU cannot be stopped', async () => {
+    const host = { index: 0, internal_address: '', external_address: '' };
+    const pod = aTPU({ name: 'pod', hosts: [host, host] as never });
+    const spot = aTPU({ name: 'spot', tier: 'spot' });
+    const { commands, node } = await openPanel(listOf(pod, spot));
+    for (const [name, label] of [
+      ['pod', 'Stop (only possible with 1 host)'],
+      ['spot', 'Stop (not possible with Spot)']
+    ]) {
+      button(node, `Actions for ${name}`).click();
+      await shows(document.body, label);
+      const [menu] = document.getElementsByClassName('lm-Menu');
+      const item = [...menu.querySelectorAll('.lm-Menu-item')].find(
+        one => one.textContent === label
+      );
+      expect(item?.classList).toContain('lm-mod-disabled');
+      const args = { tpu: `us-central1-a/${name}` };
+      expect(commands.isEnabled('tpu:stop', args)).toBe(false);
+    }
+  });
+
   it('fill the form in', async () => {
     const { commands, node } = await openPanel();
     await commands.execute('tpu:create', { name: 'given', type: 'v4-32' });
@@ -454,6 +523,18 @@ describe('the commands', () => {
 });
 
 describe('the status bar item', () => {
+  it('turns grey when the server does not answer', async () => {
+    const { model, server } = await openModel(listOf(connectedTPU()));
+    server.answers['GET tpus'] = 'no network';
+    await model.refresh();
+    const item = new StatusItem(model, trans, () => undefined);
+    widgets.push(item);
+    Widget.attach(item, document.body);
+    await shows(item.node, 'TPU: server not responding');
+    expect(item.node.querySelector('button.jp-mod-away')).toBeTruthy();
+    expect(item.node.querySelector('.jp-mod-good')).toBeNull();
+  });
+
   async function says(tpus: object[], operation?: IOperation): Promise<string> {
     const { model, changes } = await openModel(listOf(...tpus));
     if (operation) {

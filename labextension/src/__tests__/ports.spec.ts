@@ -5,7 +5,7 @@ import { isLoopback, reachableAddress } from '../apps/address';
 import { targetKey, targetOf } from '../apps/target';
 import { TPUClient } from '../model/client';
 import { anApp, Answer, aTPU, aTunnel, TestServer, trans } from './server';
-import { disposeWidgets, openPanel } from './opened';
+import { answerDialog, disposeWidgets, openPanel } from './opened';
 
 afterEach(disposeWidgets);
 
@@ -93,7 +93,9 @@ describe('the details of a TPU', () => {
       { tpu: 'us-central1-a/my-tpu', logdir: '', port: 6006 }
     ]);
     press('Close the tunnel at localhost:7007');
+    expect(await answerDialog('Close')).toContain('This ends 2 connections.');
     press('Close TensorBoard');
+    await answerDialog('Close');
     await vi.waitFor(() => {
       expect(text()).not.toContain('localhost:7007');
       expect(text()).toContain('It did not end.');

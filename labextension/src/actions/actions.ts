@@ -5,7 +5,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 
 import { Action, startableEnvironments } from '../model/availableActions';
-import { IEnvironment, IKernel, IOperation, ITPU } from '../api';
+import { IApp, IEnvironment, IKernel, IOperation, ITPU, ITunnel } from '../api';
 import { ConnectForm } from '../forms/connectForm';
 import { Examples } from '../examples';
 import {
@@ -13,8 +13,12 @@ import {
   askLogdir,
   askPort,
   askSeconds,
+  confirmCancelCreate,
+  confirmCloseTensorBoard,
+  confirmCloseTunnel,
   confirmCost,
   confirmDestructive,
+  confirmStart,
   confirmTakeOver,
   DestructiveAction
 } from './dialogs';
@@ -77,7 +81,9 @@ export class Actions {
         await this.openNotebook(tpu);
         break;
       case 'start':
-        await this.model.start(tpu);
+        if (tpu.emulated || (await confirmStart(tpu, this.trans))) {
+          await this.model.start(tpu);
+        }
         break;
       case 'tensorboard':
         await this._openTensorBoard(tpu);
@@ -227,6 +233,30 @@ export class Actions {
     }
   }
 
+  /** Cancels an operation; asks first where that deletes a TPU. */
+  async cancel(operation: IOperation): Promise<void> {
+    const asks = operation.kind === 'create';
+    if (!asks || (await confirmCancelCreate(operation.tpu, this.trans))) {
+      await this.model.cancel(operation);
+    }
+  }
+
+  /** Closes a web app; asks first where that ends its server on the host. */
+  async closeApp(tpu: ITPU, app: IApp): Promise<void> {
+    const asks = app.kind === 'tensorboard';
+    if (!asks || (await confirmCloseTensorBoard(app, this.trans))) {
+      await this.model.closeApp(tpu, app.id);
+    }
+  }
+
+  /** Closes a tunnel; asks first while it is in use. */
+  async closeTunnel(tpu: ITPU, tunnel: ITunnel): Promise<void> {
+    const asks = tunnel.connections > 0;
+    if (!asks || (await confirmCloseTunnel(tunnel, this.trans))) {
+      await this.model.closeTunnel(tpu, tunnel.id);
+    }
+  }
+
   /** Shows or hides a TPU's details, which include its kernels. */
   toggleDetails(tpu: ITPU): void {
     const key = keyOf(tpu);
@@ -303,12 +333,13 @@ export class Actions {
         : tpu.kernels > 0
           ? null
           : [];
+    const apps = this.model.apps(tpu).length;
     do {
       if (environment && kernels) {
         kernels = kernels.filter(one => one.environment === environment);
       }
       const running = kernels === null ? tpu.kernels : kernels.length;
-      if (action === 'delete' || action === 'environment' || running > 0) {
+      if (action !== 'disconnect' || running > 0 || apps > 0) {
         const { trans } = this;
         if (
           !(await confirmDestructive(action, tpu, kernels, trans, environment))

@@ -1,17 +1,27 @@
 // The commands of the palette and the menus.
 
 import { ICommandPalette, InputDialog } from '@jupyterlab/apputils';
-import { addIcon, LabIcon, refreshIcon } from '@jupyterlab/ui-components';
+import { addIcon, refreshIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { IDisposable } from '@lumino/disposable';
 
-import { availableActions, Action } from '../model/availableActions';
+import {
+  availableActions,
+  Action,
+  whyNotStoppable
+} from '../model/availableActions';
 import { Actions } from './actions';
 import { CommandIDs, COMMANDS, NO_ARGUMENTS } from './commandIDs';
 import { ITPU } from '../api';
 import { actionIcon } from '../icons';
 import { keyOf } from '../model/resources';
-import { actionLabel } from '../labels/tpus';
+import {
+  actionLabel,
+  namedActionLabel,
+  notStoppableLabel
+} from '../labels/tpus';
+import { TPUModel } from '../model/model';
 
 /** Registers the commands of the palette and the menus. */
 export function addCommands(
@@ -54,13 +64,44 @@ export function addCommands(
     addAction(commands, actions, action);
   }
 
-  for (const command of [
-    CommandIDs.create,
-    CommandIDs.refresh,
-    ...Object.values(COMMANDS)
-  ]) {
-    palette?.addItem({ command, category, args: { isPalette: true } });
+  if (palette) {
+    for (const command of [CommandIDs.create, CommandIDs.refresh]) {
+      palette.addItem({ command, category, args: { isPalette: true } });
+    }
+    nameInPalette(palette, category, model);
   }
+}
+
+/** What can be done now with each TPU is in the palette, with the TPU's name. */
+export function nameInPalette(
+  palette: ICommandPalette,
+  category: string,
+  model: TPUModel
+): void {
+  const items = new Map<string, IDisposable>();
+  const update = () => {
+    const wanted = new Map<string, [string, string]>();
+    for (const tpu of model.tpus) {
+      const key = keyOf(tpu);
+      for (const action of availableActions(tpu, model.runningOn(tpu))) {
+        wanted.set(`${action} ${key}`, [COMMANDS[action], key]);
+      }
+    }
+    for (const [id, item] of [...items]) {
+      if (!wanted.has(id)) {
+        item.dispose();
+        items.delete(id);
+      }
+    }
+    for (const [id, [command, tpu]] of wanted) {
+      if (!items.has(id)) {
+        const args = { isPalette: true, tpu };
+        items.set(id, palette.addItem({ command, category, args }));
+      }
+    }
+  };
+  model.stateChanged.connect(update);
+  update();
 }
 
 function addAction(
@@ -78,10 +119,19 @@ function addAction(
 
   commands.addCommand(COMMANDS[action], {
     label: args => {
-      const word = actionLabel(action, trans);
-      return args.isPalette ? trans.__('%1 (TPU)', word) : word;
+      const tpu = args.tpu ? model.tpu(args.tpu as string) : undefined;
+      if (args.isPalette && tpu) {
+        const twins = model.tpus.filter(one => one.name === tpu.name).length;
+        return namedActionLabel(
+          action,
+          twins > 1 ? keyOf(tpu) : tpu.name,
+          trans
+        );
+      }
+      const why = action === 'stop' && tpu && whyNotStoppable(tpu);
+      return why ? notStoppableLabel(why, trans) : actionLabel(action, trans);
     },
-    icon: actionIcon(action) as LabIcon | undefined,
+    icon: actionIcon(action),
     isEnabled: args => named(args).length > 0,
     describedBy: {
       args: {

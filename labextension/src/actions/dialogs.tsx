@@ -5,7 +5,7 @@ import { PathExt } from '@jupyterlab/coreutils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { IKernel, IOpenTunnel, IQuote, ITPU } from '../api';
+import { IApp, IKernel, IOpenTunnel, IQuote, ITPU, ITunnel } from '../api';
 import { Example, exampleTitles } from '../examples';
 import { kernelStateLabel } from '../labels/tpus';
 import { Price } from '../price';
@@ -28,30 +28,23 @@ export async function confirmDestructive(
   environment = ''
 ): Promise<boolean> {
   const { title, accept, consequence } = words(loss, tpu, trans, environment);
-  const result = await showDialog({
+  return confirm(
     title,
-    body: (
-      <div className="jp-tpu-Dialog">
-        {environment && !kernels ? (
-          <p>
-            {trans.__(
-              'This shuts down all kernels in it. Their variables will be lost.'
-            )}
-          </p>
-        ) : (
-          <Kernels kernels={kernels} count={tpu.kernels} trans={trans} />
-        )}
-        <p>{consequence}</p>
-      </div>
-    ),
-    // Enter alone must not lose anything.
-    defaultButton: 0,
-    buttons: [
-      Dialog.cancelButton({ label: trans.__('Cancel') }),
-      Dialog.warnButton({ label: accept })
-    ]
-  });
-  return result.button.accept;
+    <>
+      {environment && !kernels ? (
+        <p>
+          {trans.__(
+            'This shuts down all kernels in it. Their variables will be lost.'
+          )}
+        </p>
+      ) : (
+        <Kernels kernels={kernels} count={tpu.kernels} trans={trans} />
+      )}
+      <p>{consequence}</p>
+    </>,
+    Dialog.warnButton({ label: accept }),
+    trans
+  );
 }
 
 function Kernels(props: {
@@ -93,38 +86,112 @@ export async function confirmCost(
   trans: TranslationBundle
 ): Promise<boolean> {
   const { cost, meaning, name, tier, type, zone } = quote;
+  return confirm(
+    trans.__('Create %1?', name),
+    <>
+      <p>
+        {type} · {zone}
+        {meaning && (
+          <>
+            <br />
+            {meaning}
+          </>
+        )}
+      </p>
+      <p>
+        <Price cost={cost} tier={tier} trans={trans} />
+      </p>
+      <p>
+        {trans.__('You pay while it is ready, used or not.')}{' '}
+        {tier === 'spot'
+          ? trans.__('Google can preempt it at any time.')
+          : quote.hosts > 1
+            ? trans.__('Delete it to stop paying.')
+            : trans.__('Stop or delete it to stop paying.')}
+      </p>
+    </>,
+    Dialog.okButton({ label: trans.__('Create') }),
+    trans
+  );
+}
+
+/** Asks for confirmation to start a TPU, which is billed from then on. */
+export async function confirmStart(
+  tpu: ITPU,
+  trans: TranslationBundle
+): Promise<boolean> {
+  return confirm(
+    trans.__('Start %1?', tpu.name),
+    <>
+      <p>
+        <Price cost={tpu.cost} tier={tpu.tier} trans={trans} />
+      </p>
+      <p>{trans.__('You pay while it is ready, used or not.')}</p>
+    </>,
+    Dialog.okButton({ label: trans.__('Start') }),
+    trans
+  );
+}
+
+/** Asks for confirmation to cancel the creation of a TPU. */
+export async function confirmCancelCreate(
+  tpu: string,
+  trans: TranslationBundle
+): Promise<boolean> {
+  return confirm(
+    trans.__('Stop creating %1?', tpu),
+    <p>{trans.__('What was created of it is deleted.')}</p>,
+    Dialog.warnButton({ label: trans.__('Stop Creating') }),
+    trans,
+    trans.__('Continue')
+  );
+}
+
+/** Asks for confirmation to close TensorBoard, which ends it on the host. */
+export async function confirmCloseTensorBoard(
+  app: IApp,
+  trans: TranslationBundle
+): Promise<boolean> {
+  return confirm(
+    trans.__('Close %1?', app.name),
+    <p>{trans.__('TensorBoard stops on the host. Your logs are kept.')}</p>,
+    Dialog.warnButton({ label: trans.__('Close') }),
+    trans
+  );
+}
+
+/** Asks for confirmation to close a tunnel that is in use. */
+export async function confirmCloseTunnel(
+  tunnel: ITunnel,
+  trans: TranslationBundle
+): Promise<boolean> {
+  return confirm(
+    trans.__('Close the tunnel to port %1?', tunnel.port),
+    <p>
+      {trans._n(
+        'This ends %1 connection.',
+        'This ends %1 connections.',
+        tunnel.connections
+      )}
+    </p>,
+    Dialog.warnButton({ label: trans.__('Close') }),
+    trans
+  );
+}
+
+/** Asks a question that Enter alone answers with no. */
+async function confirm(
+  title: string,
+  body: JSX.Element,
+  accept: Dialog.IButton,
+  trans: TranslationBundle,
+  cancel = trans.__('Cancel')
+): Promise<boolean> {
   const result = await showDialog({
-    title: trans.__('Create %1?', name),
-    body: (
-      <div className="jp-tpu-Dialog">
-        <p>
-          {type} · {zone}
-          {meaning && (
-            <>
-              <br />
-              {meaning}
-            </>
-          )}
-        </p>
-        <p>
-          <Price cost={cost} tier={tier} trans={trans} />
-        </p>
-        <p>
-          {trans.__('You pay while it is ready, used or not.')}{' '}
-          {tier === 'spot'
-            ? trans.__('Google can preempt it at any time.')
-            : quote.hosts > 1
-              ? trans.__('Delete it to stop paying.')
-              : trans.__('Stop or delete it to stop paying.')}
-        </p>
-      </div>
-    ),
-    // Enter alone must not spend anything.
+    title,
+    body: <div className="jp-tpu-Dialog">{body}</div>,
     defaultButton: 0,
-    buttons: [
-      Dialog.cancelButton({ label: trans.__('Cancel') }),
-      Dialog.okButton({ label: trans.__('Create') })
-    ]
+    buttons: [Dialog.cancelButton({ label: cancel }), accept]
   });
   return result.button.accept;
 }
@@ -136,41 +203,34 @@ export async function confirmTakeOver(
   trans: TranslationBundle
 ): Promise<boolean> {
   const { attached, holder } = kernel;
-  const result = await showDialog({
-    title: trans.__('Take over a kernel on %1?', tpu.name),
-    body: (
-      <div className="jp-tpu-Dialog">
-        <p title={kernel.notebook || kernel.id}>
-          {kernelName(kernel, trans)}{' '}
-          <em>{kernelStateLabel(kernel.state, trans)}</em>
-        </p>
-        <p>{holderLabel(kernel, trans)}</p>
-        <p>
-          {attached
-            ? trans.__(
-                'They lose the kernel and are notified. Running cells continue here.'
-              )
-            : holder
-              ? trans.__('They can no longer use it.')
-              : ''}
-        </p>
-        <p>
-          {trans.__(
-            'Its variables are kept. If its notebook is on this server, it is connected to the kernel.'
-          )}
-        </p>
-      </div>
-    ),
-    // Enter alone must not take a kernel away.
-    defaultButton: 0,
-    buttons: [
-      Dialog.cancelButton({ label: trans.__('Cancel') }),
-      (attached ? Dialog.warnButton : Dialog.okButton)({
-        label: trans.__('Take Over')
-      })
-    ]
-  });
-  return result.button.accept;
+  return confirm(
+    trans.__('Take over a kernel on %1?', tpu.name),
+    <>
+      <p title={kernel.notebook || kernel.id}>
+        {kernelName(kernel, trans)}{' '}
+        <em>{kernelStateLabel(kernel.state, trans)}</em>
+      </p>
+      <p>{holderLabel(kernel, trans)}</p>
+      <p>
+        {attached
+          ? trans.__(
+              'They lose the kernel and are notified. Running cells continue here.'
+            )
+          : holder
+            ? trans.__('They can no longer use it.')
+            : ''}
+      </p>
+      <p>
+        {trans.__(
+          'Its variables are kept. If its notebook is on this server, it is connected to the kernel.'
+        )}
+      </p>
+    </>,
+    (attached ? Dialog.warnButton : Dialog.okButton)({
+      label: trans.__('Take Over')
+    }),
+    trans
+  );
 }
 
 /** Who uses a kernel that is not this Jupyter server's. */
@@ -213,7 +273,7 @@ function words(
         title: trans.__('Disconnect %1?', tpu.name),
         accept: trans.__('Disconnect'),
         consequence: trans.__(
-          'The TPU, its environments and its files are kept.'
+          'Its web apps close. The TPU, its environments and its files are kept.'
         )
       };
     case 'environment':

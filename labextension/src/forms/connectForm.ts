@@ -25,6 +25,13 @@ const EMPTY: IConnectFields = {
   requirements: ''
 };
 
+/** The whole rule for names, to be read before a mistake. */
+export function environmentRule(trans: TranslationBundle): string {
+  return trans.__(
+    '1–40 lower-case letters, digits, hyphens, dots and underscores. Starts and ends with a letter or digit.'
+  );
+}
+
 export class ConnectForm extends Form<IConnectFields, true> {
   constructor(private _model: TPUModel) {
     super(EMPTY);
@@ -74,9 +81,7 @@ export class ConnectForm extends Form<IConnectFields, true> {
   nameProblem(trans: TranslationBundle): string {
     const name = this.filled.environment;
     if (!new RegExp(ENVIRONMENT_PATTERN).test(name)) {
-      return trans.__(
-        'Use 1–40 lower-case letters, digits, hyphens, dots and underscores.'
-      );
+      return environmentRule(trans);
     }
     const taken = this._tpu?.environments.some(one => one.name === name);
     return taken && name !== this._environment?.name

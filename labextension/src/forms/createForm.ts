@@ -47,6 +47,13 @@ const EMPTY: IFields = {
   connect: true
 };
 
+/** The whole rule for names, to be read before a mistake. */
+export function nameRule(trans: TranslationBundle): string {
+  return trans.__(
+    '1–40 lower-case letters, digits and hyphens. Starts with a letter, ends with a letter or digit.'
+  );
+}
+
 export class CreateForm extends Form<IFields, IOperation> {
   constructor(private _model: TPUModel) {
     super(EMPTY);

@@ -36,6 +36,13 @@ export function serverProblems(
   ];
 }
 
+/** Whether the Jupyter server itself does not answer. */
+export function isUnreachable(
+  problem: IProblem | Failure | null
+): problem is Failure {
+  return problem?.reason === 'NETWORK';
+}
+
 /** What a failure says, in the user's language where it comes from this page. */
 export function failureText(
   failure: Pick<Failure, 'message' | 'hint'> & {

@@ -147,7 +147,7 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
     case 'start':
       return trans.__('Start');
     case 'stop':
-      return trans.__('Stop');
+      return trans.__('Stop…');
     case 'app':
       return trans.__('Open Web App…');
     case 'tensorboard':
@@ -157,11 +157,67 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
   }
 }
 
+/** What the command palette calls an action on one TPU. */
+export function namedActionLabel(
+  action: Action,
+  tpu: string,
+  trans: TranslationBundle
+): string {
+  switch (action) {
+    case 'connect':
+      return trans.__('TPU: Connect %1', tpu);
+    case 'console':
+      return trans.__('TPU: New Console on %1', tpu);
+    case 'delete':
+      return trans.__('TPU: Delete %1…', tpu);
+    case 'disconnect':
+      return trans.__('TPU: Disconnect %1', tpu);
+    case 'environment':
+      return trans.__('TPU: New Environment on %1…', tpu);
+    case 'example':
+      return trans.__('TPU: Open Example on %1…', tpu);
+    case 'notebook':
+      return trans.__('TPU: New Notebook on %1', tpu);
+    case 'start':
+      return trans.__('TPU: Start %1', tpu);
+    case 'stop':
+      return trans.__('TPU: Stop %1…', tpu);
+    case 'app':
+      return trans.__('TPU: Open Web App on %1…', tpu);
+    case 'tensorboard':
+      return trans.__('TPU: Open TensorBoard on %1…', tpu);
+    case 'tunnel':
+      return trans.__('TPU: New Tunnel to %1…', tpu);
+  }
+}
+
+/** Why *Stop* can't be chosen: Google stops only single TPU VMs that are not Spot. */
+export function notStoppableLabel(
+  why: 'hosts' | 'spot',
+  trans: TranslationBundle
+): string {
+  return why === 'hosts'
+    ? trans.__('Stop (only possible with 1 host)')
+    : trans.__('Stop (not possible with Spot)');
+}
+
 export function kernelCountLabel(
   count: number,
   trans: TranslationBundle
 ): string {
   return trans._n('%1 kernel', '%1 kernels', count);
+}
+
+/** What a notebook has of a TPU of several hosts. */
+export function notebookDevices(
+  type: IAcceleratorType,
+  trans: TranslationBundle
+): string {
+  return trans.__(
+    'A notebook uses one host: %1 of %2 devices.',
+    type.devices_per_host,
+    type.devices
+  );
 }
 
 /** What a type has, as a sentence below its name. */
@@ -171,11 +227,7 @@ export function typeDescription(
 ): string {
   const devices =
     type.hosts > 1
-      ? trans.__(
-          'JAX sees %1 devices, %2 on each host.',
-          type.devices,
-          type.devices_per_host
-        )
+      ? notebookDevices(type, trans)
       : trans._n('JAX sees %1 device.', 'JAX sees %1 devices.', type.devices);
   return `${type.meaning}. ${devices}`;
 }

@@ -83,16 +83,15 @@ export function availableActions(
   if (!busy && tpu.state === 'STOPPED') {
     actions.push('start');
   }
-  // Google can stop and start only single TPU VMs that are not spot.
-  if (
-    !busy &&
-    tpu.state === 'READY' &&
-    tpu.hosts.length <= 1 &&
-    tpu.tier !== 'spot'
-  ) {
+  if (!busy && tpu.state === 'READY' && !whyNotStoppable(tpu)) {
     actions.push('stop');
   }
   return actions;
+}
+
+/** Why Google can't stop a TPU that is ready; null if it can. */
+export function whyNotStoppable(tpu: ITPU): 'hosts' | 'spot' | null {
+  return tpu.hosts.length > 1 ? 'hosts' : tpu.tier === 'spot' ? 'spot' : null;
 }
 
 /** The action with a button of its own; the others are in the menu. */

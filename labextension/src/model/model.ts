@@ -54,12 +54,12 @@ export class TPUModel extends Store {
     this._sync.open();
   }
 
-  /** Loads everything again. */
-  refresh(): Promise<void> {
-    return this._sync.refresh();
+  /** Loads everything again; *asked* by the user, who sees it. */
+  refresh(asked = true): Promise<void> {
+    return this._sync.refresh(asked);
   }
 
-  /** Whether the list is being loaded on request. */
+  /** Whether the list is being loaded because the user asked for it. */
   get refreshing(): boolean {
     return this._sync.refreshing;
   }

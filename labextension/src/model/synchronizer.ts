@@ -71,7 +71,7 @@ export class Synchronizer extends Store {
     return this._status;
   }
 
-  /** Whether the list is being loaded on request. */
+  /** Whether the list is being loaded because the user asked for it. */
   get refreshing(): boolean {
     return this._refreshing;
   }
@@ -91,9 +91,9 @@ export class Synchronizer extends Store {
     return this._kernelProblem;
   }
 
-  /** Loads everything again. */
-  async refresh(): Promise<void> {
-    this._refreshing = true;
+  /** Loads everything again; *asked* by the user, who sees it. */
+  async refresh(asked = true): Promise<void> {
+    this._refreshing = asked;
     this.changed();
     try {
       await this._fetch();
@@ -153,7 +153,7 @@ export class Synchronizer extends Store {
     if (connected) {
       void this._poll.stop();
       // Events from before the socket opened are missing.
-      void this.refresh();
+      void this.refresh(false);
     } else {
       this._eventTimer = setTimeout(
         () => void this._poll.start(),

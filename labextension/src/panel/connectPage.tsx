@@ -3,7 +3,7 @@
 import React, { useEffect, useRef } from 'react';
 
 import { Actions } from '../actions/actions';
-import { IConnectFields } from '../forms/connectForm';
+import { environmentRule, IConnectFields } from '../forms/connectForm';
 import { useStore } from '../store';
 import { Field } from './field';
 import { FormPage, PackagesField, TextField } from './formPage';
@@ -45,6 +45,7 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
       {!environment && (
         <TextField
           label={trans.__('Name')}
+          help={environmentRule(trans)}
           problem={nameProblem}
           input={first}
           spellCheck={false}

@@ -4,7 +4,7 @@ import { Button, HTMLSelect } from '@jupyterlab/ui-components';
 import React, { useEffect, useId, useRef } from 'react';
 
 import { Actions } from '../actions/actions';
-import { IFields } from '../forms/createForm';
+import { IFields, nameRule } from '../forms/createForm';
 import { useStore } from '../store';
 import { failureText } from '../labels/failures';
 import { typeDescription } from '../labels/tpus';
@@ -68,6 +68,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
       )}
       <TextField
         label={trans.__('Name')}
+        help={nameRule(trans)}
         problem={nameProblem}
         input={first}
         value={fields.name}

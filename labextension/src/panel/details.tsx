@@ -12,7 +12,7 @@ import { useStore } from '../store';
 import { usd } from '../labels/costs';
 import { kernelStateLabel, linkLabel, tierLabel } from '../labels/tpus';
 import { ago, Tone } from '../labels/translation';
-import { IconButton, StateLabel } from './elements';
+import { IconButton, Section, StateLabel } from './elements';
 import { Environment } from './environments';
 import { Price } from '../price';
 import { Ports } from './ports';
@@ -32,50 +32,56 @@ export function Details(props: {
   actions: Actions;
 }): JSX.Element {
   const { id, tpu, actions } = props;
-  const { trans } = actions;
+  const { trans, view } = actions;
+  const key = keyOf(tpu);
   const kernels = actions.model.kernels(tpu);
   const since = ago(tpu.cost.since, Date.now(), actions.language);
   const created = ago(tpu.created, Date.now(), actions.language);
   return (
     <div id={id} className="jp-tpu-Details">
-      <dl>
-        <dt title={trans.__('Runtime version')}>{trans.__('Runtime')}</dt>
-        <dd>{tpu.version}</dd>
-        <dt>{trans.__('Tier')}</dt>
-        <dd>{tierLabel(tpu.tier, trans)}</dd>
-        {since && (
-          <>
-            <dt>{trans.__('Ready since')}</dt>
-            <dd title={tpu.cost.since}>{since}</dd>
-          </>
-        )}
-        <dt>{trans.__('Price')}</dt>
-        <dd className="jp-mod-wrap">
-          <Price cost={tpu.cost} tier={tpu.tier} trans={trans} />
-        </dd>
-        {!tpu.emulated && (
-          <>
-            <dt>{trans.__('Cost so far')}</dt>
-            <dd>
-              {tpu.cost.usd === null
-                ? trans.__('Not known')
-                : trans.__('About %1', usd(tpu.cost.usd))}
-            </dd>
-          </>
-        )}
-        {created && (
-          <>
-            <dt>{trans.__('Created')}</dt>
-            <dd title={tpu.created}>{created}</dd>
-          </>
-        )}
-        <dt>{trans.__('Project')}</dt>
-        <dd>{tpu.project}</dd>
-      </dl>
+      <Section id={`${key}#about`} view={view} title={trans.__('About')}>
+        <dl>
+          <dt title={trans.__('Runtime version')}>{trans.__('Runtime')}</dt>
+          <dd title={tpu.version}>{tpu.version}</dd>
+          <dt>{trans.__('Tier')}</dt>
+          <dd>{tierLabel(tpu.tier, trans)}</dd>
+          {since && (
+            <>
+              <dt>{trans.__('Ready since')}</dt>
+              <dd title={tpu.cost.since}>{since}</dd>
+            </>
+          )}
+          <dt>{trans.__('Price')}</dt>
+          <dd className="jp-mod-wrap">
+            <Price cost={tpu.cost} tier={tpu.tier} trans={trans} />
+          </dd>
+          {!tpu.emulated && (
+            <>
+              <dt>{trans.__('Cost so far')}</dt>
+              <dd>
+                {tpu.cost.usd === null
+                  ? trans.__('Not known')
+                  : trans.__('About %1', usd(tpu.cost.usd))}
+              </dd>
+            </>
+          )}
+          {created && (
+            <>
+              <dt>{trans.__('Created')}</dt>
+              <dd title={tpu.created}>{created}</dd>
+            </>
+          )}
+          <dt>{trans.__('Project')}</dt>
+          <dd title={tpu.project}>{tpu.project}</dd>
+        </dl>
+      </Section>
       <Hosts tpu={tpu} actions={actions} />
       {tpu.environments.length > 0 && (
-        <>
-          <h4>{trans.__('Environments')}</h4>
+        <Section
+          id={`${key}#environments`}
+          view={view}
+          title={trans.__('Environments')}
+        >
           <ul>
             {tpu.environments.map(environment => (
               <Environment
@@ -86,11 +92,10 @@ export function Details(props: {
               />
             ))}
           </ul>
-        </>
+        </Section>
       )}
       {kernels.length > 0 && (
-        <>
-          <h4>{trans.__('Kernels')}</h4>
+        <Section id={`${key}#kernels`} view={view} title={trans.__('Kernels')}>
           <ul>
             {kernels.map(kernel => (
               <Kernel
@@ -101,7 +106,7 @@ export function Details(props: {
               />
             ))}
           </ul>
-        </>
+        </Section>
       )}
       <Ports tpu={tpu} actions={actions} />
     </div>
@@ -111,22 +116,25 @@ export function Details(props: {
 function Hosts(props: { tpu: ITPU; actions: Actions }): JSX.Element | null {
   const { tpu, actions } = props;
   const { trans, view } = actions;
-  const all = `${keyOf(tpu)}#hosts`;
+  const all = `${keyOf(tpu)}#all-hosts`;
   const hosts = view.isOpen(all) ? tpu.hosts : tpu.hosts.slice(0, HOSTS_SHOWN);
   if (tpu.hosts.length === 0) {
     return null;
   }
   const up = tpu.hosts.filter(host => host.link.state === 'up').length;
   return (
-    <>
-      <h4>
-        {trans.__('Hosts')}
-        {tpu.connection !== 'disconnected' && (
+    <Section
+      id={`${keyOf(tpu)}#hosts`}
+      view={view}
+      title={trans.__('Hosts')}
+      aside={
+        tpu.connection !== 'disconnected' && (
           <span className="jp-tpu-Details-count">
             {trans.__('%1 of %2 connected', up, tpu.hosts.length)}
           </span>
-        )}
-      </h4>
+        )
+      }
+    >
       <ul>
         {hosts.map(host => (
           <Host key={host.index} host={host} actions={actions} />
@@ -143,7 +151,7 @@ function Hosts(props: { tpu: ITPU; actions: Actions }): JSX.Element | null {
             : trans.__('Show all %1', tpu.hosts.length)}
         </button>
       )}
-    </>
+    </Section>
   );
 }
 
@@ -154,7 +162,12 @@ function Host(props: { host: IHost; actions: Actions }): JSX.Element {
   const label = linkLabel(host, trans);
   return (
     <li className="jp-tpu-Row">
-      <span className="jp-tpu-Row-main" title={host.internal_address}>
+      <span
+        className="jp-tpu-Row-main"
+        title={[host.external_address, host.internal_address]
+          .filter(Boolean)
+          .join(' · ')}
+      >
         {host.index} · {host.external_address || host.internal_address}
       </span>
       {label && (

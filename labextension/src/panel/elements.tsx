@@ -6,18 +6,19 @@ import {
   caretRightIcon,
   LabIcon
 } from '@jupyterlab/ui-components';
-import React from 'react';
+import React, { useId } from 'react';
 
+import { PanelState } from '../actions/panelState';
 import { Tone } from '../labels/translation';
 
-/** A state: a coloured dot and a word. */
+/** A state: a word, and a mark whose shape and colour say the tone. */
 export function StateLabel(props: {
   tone: Tone;
   children: React.ReactNode;
   title?: string;
 }): JSX.Element {
   return (
-    <span className="jp-tpu-State" title={props.title}>
+    <span className={`jp-tpu-State jp-mod-${props.tone}`} title={props.title}>
       <span className={`jp-tpu-Dot jp-mod-${props.tone}`} aria-hidden="true" />
       {props.children}
     </span>
@@ -86,6 +87,41 @@ export function Disclosure(props: {
       <Caret.react tag="span" className="jp-tpu-Caret" elementSize="normal" />
       {props.children}
     </button>
+  );
+}
+
+/** A part of the details, with a heading that folds it. */
+export function Section(props: {
+  /** Where the view keeps whether it is folded. */
+  id: string;
+  view: PanelState;
+  title: string;
+  /** Beside the title: how many there are, or a button. */
+  aside?: React.ReactNode;
+  children: React.ReactNode;
+}): JSX.Element {
+  const { aside, children, id, title, view } = props;
+  const content = useId();
+  const folded = `${id}#folded`;
+  const open = !view.isOpen(folded);
+  return (
+    <section className="jp-tpu-Section">
+      <h4>
+        <Disclosure
+          open={open}
+          controls={content}
+          onToggle={() => view.toggle(folded)}
+        >
+          {title}
+        </Disclosure>
+        {aside}
+      </h4>
+      {open && (
+        <div id={content} className="jp-tpu-Section-content">
+          {children}
+        </div>
+      )}
+    </section>
   );
 }
 

@@ -42,7 +42,10 @@ export function Environment(props: {
   const can = startableEnvironments(tpu).includes(environment);
   return (
     <li className="jp-tpu-Row">
-      <span className="jp-tpu-Row-main" title={environment.path}>
+      <span
+        className="jp-tpu-Row-main"
+        title={`${environment.name} · ${environment.path}`}
+      >
         {environment.name}
       </span>
       {states[environment.state] && (

@@ -3,8 +3,10 @@
 import { CommandRegistry } from '@lumino/commands';
 import { Menu } from '@lumino/widgets';
 
-import { Action } from '../model/availableActions';
 import { COMMANDS } from '../actions/commandIDs';
+import { ITPU } from '../api';
+import { Action, whyNotStoppable } from '../model/availableActions';
+import { keyOf } from '../model/resources';
 
 /** In the order of use; deleting comes last. */
 const ORDER: Action[] = [
@@ -25,18 +27,23 @@ const ORDER: Action[] = [
 export class TPUMenu extends Menu {
   constructor(commands: CommandRegistry) {
     super({ commands });
+    this.addClass('jp-tpu-Menu');
     this.aboutToClose.connect(this._onClose, this);
   }
 
   /** Opens below *button*, which has the focus again when the menu closes. */
-  openFor(button: HTMLElement, able: Action[], tpu: string): void {
-    const actions = ORDER.filter(action => able.includes(action));
+  openFor(button: HTMLElement, able: Action[], tpu: ITPU): void {
+    // Stopping is what people look for to save money: where it is impossible, the entry says why.
+    const explained = tpu.state === 'READY' && whyNotStoppable(tpu) !== null;
+    const actions = ORDER.filter(
+      action => able.includes(action) || (action === 'stop' && explained)
+    );
     this.clearItems();
     for (const action of actions) {
       if (action === 'delete' && actions.length > 1) {
         this.addItem({ type: 'separator' });
       }
-      this.addItem({ command: COMMANDS[action], args: { tpu } });
+      this.addItem({ command: COMMANDS[action], args: { tpu: keyOf(tpu) } });
     }
     this._button = button;
     const { left, bottom } = button.getBoundingClientRect();

@@ -62,7 +62,7 @@ export function Operation(props: {
             icon={closeIcon}
             label={trans.__('Cancel')}
             disabled={cancelling}
-            onClick={() => void model.cancel(operation)}
+            onClick={() => void actions.cancel(operation)}
           />
         ) : running ? (
           // Google goes on with it, whoever waits.

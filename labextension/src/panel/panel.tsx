@@ -7,13 +7,14 @@ import {
   ReactWidget,
   refreshIcon
 } from '@jupyterlab/ui-components';
+import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { Message } from '@lumino/messaging';
 import { Poll } from '@lumino/polling';
 import React from 'react';
 
 import { Actions } from '../actions/actions';
-import { IOperation } from '../api';
+import { ICatalog, IOperation } from '../api';
 import { tpuIcon } from '../icons';
 import { useStore } from '../store';
 import { failureText, serverProblems } from '../labels/failures';
@@ -75,7 +76,7 @@ export class TPUPanel extends ReactWidget {
   private _poll = new Poll({
     auto: false,
     name: 'jupyter-tpu:panel',
-    factory: () => this._actions.model.refresh(),
+    factory: () => this._actions.model.refresh(false),
     frequency: { interval: REFRESH * 1000, backoff: false },
     standby: 'when-hidden'
   });
@@ -102,7 +103,7 @@ function Panel(props: IPanelProps): JSX.Element {
               label={trans.__('Back to the list')}
               onClick={() => view.show('list')}
             />
-            <h2>{pageTitle(actions)}</h2>
+            <h2 title={pageTitle(actions)}>{pageTitle(actions)}</h2>
           </>
         ) : (
           <>
@@ -116,21 +117,12 @@ function Panel(props: IPanelProps): JSX.Element {
             <IconButton
               icon={refreshIcon}
               label={trans.__('Refresh')}
-              disabled={model.refreshing}
               onClick={() => void model.refresh()}
             />
           </>
         )}
       </header>
-      {model.catalog && (
-        <div className="jp-tpu-Project">
-          {model.catalog.emulated
-            ? trans.__('Emulator: no real TPUs, no costs')
-            : model.catalog.project
-              ? trans.__('Project %1', model.catalog.project)
-              : trans.__('No project')}
-        </div>
-      )}
+      {model.catalog && <Project catalog={model.catalog} trans={trans} />}
       <div className="jp-tpu-Body">
         {view.page === 'create' && usable ? (
           <CreatePage actions={actions} />
@@ -148,6 +140,26 @@ function Panel(props: IPanelProps): JSX.Element {
           .map(operation => operationTitle(operation, trans))}
       </div>
     </>
+  );
+}
+
+function Project(props: {
+  catalog: ICatalog;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const {
+    catalog: { emulated, project },
+    trans
+  } = props;
+  const text = emulated
+    ? trans.__('Emulator: no real TPUs, no costs')
+    : project
+      ? trans.__('Project %1', project)
+      : trans.__('No project');
+  return (
+    <div className="jp-tpu-Project" title={text}>
+      {text}
+    </div>
   );
 }
 

@@ -14,7 +14,8 @@ import { IApp, ITPU, ITunnel } from '../api';
 import { targetOf, portTarget } from '../apps/target';
 import { portLabel, trafficLabel } from '../labels/ports';
 import { Tone } from '../labels/translation';
-import { IconButton, StateLabel } from './elements';
+import { keyOf } from '../model/resources';
+import { IconButton, Section, StateLabel } from './elements';
 
 const TONES: { [state in ITunnel['state']]: Tone } = {
   elsewhere: 'quiet',
@@ -29,7 +30,7 @@ export function Ports(props: {
   actions: Actions;
 }): JSX.Element | null {
   const { tpu, actions } = props;
-  const { model, trans } = actions;
+  const { model, trans, view } = actions;
   const tunnels = model.tunnels(tpu);
   const apps = model.apps(tpu);
   const usable = tpu.state === 'READY';
@@ -38,44 +39,59 @@ export function Ports(props: {
   }
   return (
     <>
-      <h4>
-        {trans.__('Web apps')}
-        <IconButton
-          icon={addIcon}
-          label={trans.__('Open a web app on %1', tpu.name)}
-          disabled={!usable}
-          onClick={() => void actions.act('app', tpu)}
-        />
-      </h4>
-      <ul aria-label={trans.__('Web apps on %1', tpu.name)}>
-        {apps.map(app => (
-          <App key={app.id} app={app} tpu={tpu} actions={actions} />
-        ))}
-      </ul>
-      {apps.length === 0 && (
-        <p className="jp-tpu-Row-more">
-          {trans.__('Web apps on a host, such as TensorBoard')}
-        </p>
-      )}
-      <h4>
-        {trans.__('Tunnels')}
-        <IconButton
-          icon={addIcon}
-          label={trans.__('New tunnel to %1', tpu.name)}
-          disabled={!usable}
-          onClick={() => void actions.act('tunnel', tpu)}
-        />
-      </h4>
-      <ul aria-label={trans.__('Tunnels to %1', tpu.name)}>
-        {tunnels.map(tunnel => (
-          <Tunnel key={tunnel.id} tunnel={tunnel} tpu={tpu} actions={actions} />
-        ))}
-      </ul>
-      {tunnels.length === 0 && (
-        <p className="jp-tpu-Row-more">
-          {trans.__('Local ports forwarded to a host')}
-        </p>
-      )}
+      <Section
+        id={`${keyOf(tpu)}#apps`}
+        view={view}
+        title={trans.__('Web apps')}
+        aside={
+          <IconButton
+            icon={addIcon}
+            label={trans.__('Open a web app on %1', tpu.name)}
+            disabled={!usable}
+            onClick={() => void actions.act('app', tpu)}
+          />
+        }
+      >
+        <ul aria-label={trans.__('Web apps on %1', tpu.name)}>
+          {apps.map(app => (
+            <App key={app.id} app={app} tpu={tpu} actions={actions} />
+          ))}
+        </ul>
+        {apps.length === 0 && (
+          <p className="jp-tpu-Row-more">
+            {trans.__('Web apps on a host, such as TensorBoard')}
+          </p>
+        )}
+      </Section>
+      <Section
+        id={`${keyOf(tpu)}#tunnels`}
+        view={view}
+        title={trans.__('Tunnels')}
+        aside={
+          <IconButton
+            icon={addIcon}
+            label={trans.__('New tunnel to %1', tpu.name)}
+            disabled={!usable}
+            onClick={() => void actions.act('tunnel', tpu)}
+          />
+        }
+      >
+        <ul aria-label={trans.__('Tunnels to %1', tpu.name)}>
+          {tunnels.map(tunnel => (
+            <Tunnel
+              key={tunnel.id}
+              tunnel={tunnel}
+              tpu={tpu}
+              actions={actions}
+            />
+          ))}
+        </ul>
+        {tunnels.length === 0 && (
+          <p className="jp-tpu-Row-more">
+            {trans.__('Local ports forwarded to a host')}
+          </p>
+        )}
+      </Section>
     </>
   );
 }
@@ -92,7 +108,10 @@ function App(props: { app: IApp; tpu: ITPU; actions: Actions }): JSX.Element {
   ].filter(Boolean);
   return (
     <li className="jp-tpu-Row">
-      <span className="jp-tpu-Row-main" title={app.logdir || app.path}>
+      <span
+        className="jp-tpu-Row-main"
+        title={`${app.name} · ${app.logdir || app.path}`}
+      >
         {app.name}
       </span>
       <span className="jp-tpu-Row-buttons">
@@ -104,7 +123,7 @@ function App(props: { app: IApp; tpu: ITPU; actions: Actions }): JSX.Element {
         <IconButton
           icon={closeIcon}
           label={trans.__('Close %1', app.name)}
-          onClick={() => void actions.model.closeApp(tpu, app.id)}
+          onClick={() => void actions.closeApp(tpu, app)}
         />
       </span>
       <span className="jp-tpu-Row-more">
@@ -137,7 +156,9 @@ function Tunnel(props: {
   ].filter(Boolean);
   return (
     <li className="jp-tpu-Row">
-      <span className="jp-tpu-Row-main">{here}</span>
+      <span className="jp-tpu-Row-main" title={here}>
+        {here}
+      </span>
       <span className="jp-tpu-Row-buttons">
         <IconButton
           icon={copyIcon}
@@ -156,7 +177,7 @@ function Tunnel(props: {
         <IconButton
           icon={closeIcon}
           label={trans.__('Close the tunnel at %1', here)}
-          onClick={() => void actions.model.closeTunnel(tpu, tunnel.id)}
+          onClick={() => void actions.closeTunnel(tpu, tunnel)}
         />
       </span>
       <span className="jp-tpu-Row-more">

@@ -15,7 +15,12 @@ import { actionIcon } from '../icons';
 import { isSame, keyOf } from '../model/resources';
 import { priceSource, tpuCost } from '../labels/costs';
 import { failureText, problemText } from '../labels/failures';
-import { actionLabel, kernelCountLabel, tpuStatus } from '../labels/tpus';
+import {
+  actionLabel,
+  kernelCountLabel,
+  notebookDevices,
+  tpuStatus
+} from '../labels/tpus';
 import { Details } from './details';
 import { EnvironmentAlert } from './environments';
 import { TPUMenu } from './menu';
@@ -38,6 +43,7 @@ export function TPU(props: {
   const failure = model.failure(tpu);
   const status = tpuStatus(tpu, trans);
   const cost = tpuCost(tpu, trans);
+  const type = model.catalog?.types.find(one => one.name === tpu.type);
   const isTheProblem = (one: IEnvironment) => isSame(one.problem, tpu.problem);
   return (
     <li className="jp-tpu-TPU" aria-label={tpu.name}>
@@ -52,13 +58,14 @@ export function TPU(props: {
             {tpu.name}
           </span>
         </Disclosure>
-        {tpu.emulated && <Emulated trans={trans} />}
+        {/* Where all are, the panel's head says so. */}
+        {tpu.emulated && !model.catalog?.emulated && <Emulated trans={trans} />}
         <IconButton
           icon={ellipsesIcon}
           label={trans.__('Actions for %1', tpu.name)}
           hasPopup
           disabled={able.length === 0}
-          onClick={event => menu.openFor(event.currentTarget, able, key)}
+          onClick={event => menu.openFor(event.currentTarget, able, tpu)}
         />
       </div>
       <div className="jp-tpu-TPU-body">
@@ -66,6 +73,12 @@ export function TPU(props: {
           {tpu.type} · {tpu.zone}
           <br />
           {tpu.meaning}
+          {type && tpu.hosts.length > 1 && (
+            <>
+              <br />
+              {notebookDevices(type, trans)}
+            </>
+          )}
         </div>
         <div className="jp-tpu-TPU-states">
           <StateLabel tone={status.tone}>{status.label}</StateLabel>
@@ -141,7 +154,7 @@ function Main(props: {
       className={`jp-tpu-Button ${action === 'delete' ? '' : 'jp-mod-main'}`}
       onClick={() => void actions.act(action, tpu)}
     >
-      {Icon && <Icon.react tag="span" elementSize="normal" />}
+      <Icon.react tag="span" elementSize="normal" />
       {actionLabel(action, actions.trans)}
     </Button>
   );
