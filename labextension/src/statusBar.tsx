@@ -1,5 +1,7 @@
 // The plugin for the status bar: the state of TPUs in a few words, or nothing.
 
+/* eslint-disable jupyter/prefer-lazy-imports -- The status bar is there from the start. */
+
 import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
