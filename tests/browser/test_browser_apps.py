@@ -140,7 +140,7 @@ def test_a_page_of_a_host_opens_in_a_tab_and_again_after_a_reload(
     lab.tpu(name).get_by_role("button", name=name, exact=True).click()
     lab.tpu(name).get_by_role("button", name=f"Open a web app on {name}").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_role("textbox").fill(str(host.port))
+    dialog.get_by_label("Port on the TPU").fill(str(host.port))
     dialog.get_by_role("button", name="Open").click()
     expect(frame_of(page).get_by_text("A friendly page")).to_be_visible()
     apps = lab.tpu(name).get_by_role("list", name=f"Web apps on {name}")
@@ -148,7 +148,7 @@ def test_a_page_of_a_host_opens_in_a_tab_and_again_after_a_reload(
     expect(apps).to_contain_text("open")
     # Tunnels are beside it.
     lab.tpu(name).get_by_role("button", name=f"New tunnel to {name}").click()
-    dialog.get_by_role("textbox").fill(str(host.port))
+    dialog.get_by_label("Port on the TPU").fill(str(host.port))
     dialog.get_by_role("button", name="Open").click()
     tunnels = lab.tpu(name).get_by_role("list", name=f"Tunnels to {name}")
     expect(tunnels).to_contain_text(f"to port {host.port}")

@@ -1,11 +1,17 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
-import { parsePorts } from '../actions/dialogs';
+import { portProblem } from '../actions/portDialog';
 import { isLoopback, reachableAddress } from '../apps/address';
 import { targetKey, targetOf } from '../apps/target';
 import { TPUClient } from '../model/client';
 import { anApp, Answer, aTPU, aTunnel, TestServer, trans } from './server';
-import { answerDialog, disposeWidgets, openPanel } from './opened';
+import {
+  answerDialog,
+  button,
+  disposeWidgets,
+  openPanel,
+  shows
+} from './opened';
 
 afterEach(disposeWidgets);
 
@@ -104,6 +110,69 @@ describe('the details of a TPU', () => {
   });
 });
 
+describe('the dialog for a tunnel', () => {
+  const path = 'tpus/us-central1-a~my-tpu/tunnels';
+  const open = async () => {
+    const { press, server } = await openDetails({
+      [`POST ${path}`]: [201, aTunnel()]
+    });
+    press('New tunnel to my-tpu');
+    const inputs = await vi.waitFor(() => {
+      const found = document.querySelectorAll<HTMLInputElement>(
+        '.jp-Dialog input[type=number]'
+      );
+      expect(found).toHaveLength(2);
+      return [...found];
+    });
+    const type = (index: number, text: string) => {
+      const set = Object.getOwnPropertyDescriptor(
+        HTMLInputElement.prototype,
+        'value'
+      )!.set!;
+      set.call(inputs[index], text);
+      inputs[index].dispatchEvent(new Event('input', { bubbles: true }));
+    };
+    return { server, type };
+  };
+
+  it('has a field for each port, the local one optional', async () => {
+    const { server, type } = await open();
+    type(0, '7860');
+    await answerDialog('Open');
+    await vi.waitFor(() => expect(server.count(`POST ${path}`)).toBe(1));
+    const { body } = server.calls.find(one => one.method === 'POST')!;
+    expect(body).toEqual({ port: 7860, local_port: null, host: 0 });
+  });
+
+  it('says what a port is, and opens none that is wrong', async () => {
+    const { server, type } = await open();
+    const dialog = document.querySelector<HTMLElement>('.jp-Dialog')!;
+    type(1, '70000');
+    await shows(dialog, 'Enter a number from 1 to 65535.');
+    expect(button(dialog, 'Open').disabled).toBe(true);
+    type(1, '7007');
+    await vi.waitFor(() =>
+      expect(dialog.textContent).not.toContain('Enter a number')
+    );
+    await answerDialog('Open');
+    await vi.waitFor(() => expect(server.count(`POST ${path}`)).toBe(1));
+    const { body } = server.calls.find(one => one.method === 'POST')!;
+    expect(body).toEqual({ port: 6006, local_port: 7007, host: 0 });
+  });
+
+  it.each<[string, boolean]>([
+    ['6006', true],
+    ['65535', true],
+    ['0', false],
+    ['70000', false],
+    ['6006:7007', false],
+    ['-1', false],
+    ['', false]
+  ])('takes %j: %s', (text, right) => {
+    expect(portProblem(text, trans) === '').toBe(right);
+  });
+});
+
 describe('an app target', () => {
   it('is the same for the same page, and holds no address', () => {
     const board = targetOf(anApp());
@@ -112,18 +181,6 @@ describe('an app target', () => {
     const port = targetOf(anApp({ kind: 'port', logdir: '' }));
     expect(targetKey(port)).not.toBe(targetKey(board));
     expect(targetKey(port)).not.toBe(targetKey({ ...port, host: 1 }));
-  });
-
-  it.each<[string, ReturnType<typeof parsePorts>]>([
-    ['6006', { port: 6006, local: undefined }],
-    [' 6006 : 7007 ', { port: 6006, local: 7007 }],
-    ['0', null],
-    ['70000', null],
-    ['6006:0', null],
-    ['web', null],
-    ['', null]
-  ])('is read from %j', (text, ports) => {
-    expect(parsePorts(text)).toEqual(ports);
   });
 
   it.each<[string, boolean]>([

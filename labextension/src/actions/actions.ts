@@ -11,7 +11,6 @@ import { Examples } from '../examples';
 import {
   askExample,
   askLogdir,
-  askPort,
   askSeconds,
   confirmCancelCreate,
   confirmCloseTensorBoard,
@@ -34,6 +33,7 @@ import {
   portTarget
 } from '../apps/target';
 import { CommandIDs } from './commandIDs';
+import { askPort } from './portDialog';
 import { PanelState } from './panelState';
 
 export class Actions {

@@ -5,7 +5,7 @@ import { PathExt } from '@jupyterlab/coreutils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { IApp, IKernel, IOpenTunnel, IQuote, ITPU, ITunnel } from '../api';
+import { IApp, IKernel, IQuote, ITPU, ITunnel } from '../api';
 import { Example, exampleTitles } from '../examples';
 import { kernelStateLabel } from '../labels/tpus';
 import { Price } from '../price';
@@ -302,52 +302,6 @@ function words(
   }
 }
 
-/**
- * Asks for a port of a host, and for the host where there are several.
- *
- * A tunnel's may be given a port of this machine: "6006:7007".
- */
-export async function askPort(
-  what: 'app' | 'tunnel',
-  tpu: ITPU,
-  trans: TranslationBundle
-): Promise<IOpenTunnel | null> {
-  const tunnel = what === 'tunnel';
-  const several = tpu.hosts.length > 1;
-  const result = await InputDialog.getText({
-    title: tunnel
-      ? trans.__('New tunnel to %1', tpu.name)
-      : trans.__('Open a web app on %1', tpu.name),
-    label: tunnel
-      ? trans.__('Port on the host. To choose the local port too: 6006:7007')
-      : trans.__('Port of the web app on the host'),
-    placeholder: '6006',
-    okLabel: trans.__('Open'),
-    pattern: tunnel
-      ? '\\s*\\d{1,5}(\\s*:\\s*\\d{1,5})?\\s*'
-      : '\\s*\\d{1,5}\\s*',
-    required: true
-  });
-  const found =
-    result.button.accept && result.value && parsePorts(result.value);
-  if (!found) {
-    return null;
-  }
-  let host = 0;
-  if (several) {
-    const items = tpu.hosts.map(one => trans.__('Host %1', one.index));
-    const chosen = await InputDialog.getItem({
-      title: trans.__('Select a host of %1', tpu.name),
-      items
-    });
-    if (!chosen.button.accept) {
-      return null;
-    }
-    host = Math.max(0, items.indexOf(chosen.value ?? ''));
-  }
-  return { port: found.port, local_port: found.local ?? null, host };
-}
-
 /** Asks which example notebook to open. */
 export async function askExample(
   tpu: ITPU,
@@ -393,18 +347,4 @@ export async function askSeconds(
     okLabel: trans.__('Trace')
   });
   return result.button.accept ? result.value : null;
-}
-
-/** Reads "6006" or "6006:7007", a remote and a local port; null for anything else. */
-export function parsePorts(
-  text: string
-): { port: number; local?: number } | null {
-  const found = /^\s*(\d{1,5})(?:\s*:\s*(\d{1,5}))?\s*$/.exec(text);
-  if (!found) {
-    return null;
-  }
-  const port = Number(found[1]);
-  const local = found[2] === undefined ? undefined : Number(found[2]);
-  const all = local === undefined ? [port] : [port, local];
-  return all.every(one => one >= 1 && one <= 65535) ? { port, local } : null;
 }

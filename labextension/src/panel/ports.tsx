@@ -152,6 +152,7 @@ function Tunnel(props: {
     tunnel.connections > 0 &&
       trans._n('%1 connection', '%1 connections', tunnel.connections),
     trafficLabel(tunnel.sent, tunnel.received, trans),
+    tunnel.local_port_reason,
     problem && `${problem.message} ${problem.hint}`
   ].filter(Boolean);
   return (
