@@ -13,7 +13,7 @@ from ..errors import Reason, TPUError
 from .auth import AppAuth
 from .headers import ERROR_POLICY, Headers, refusal, session_cookie, session_secret
 from .mounts import Origin
-from .pages import page
+from .pages import STORAGE_PAGE, STORAGE_SCRIPT_SOURCE, page
 from .reverse_proxy import CHUNK, MAX_BUFFERED, Request, ReverseProxy, pairs, status_of
 from .upstream import Upstream
 from .websocket_tunnel import tunnel
@@ -21,6 +21,8 @@ from .websocket_tunnel import tunnel
 #: Where tickets are redeemed, and what a page requests to learn whether it can reach us at all.
 ENTER = "/.jupyter-tpu/enter/"
 PROBE = "/.jupyter-tpu/here"
+#: A page of ours that tells the page that frames it whether the app may store data there.
+STORAGE_CHECK = "/.jupyter-tpu/storage"
 
 #: Of every answer that is not the host's.
 ERROR_HEADERS = {
@@ -68,6 +70,10 @@ class Site:
         """A URL that answers any client that can reach this port, and reveals nothing."""
         return self.origin.url + PROBE
 
+    def storage_check(self) -> str:
+        """The URL of a page for a frame, which posts `{storage: boolean}` to the framing page."""
+        return self.origin.url + STORAGE_CHECK
+
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers one request to this origin."""
         upgrade = (
@@ -88,6 +94,8 @@ class Site:
             return self._page(request, refused.status, refused.message, "")
         if not path.startswith("/"):
             return self._page(request, 400, "The request target must be a path.", "")
+        if path == STORAGE_CHECK:
+            return _storage_page()
         if path.startswith(ENTER):
             return self._enter(request)
         session = self.auth.find_session(session_secret(request.headers))
@@ -175,6 +183,12 @@ class Site:
         return web.Response(
             status=status, text=text, content_type="text/html", headers=CIMultiDict(headers)
         )
+
+
+def _storage_page() -> web.Response:
+    policy = f"{ERROR_POLICY}; script-src {STORAGE_SCRIPT_SOURCE}"
+    headers = {**ERROR_HEADERS, "Content-Security-Policy": policy}
+    return web.Response(text=STORAGE_PAGE, content_type="text/html", headers=headers)
 
 
 async def _body_chunks(request: web.BaseRequest) -> AsyncIterator[bytes]:

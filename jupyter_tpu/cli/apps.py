@@ -143,17 +143,24 @@ def close_app(id: str, as_json: bool) -> None:
 @click.option(
     "--logdir", required=True, metavar="DIR", help="A folder on the host, or gs://BUCKET/FOLDER."
 )
+@click.option(
+    "--allow-missing",
+    is_flag=True,
+    help="Open a folder that does not exist yet. TensorBoard shows it when there are logs.",
+)
 @worker_option
 @_browser_option
 @json_option
-def tensorboard(name: str, logdir: str, worker: int, no_browser: bool, as_json: bool) -> None:
+def tensorboard(
+    name: str, logdir: str, allow_missing: bool, worker: int, no_browser: bool, as_json: bool
+) -> None:
     """Open TensorBoard (with xprof) for a folder of a host.
 
     It is installed on the host if it is missing.
     """
     from ..fleet.models import OpenTensorBoard
 
-    wanted = OpenTensorBoard(logdir=logdir, host=worker)
+    wanted = OpenTensorBoard(logdir=logdir, host=worker, allow_missing=allow_missing)
     with open_session() as session:
         operation = session.call(session.fleet.open_tensorboard(name, wanted))
         _finish(session, operation, no_browser, as_json)

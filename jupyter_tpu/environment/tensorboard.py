@@ -94,6 +94,14 @@ async def install(host: RemoteHost, reporter: ProgressReporter) -> None:
     reporter.done("packages")
 
 
+async def require_folder(host: RemoteHost, logdir: str, reporter: ProgressReporter) -> None:
+    """Raises NO_FOLDER for a folder that does not exist, unless a TensorBoard shows it already.
+
+    logdir: as for `start`. Buckets are not checked.
+    """
+    await call(host, "check_log_folder", log=reporter.log, timeout=60, logdir=logdir)
+
+
 async def start(host: RemoteHost, logdir: str, reporter: ProgressReporter) -> TensorBoardServer:
     """Starts TensorBoard for a folder of the host and waits until it answers.
 

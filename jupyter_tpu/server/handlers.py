@@ -25,6 +25,7 @@ STATUS = {
     Reason.INVALID: 400,
     Reason.PERMISSION: 403,
     Reason.NOT_FOUND: 404,
+    Reason.NO_FOLDER: 404,
     Reason.EXISTS: 409,
     Reason.CONFLICT: 409,
     Reason.KERNELS_RUNNING: 409,

@@ -41,6 +41,7 @@ export interface IApp {
 export interface IAppVisit {
   url: string;
   probe: string;
+  storage_check: string;
   beneath: string;
 }
 
@@ -247,6 +248,7 @@ export interface IOpenApp {
 export interface IOpenTensorBoard {
   logdir: string;
   host?: number;
+  allow_missing?: boolean;
 }
 
 /** A tunnel to open: a local port that is forwarded to a port of a host. */
@@ -336,6 +338,7 @@ export type Reason =
   | 'NOT_FOUND'
   | 'NO_CAPACITY'
   | 'NO_CREDENTIALS'
+  | 'NO_FOLDER'
   | 'NO_PROJECT'
   | 'NO_PYTHON'
   | 'PERMISSION'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 from lab_server import SCRIPTABLE, LabPage, LabServer, chromium
-from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, Playwright, expect, sync_playwright
 from shared_packages import share_packages
 
 # A limit is only there for what never comes: a page on a busy machine takes its time.
@@ -59,27 +60,29 @@ def tpu(connected_tpu: dict[str, Any], lab_server: LabServer) -> Iterator[dict[s
 
 # Playwright keeps an event loop running in this thread, so other tests must not see it.
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def playwright() -> Iterator[Playwright]:
     if chromium() is None:
         pytest.skip("SKIPPED FOR WANT OF chromium: install it, or say where it is: CHROMIUM_PATH")
     with sync_playwright() as playwright:
-        # Chromium's sandbox does not work for root, as whom containers run.
-        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-        yield browser
-        browser.close()
+        yield playwright
 
 
 @pytest.fixture(scope="module")
-def plain_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    # Chromium's sandbox does not work for root, as whom containers run.
+    browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+    yield browser
+    browser.close()
+
+
+@contextlib.contextmanager
+def users_chromium(playwright: Playwright, profile: Path, *options: str) -> Iterator[Browser]:
     """Chromium as a user starts it, driven from outside, with nothing switched off but its sandbox.
 
     Playwright's own way of starting it switches off the partitions of cookies, on which apps rest.
     """
-    path = chromium()
-    if path is None:
-        pytest.skip("SKIPPED FOR WANT OF chromium: install it, or say where it is: CHROMIUM_PATH")
-    command = [path, "--headless=new", "--no-sandbox", "--remote-debugging-port=0"]
-    command += ["--no-first-run", f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"]
+    command = [chromium() or "", "--headless=new", "--no-sandbox", "--remote-debugging-port=0"]
+    command += ["--no-first-run", f"--user-data-dir={profile}", *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
@@ -90,13 +93,31 @@ def plain_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]
         else:
             raise AssertionError("Chromium did not start")
         threading.Thread(target=process.stderr.read, daemon=True).start()
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.connect_over_cdp(found[1])
-            yield browser
-            browser.close()
+        browser = playwright.chromium.connect_over_cdp(found[1])
+        yield browser
+        browser.close()
     finally:
         process.terminate()
         process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def plain_browser(
+    playwright: Playwright, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Browser]:
+    with users_chromium(playwright, tmp_path_factory.mktemp("chromium")) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def strict_browser(
+    playwright: Playwright, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Browser]:
+    """As `plain_browser`, but pages in frames of other sites may not store data."""
+    profile = tmp_path_factory.mktemp("chromium")
+    option = "--disable-features=ThirdPartyStoragePartitioning"
+    with users_chromium(playwright, profile, option) as browser:
+        yield browser
 
 
 @pytest.fixture(scope="module")

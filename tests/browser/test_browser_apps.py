@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from lab_server import LabPage, LabServer
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 from waiting import until
 
 OUT = Path(__file__).parent / "out"
@@ -45,6 +45,7 @@ class HostServer:
                     "/absolute": ABSOLUTE.replace("ADDRESS", address),
                     "/worker.js": "",
                     "/answer": "A friendly page",
+                    "/storage": STORAGE,
                 }
                 self.answer(pages.get(self.path, "<h1>A friendly page</h1>").encode())
 
@@ -78,11 +79,35 @@ class HostServer:
 
 @pytest.fixture
 def lab(plain_browser: Browser, lab_server: LabServer) -> Iterator[LabPage]:
-    context = plain_browser.new_context(viewport={"width": 1280, "height": 900})
-    lab = LabPage(context.new_page(), lab_server)
+    yield from opened_in(plain_browser, lab_server)
+
+
+@pytest.fixture
+def strict_lab(strict_browser: Browser, lab_server: LabServer) -> Iterator[LabPage]:
+    yield from opened_in(strict_browser, lab_server)
+
+
+def opened_in(browser: Browser, server: LabServer) -> Iterator[LabPage]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    lab = LabPage(context.new_page(), server)
     lab.open()
     yield lab
     context.close()
+
+
+def take_pictures(lab: LabPage, name: str) -> None:
+    """In both themes."""
+    OUT.mkdir(exist_ok=True)
+    for theme in ("Dark", "Light"):
+        lab.set_theme(f"JupyterLab {theme}")
+        lab.page.screenshot(path=OUT / f"{name}-{theme.lower()}.png")
+
+
+def show_app(lab: LabPage, tpu: dict[str, Any], **target: Any) -> None:
+    """As the dialogs of the panel do."""
+    target = {"tpu": f"{tpu['zone']}/{tpu['name']}", **target}
+    execute = "target => void window.jupyterapp.commands.execute('tpu:show-app', target)"
+    lab.page.evaluate(execute, target)
 
 
 @pytest.fixture
@@ -152,11 +177,7 @@ def test_a_page_of_a_host_opens_in_a_tab_and_again_after_a_reload(
     dialog.get_by_role("button", name="Open").click()
     tunnels = lab.tpu(name).get_by_role("list", name=f"Tunnels to {name}")
     expect(tunnels).to_contain_text(f"to port {host.port}")
-    OUT.mkdir(exist_ok=True)
-    for theme in ("Light", "Dark"):
-        lab.set_theme(f"JupyterLab {theme}")
-        page.screenshot(path=OUT / f"apps-{theme.lower()}.png")
-    lab.set_theme("JupyterLab Light")
+    take_pictures(lab, "apps")
     tunnels.get_by_role("button", name=re.compile("Close the tunnel")).click()
     expect(tunnels).to_be_empty()
 
@@ -189,8 +210,7 @@ def test_a_hostile_page_gets_nothing_of_jupyter(
     names = {cookie["name"] for cookie in page.context.cookies(server.url)}
     assert "_xsrf" in names
     assert any(name.startswith("username-") for name in names)
-    place = {"tpu": f"{tpu['zone']}/{tpu['name']}", "port": host.port, "path": "/hostile"}
-    page.evaluate("place => void window.jupyterapp.commands.execute('tpu:show-app', place)", place)
+    show_app(lab, tpu, port=host.port, path="/hostile")
     expect(frame_of(page).get_by_text("All was tried")).to_be_visible(timeout=120_000)
     assert page.url == address
     # The same in a window of its own.
@@ -284,6 +304,7 @@ def test_no_document_of_an_app_lets_its_pages_use_other_programs(
     documents = {
         "too long": "/" + "a" * 70_000,  # aiohttp's own 400
         "no session": "/.jupyter-tpu/enter/wrong",  # 401
+        "storage": "/.jupyter-tpu/storage",
         "page": "/",
     }
     registered = page.evaluate(USE_NEIGHBOUR, [neighbour.url, documents])
@@ -321,3 +342,69 @@ def test_a_page_that_calls_its_server_by_the_address_it_was_told_works(
     page.goto(visit["url"])
     expect(page.get_by_text("A friendly page")).to_be_visible()
     context.close()
+
+
+#: A page that needs storage.
+STORAGE = """<p>waiting</p><script>
+const say = text => document.querySelector('p').textContent = text;
+try { localStorage.setItem('key', 'value'); say('Stored'); } catch { say('No storage'); }
+</script>"""
+
+
+def test_where_the_browser_blocks_storage_a_tab_says_so_and_opens_a_window(
+    strict_lab: LabPage, lab: LabPage, tpu: dict[str, Any], host: HostServer
+) -> None:
+    show_app(lab, tpu, port=host.port, path="/storage")
+    expect(frame_of(lab.page).get_by_text("Stored")).to_be_visible()
+    expect(lab.page.get_by_text("Your browser blocks storage")).to_have_count(0)
+
+    page = strict_lab.page
+    show_app(strict_lab, tpu, port=host.port, path="/storage")
+    expect(frame_of(page).get_by_text("No storage")).to_be_visible()
+    notice = page.get_by_role("note").filter(has_text="Your browser blocks storage")
+    expect(notice).to_be_visible()
+    take_pictures(strict_lab, "apps-storage")
+    with page.context.expect_page() as opened:
+        notice.get_by_role("button", name="Open in a New Window").click()
+    expect(opened.value.get_by_text("Stored")).to_be_visible()
+    notice.get_by_role("button", name="Dismiss").click()
+    expect(notice).to_be_hidden()
+    expect(frame_of(page).get_by_text("No storage")).to_be_visible()
+
+
+def test_a_log_folder_that_does_not_exist_is_said_in_the_tab(
+    lab: LabPage, tpu: dict[str, Any]
+) -> None:
+    tab = open_missing_folder(lab, tpu)
+    take_pictures(lab, "tensorboard-no-folder")
+    expect(tab.get_by_role("button", name="Open Anyway")).to_be_visible()
+    # The panel does not say it again.
+    expect(lab.tpu(tpu["name"])).not_to_contain_text("could not be opened")
+
+
+def open_missing_folder(lab: LabPage, tpu: dict[str, Any]) -> Locator:
+    """The tab that says so."""
+    lab.act(tpu["name"], "Open TensorBoard…")
+    dialog = lab.page.get_by_role("dialog")
+    dialog.get_by_role("textbox").fill("~/later")
+    dialog.get_by_role("button", name="Open").click()
+    tab = lab.page.locator(".jp-tpu-App")
+    expect(tab).to_contain_text("TensorBoard has nothing to show")
+    expect(tab).to_contain_text("There is no folder /home/")
+    return tab
+
+
+@pytest.mark.long
+def test_where_the_browser_blocks_storage_tensorboard_opens_in_a_window(
+    strict_lab: LabPage, tpu: dict[str, Any]
+) -> None:
+    page = strict_lab.page
+    tab = open_missing_folder(strict_lab, tpu)
+    tab.get_by_role("button", name="Open Anyway").click()
+    expect(tab).to_contain_text("TensorBoard does not work in this tab", timeout=240_000)
+    take_pictures(strict_lab, "tensorboard-storage")
+    with page.context.expect_page() as opened:
+        tab.get_by_role("button", name="Open in a New Window").click()
+    # It has loaded its data: there is none.
+    expect(opened.value.get_by_text("No dashboards are active")).to_be_visible(timeout=120_000)
+    opened.value.screenshot(path=OUT / "tensorboard-window.png")

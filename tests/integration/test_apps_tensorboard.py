@@ -93,17 +93,26 @@ def test_tensorboard_is_installed_started_opened_and_ended(server: Server, emula
     path = f"tpus/{NAME}/tensorboard"
     assert problem_of(server.tpu, "POST", path, {"logdir": " "})["reason"] == "INVALID"
     assert problem_of(server.tpu, "POST", path, {"logdir": "x", "host": 9})["reason"] == "INVALID"
+
+    def end(operation: dict[str, Any]) -> dict[str, Any]:
+        def state() -> str:
+            return server.tpu("GET", f"operations/{operation['id']}")["state"]
+
+        until(lambda: state() != "running", LIMIT, state)
+        return server.tpu("GET", f"operations/{operation['id']}")
+
+    # A folder that does not exist is said before anything is installed.
+    failed = end(server.tpu("POST", path, {"logdir": "runs/a"}))
+    assert failed["problem"]["reason"] == "NO_FOLDER"
+    assert "/runs/a" in failed["problem"]["message"]
+    assert {step["state"] for step in failed["steps"]} <= {"waiting", "failed"}
     # Cancelled in the middle: nothing is open, and the next time goes on from there.
-    operation = server.tpu("POST", path, {"logdir": "runs/a"})
+    wanted = {"logdir": "runs/a", "allow_missing": True}
+    operation = server.tpu("POST", path, wanted)
     server.tpu("DELETE", f"operations/{operation['id']}")
-
-    def state() -> str:
-        return server.tpu("GET", f"operations/{operation['id']}")["state"]
-
-    until(lambda: state() != "running", LIMIT, state)
-    assert state() == "cancelled"
+    assert end(operation)["state"] == "cancelled"
     assert server.tpu("GET", "apps") == []
-    done = server.finish(server.tpu("POST", path, {"logdir": "runs/a"}))
+    done = server.finish(server.tpu("POST", path, wanted))
     assert [step["state"] for step in done["steps"]][-2:] == ["done", "done"]
     [app] = server.tpu("GET", "apps")
     assert (app["id"], app["kind"], app["name"]) == (done["app"], "tensorboard", "TensorBoard")

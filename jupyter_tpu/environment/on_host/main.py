@@ -10,7 +10,7 @@ from .packages import change_packages, list_packages, lock_packages, sync_packag
 from .probe import probe
 from .processes import stop, watch_reader
 from .protocol import HostError, disk_full, emit
-from .tensorboard import start_tensorboard, stop_tensorboard, trace
+from .tensorboard import check_log_folder, start_tensorboard, stop_tensorboard, trace
 from .uv import get_uv
 from .virtualenv import create_venv, install_packages, remove, verify, write_marker
 
@@ -26,6 +26,7 @@ CALLS: dict = {
     "verify": verify,
     "write_marker": write_marker,
     "remove": remove,
+    "check_log_folder": check_log_folder,
     "start_tensorboard": start_tensorboard,
     "stop_tensorboard": stop_tensorboard,
     "trace": trace,

@@ -31,11 +31,21 @@ def start_tensorboard(name, logdir):
         if state:
             emit(log="TensorBoard is already running for %s" % logdir)
         else:
-            if "://" not in logdir and not os.path.isdir(logdir):
-                emit(log="The folder %s does not exist yet" % logdir)
             state = _start(name, logdir, state_dir)
         _wait(state, state_dir)
     return {"port": state["port"], "logdir": logdir, "reused": reused}
+
+
+def check_log_folder(logdir):
+    """Refuses a folder that does not exist, unless a TensorBoard shows it already."""
+    logdir = log_folder(logdir)
+    if "://" in logdir or os.path.isdir(logdir) or _running(_state_dir(logdir)):
+        return
+    raise HostError(
+        "NO_FOLDER",
+        "There is no folder %s." % logdir,
+        "Check its path. To open it before it exists, use `--allow-missing`.",
+    )
 
 
 def stop_tensorboard(logdir):

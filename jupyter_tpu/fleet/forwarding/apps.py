@@ -67,6 +67,7 @@ class Apps:
         return AppVisit(
             url=each.site.visit(each.app.path, request.framed_by),
             probe=each.site.probe(),
+            storage_check=each.site.storage_check(),
             beneath=self.path_under_server(each.app),
         )
 

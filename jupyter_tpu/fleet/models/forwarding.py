@@ -103,6 +103,9 @@ class AppVisit(Struct, kw_only=True):
     url: str
     #: Answers 204 if the browser can reach the app's port.
     probe: str
+    #: A page for a frame. It posts ``{"storage": false}`` to the page that frames it if the browser
+    #: does not let the app's pages store data there, which many applications need.
+    storage_check: str
     #: Its path under the Jupyter server's base URL, if the server's options allow that; for a
     #: browser that can't reach the app's port. "" if not.
     beneath: str = ""
@@ -115,6 +118,8 @@ class OpenTensorBoard(Struct, kw_only=True, forbid_unknown_fields=True):
     logdir: Annotated[str, Meta(max_length=4096)]
     #: Which host of the TPU.
     host: int = 0
+    #: Opens a folder that does not exist yet. Otherwise that fails with NO_FOLDER.
+    allow_missing: bool = False
 
 
 class ProfileKernel(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -46,7 +46,8 @@ class TensorBoardService:
     async def open(self, node: Node, request: OpenTensorBoard) -> Operation:
         """Installs what is missing, starts TensorBoard or finds it running, and opens it.
 
-        Raises INVALID for what can't be a folder or a host.
+        Raises INVALID for what can't be a folder or a host. The operation fails with NO_FOLDER for
+        a folder that does not exist, unless `allow_missing`.
         """
         request = validated(request)
         _check_logdir(request.logdir)
@@ -56,6 +57,8 @@ class TensorBoardService:
             progress.plan([*tensorboard.INSTALL_STEPS, *_OPEN], measured=True)
             host = HostName(node.name, request.host)
             async with self._connections.borrow(host, LINK_UP) as link:
+                if not request.allow_missing:
+                    await tensorboard.require_folder(link, request.logdir, progress)
                 await tensorboard.install(link, progress)
                 await self._open(node, link, request.logdir, progress)
 

@@ -13,10 +13,11 @@ import {
 import { Panel } from '@lumino/widgets';
 import React from 'react';
 
-import { EmptyState } from '../panel/elements';
+import { Alert, EmptyState } from '../panel/elements';
 import { tpuIcon } from '../icons';
 import { TPUModel } from '../model/model';
 import { AppOpener } from './opener';
+import { canStoreInFrame } from './storage';
 import { IAppTarget, targetKey } from './target';
 import { Failure } from '../model/client';
 import { failureText } from '../labels/failures';
@@ -35,14 +36,18 @@ const SANDBOX: IFrame.SandboxExceptions[] = [
   'allow-popups'
 ];
 
-/** What is shown instead of the app. */
+/** A page instead of the app. */
 interface IMessage {
   title: string;
   text?: string;
   hint?: string;
   busy?: boolean;
-  /** The label of the button that opens the app again. */
-  retry?: string;
+  buttons?: IButton[];
+}
+
+interface IButton {
+  label: string;
+  onClick: () => void;
 }
 
 /** The app, or why it is not there. */
@@ -72,16 +77,15 @@ class AppView extends Panel {
   /** Opens the app; *restart*: even TensorBoard that is known to run is checked on its host. */
   async load(restart = false): Promise<void> {
     const trans = this._trans;
-    const { name } = this.target;
     const attempt = (this._attempt += 1);
-    const title = trans.__('Opening %1…', name);
+    const title = trans.__('Opening %1…', this.target.name);
     this._app = null;
     this._showMessage({ title, busy: true });
     try {
-      const { id, url } = await this._opener.open(
+      const { id, url, storageCheck } = await this._opener.open(
         this.target,
         window.location.origin,
-        restart,
+        { restart, allowMissing: this._allowMissing },
         operation =>
           this._showMessage({
             title,
@@ -89,20 +93,20 @@ class AppView extends Panel {
             busy: true
           })
       );
+      const canStore =
+        !storageCheck ||
+        (await canStoreInFrame(storageCheck, SANDBOX, this.node));
       if (attempt === this._attempt && !this.isDisposed) {
         this._app = id;
-        this._frame.url = url;
-        this._show(this._frame);
+        if (canStore) {
+          this._showApp(url);
+        } else {
+          this._showWithoutStorage(url);
+        }
       }
     } catch (error) {
       if (attempt === this._attempt && !this.isDisposed) {
-        const { message, hint } = failureText(Failure.from(error), trans);
-        this._showMessage({
-          title: trans.__('%1 could not be opened', name),
-          text: message,
-          hint,
-          retry: trans.__('Try Again')
-        });
+        this._showFailure(Failure.from(error));
       }
     }
   }
@@ -117,41 +121,117 @@ class AppView extends Panel {
         text: this._trans.__(
           'It was closed, or the Jupyter server was restarted.'
         ),
-        retry: this._trans.__('Open Again')
+        buttons: [this._reload(this._trans.__('Open Again'))]
       });
     }
   }
 
-  private _showMessage(message: IMessage): void {
-    const { retry, ...texts } = message;
-    const next = ReactWidget.create(
-      <EmptyState {...texts}>
-        {retry && (
-          <Button
-            className="jp-tpu-Button"
-            onClick={() => void this.load(true)}
-          >
-            {retry}
-          </Button>
-        )}
-      </EmptyState>
+  /** TensorBoard does not work without storage; of other apps that is not known. */
+  private _showWithoutStorage(url: string): void {
+    const trans = this._trans;
+    const { logdir, name } = this.target;
+    const text = trans.__('Your browser blocks storage for pages in this tab.');
+    const openWindow = {
+      label: trans.__('Open in a New Window'),
+      onClick: () => void this._opener.openWindow(this.target)
+    };
+    if (logdir) {
+      this._showMessage({
+        title: trans.__('%1 does not work in this tab', name),
+        text,
+        hint: trans.__('It works in a window of its own.'),
+        buttons: [openWindow]
+      });
+      return;
+    }
+    const dismiss = {
+      label: trans.__('Dismiss'),
+      onClick: () => this._message.hide()
+    };
+    this._showApp(
+      url,
+      <Alert
+        kind="warning"
+        message={text}
+        hint={trans.__('If this app does not work, open it in a new window.')}
+      >
+        {buttons([openWindow, dismiss])}
+      </Alert>
     );
-    next.addClass('jp-tpu-Panel');
-    this._message.dispose();
-    this._message = next;
-    this.insertWidget(0, next);
-    this._show(next);
   }
 
-  private _show(shown: ReactWidget | IFrame): void {
-    this._message.setHidden(shown !== this._message);
-    this._frame.setHidden(shown !== this._frame);
+  private _showFailure(failure: Failure): void {
+    const trans = this._trans;
+    const { name } = this.target;
+    const retry = this._reload(trans.__('Try Again'));
+    if (failure.reason === 'NO_FOLDER') {
+      const openAnyway = this._reload(trans.__('Open Anyway'), true);
+      this._showMessage({
+        title: trans.__('%1 has nothing to show', name),
+        text: failure.message,
+        hint: trans.__(
+          'Check its path. If your program creates it later, open %1 anyway: it shows the logs when they are there.',
+          name
+        ),
+        buttons: [openAnyway, retry]
+      });
+      return;
+    }
+    const { message, hint } = failureText(failure, trans);
+    this._showMessage({
+      title: trans.__('%1 could not be opened', name),
+      text: message,
+      hint,
+      buttons: [retry]
+    });
+  }
+
+  private _reload(label: string, allowMissing = this._allowMissing): IButton {
+    const onClick = () => {
+      this._allowMissing = allowMissing;
+      void this.load(true);
+    };
+    return { label, onClick };
+  }
+
+  private _showMessage({ buttons: offered = [], ...texts }: IMessage): void {
+    this._replaceMessage(
+      <EmptyState {...texts}>
+        {offered.length > 0 && buttons(offered)}
+      </EmptyState>
+    );
+    this._frame.hide();
+  }
+
+  /** *notice*: above the app. */
+  private _showApp(url: string, notice?: JSX.Element): void {
+    this._replaceMessage(notice ?? <></>);
+    this._message.setHidden(!notice);
+    this._frame.url = url;
+    this._frame.show();
+  }
+
+  private _replaceMessage(content: JSX.Element): void {
+    this._message.dispose();
+    this._message = ReactWidget.create(content);
+    this._message.addClass('jp-tpu-Panel');
+    this.insertWidget(0, this._message);
   }
 
   private _app: string | null = null;
   private _attempt = 0;
+  /** Whether TensorBoard may show a folder that does not exist yet. */
+  private _allowMissing = false;
   private _frame = new IFrame({ sandbox: SANDBOX });
   private _message: ReactWidget;
+}
+
+function buttons(offered: IButton[]): JSX.Element[] {
+  return offered.map(({ label, onClick }) => (
+    <Button key={label} className="jp-tpu-Button" onClick={onClick}>
+      {label}
+    </Button>
+  ));
 }
 
 /** The tab. */

@@ -14,6 +14,8 @@ import { IAppTarget, targetKey, targetOf, tpuOf } from './target';
 export interface IOpenedApp {
   id: string;
   url: string;
+  /** Answers whether a frame of the app can store data; "" under Jupyter's address, where it can. */
+  storageCheck: string;
 }
 
 export class AppOpener {
@@ -27,11 +29,12 @@ export class AppOpener {
    *
    * @param framedBy the origin of the page that frames it; "" for a window
    * @param restart whether to look on the host even for an app that is known to be open
+   * @param allowMissing whether TensorBoard may show a folder that does not exist yet
    */
   async open(
     target: IAppTarget,
     framedBy: string,
-    restart = false,
+    { restart = false, allowMissing = false } = {},
     onProgress: (operation: IOperation) => void = () => undefined
   ): Promise<IOpenedApp> {
     const { host, logdir, name, path, port } = target;
@@ -42,12 +45,17 @@ export class AppOpener {
       .find(one => targetKey(targetOf(one)) === targetKey(target));
     if (!app || restart) {
       app = logdir
-        ? await model.openTensorBoard(tpu, logdir, host, onProgress)
+        ? await model.openTensorBoard(
+            tpu,
+            { logdir, host, allow_missing: allowMissing },
+            onProgress
+          )
         : await model.openApp(tpu, { port, host, path, name });
     }
     const visit = await model.visitApp(app.id, framedBy);
     const url = await reachableAddress(visit, window.location, this._trans);
-    return { id: app.id, url };
+    const storageCheck = url === visit.url ? visit.storage_check : '';
+    return { id: app.id, url, storageCheck };
   }
 
   /** Opens an app in a browser window; a notification says why, if that fails. */

@@ -14,6 +14,7 @@ import {
   IInstalledPackage,
   IKernel,
   IOpenApp,
+  IOpenTensorBoard,
   IOpenTunnel,
   IOperation,
   IProblem,
@@ -314,15 +315,19 @@ export class TPUModel extends Store {
     });
   }
 
-  /** Opens TensorBoard and waits until it is open. Throws `Failure`. */
+  /** Opens TensorBoard and waits until it is open. Throws `Failure`, for the tab to show. */
   async openTensorBoard(
     tpu: TPURef,
-    logdir: string,
-    host: number,
+    request: IOpenTensorBoard,
     onProgress: (operation: IOperation) => void
   ): Promise<IApp> {
-    const operation = await this._client.openTensorBoard(tpu, { logdir, host });
-    return this._waitForApp(operation, onProgress);
+    const operation = await this._client.openTensorBoard(tpu, request);
+    try {
+      return await this._waitForApp(operation, onProgress);
+    } catch (error) {
+      this.dismiss(operation.id); // the panel need not show it, too
+      throw error;
+    }
   }
 
   /** Traces a kernel, and returns the TensorBoard that shows the trace; null if that failed. */
