@@ -127,9 +127,11 @@ test-newest: .venv-newest/installed
 bench: setup .venv/bench
 	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
 
-# labextension/src/api.ts from the server's models; the tests fail when it is stale.
+# What is made from the code: labextension/src/api.ts from the server's models, and the tables in
+# docs/. Tests fail when it is out of date.
 types: setup
 	$(BIN)/python scripts/typescript_types.py
+	$(BIN)/python scripts/reference_docs.py
 
 screenshots: setup
 	$(BIN)/python scripts/screenshots.py

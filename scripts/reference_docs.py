@@ -1,0 +1,256 @@
+"""Writes the reference tables in docs/: options, commands, magics and the REST interface.
+
+They are made from the code, and stand between two comments in each page; the rest of a page is
+written by hand. With ``--check`` nothing is written; the exit code says whether all are up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from jupyter_tpu.cli.root import tpu
+from jupyter_tpu.errors import Reason
+from jupyter_tpu.kernels.provisioner import TPUProvisioner
+from jupyter_tpu.magics import grammar as magics
+from jupyter_tpu.server.app import JupyterTPU
+from jupyter_tpu.server.handlers import STATUS
+from jupyter_tpu.server.routes import COMPILE, JAX_ROUTES, ROUTES
+
+DOCS = Path(__file__).parent.parent / "docs"
+BEGIN, END = "<!-- made by `make types`: {} -->", "<!-- end -->"
+
+
+@cache
+def tables() -> dict[str, dict[str, str]]:
+    """The made parts of each page, by name."""
+    return {
+        "configuration.md": {
+            "JupyterTPU": _options(JupyterTPU),
+            # What identifies the host is in each kernelspec; the rest is for users.
+            "TPUProvisioner": _options(
+                TPUProvisioner, ("needs_chips", "journal_limit", "when_full", "start_timeout")
+            ),
+        },
+        "commands.md": {"commands": _table(("Command", "What it does"), _commands("jupyter", tpu))},
+        "magics.md": {
+            "magics": _table(
+                ("Magic", "What it does"),
+                [*_commands("", magics.line), *_commands("", magics.cell)],
+            )
+        },
+        "rest.md": {
+            "routes": _routes(),
+            "errors": _table(
+                ("`reason`", "HTTP status"),
+                ((f"`{reason}`", _status(STATUS.get(reason, 500))) for reason in Reason),
+            ),
+            "models": _models(),
+        },
+    }
+
+
+def render(page: str) -> str:
+    """A page as it should be."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for name, table in tables()[page].items():
+        begin = BEGIN.format(name)
+        before, found, rest = text.partition(begin)
+        if not found:
+            raise ValueError(f"docs/{page} has no place for: {begin}")
+        text = f"{before}{begin}\n\n{table}\n\n{END}{rest.partition(END)[2]}"
+    return text
+
+
+# ---- options, commands ---------------------------------------------------------------------------
+
+
+def _options(kind: Any, names: Iterable[str] = ()) -> str:
+    traits = kind.class_own_traits(config=True)
+    rows = (
+        (f"`c.{kind.__name__}.{name}`", f"`{traits[name].default_value_repr()}`", traits[name].help)
+        for name in names or sorted(traits)
+    )
+    return _table(("Option", "Default", "Meaning"), rows)
+
+
+def _commands(parent: str, command: click.Command) -> Iterator[tuple[str, str]]:
+    """Each command below *command*, or itself if it has none: its line, and what it does."""
+    path = f"{parent} {command.name}".strip()
+    ctx = click.Context(command)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            below = command.get_command(ctx, name)
+            if below is not None and not below.hidden:
+                yield from _commands(path, below)
+        return
+    line = " ".join([path, *command.collect_usage_pieces(ctx)])
+    about = inspect.cleandoc(command.help or "").split("\n\n")[0]
+    yield f"`{line}`", " ".join(about.split())
+
+
+# ---- REST ----------------------------------------------------------------------------------------
+
+
+def _routes() -> str:
+    rows = (
+        (
+            f"`{each.method} {each.path}`",
+            each.about + "".join(f"<br>`?{name}=`: {what}" for name, what in each.query.items()),
+            _link(each.body),
+            " ".join(filter(None, (str(each.status), _link(each.answer))))
+            if each.answer is not None
+            else "204",
+        )
+        for each in (*ROUTES, *JAX_ROUTES, COMPILE)
+    )
+    return _table(("Request", "What it does", "Body", "Answer"), rows)
+
+
+def _link(kind: Any) -> str:
+    """A body's or an answer's type, with a link to its fields."""
+    if kind is None:
+        return ""
+    name = getattr(kind, "__name__", str(kind))
+    inner = getattr(kind, "__args__", ())
+    if inner:  # list[X]
+        return f"list of {_link(inner[0])}"
+    return f"[{name}](#{name.lower()})"
+
+
+def _models() -> str:
+    routes = (*ROUTES, *JAX_ROUTES, COMPILE)
+    kinds = [kind for each in routes for kind in (each.body, each.answer, each.result) if kind]
+    unique = list({str(kind): kind for kind in kinds}.values())
+    _, schemas = msgspec.json.schema_components(unique, ref_template="{name}")
+    structs = _structs(unique)
+    parts = []
+    for name, schema in sorted(schemas.items()):
+        about = _markdown(schema.get("description", ""))
+        if "enum" in schema:
+            values = ", ".join(f"`{value}`" for value in schema["enum"])
+            parts.append(f"### {name}\n\n{about}\n\nOne of {values}.")
+            continue
+        comments = _comments(structs[name]) if name in structs else {}
+        required = schema.get("required", ())
+        rows = (
+            (
+                f"`{field}`",
+                _type(what),
+                "" if field in required or "default" not in what else _default(what["default"]),
+                comments.get(field, ""),
+            )
+            for field, what in schema.get("properties", {}).items()
+        )
+        parts.append(
+            f"### {name}\n\n{about}\n\n{_table(('Field', 'Type', 'Default', 'Meaning'), rows)}"
+        )
+    return "\n\n".join(re.sub(r"\n{3,}", "\n\n", part) for part in parts)
+
+
+def _structs(kinds: Iterable[Any]) -> dict[str, type]:
+    """All structs that *kinds* consist of, by name."""
+    found: dict[str, type] = {}
+
+    def visit(kind: Any) -> None:
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            if kind.__name__ in found:
+                return
+            found[kind.__name__] = kind
+            for field in msgspec.structs.fields(kind):
+                visit(field.type)
+        for inner in getattr(kind, "__args__", ()):
+            visit(inner)
+
+    for kind in kinds:
+        visit(kind)
+    return found
+
+
+def _comments(kind: type) -> dict[str, str]:
+    """The comments of a struct's fields: "#:" above them, or "#" behind them."""
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__[:-1]):
+        if each is msgspec.Struct or not issubclass(each, msgspec.Struct):
+            continue
+        above: list[str] = []
+        for line in inspect.getsource(each).splitlines():
+            text = line.strip()
+            field = re.match(r"    (\w+): ", line)
+            if text.startswith("#:"):
+                above.append(text[2:].strip())
+            elif field:
+                behind = re.search(r"  #:? (.*)", line)
+                found[field[1]] = _markdown(" ".join([*above, behind[1] if behind else ""]))
+                above = []
+    return found
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    if "$ref" in schema:
+        name = schema["$ref"]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(sorted(map(_type, schema["anyOf"]), key="null".__eq__))
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    kind = schema.get("type", "any")
+    if kind == "array" and schema.get("items"):
+        return f"list of {_type(schema['items'])}"
+    if kind == "object" and schema.get("additionalProperties"):
+        return f"object of {_type(schema['additionalProperties'])}"
+    return str(kind)
+
+
+def _default(value: Any) -> str:
+    return f"`{msgspec.json.encode(value).decode()}`"
+
+
+# ---- Markdown ------------------------------------------------------------------------------------
+
+
+def _status(number: int) -> str:
+    return f"{number} {HTTPStatus(number).phrase}"
+
+
+def _markdown(text: str) -> str:
+    """reStructuredText's double backticks become single; one line."""
+    return " ".join(re.sub(r"``(.+?)``", r"`\1`", text).split())
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    heads = list(heads)
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing, only compare")
+    options = parser.parse_args(arguments)
+    stale = [page for page in tables() if (DOCS / page).read_text(encoding="utf-8") != render(page)]
+    if not options.check:
+        for page in stale:
+            (DOCS / page).write_text(render(page), encoding="utf-8")
+        return 0
+    for page in stale:
+        print(f"docs/{page} is not what the code says: run `make types`", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

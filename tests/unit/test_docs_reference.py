@@ -1,0 +1,125 @@
+"""The documentation against the code: what it lists is complete, and what it names exists."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from jupyter_tpu.cli.root import tpu
+from jupyter_tpu.errors import Reason
+from jupyter_tpu.magics import grammar as magics
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [*ROOT.glob("*.md"), *DOCS.glob("*.md")]
+SCRIPT = ROOT / "scripts" / "reference_docs.py"
+#: Set by our own programs, for programs on hosts.
+INTERNAL = {
+    "JUPYTER_TPU_AGENT_IDLE",
+    "JUPYTER_TPU_EMULATED",
+    "JUPYTER_TPU_EMULATED_HOST",
+    "JUPYTER_TPU_KERNEL_FOLDER",
+}
+
+
+def reference() -> Any:
+    spec = importlib.util.spec_from_file_location(SCRIPT.stem, SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_options_commands_magics_and_rest_are_what_the_code_says() -> None:
+    """Else: `make types`."""
+    made = reference()
+    for page in made.tables():
+        assert (DOCS / page).read_text() == made.render(page), f"docs/{page}: run `make types`"
+
+
+def test_each_error_reason_has_an_entry() -> None:
+    entries = re.findall(r"^### `(\w+)`$", (DOCS / "troubleshooting.md").read_text(), re.MULTILINE)
+    assert sorted(entries) == sorted(Reason)
+
+
+def test_each_environment_variable_is_explained() -> None:
+    sources = "".join(path.read_text() for path in (ROOT / "jupyter_tpu").rglob("*.py"))
+    used = set(re.findall(r"\"(JUPYTER_TPU_[A-Z_]+)\"", sources)) - INTERNAL
+    page = (DOCS / "configuration.md").read_text()
+    assert {name for name in used if f"`{name}`" not in page} == set()
+
+
+def test_each_page_is_in_the_index_and_the_readme() -> None:
+    for index, prefix in ((DOCS / "README.md", "("), (ROOT / "README.md", "/docs/")):
+        text = index.read_text()
+        pages = [page.name for page in DOCS.glob("*.md") if page.name != "README.md"]
+        assert [page for page in pages if f"{prefix}{page}" not in text] == [], index
+
+
+def anchors(page: Path) -> set[str]:
+    """Of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_what_exists(page: Path) -> None:
+    blob = "https://github.com/jupyter-tpu/jupyter-tpu/blob/main/"
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        base = ROOT if link.startswith(blob) else page.parent
+        path, _, anchor = link.removeprefix(blob).partition("#")
+        if "://" in path:
+            continue
+        target = base / path if path else page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link
+
+
+def commands(page: Path, word: str) -> Iterator[str]:
+    """The command lines on a page that begin with *word*."""
+    text = page.read_text()
+    for block in re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            yield from re.findall(rf"^(?:\$ )?{word} (\w.*)", line)
+    inline = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    for code in re.findall(r"`([^`]+)`", inline):
+        yield from re.findall(rf"^{word} (\w.*)", " ".join(code.split()))
+
+
+def parse(group: click.Group, line: str) -> None:
+    """Parses a command line and runs nothing; click raises UsageError for a wrong one."""
+    words = shlex.split(line.partition(" | ")[0], comments=True)
+    command: click.Command = group
+    ctx = click.Context(group, info_name=group.name)
+    while isinstance(command, click.Group):
+        name, found, words = command.resolve_command(ctx, words)
+        assert found is not None
+        if not words and len(line.split()) <= 2:
+            return  # the name of a command alone
+        command, ctx = found, click.Context(found, parent=ctx, info_name=name)
+    command.parse_args(ctx, words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_on_the_pages_are_commands(page: Path) -> None:
+    for group, word in ((tpu, "jupyter tpu"), (magics.line, "%tpu")):
+        for line in commands(page, word):
+            # The tables of commands, and sentences that leave something out.
+            if "OPTIONS" in line or "…" in line:
+                continue
+            try:
+                parse(group, line)
+            except click.exceptions.Exit:  # --help
+                pass
+            except click.UsageError as error:
+                pytest.fail(f"{word} {line}: {error.format_message()}")
