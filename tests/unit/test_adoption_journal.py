@@ -10,7 +10,7 @@ import pytest
 
 from jupyter_tpu.agent.protocol import messages
 from jupyter_tpu.agent.protocol.events import IOPUB, NORMAL, SHELL, STDIN, Message
-from jupyter_tpu.server.adoption import journal_file, kernel_folder
+from jupyter_tpu.server.adoption import journal_file, kernel_folder, remembered_requests
 from jupyter_tpu.server.adoption import persisted_kernel as persisted_kernel_module
 from jupyter_tpu.server.adoption.journal_file import MESSAGE, JournalFile
 from jupyter_tpu.server.adoption.kernel_folder import KernelFolder, KernelRecord, kernels_dir
@@ -266,7 +266,7 @@ def test_a_request_is_known_until_a_while_after_its_end_was_read(
     assert kernel.requests_to_show("tab") == [], "it shows it already"
     kernel.acknowledge("tab", kernel.journal.next - 1)
     assert kernel.requests_to_show("another") == [offered]
-    monkeypatch.setattr(persisted_kernel_module, "REMEMBERED", -1.0)
+    monkeypatch.setattr(remembered_requests, "REMEMBERED", -1.0)
     assert kernel.requests_to_show("another") == []
     assert kernel.record_request(asked(request)) is None
 

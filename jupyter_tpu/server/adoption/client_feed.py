@@ -374,7 +374,7 @@ class ClientFeed:
 
     def _send_running(self) -> None:
         """Repeats that the kernel is busy, if it is, after other states were sent."""
-        activity = self._kernel.activity
+        activity = self._kernel.requests.activity
         if activity.running:
             busy = {"execution_state": "busy"}
             parent = activity.latest

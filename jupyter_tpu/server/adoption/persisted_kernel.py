@@ -1,22 +1,19 @@
 """What outlives this server of one kernel: its record, its journal, and how far clients have read.
 
-The relay writes here, on the core thread. The websockets read, on the server's loop. A request is
-remembered until a while after a client has read its end. So a new page gets all output of a running
-cell, and a repeated request runs only once.
+The relay writes here, on the core thread. The websockets read, on the server's loop. One lock
+keeps all of it consistent.
 """
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from threading import RLock
 from typing import Any
 
 from ...agent.protocol import messages
-from ...agent.protocol.activity import KernelActivity
 from ...agent.protocol.deduplication import answered_request
-from ...agent.protocol.events import IOPUB, SHELL, STDIN, Message
+from ...agent.protocol.events import SHELL, STDIN, Message
 from ...errors import TPUError
 from .client_positions import ClientPositions
 from .execute_request import ExecuteRequest
@@ -24,21 +21,15 @@ from .fillers import Fillers
 from .journal_file import MESSAGE, REQUEST, JournalFile, Reader, StoredRecord
 from .kernel_folder import KernelFolder, KernelRecord, SessionRow
 from .outbox import Outbox
+from .remembered_requests import RememberedRequests
 
 #: Unread bytes above which further output stays on the host.
 MAX_UNREAD = 32 << 20
 #: Bytes that clients have read and that are kept for new pages.
 MAX_RETAINED = 32 << 20
-#: Seconds for which a request is remembered after its end was read. JupyterLab saves the notebook
-#: that shows it every two minutes.
-REMEMBERED = 300.0
 #: Kinds of the journal's records: a new kernel, whose host numbers messages from 1 again; an
 #: answered input_request; a request that another client fills in from now on.
 LAUNCH, ANSWERED, FILLER = 3, 4, 5
-#: The error with which the keeper ends the cell of a kernel that died.
-DIED = "KernelDied"
-#: Answered input_requests that are remembered, the latest ones.
-MAX_ANSWERED = 256
 
 
 class PersistedKernel:
@@ -66,8 +57,7 @@ class PersistedKernel:
     ) -> None:
         self.record = record
         self.adopting = adopting
-        self.activity = KernelActivity()
-        self.requests: dict[str, ExecuteRequest] = {}
+        self.requests = RememberedRequests()
         self.signer = messages.MessageSigner(record.key, "kernel")
         self.last_activity = record.last_activity
         self.state = ""  # the kernel's, as its keeper first reported it
@@ -81,13 +71,11 @@ class PersistedKernel:
         self._on_room: Callable[[], None] | None = None
         self._connected: dict[str, int] = {}
         self._gone = False
-        self._died = False  # the kernel, by itself
-        self._answered: dict[str, None] = {}
         self.fillers = Fillers(self._record_filler)
         self._positions = ClientPositions(folder.path / "cursors.json")
         self.journal = JournalFile(folder.path, self._restore if adopting else None)
         if adopting:
-            self._forget_read_requests()
+            self.requests.forget_read(self._positions.acknowledged)
         self._outbox = Outbox(folder.path)
         if not adopting:
             folder.write(record)
@@ -116,12 +104,12 @@ class PersistedKernel:
 
     @property
     def running(self) -> Mapping[str, bytes]:
-        return self.activity.running
+        return self.requests.activity.running
 
     def begin_launch(self, key: str) -> None:
         with self._lock:
             self._last = 0
-            self._forget_cells()
+            self.requests.start_kernel()
             self._outbox.clear()
             self.signer = messages.MessageSigner(key, "kernel")
             self.record.launched = self.journal.append(LAUNCH, 0, 0, [])
@@ -188,8 +176,7 @@ class PersistedKernel:
             if not self.record.taken_once:
                 self._outbox.clear()  # the kernel would get them twice
                 return []
-            requests = self.requests.values()
-            executes = [(r.first, SHELL, r.message) for r in requests if r.message is not None]
+            executes = [(r.first, SHELL, r.message) for r in self.requests if r.message is not None]
             # Those of the outbox come before the journal record with the same number.
             pending = sorted([*self._outbox.pending(), *executes], key=lambda each: each[0])
             return [(channel, message) for _, channel, message in pending]
@@ -277,7 +264,7 @@ class PersistedKernel:
             if self._gone or number <= self._positions.acknowledged.get(client, 0):
                 return
             self._positions.acknowledge(client, min(number, self.journal.next - 1))
-            self._forget_read_requests()
+            self.requests.forget_read(self._positions.acknowledged)
             on_room = self._on_room
             if on_room is not None and not self.backlog_full(on_room):
                 self._on_room = None
@@ -286,25 +273,18 @@ class PersistedKernel:
     def lost_requests(self, client: str) -> list[str]:
         """Requests whose output *client* filled in, and another client does now."""
         with self._lock:
-            return [r.id for r in self.requests.values() if client in r.former_fillers]
+            return [r.id for r in self.requests if client in r.former_fillers]
 
     def is_open(self, message: list[bytes]) -> bool:
         """Whether an input_request of the kernel still waits for an answer."""
         with self._lock:
-            request = self.requests.get(
-                str(messages.decode_part(message, messages.PARENT).get("msg_id"))
-            )
-            answered = messages.decode_part(message, messages.HEADER).get("msg_id") in (
-                self._answered
-            )
-            return not answered and not (request is not None and request.ended)
+            return self.requests.is_open(message)
 
     def requests_to_show(self, client: str) -> list[ExecuteRequest]:
         """The latest request of each cell whose output *client* does not show."""
         with self._lock:
-            self._forget_read_requests()
-            latest = {request.cell: request for request in self.requests.values() if request.cell}
-            return [r for r in latest.values() if client not in r.readers]
+            self.requests.forget_read(self._positions.acknowledged)
+            return self.requests.to_show(client)
 
     def record_request(self, message: list[bytes]) -> ExecuteRequest | None:
         """Stores a new execute request. Returns the request if it is known already.
@@ -316,9 +296,7 @@ class PersistedKernel:
             known = self.requests.get(request.id)
             if known is not None or self._gone:
                 return known
-            request.first = self.journal.append(REQUEST, SHELL, 0, message)
-            if request.id:
-                self.requests[request.id] = request
+            self.requests.add(request, self.journal.append(REQUEST, SHELL, 0, message))
             return None
 
     def record_client_message(self, channel: int, message: list[bytes]) -> None:
@@ -328,9 +306,8 @@ class PersistedKernel:
                 return
             self._outbox.put(self.journal.next, channel, message)
             answered = answered_request(message) if channel == STDIN else ""
-            if not answered or answered in self._answered:
+            if not answered or not self.requests.set_answered(answered):
                 return
-            self._set_answered(answered)
             self.journal.append(ANSWERED, STDIN, 0, [answered.encode()])
             listeners = list(self._listeners)
         for listener in listeners:
@@ -348,29 +325,14 @@ class PersistedKernel:
             self._restore_request(entry)
         elif entry.kind == LAUNCH:
             self._last = 0
-            self._forget_cells()
+            self.requests.start_kernel()
         elif entry.kind == ANSWERED:
-            self._set_answered(entry.parts[0].decode())
+            self.requests.set_answered(entry.parts[0].decode())
         elif entry.kind == FILLER:
             request_id, client = (part.decode() for part in entry.parts)
-            if request_id in self.requests:
-                self.requests[request_id].set_filler(client)
-
-    def _forget_cells(self) -> None:
-        """A new kernel starts. A new page still shows what the old one has answered, if nobody has
-        read it, or if the kernel died by itself. After a restart on purpose it does not.
-        """
-        self.activity = KernelActivity()
-        answered = [request for request in self.requests.values() if request.ended]
-        kept = [r for r in answered if self._died or r.read_at is None]
-        self.requests = {request.id: request for request in kept}
-        self._died = False
-        self._answered.clear()
-
-    def _set_answered(self, input_request: str) -> None:
-        self._answered[input_request] = None
-        while len(self._answered) > MAX_ANSWERED:
-            del self._answered[next(iter(self._answered))]
+            request = self.requests.get(request_id)
+            if request is not None:
+                request.set_filler(client)
 
     def _record_filler(self, request: ExecuteRequest, client: str) -> None:
         with self._lock:
@@ -379,57 +341,16 @@ class PersistedKernel:
                 self.journal.append(FILLER, 0, 0, [request.id.encode(), client.encode()])
 
     def _restore_request(self, entry: StoredRecord) -> None:
-        try:
-            request = ExecuteRequest(entry.parts)
-        except ValueError:
-            return  # not a Jupyter message
-        request.first = entry.number
-        if request.id:
-            self.requests[request.id] = request
+        with suppress(ValueError):  # not a Jupyter message
+            self.requests.add(ExecuteRequest(entry.parts), entry.number)
 
     def _track(self, channel: int, parts: list[bytes], number: int) -> None:
-        """Tracks from messages which requests run and which have ended."""
-        try:
-            at = messages.find_delimiter(parts)
-            if channel == IOPUB:
-                status = self.activity.observe(parts)
-                if status is None:
-                    return
-                # JupyterLab drops pending messages when the kernel's session changes, so our own
-                # messages need the kernel's session.
-                self.signer.session = status.session or self.signer.session
-                self.last_activity = status.date or self.last_activity
-                if status.request in self.requests:
-                    self.requests[status.request].message = None
-                if status.state == "idle":
-                    self._mark_end(status.request, number, idle=True)
-            elif channel == SHELL and b'"execute_reply"' in parts[at + messages.HEADER]:
-                request_id = json.loads(parts[at + messages.PARENT]).get("msg_id")
-                self._mark_end(request_id, number, idle=False)
-                content = json.loads(parts[at + messages.CONTENT])
-                if content.get("ename") == DIED:
-                    self._died = True
-                if request_id in self.requests:
-                    self.requests[request_id].count = content.get("execution_count")
-        except (ValueError, TypeError, AttributeError):
-            pass  # not a Jupyter message; it is passed on unchanged
-
-    def _mark_end(self, request_id: str | None, number: int, *, idle: bool) -> None:
-        request = self.requests.get(request_id or "")
-        if request is not None:
-            request.idle = request.idle or idle
-            request.replied = request.replied or not idle
-            request.end = number
-
-    def _forget_read_requests(self) -> None:
-        now, positions = time.monotonic(), self._positions.acknowledged
-        for request in list(self.requests.values()):
-            if request.read_at is None:
-                read = max((positions.get(reader, 0) for reader in request.readers), default=0)
-                if request.ended and read >= request.end:
-                    request.read_at = now
-            elif now - request.read_at > REMEMBERED:
-                del self.requests[request.id]
+        status = self.requests.observe(channel, parts, number)
+        if status is not None:
+            # JupyterLab drops pending messages when the kernel's session changes, so our own
+            # messages need the kernel's session.
+            self.signer.session = status.session or self.signer.session
+            self.last_activity = status.date or self.last_activity
 
     def _read_position(self) -> int:
         """Up to where all connected clients have read, or else the client that read most."""
@@ -441,7 +362,7 @@ class PersistedKernel:
 
     def _trim(self) -> None:
         read = self._read_position()
-        needed = min((request.first for request in self.requests.values()), default=read + 1)
+        needed = min((request.first for request in self.requests), default=read + 1)
         self.journal.release(min(needed, read + 1))
         retained = self.journal.bytes_from(self.journal.oldest) - self.journal.bytes_from(read + 1)
         while retained > MAX_RETAINED and (gone := self.journal.release_oldest(read + 1)):

@@ -1,0 +1,129 @@
+"""Which requests one kernel has got, and how far it is with them, from the messages themselves.
+
+A request is remembered until a while after a client has read its end. So a new page gets all output
+of a running cell, and a repeated request runs only once. No I/O, and no lock of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+
+from ...agent.protocol import messages
+from ...agent.protocol.activity import KernelActivity, Status
+from ...agent.protocol.events import IOPUB, SHELL
+from .execute_request import ExecuteRequest
+
+#: Seconds for which a request is remembered after its end was read. JupyterLab saves the notebook
+#: that shows it every two minutes.
+REMEMBERED = 300.0
+#: The error with which the keeper ends the cell of a kernel that died.
+DIED = "KernelDied"
+#: Answered input_requests that are remembered, the latest ones.
+MAX_ANSWERED = 256
+
+
+class RememberedRequests:
+    """The execute requests of one kernel, the oldest first, and the answers to its own requests."""
+
+    def __init__(self) -> None:
+        self.activity = KernelActivity()
+        self._requests: dict[str, ExecuteRequest] = {}
+        self._died = False  # the kernel, by itself
+        self._answered: dict[str, None] = {}  # the input_requests, the latest last
+
+    def __iter__(self) -> Iterator[ExecuteRequest]:
+        return iter(self._requests.values())
+
+    def get(self, request_id: str) -> ExecuteRequest | None:
+        return self._requests.get(request_id)
+
+    def add(self, request: ExecuteRequest, number: int) -> None:
+        """*number*: of the request's record in the journal."""
+        request.first = number
+        if request.id:
+            self._requests[request.id] = request
+
+    def start_kernel(self) -> None:
+        """A new kernel starts. A new page still shows what the old one has answered, if nobody has
+        read it, or if the kernel died by itself. After a restart on purpose it does not.
+        """
+        self.activity = KernelActivity()
+        self._requests = {
+            request.id: request
+            for request in self._requests.values()
+            if request.ended and (self._died or request.read_at is None)
+        }
+        self._died = False
+        self._answered.clear()
+
+    def observe(self, channel: int, parts: list[bytes], number: int) -> Status | None:
+        """Notes which requests run and which have ended; *number*: of the message's record.
+
+        Returns the status that the message reports, if it does.
+        """
+        try:
+            if channel == IOPUB:
+                return self._observe_status(parts, number)
+            at = messages.find_delimiter(parts)
+            if channel == SHELL and b'"execute_reply"' in parts[at + messages.HEADER]:
+                request_id = json.loads(parts[at + messages.PARENT]).get("msg_id")
+                self._mark_end(request_id, number, idle=False)
+                content = json.loads(parts[at + messages.CONTENT])
+                if content.get("ename") == DIED:
+                    self._died = True
+                if request_id in self._requests:
+                    self._requests[request_id].count = content.get("execution_count")
+        except (ValueError, TypeError, AttributeError):
+            pass  # not a Jupyter message; it is passed on unchanged
+        return None
+
+    def _observe_status(self, parts: list[bytes], number: int) -> Status | None:
+        status = self.activity.observe(parts)
+        if status is not None:
+            if status.request in self._requests:
+                self._requests[status.request].message = None
+            if status.state == "idle":
+                self._mark_end(status.request, number, idle=True)
+        return status
+
+    def _mark_end(self, request_id: str | None, number: int, *, idle: bool) -> None:
+        request = self._requests.get(request_id or "")
+        if request is not None:
+            request.idle = request.idle or idle
+            request.replied = request.replied or not idle
+            request.end = number
+
+    def set_answered(self, input_request: str) -> bool:
+        """A client has answered an input_request of the kernel. False: another one did before."""
+        if input_request in self._answered:
+            return False
+        self._answered[input_request] = None
+        while len(self._answered) > MAX_ANSWERED:
+            del self._answered[next(iter(self._answered))]
+        return True
+
+    def is_open(self, message: list[bytes]) -> bool:
+        """Whether an input_request of the kernel still waits for an answer."""
+        if messages.decode_part(message, messages.HEADER).get("msg_id") in self._answered:
+            return False
+        parent = messages.decode_part(message, messages.PARENT)
+        request = self._requests.get(str(parent.get("msg_id")))
+        return request is None or not request.ended
+
+    def to_show(self, client: str) -> list[ExecuteRequest]:
+        """The latest request of each cell whose output *client* does not show."""
+        latest = {request.cell: request for request in self if request.cell}
+        return [request for request in latest.values() if client not in request.readers]
+
+    def forget_read(self, positions: Mapping[str, int]) -> None:
+        """Forgets what was read long ago; *positions*: up to which record each client has read."""
+        now = time.monotonic()
+        for request in list(self):
+            if request.read_at is None:
+                read = max((positions.get(reader, 0) for reader in request.readers), default=0)
+                if request.ended and read >= request.end:
+                    request.read_at = now
+            elif now - request.read_at > REMEMBERED:
+                del self._requests[request.id]
