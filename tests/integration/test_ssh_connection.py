@@ -295,7 +295,9 @@ async def test_a_unix_socket_on_the_host_is_reached_with_bytes_both_ways(connect
 
 async def test_open_streams_do_not_take_the_places_of_commands(connection, tmp_path):
     path = tmp_path / "s"
-    async with await asyncio.start_unix_server(lambda *_: None, str(path)):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen(20)
         streams = [await connection.open_unix(str(path)) for _ in range(20)]
         assert (await connection.run(["echo", "still"], timeout=60)).stdout == "still\n"
         for _, writer in streams:
@@ -399,8 +401,8 @@ async def test_nobody_at_the_port_is_said_at_once(host):
 
 
 async def test_a_port_that_says_nothing_is_given_up(host):
-    async with await asyncio.start_server(lambda *_: None, "127.0.0.1", 0) as silent:
-        port = silent.sockets[0].getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # nobody accepts
+        port = silent.getsockname()[1]
         with pytest.raises(TPUError) as caught:
             await connect(msgspec.structs.replace(host, port=port), limit=0.5)
     assert caught.value.reason is Reason.UNREACHABLE
