@@ -31,6 +31,7 @@ from ..agent.protocol.journal import Journal
 from ..agent.protocol.pump import JournalDisconnected, Pump
 from ..errors import ConnectionLost, Reason, TPUError
 from ..links import HostGone
+from .end_errors import LeaseLost, ProtocolMismatch, gone_error, host_rebooted_error
 
 log = logging.getLogger(__name__)
 
@@ -59,29 +60,6 @@ class Host(Protocol):
     def acquire(self) -> None: ...
     def release(self) -> None: ...
     async def agent(self) -> Any: ...
-
-
-class LeaseLost(TPUError):
-    """Another client has taken the kernel over. It continues there."""
-
-    def __init__(self, holder: str) -> None:
-        super().__init__(
-            f"The kernel was taken over by {holder}.",
-            Reason.CONFLICT,
-            "It continues there. `jupyter tpu kernel take` brings it back.",
-        )
-
-
-class ProtocolMismatch(TPUError):
-    """The two ends speak different protocols. The kernel continues for a client that can attach."""
-
-    def __init__(self, message: str, reason: Reason = Reason.INTERNAL) -> None:
-        super().__init__(
-            f"{message} The kernel continues on its host.",
-            reason,
-            "`jupyter tpu kernel take` brings it back to this server, or to the one that started "
-            "it. `jupyter tpu kernel end` ends it.",
-        )
 
 
 class Attachment:
@@ -195,7 +173,7 @@ class Attachment:
                     self._pause = min(2 * self._pause, RETRY_NEEDS_ATTENTION)
                     continue
             if self._failures >= MAX_PROTOCOL_ERRORS:
-                self._on_gone(self.problem or _gone_error(None))
+                self._on_gone(self.problem or gone_error(None))
                 return
             await asyncio.sleep(self._pause)
             self._pause = min(2 * self._pause, RETRY[1])
@@ -265,7 +243,7 @@ class Attachment:
             fate = await agent.request("kernel_fate", id=self.kernel_id)
             if not fate["known"]:
                 rebooted = self._boot and agent.hello.get("boot", self._boot) != self._boot
-                self._on_gone(_host_rebooted_error() if rebooted else _gone_error(fate["ending"]))
+                self._on_gone(host_rebooted_error() if rebooted else gone_error(fate["ending"]))
                 return True
         return False
 
@@ -279,40 +257,6 @@ def _protocol_error(event: JournalEvent) -> str:
     if isinstance(event, Rejected) and event.fields.get("reason") == "FAILED":
         return str(event.fields.get("message"))
     return ""
-
-
-def ended_elsewhere_error() -> TPUError:
-    """The kernel was ended on purpose, and not by its client."""
-    return TPUError(
-        "The kernel was ended in the TPU panel or by another program, or its TPU was "
-        "stopped or deleted.",
-        Reason.CANCELLED,
-        "If its TPU is ready, start it again.",
-    )
-
-
-def _gone_error(ending: dict[str, Any] | None) -> TPUError:
-    """The host has no such kernel any more. *ending*: what it recorded, if it did."""
-    if ending is not None and ending.get("end") == "asked":
-        return ended_elsewhere_error()
-    if ending is not None:
-        message = f"{ending.get('cause')} That was on {ending.get('died')}."
-        if ending.get("waiting"):
-            message += " Its last output is no longer stored on the host"
-            message += ": other kernels needed the space." if ending["end"] == "room" else "."
-    else:
-        message = (
-            "The kernel is no longer on its host. The host was restarted, or the kernel was killed."
-        )
-    return TPUError(message, Reason.NOT_FOUND, "Restart the kernel. Its variables are lost.")
-
-
-def _host_rebooted_error() -> TPUError:
-    return TPUError(
-        "The kernel's host was restarted, which ended the kernel.",
-        Reason.NOT_FOUND,
-        "Restart the kernel. Its variables are lost.",
-    )
 
 
 def _holder() -> str:

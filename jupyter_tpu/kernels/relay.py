@@ -11,7 +11,6 @@ import asyncio
 import json
 import logging
 import os
-import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,10 +27,11 @@ from ..agent.protocol.events import (
     Opened,
 )
 from ..errors import Reason, TPUError
-from ..links import OwnedKernel, core_thread, end_orphans, own
+from ..links import core_thread
 from . import exit_cleanup
-from .attachment import Attachment, Host, LeaseLost, ProtocolMismatch, ended_elsewhere_error
-from .background_shutdown import shutdown_in_background
+from .attachment import Attachment, Host
+from .end_errors import LeaseLost, ProtocolMismatch, ended_elsewhere_error, exit_error
+from .host_kernel import HostKernel
 from .kernel_info import KernelInfoResponder
 from .persistence import KernelPersistence
 from .ports import Ports, endpoints
@@ -40,8 +40,6 @@ log = logging.getLogger(__name__)
 
 #: Bytes of client messages that may wait for the host. Above this shell and stdin are not read.
 MAX_WAITING = 64 << 20
-#: Seconds to wait until a host has ended a kernel. After that it is done in the background.
-CLEANUP_TIMEOUT = 8.0
 #: Seconds for clients to read the last messages of a kernel that crashed, maybe after they have
 #: connected again, before the kernel is reported dead.
 LAST_MESSAGES = 15.0
@@ -80,14 +78,11 @@ class Relay:
         self._persistence = persistence
         self._unconsumed: Message | Gap | None = None  # the newest that waits for a reader
         self._host = host
-        self._held = False
+        self._host_kernel = HostKernel(host, kernel_id, self.secret, owned=owned)
         self._ports: Ports | None = None
         self._attachment: Attachment | None = None
         self._key = ""  # signs messages
         self._responder = KernelInfoResponder(kernel_id, self._send)
-        self._unconfirmed = False  # the host may have started the kernel without our knowledge
-        self._owned = owned
-        self._ownership: OwnedKernel | None = None
         self._reporting: asyncio.Task[None] | None = None
         #: It was asked to end, so its end is reported without waiting for more output.
         self.stopping = False
@@ -109,9 +104,7 @@ class Relay:
         Raises TPUError: the link's problem, TIMEOUT, ENVIRONMENT if the host lacks the environment,
         EXISTS, CONFLICT if a port is in use. Then nothing stays open here.
         """
-        if not self._held:
-            self._held = True
-            self._host.acquire()
+        self._host_kernel.acquire()
         if self._persistence is None:
             exit_cleanup.register(self)
         self.code, self.problem, self.final = None, None, False
@@ -123,13 +116,9 @@ class Relay:
         self._unconsumed = None
         try:
             await self._bind(connection)
-            async with asyncio.timeout(timeout):
-                started = await self._start_kernel({**request, "launch": uuid.uuid4().hex})
-        except BaseException as error:
-            problem = self._host.problem
-            await self._undo_launch()
-            if isinstance(error, TimeoutError):
-                raise _timeout_error(timeout, problem) from None
+            started = await self._host_kernel.start({**request, "key": self._key}, timeout)
+        except BaseException:
+            await self._free()
             raise
         self._attachment = Attachment(
             self._host, self.kernel_id, self.secret, self._on_event, self._on_gone
@@ -144,9 +133,7 @@ class Relay:
         reached. Raises CONFLICT if a port is in use.
         """
         assert self._persistence is not None
-        if not self._held:
-            self._held = True
-            self._host.acquire()
+        self._host_kernel.acquire()
         self._key = _text(connection.get("key", ""))
         self._responder.reset(self._key, self._persistence.info, self._persistence.running)
         try:
@@ -167,52 +154,13 @@ class Relay:
         for channel, parts in self._persistence.unacknowledged():
             self._forward(channel, parts, parts[messages.find_delimiter(parts) + messages.HEADER])
 
-    async def _start_kernel(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Retries until the host answers. Repeated requests of one launch start one kernel."""
-        request |= {"id": self.kernel_id, "key": self._key, "secret": self.secret}
-        while True:
-            agent = await self._host.agent()
-            await end_orphans(agent, self._host.place)  # they may hold the chips
-            if self._owned and self._ownership is None:
-                self._ownership = own(self._host.place, self.kernel_id, self.secret)
-            self._unconfirmed = True
-            try:
-                return await agent.request("start_kernel", **request)
-            except TPUError as error:
-                if error.reason is not Reason.UNREACHABLE:
-                    self._unconfirmed = False
-                    raise
-                log.info("Starting kernel %s: %s", self.kernel_id, error.message)
-                await asyncio.sleep(0.2)
-
-    async def _undo_launch(self) -> None:
-        """Ends a kernel that the host may have started, and frees what the launch used here."""
-        if self._unconfirmed:
-            await self._shutdown()
-        await self._free()
-
-    async def _shutdown(self) -> None:
-        """Ends the kernel on its host; takes at most CLEANUP_TIMEOUT seconds, the rest is later."""
-        owned, self._ownership = self._ownership, None
-        shutdown = shutdown_in_background(self._host, self.kernel_id, self.secret, owned)
-        await asyncio.wait([shutdown], timeout=CLEANUP_TIMEOUT)
-
     async def _free(self) -> None:
         """Frees the ports and the link."""
         exit_cleanup.unregister(self)
-        self._disown()
         if self._ports is not None:
             await self._ports.close()
             self._ports = None
-        if self._held:
-            self._held = False
-            self._host.release()
-
-    def _disown(self) -> None:
-        """Nothing of ours is left on the host."""
-        if self._ownership is not None:
-            self._ownership.close(ended=True)
-            self._ownership = None
+        self._host_kernel.release()
 
     async def _bind(self, connection: Mapping[str, Any]) -> None:
         if self._ports is not None and (
@@ -265,7 +213,7 @@ class Relay:
         """Ends the kernel on its host. *restart*: the ports stay open for the next kernel.
 
         keep_running: do not end a kernel that continues on its host for other clients.
-        Takes at most CLEANUP_TIMEOUT seconds. On an unreachable host it is ended later.
+        Takes at most 10 seconds. On an unreachable host it is ended later.
         """
         self._stop_reporting()
         attachment = self._attachment
@@ -276,11 +224,11 @@ class Relay:
             elif not isinstance(
                 self.problem, (LeaseLost, ProtocolMismatch) if keep_running else LeaseLost
             ):
-                await self._shutdown()
+                await self._host_kernel.shutdown()
             await attachment.close()
             self._attachment = None
             self._pause_or_resume_reading()
-        self._disown()
+        self._host_kernel.disown()
         if self.code is None:
             self.code = 0
         if self._ports is not None:
@@ -404,20 +352,13 @@ class Relay:
             self._ports.stop_heartbeat()
 
     def _explain_exit(self, event: Mapping[str, Any]) -> None:
-        lines = str(event.get("output", "")).strip().splitlines()
-        fatal = (line for line in lines if line.startswith("Fatal Python error"))
-        reason = f": {next(fatal, lines[-1])}" if lines else ""
         if event.get("asked"):
             log.info("Kernel %s was ended by another program", self.kernel_id)
             self._report_lost(ended_elsewhere_error())
             return
-        # An earlier version's keeper does not say the cause.
-        cause = event.get("cause") or f"The kernel ended by itself with exit code {event['code']}."
-        self.problem = TPUError(
-            f"{cause.rstrip('.')}{reason or '.'}",
-            Reason.ENVIRONMENT if self._responder.info is None else Reason.INTERNAL,
-        )
-        log.warning("Kernel %s ended:\n%s", self.kernel_id, "\n".join(lines[-20:]))
+        self.problem = exit_error(event, was_ready=self._responder.info is not None)
+        last = str(event.get("output", "")).strip().splitlines()[-20:]
+        log.warning("Kernel %s ended:\n%s", self.kernel_id, "\n".join(last))
 
     def _on_gone(self, problem: TPUError) -> None:
         """The kernel or its host no longer exists, or another client has the kernel."""
@@ -473,13 +414,6 @@ class Relay:
         if self._persistence is not None:
             self._persistence.set_info(info)
         self._responder.set_info(info)
-
-
-def _timeout_error(timeout: float, problem: TPUError | None) -> TPUError:
-    message = f"The kernel's host did not answer within {timeout:g} s."
-    if problem is None:
-        return TPUError(message, Reason.TIMEOUT, "Try again, or check the TPU in the panel.")
-    return TPUError(f"{message} {problem.message}", problem.reason, problem.hint)
 
 
 def _text(key: str | bytes) -> str:
