@@ -20,6 +20,21 @@ export class Store extends VDomModel {
   private _version = 0;
 }
 
+/** Resolves with what *find* returns as soon as that is not null: now, or after a change. */
+export function until<T>(store: Store, find: () => T | null): Promise<T> {
+  return new Promise(resolve => {
+    const onChange = () => {
+      const found = find();
+      if (found !== null) {
+        store.stateChanged.disconnect(onChange);
+        resolve(found);
+      }
+    };
+    store.stateChanged.connect(onChange);
+    onChange();
+  });
+}
+
 /** Renders the component again when the store changes. */
 export function useStore<T extends Store>(store: T): T {
   const subscribe = useCallback(

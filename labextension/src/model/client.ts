@@ -52,6 +52,11 @@ export class Failure extends Error {
     this.name = 'Failure';
   }
 
+  /** A failure for a problem that the server reports. */
+  static of({ message, reason, hint, retry_after }: IProblem): Failure {
+    return new Failure(message, reason, hint, retry_after);
+  }
+
   /** A failure for whatever was thrown. */
   static from(error: unknown): Failure {
     if (error instanceof Failure) {

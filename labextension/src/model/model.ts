@@ -22,12 +22,13 @@ import {
   ITPU,
   ITunnel
 } from '../api';
-import { Store } from '../store';
+import { Store, until } from '../store';
 import { IChangeFeed } from './changeFeed';
 import { Failure, TPUClient, TPURef } from './client';
 import { DismissedOperations } from './dismissed';
-import { isOf, isSame, keyOf, Resources } from './resources';
+import { isOf, isSame, Resources } from './resources';
 import { Phase, Synchronizer } from './synchronizer';
+import { TPURequests } from './tpuRequests';
 
 /** TPUs, operations and kernels, and every call that changes them. */
 export class TPUModel extends Store {
@@ -41,6 +42,10 @@ export class TPUModel extends Store {
     this._resources = new Resources(dismissed);
     this._sync = new Synchronizer(this._resources, _client, changes);
     this._sync.stateChanged.connect(this._onSync, this);
+    this._requests = new TPURequests(
+      operation => this._sync.putOperation(operation),
+      () => this.changed()
+    );
   }
 
   dispose(): void {
@@ -164,7 +169,7 @@ export class TPUModel extends Store {
 
   /** Why the last request for a TPU failed. */
   failure(tpu: TPURef): Failure | undefined {
-    return this._failures.get(keyOf(tpu));
+    return this._requests.failure(tpu);
   }
 
   /** Loads the catalog, unless a complete one is there. */
@@ -227,26 +232,26 @@ export class TPUModel extends Store {
   // These return whether the request was accepted; if not, `failure` says why.
 
   start(tpu: TPURef): Promise<boolean> {
-    return this._attempt(tpu, () => this._client.start(tpu));
+    return this._requests.send(tpu, () => this._client.start(tpu));
   }
 
   stop(tpu: TPURef, endKernels: boolean): Promise<boolean> {
     const how = { end_kernels: endKernels };
-    return this._attempt(tpu, () => this._client.stop(tpu, how));
+    return this._requests.send(tpu, () => this._client.stop(tpu, how));
   }
 
   connect(tpu: TPURef, request: IConnectTPU = {}): Promise<boolean> {
-    return this._attempt(tpu, () => this._client.connect(tpu, request));
+    return this._requests.send(tpu, () => this._client.connect(tpu, request));
   }
 
   disconnect(tpu: TPURef, endKernels: boolean): Promise<boolean> {
     const how = { end_kernels: endKernels };
-    return this._attempt(tpu, () => this._client.disconnect(tpu, how));
+    return this._requests.send(tpu, () => this._client.disconnect(tpu, how));
   }
 
   delete(tpu: TPURef, endKernels: boolean): Promise<boolean> {
     const how = { end_kernels: endKernels };
-    return this._attempt(tpu, () => this._client.delete(tpu, how));
+    return this._requests.send(tpu, () => this._client.delete(tpu, how));
   }
 
   removeEnvironment(
@@ -255,13 +260,13 @@ export class TPUModel extends Store {
     endKernels: boolean
   ): Promise<boolean> {
     const how = { end_kernels: endKernels };
-    return this._attempt(tpu, () =>
+    return this._requests.send(tpu, () =>
       this._client.removeEnvironment(tpu, name, how)
     );
   }
 
   shutDownKernel(tpu: TPURef, id: string): Promise<boolean> {
-    return this._attempt(tpu, async () => {
+    return this._requests.send(tpu, async () => {
       await this._client.shutDownKernel(tpu, id);
       this._resources.setKernels(
         tpu,
@@ -271,7 +276,7 @@ export class TPUModel extends Store {
   }
 
   takeOverKernel(tpu: TPURef, id: string): Promise<boolean> {
-    return this._attempt(tpu, () => this._client.takeOverKernel(tpu, id));
+    return this._requests.send(tpu, () => this._client.takeOverKernel(tpu, id));
   }
 
   /** Loads the kernels that run on a TPU. Throws `Failure`. */
@@ -283,13 +288,13 @@ export class TPUModel extends Store {
   }
 
   openTunnel(tpu: TPURef, request: IOpenTunnel): Promise<boolean> {
-    return this._attempt(tpu, async () => {
+    return this._requests.send(tpu, async () => {
       this._resources.putTunnel(await this._client.openTunnel(tpu, request));
     });
   }
 
   closeTunnel(tpu: TPURef, id: string): Promise<boolean> {
-    return this._attempt(tpu, async () => {
+    return this._requests.send(tpu, async () => {
       await this._client.closeTunnel(tpu, id);
       this._resources.dropPort(id);
     });
@@ -309,7 +314,7 @@ export class TPUModel extends Store {
   }
 
   closeApp(tpu: TPURef, id: string): Promise<boolean> {
-    return this._attempt(tpu, async () => {
+    return this._requests.send(tpu, async () => {
       await this._client.closeApp(id);
       this._resources.dropPort(id);
     });
@@ -337,7 +342,7 @@ export class TPUModel extends Store {
     seconds: number
   ): Promise<IApp | null> {
     let operation: IOperation | undefined;
-    const done = await this._attempt(tpu, async () => {
+    const done = await this._requests.send(tpu, async () => {
       operation = await this._client.profile(tpu, kernel, { seconds });
       return operation;
     });
@@ -350,8 +355,9 @@ export class TPUModel extends Store {
 
   async cancel(operation: IOperation): Promise<void> {
     this._cancelling.add(operation.id);
-    await this._attempt({ name: operation.tpu, zone: operation.zone }, () =>
-      this._client.cancel(operation.id)
+    await this._requests.send(
+      { name: operation.tpu, zone: operation.zone },
+      () => this._client.cancel(operation.id)
     );
     this._cancelling.delete(operation.id);
     this.changed();
@@ -378,8 +384,7 @@ export class TPUModel extends Store {
   }
 
   dismissFailure(tpu: TPURef): void {
-    this._failures.delete(keyOf(tpu));
-    this.changed();
+    this._requests.dismiss(tpu);
   }
 
   /** Waits for the end of an operation, and returns the app that it has opened. */
@@ -388,30 +393,19 @@ export class TPUModel extends Store {
     onProgress: (operation: IOperation) => void = () => undefined
   ): Promise<IApp> {
     this._sync.putOperation(begun);
-    const ended = await new Promise<IOperation>(resolve => {
-      const check = () => {
-        const now = this.operation(begun.id) ?? begun;
-        if (now.state === 'running' && !this.isDisposed) {
-          onProgress(now);
-        } else {
-          this.stateChanged.disconnect(check);
-          resolve(now);
-        }
-      };
-      this.stateChanged.connect(check);
-      check();
+    const { app: id, problem } = await until(this, () => {
+      const now = this.operation(begun.id) ?? begun;
+      if (now.state === 'running' && !this.isDisposed) {
+        onProgress(now);
+        return null;
+      }
+      return now;
     });
-    const { problem } = ended;
     if (problem) {
-      throw new Failure(
-        problem.message,
-        problem.reason,
-        problem.hint,
-        problem.retry_after
-      );
+      throw Failure.of(problem);
     }
     const apps = await this._client.apps();
-    const app = apps.find(one => one.id === ended.app);
+    const app = apps.find(one => one.id === id);
     if (!app) {
       throw new Failure('', 'CLOSED');
     }
@@ -421,39 +415,16 @@ export class TPUModel extends Store {
   }
 
   private _onSync(): void {
-    for (const key of this._failures.keys()) {
-      if (this.phase === 'ready' && !this.tpu(key)) {
-        this._failures.delete(key); // with its TPU
-      }
+    if (this.phase === 'ready') {
+      this._requests.retain(key => this.tpu(key) !== undefined);
     }
     this.changed();
-  }
-
-  private async _attempt(
-    tpu: TPURef,
-    call: () => Promise<IOperation | void>
-  ): Promise<boolean> {
-    const key = keyOf(tpu);
-    this._failures.delete(key);
-    this.changed();
-    try {
-      const operation = await call();
-      if (operation) {
-        this._sync.putOperation(operation);
-      }
-    } catch (error) {
-      this._failures.set(key, Failure.from(error));
-      return false;
-    } finally {
-      this.changed();
-    }
-    return true;
   }
 
   private _cancelling = new Set<string>();
   private _catalog: ICatalog | null = null;
   private _catalogError: Failure | null = null;
-  private _failures = new Map<string, Failure>();
+  private _requests: TPURequests;
   private _resources: Resources;
   private _sync: Synchronizer;
   private _createRequests = new Map<string, ICreateTPU>();

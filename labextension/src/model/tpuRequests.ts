@@ -1,0 +1,55 @@
+// Requests that change a TPU. Why the last one for each TPU failed is kept, for its entry to show.
+
+import { IOperation } from '../api';
+import { Failure, TPURef } from './client';
+import { keyOf } from './resources';
+
+export class TPURequests {
+  /** *onChange* is called when `failure` may have changed. */
+  constructor(
+    private _onOperation: (operation: IOperation) => void,
+    private _onChange: () => void
+  ) {}
+
+  /** Whether the request was accepted; if not, `failure` says why. */
+  async send(
+    tpu: TPURef,
+    request: () => Promise<IOperation | void>
+  ): Promise<boolean> {
+    const key = keyOf(tpu);
+    this._failures.delete(key);
+    this._onChange();
+    try {
+      const operation = await request();
+      if (operation) {
+        this._onOperation(operation);
+      }
+    } catch (error) {
+      this._failures.set(key, Failure.from(error));
+      return false;
+    } finally {
+      this._onChange();
+    }
+    return true;
+  }
+
+  failure(tpu: TPURef): Failure | undefined {
+    return this._failures.get(keyOf(tpu));
+  }
+
+  dismiss(tpu: TPURef): void {
+    this._failures.delete(keyOf(tpu));
+    this._onChange();
+  }
+
+  /** Forgets the failures of the TPUs that are gone. */
+  retain(exists: (key: string) => boolean): void {
+    for (const key of this._failures.keys()) {
+      if (!exists(key)) {
+        this._failures.delete(key);
+      }
+    }
+  }
+
+  private _failures = new Map<string, Failure>();
+}
