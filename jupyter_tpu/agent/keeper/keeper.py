@@ -16,7 +16,7 @@ import os
 import shutil
 import signal
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
 from ..protocol import messages
 from ..protocol.coalescing import Coalescer
@@ -34,7 +34,7 @@ from ..protocol.events import (
     Message,
     NoticeReceived,
 )
-from ..protocol.eviction import Evictor, eviction_priority
+from ..protocol.eviction import Evictor
 from ..protocol.journal import Journal
 from ..protocol.paths import boot
 from ..protocol.pump import JournalDisconnected
@@ -42,7 +42,9 @@ from ..protocol.segments import SegmentStore
 from .channels import KernelChannels
 from .endings import ASKED, EXPIRED, write_ending
 from .exit_cause import HostWatch
+from .journal_limit import JournalLimit
 from .kernel_process import KernelProcess, become_subreaper
+from .kernel_startup import KernelStartup
 from .requests import Requests
 from .server import KeeperServer
 
@@ -51,18 +53,6 @@ from .server import KeeperServer
 LINGER = 28 * 24 * 3600.0
 #: The same if its client has shut it down; that client may end at once, as `jupyter console` does.
 ASKED_LINGER = 10.0
-#: Bytes of unread output after which the kernel is paused, or the oldest output dropped …
-JOURNAL_LIMIT = 2 << 30
-#: … and of these in memory, if the disk is full.
-MEMORY_LIMIT = 64 << 20
-#: Messages that may wait: the index of those on disk is in memory, some 300 bytes for each.
-MOST_MESSAGES = 1_000_000
-#: Most bytes that are dropped at a time, so that an interrupt does not have to wait.
-DROP = 16 << 20
-#: Seconds between the requests that find out whether a new kernel answers.
-READY_INTERVAL = 0.1
-
-_KERNEL_CHANNELS = SHELL, CONTROL, STDIN  # that a client may write to
 
 
 class Keeper:
@@ -81,28 +71,21 @@ class Keeper:
         self._path = os.path.join(self.folder, "keeper.sock")
         self.last_activity = self.started = messages.now()
         self._boot = boot()
-        self._limit: int = spec.get("journal_limit") or JOURNAL_LIMIT
         self._signer = messages.MessageSigner(spec["key"], "keeper")
-        #: None if the kernel is paused instead.
-        self._evictor = Evictor(self._signer) if spec.get("when_full") == "drop" else None
         self._journal = Journal(
             SegmentStore(self.folder), coalesce=Coalescer(self._signer).coalesce
         )
+        evictor = Evictor(self._signer) if spec.get("when_full") == "drop" else None
+        self._limit = JournalLimit(self._journal, process, spec.get("journal_limit") or 0, evictor)
         self._server = KeeperServer(self, self._journal, spec["secret"])
-        self._mark = self._signer.session.encode()
+        self._startup = KernelStartup(self._signer)
         self._channels: Optional[KernelChannels] = None
-        self._info: Optional[bytes] = None  # the content of the kernel's kernel_info_reply
         self._requests = Requests(spec["key"])
         self._host = HostWatch()
         self._cause = ""  # why the kernel ended
         self._died_at: Optional[float] = None  # on the monotonic clock …
         self._died_on = ""  # … and as a date
         self._end = EXPIRED  # why this process ends, if nobody has got the last messages
-        self._answered_on: Dict[str, bool] = {"reply": False, "idle": False}
-        self._ready = False  # it has answered
-        self._early: List[
-            Tuple[int, List[bytes]]
-        ] = []  # messages for a kernel that does not answer yet
         self._deduplicator = Deduplicator()
         self._final = 0  # the number of the very last message
         self._delivered = False  # up to there
@@ -123,7 +106,7 @@ class Keeper:
         become_subreaper()
         server = await asyncio.start_unix_server(self._server.connected, self._path)
         self._channels = KernelChannels(self.process.connection, self._from_kernel)
-        self._spawn(self._wait_until_ready())
+        self._spawn(self._startup.ask(self._channels.send, lambda: self.process.code is None))
         self._spawn(self._watch())
         ready()
         self._child_ended()  # it may have ended already
@@ -148,15 +131,6 @@ class Keeper:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _wait_until_ready(self) -> None:
-        """Sends kernel_info_requests until a new kernel answers on both shell and iopub."""
-        assert self._channels is not None
-        while not (self._answered_on["reply"] and self._answered_on["idle"]):
-            if self.process.code is not None:
-                return
-            self._channels.send(SHELL, self._signer.message("kernel_info_request", {}))
-            await asyncio.sleep(READY_INTERVAL)
-
     async def _watch(self) -> None:
         """Ends a kernel that can't be reached, and this process when it has waited long enough."""
         while True:
@@ -179,7 +153,7 @@ class Keeper:
         except ValueError:
             return
         header, parent = parts[delimiter + messages.HEADER], parts[delimiter + messages.PARENT]
-        if self._mark in parent:
+        if self._startup.is_answer(parent):
             self._answered(channel, parts)
             return
         self._requests.note_message(channel, parts, delimiter)
@@ -189,34 +163,23 @@ class Keeper:
             self.last_activity = messages.now()
         elif channel == STDIN and b'"input_request"' in header:
             self._deduplicator.note_input_request(parts)
-        priority = eviction_priority(channel, parts) if self._evictor is not None else 0
-        self._journal.send(channel, parts, priority=priority)
+        self._journal.send(channel, parts, priority=self._limit.priority(channel, parts))
         self._check_room()
         self._server.wake()
 
     def _answered(self, channel: int, parts: List[bytes]) -> None:
-        """An answer to our request: the kernel is ready when both channels have one."""
-        if channel == SHELL:
-            self._answered_on["reply"] = True
-            self._info = self._info or parts[messages.find_delimiter(parts) + messages.CONTENT]
-        elif channel == IOPUB and b'"idle"' in parts[-1]:
-            self._answered_on["idle"] = True
-        if all(self._answered_on.values()) and not self._ready:
-            self._ready, self._requests.activity.state = True, "idle"
-            assert self._info is not None
-            self._tell({"event": "ready"}, self._info, urgent=False)
-            early, self._early = self._early, []
-            for waiting, message in early:
+        """An answer to the keeper's own request."""
+        if self._startup.note_answer(channel, parts):
+            self._requests.activity.state = "idle"
+            assert self._startup.info is not None
+            self._tell({"event": "ready"}, self._startup.info, urgent=False)
+            for waiting, message in self._startup.take_held():
                 self._to_kernel(waiting, message)
 
     def _to_kernel(self, channel: int, parts: List[bytes]) -> None:
         assert self._channels is not None
-        if self.process.code is not None:
-            return
-        if not self._ready and channel != CONTROL:
-            self._early.append((channel, parts))
-            return
-        self._channels.send(channel, parts)
+        if self.process.code is None and not self._startup.hold(channel, parts):
+            self._channels.send(channel, parts)
 
     def _read_output(self) -> None:
         if not self.process.read_output():
@@ -246,37 +209,9 @@ class Keeper:
         self._final = self._tell(ended, urgent=False)
 
     def _check_room(self) -> None:
-        store, process = self._journal.store, self.process
-        excess = self._excess()
-        while self._evictor is not None and excess > 0:
-            spare = min(self._limit // 8, DROP)  # so that the next message does not need it again
-            if not self._journal.make_room(self._evictor.evict, excess + spare):
-                break  # only messages are left that are never dropped
-            excess = self._excess()
-        full = excess > 0
-        if full and not process.paused:
-            process.pause()
-            why = store.problem or "%d MiB of output (%d messages) are waiting to be read" % (
-                store.bytes >> 20,
-                len(store),
-            )
-            self._tell({"event": "paused", "why": why}, urgent=True)
-        elif (
-            process.paused
-            and not full
-            and store.bytes < self._limit // 2
-            and len(store) < MOST_MESSAGES // 2
-        ):
-            process.resume()
-            self._tell({"event": "resumed"}, urgent=True)
-
-    def _excess(self) -> int:
-        """The bytes above the journal's limit; 0 or less means that there is room."""
-        store = self._journal.store
-        in_memory = store.memory - MEMORY_LIMIT if store.problem else 0
-        too_many = len(store) - MOST_MESSAGES
-        average = store.bytes // (len(store) or 1)
-        return max(store.bytes - self._limit, in_memory, too_many * (average + 1))
+        event = self._limit.check()
+        if event is not None:
+            self._tell(event, urgent=True)
 
     # ---- the client's side
 
@@ -325,8 +260,8 @@ class Keeper:
     def hello_fields(self) -> Dict[str, Any]:
         """What the hello tells a client that has just got the lease."""
         fields: Dict[str, Any] = {"status": self.status()}
-        if self._info is not None:
-            fields["info"] = self._info.decode()
+        if self._startup.info is not None:
+            fields["info"] = self._startup.info.decode()
         return fields
 
     async def wait_ended(self) -> None:
