@@ -1,7 +1,7 @@
 """Google Cloud TPUs as part of the notebook.
 
-The rooms of the house, and the arrows between them, are in setup.cfg; each room's
-``__init__.py`` says what it is for and hands out its public names.
+Each folder is one part, and its ``__init__.py`` says what it is for and exports its public names.
+Which part may import which others is in setup.cfg.
 """
 
 import sys

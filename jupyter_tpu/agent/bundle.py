@@ -1,4 +1,4 @@
-"""Sources as one small archive, for hosts to run; first of all the agent's own."""
+"""Packs source files into one small archive that hosts can run: the agent's own, for example."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import zipfile
 from functools import lru_cache
 from typing import NamedTuple
 
-#: The package's name on a host: apart from any jupyter_tpu that may be installed there.
+#: The package's name on a host, which may have jupyter_tpu itself installed.
 PACKAGE = "jupyter_tpu_agent"
 
 _MAIN = "import sys\n\nfrom %s.__main__ import main\n\nsys.exit(main())\n" % PACKAGE
-#: Zip files know no time before this one; a fixed one makes the archive the same everywhere.
+#: Zip files have no earlier time. With a fixed one the archive is the same on every machine.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 

@@ -19,7 +19,7 @@ class Route(Struct, frozen=True, kw_only=True):
     """One method on one path.
 
     call: the fleet's method. Its arguments are the path's parts, then the body (or *query*) if
-    there is one. Of other rooms' routes: their name for it.
+    there is one. For other routes: their name.
     """
 
     method: Literal["GET", "POST", "DELETE"]

@@ -4,7 +4,7 @@ It uses asyncssh with the options that measured best (AES-GCM, curve25519, no co
 asked for), keys that the caller has pinned, and a keepalive, without which a silent peer is never
 noticed.
 
-Parts of asyncssh (2.24) that are not public and are used in this room:
+Parts of asyncssh (2.24) that are not public and are used in this folder:
 
 - ``SSHConnection._keepalive_count``, read in `Connection.silent`. Without it no link is shown as
   silent; a lost one is still noticed.

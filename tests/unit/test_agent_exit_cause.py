@@ -33,7 +33,7 @@ def test_a_kill_for_lack_of_memory_is_told_from_others(tmp_path: Path, monkeypat
     assert "because memory ran out" in watch.describe(-9)
     assert "memory" not in watch.describe(1)
     for _ in range(3):
-        watch.look()
+        watch.check()
     assert "memory" not in watch.describe(-9), "that was another process, a while ago"
 
 

@@ -2,8 +2,8 @@
 
 A process holds a chip while it has the chip's device file open: /dev/accelN, or /dev/vfio/N, where
 N is the number of an IOMMU group. libtpu also locks a file, unless it is limited to single chips.
-The system drops that lock with the process, so a left-over file blocks no one, and it is never
-deleted here. The descriptors of other users' processes can't be read; for them the lock tells.
+The system drops that lock with the process, so a file that is left over does no harm, and it is
+never deleted here. The descriptors of other users' processes can't be read, but their locks can.
 """
 
 from __future__ import annotations

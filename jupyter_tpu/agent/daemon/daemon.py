@@ -35,7 +35,7 @@ IDLE = 3.0
 RELEASE = 3.0
 #: Largest request, bytes.
 MAX_LINE = 1 << 20
-#: Of a kernel whose keeper does not answer.
+#: The message and the hint about a kernel whose keeper does not answer.
 _SILENT = "The process that keeps the kernel does not answer on the host.", "Try again later."
 
 

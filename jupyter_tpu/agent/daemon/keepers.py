@@ -30,7 +30,7 @@ from .warm_kernels import WarmKernels
 #: Seconds for a keeper to start listening, and to answer a query or to end.
 START = 30.0
 ANSWER = 10.0
-#: Bytes of the last messages of ended kernels that are kept, and of how many kernels.
+#: The last messages of ended kernels are kept up to so many bytes, and of so many kernels.
 DEAD_BYTES, DEAD_KERNELS = 2 << 30, 32
 
 

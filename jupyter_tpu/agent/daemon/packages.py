@@ -1,7 +1,7 @@
 """The packages that were asked for in the environments of this host.
 
-Environments keep them in a file (``environment.on_host.packages``), which connections and kernels
-write. Read at each poll, as long as nothing has changed from memory.
+Each environment has a file of them (``environment.on_host.packages``), which connections and
+kernels write. They are asked for at each poll, so a file is read again only when it has changed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _FILE = "jupyter-tpu-packages.json"
 
 
 class RequestedPackages:
-    """{environment: {"revision", "packages"}} of all environments of ours."""
+    """{environment: {"revision", "packages"}} of all environments that jupyter-tpu created."""
 
     def __init__(self) -> None:
-        self._read: Dict[str, Any] = {}  # by path: what it was written, and its content
+        self._read: Dict[str, Any] = {}  # by path: when it was written, and its content
 
     def all(self) -> Dict[str, Dict[str, Any]]:
         found, read = {}, {}

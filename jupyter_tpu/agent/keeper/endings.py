@@ -1,6 +1,7 @@
-"""What stays of a kernel that has ended and whose last messages no client has got: why, and when.
+"""Records of kernels that ended before a client got their last messages: why they ended, and when.
 
-A file per kernel beside the kernels' folders. A client that comes later is told the right reason.
+There is one file per kernel, beside the kernels' folders. So a client that connects later can show
+the right reason.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _SUFFIX = ".ended"
 
 
 def write_ending(folder: str, record: Dict[str, Any]) -> None:
-    """Stores *record* for the kernel of *folder*, as well as possible."""
+    """Stores *record* for the kernel of *folder*; not on a full disk, for example."""
     path = _path(folder)
     with contextlib.suppress(OSError):
         with open(path + ".new", "w") as file:  # in a folder that only its owner can enter

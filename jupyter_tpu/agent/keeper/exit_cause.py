@@ -16,8 +16,8 @@ from typing import List
 CHIP = re.compile(r"/dev/(?:accel|vfio/)\d+")
 #: The system's counters.
 COUNTERS = "/proc/vmstat"
-#: How many looks at them count as "at the same time" (see `HostWatch.look`).
-_LOOKS = 3
+#: A kernel ended at the same time as another process if it ended within so many checks.
+_CHECKS = 3
 
 
 def chip_devices() -> List[str]:
@@ -36,9 +36,9 @@ class HostWatch:
         self._chips = chip_devices()
         self._kills = [_kills()]
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Call it about once a second while the kernel runs."""
-        self._kills = [*self._kills, _kills()][-_LOOKS:]
+        self._kills = [*self._kills, _kills()][-_CHECKS:]
 
     def describe(self, code: int) -> str:
         """One or two sentences about a kernel that has ended just now with *code*."""

@@ -28,7 +28,7 @@ OWN = (
     "tornado.queues",
     "sqlite3",
 )
-#: Endings of names that change in a folder of packages when one is installed or removed.
+#: Suffixes of the files by which pip records an installed package.
 MARKS = (".dist-info", ".egg-info", ".egg-link", ".pth")
 
 

@@ -4,7 +4,7 @@ It runs in the environment's Python, in a session of its own, and needs neither 
 daemon nor a Jupyter server to go on. The kernel's messages go into the journal at once; the client
 with the lease gets them from there, now or after the next reconnect. When the kernel has ended and
 its last messages are acknowledged (or no client came for them for weeks), the keeper removes
-everything and ends. Of messages that no client has got a record stays (see `endings`).
+everything and ends. If no client got them, a record of the kernel's end stays (see `endings`).
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Keeper:
             await asyncio.sleep(1.0)
             away = self._server.seconds_without_client()
             if self._died_at is None:
-                self._host.look()
+                self._host.check()
             elif min(away, time.monotonic() - self._died_at) > (
                 ASKED_LINGER if self._shut_down else LINGER
             ):
@@ -159,7 +159,7 @@ class Keeper:
         self._requests.note_message(channel, parts, delimiter)
         if channel == IOPUB:
             if b'"iopub_welcome"' in header:
-                return  # it is for the keeper
+                return  # it is for the keeper, which subscribed
             self.last_activity = messages.now()
         elif channel == STDIN and b'"input_request"' in header:
             self._deduplicator.note_input_request(parts)
@@ -172,7 +172,7 @@ class Keeper:
         if self._startup.note_answer(channel, parts):
             self._requests.activity.state = "idle"
             assert self._startup.info is not None
-            self._tell({"event": "ready"}, self._startup.info, urgent=False)
+            self._send_event({"event": "ready"}, self._startup.info, urgent=False)
             for waiting, message in self._startup.take_held():
                 self._to_kernel(waiting, message)
 
@@ -192,7 +192,7 @@ class Keeper:
         self._died_at, self._died_on = time.monotonic(), messages.now()
         self._cause = self._host.describe(self.process.code)
         self._died.set()
-        self._tell({"event": "exited", "code": self.process.code}, urgent=True)
+        self._send_event({"event": "exited", "code": self.process.code}, urgent=True)
         self._channels.drain()
         self.process.terminate_descendants()
         self.process.read_output()
@@ -206,16 +206,16 @@ class Keeper:
             "output": self.process.tail,
             "asked": self._ending,
         }
-        self._final = self._tell(ended, urgent=False)
+        self._final = self._send_event(ended, urgent=False)
 
     def _check_room(self) -> None:
         event = self._limit.check()
         if event is not None:
-            self._tell(event, urgent=True)
+            self._send_event(event, urgent=True)
 
     # ---- the client's side
 
-    def _tell(self, event: Dict[str, Any], *more: bytes, urgent: bool) -> int:
+    def _send_event(self, event: Dict[str, Any], *more: bytes, urgent: bool) -> int:
         number = self._journal.send(KEEPER, [json.dumps(event).encode(), *more], urgent=urgent)
         self._server.wake()
         return number
@@ -249,7 +249,7 @@ class Keeper:
         }
 
     def handle_query(self, query: Dict[str, Any]) -> Dict[str, Any]:
-        """Handles a daemon's query: for the status, to end the kernel, or to signal it."""
+        """Handles a daemon's query, which may also end or signal the kernel. Returns its status."""
         if query["ask"] == "end":
             self._end = str(query.get("why") or ASKED)
             self._begin_ending(now=bool(query.get("now")))

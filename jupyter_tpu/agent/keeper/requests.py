@@ -1,4 +1,4 @@
-"""The requests that a kernel has not completed, and what their cells are told if it dies.
+"""The requests that a kernel has not completed, and what their cells show if it dies.
 
 A kernel that dies answers nothing more, and its clients would wait forever. So the keeper answers
 for it: the running cell gets an error with the cause, and the cells after it count as aborted.

@@ -18,7 +18,7 @@ from ..protocol.peer import peer_user
 from ..protocol.pump import JournalDisconnected, Pump
 from .lease import Denied, Granted, Lease
 
-#: Seconds in which a connection that was replaced has to end.
+#: Seconds for a connection to end after another one has replaced it.
 TURN = 1.0
 
 

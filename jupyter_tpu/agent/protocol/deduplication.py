@@ -1,8 +1,8 @@
-"""Deduplication: a message sent twice reaches the kernel once, and an answer only its question.
+"""Deduplication: a message that is sent twice reaches the kernel once.
 
 A client that was killed does not know which of its messages arrived. Its successor sends all of
-them again of which it has not heard. Meanwhile the kernel may have gone on: a repeated input_reply
-may meet another input_request than its own.
+them again that were not acknowledged. Meanwhile the kernel may have sent another input_request, so
+an input_reply reaches it only if it answers the latest one.
 """
 
 from __future__ import annotations

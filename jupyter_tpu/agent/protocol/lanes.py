@@ -12,15 +12,15 @@ from . import frames
 from .frames import ProtocolError
 from .segments import NumberedMessage, SegmentStore, StoredEntry
 
-#: Called with a store, a number and a size: frees that many bytes, if it can, of messages from that
-#: number on; returns how many it freed.
+#: Called with a store, a number and a size: frees up to that many bytes of the messages from that
+#: number on. Returns how many it freed.
 Evict = Callable[[SegmentStore, int, int], int]
 #: Merges messages that follow each other; the result has the same numbers.
 Coalesce = Callable[[Sequence[NumberedMessage]], List[NumberedMessage]]
 #: Messages, and bytes of them, that are coalesced together.
 COALESCE, COALESCE_BYTES = 256, 1 << 20
-#: Of these so little may be left that it is coalesced again with the next ones: a progress bar that
-#: runs for a day remains a few messages.
+#: If no more than this is left of them, it is coalesced again together with the next ones. So a
+#: progress bar that runs for a day remains a few messages.
 LITTLE, LITTLE_BYTES = 32, 256 << 10
 #: Bytes of credit that are sent to the peer at once: a small part of its window.
 URGENT_CREDIT = 256 << 10

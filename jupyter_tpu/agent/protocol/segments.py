@@ -90,7 +90,7 @@ class _Segment:
 
 
 class SegmentStore:
-    """NumberedMessage messages, from the oldest that is not released to the newest.
+    """Numbered messages, from the oldest that is not released to the newest.
 
     Parameters
     ----------
