@@ -49,7 +49,7 @@ _NOT_TO_BROWSER = _HOP_BY_HOP | {
     "reporting-endpoints",
     "content-security-policy-report-only",
 }
-#: Directives of a server's own policy that don't pass: whom it reports to, and what we set.
+#: Directives of a server's own policy that don't pass: report addresses, and what we set ourselves.
 _DIRECTIVES_NOT_TO_BROWSER = ("frame-ancestors", "report-uri", "report-to")
 #: For answers without the host's content. A page of the same origin can script them in frames and
 #: popups, so they need a policy, too.

@@ -1,4 +1,4 @@
-"""What a TPU costs, in words. An unknown price is said to be unknown, and none is a bill."""
+"""What a TPU costs, in words. All prices are estimates; an unknown price is called unknown."""
 
 from __future__ import annotations
 

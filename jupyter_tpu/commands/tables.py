@@ -72,7 +72,7 @@ def state_text(state: str) -> Text:
 
 
 def tpu_table(found: TPUList) -> str:
-    """The project's TPUs, and below them what is wrong with which."""
+    """The project's TPUs, and below them the problems of each."""
     if not found.tpus:
         return "No TPUs yet. Create one: jupyter tpu create my-tpu --type TYPE --zone ZONE"
     heads = (
@@ -116,7 +116,7 @@ def _per_hour(tpu: TPU) -> str:
 
 
 def tunnel_table(tunnels: Sequence[Tunnel]) -> str:
-    """Tunnels, and below them what is wrong with which."""
+    """Tunnels, and below them the problems of each."""
     if not tunnels:
         return "No tunnels. Open one: jupyter tpu tunnel open NAME PORT"
     rows = [
@@ -161,7 +161,7 @@ def host_text(tpu: str, host: int) -> str:
 
 
 def problem_text(problem: Problem | None) -> str:
-    """What stands in the way of something that is tried again without the user; "" for None."""
+    """Why something does not work yet that is retried automatically; "" for None."""
     if problem is None:
         return ""
     again = f"Trying again in {duration(problem.retry_after)}." if problem.retry_after else ""

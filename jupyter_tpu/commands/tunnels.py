@@ -1,4 +1,4 @@
-"""Tunnels, opened by what a command line says, and closed by what a person knows of them."""
+"""Opens tunnels as a command line says, and closes them by ID or local port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A face: TPU kernels for jupyter_client and VS Code: provisioner, kernelspecs, launcher.
+"""TPU kernels for jupyter_client and VS Code: provisioner, kernelspecs, launcher.
 
 Each running kernel has a relay on the links' core thread.
 """

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds between attempts while the link is up: the first and the longest.
 RETRY = 0.05, 1.0
-#: The longest while the link needs attention: each attempt asks Google for the host's address.
+#: The longest while the link needs the user's attention: each attempt asks Google for an address.
 RETRY_NEEDS_ATTENTION = 30.0
 #: Reasons that pass by themselves, or when another client releases the kernel.
 _TRANSIENT = (Reason.UNREACHABLE, Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.CONFLICT,
@@ -55,7 +55,7 @@ class Host(Protocol):
 
     @property
     def place(self) -> str:
-        """The host, among those of all clouds."""
+        """Text that identifies the host among those of all clouds."""
 
     def acquire(self) -> None: ...
     def release(self) -> None: ...

@@ -14,7 +14,7 @@ from .attachment import Host
 
 log = logging.getLogger(__name__)
 
-#: Seconds between attempts, and for how long.
+#: Seconds between attempts, and seconds after which no more are made.
 RETRY, LIMIT = 5.0, 3600.0
 
 _shutdowns: set[asyncio.Task[None]] = set()
@@ -55,7 +55,7 @@ async def _shutdown(host: Host, kernel_id: str, secret: str, owned: OwnedKernel 
                 ended = True
                 return
             except HostGone:
-                ended = True  # with it
+                ended = True  # with its host
                 return
             except TPUError as error:
                 log.info("Kernel %s has not ended yet: %s", kernel_id, error.message)

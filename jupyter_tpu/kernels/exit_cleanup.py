@@ -1,4 +1,4 @@
-"""Kernels that end with this process, because nothing else knows them.
+"""Ends the kernels of a process that exits, because no other process knows them.
 
 A server stores what it needs to find its kernels again. Other programs (a console, nbclient,
 papermill, a script with a KernelManager) may just exit, some right after sending a

@@ -1,7 +1,7 @@
 """The kernel's heartbeat port on this machine, answered by its own thread.
 
-Clients take a second without an answer for a dead kernel. The core loop is quick, but it shares
-the interpreter with imports and with other code in this process.
+For clients, a kernel that does not answer for a second is dead. The core loop is quick, but it
+shares the interpreter with imports and with other code in this process.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class HostKernel:
             self._host.acquire()
 
     def release(self) -> None:
-        """Nothing of ours is left on the host, and its link is not needed."""
+        """The kernel has ended, or is left to another process: its link is not needed."""
         self.disown()
         if self._acquired:
             self._acquired = False

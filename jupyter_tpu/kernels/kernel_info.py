@@ -39,7 +39,7 @@ class KernelInfoResponder:
     def reset(
         self, key: str, info: bytes | None = None, running: Mapping[str, bytes] | None = None
     ) -> None:
-        """Another kernel runs under the id.
+        """A new kernel runs under the same id.
 
         key: signs its messages. info, running: known already, if it was adopted.
         """

@@ -19,7 +19,7 @@ from .persistence import KernelPersistence
 from .relay import Relay
 from .specs import JOURNAL_LIMIT, LEAST_JOURNAL
 
-#: Clean-ups of kernels that were reported dead.
+#: Running clean-ups of kernels that were reported dead; asyncio itself keeps no task alive.
 _cleanups: set[asyncio.Future[None]] = set()
 
 

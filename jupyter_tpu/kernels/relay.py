@@ -1,4 +1,4 @@
-"""The relay: takes the place of a local kernel on this machine, for one kernel on a host.
+"""The relay: to clients on this machine it looks like a local kernel; the real one is on a host.
 
 It runs on the core loop, so it works while its owner's loop is stopped (jupyter_client's blocking
 API) and puts no load on the server's loop. It owns the ports, which stay open over restarts, and
@@ -43,7 +43,7 @@ MAX_WAITING = 64 << 20
 #: Seconds for clients to read the last messages of a kernel that crashed, maybe after they have
 #: connected again, before the kernel is reported dead.
 LAST_MESSAGES = 15.0
-#: Seconds between checks of that.
+#: Seconds between checks whether they have.
 READ_CHECK = 0.1
 
 
@@ -276,7 +276,7 @@ class Relay:
                 self._send(line.channel, line.parts)
 
     def _consumed(self, message: Message | Gap) -> None:
-        """Lets the host delete the message, unless too much is unread here already."""
+        """Lets the host delete the message, unless too much is unread here."""
         assert self._attachment is not None
         if message.lane == NORMAL and self._is_full():
             self._unconsumed = message

@@ -67,7 +67,7 @@ class KernelSpecs:
         """Creates or updates the kernelspec of an environment. Returns its name and display name.
 
         variables: environment variables of its kernels. What the user has set in its config
-        (OPTIONS) is preserved. Readers see the old one or the new one.
+        (OPTIONS) is preserved. Jupyter sees either the old kernelspec or the new one.
         """
         config = {
             "project": project,
@@ -111,7 +111,8 @@ class KernelSpecs:
                 environment is None or where["environment"] == environment
             ):
                 folder = self.folder / spec.name
-                (folder / "kernel.json").unlink(missing_ok=True)  # from now on it is none
+                # Without this file the folder is no kernelspec.
+                (folder / "kernel.json").unlink(missing_ok=True)
                 shutil.rmtree(folder, ignore_errors=True)
 
     def list(self) -> list[KernelSpec]:

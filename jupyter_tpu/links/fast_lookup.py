@@ -1,7 +1,7 @@
-"""The quick way to a host's address, which every `ssh my-tpu` takes.
+"""A quick lookup of a host's address, for every `ssh my-tpu`.
 
-It only repeats what was done before: the key is on the node, the host's keys are pinned, the node
-is READY. In all other cases it returns None, and `Lookup` does the work or says what is wrong.
+It is enough if all else was done before: our key is on the node, the host's keys are pinned, and
+the node is READY. In all other cases it returns None, and `Lookup` does the work or explains.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .lookup import HostName
 
 
 def fast_lookup(target: Target, host: HostName) -> HostAddress | None:
-    """The host's present address, asked from the API; blocks."""
+    """The host's current address, from the API; blocks."""
     reader = RestReader(target)
     node = reader.node(host.node)
     if node is None or node.state != "READY" or host.worker >= len(node.endpoints):

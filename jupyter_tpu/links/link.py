@@ -35,7 +35,7 @@ LINGER = 30.0  # seconds
 WAIT = 60.0  # seconds
 
 #: How long a host may take to answer after this machine slept.
-_PROBE_LIMIT = 1.5  # seconds; a wrong guess costs a reconnect, which is little
+_PROBE_LIMIT = 1.5  # seconds; if it is too short, the only cost is a reconnect
 
 #: These pass by themselves; everything else that stops an attempt needs the user's attention.
 _TRANSIENT = {Reason.UNREACHABLE, Reason.UNAVAILABLE, Reason.RATE_LIMITED, Reason.TIMEOUT}
@@ -102,7 +102,7 @@ class Link:
 
     @property
     def place(self) -> str:
-        """Its host, among those of all clouds."""
+        """Text that identifies its host among those of all clouds."""
         emulator = self._lookup.cloud.target.emulator
         cloud = os.path.realpath(emulator) if emulator else "google"
         node = self.host.node

@@ -121,7 +121,7 @@ class Lookup:
         self._reached.add(found.address.alias.partition(".")[2].rpartition("-")[0])
 
     def note(self, node: Node) -> None:
-        """Call it with a node that was just read elsewhere."""
+        """Call it with a node that was just read in another way."""
         self._nodes.note(node.name, node)
         self._last[node.name] = node
 

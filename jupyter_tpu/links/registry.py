@@ -28,7 +28,7 @@ class _Pool:
         self.keepalive = keepalive
         self.lookup = Lookup(cloud, known_hosts)
         self.links: dict[HostName, Link] = {}
-        self.seen: dict[HostName, tuple[str, str, str]] = {}  # id, state, address
+        self.observed: dict[HostName, tuple[str, str, str]] = {}  # id, state, address
         self.sleep_watch: asyncio.Task[None] | None = None
 
 
@@ -40,7 +40,7 @@ class Links:
     cloud: gives addresses, host keys and metadata.
     keepalive: how soon a silent host is noticed.
     known_hosts: where host keys are pinned; our file in the data folder by default.
-    beside: another registry, to share its links.
+    beside: another registry, whose links this one shares.
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class Links:
             if link is None:
                 continue
             now = (node.id, node.state, endpoint.external or endpoint.internal)
-            before = self._pool.seen.get(host)
-            self._pool.seen[host] = now
+            before = self._pool.observed.get(host)
+            self._pool.observed[host] = now
             if node.state != "READY":
                 continue
             if (
@@ -108,7 +108,7 @@ class Links:
             watch.cancel()
         links = list(pool.links.values())
         pool.links.clear()
-        pool.seen.clear()
+        pool.observed.clear()
         await asyncio.gather(*(link.close() for link in links))
         await pool.lookup.close()
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..ssh import Connection
     from ..ssh.agent_client import AgentClient
 
-#: How long saying goodbye to the agent may take; its stream is probably gone already.
+#: How long leaving the agent may take; its stream is probably gone already.
 _CLOSE_LIMIT = 5.0  # seconds
 
 
@@ -50,7 +50,7 @@ class HostSession:
         self.connection.abort()
 
     async def close(self) -> None:
-        """Says goodbye to the agent, which may end then, and closes the connection."""
+        """Tells the agent that this client leaves, and closes the connection."""
         self._ended = True
         agent, self._agent = self._agent, None
         if agent is not None:

@@ -1,4 +1,4 @@
-"""A face: the Jupyter Server extension. Its handlers only translate between HTTP and the fleet."""
+"""The Jupyter Server extension. Its handlers only translate between HTTP and the fleet."""
 
 from .app import TPUExtension
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Bytes of a request: a program's code and shapes.
 MAX_REQUEST = 2 << 20
-#: Programs that may run or wait. Further ones are refused.
+#: Programs that may run or wait at the same time. Further ones are refused.
 MAX_OPERATIONS = 100
 #: Lines of an operation's log. A program may print endlessly, and each event contains the log.
 MAX_LOG_LINES = 200

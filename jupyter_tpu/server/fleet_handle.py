@@ -106,7 +106,7 @@ class FleetHandle:
         try:
             of_tpus = await (await self._open()).operations()
         except TPUError:
-            of_tpus = []  # without a cloud there are none; the list of TPUs reports why
+            of_tpus = []  # no cloud can be used; the list of TPUs reports why
         local = await self._known_local()
         here = await local.all() if local is not None else []
         return sorted(here + of_tpus, key=lambda o: o.created, reverse=True)

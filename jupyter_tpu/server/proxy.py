@@ -96,7 +96,7 @@ class ProxyHandler(Handler):
         from ..apps.headers import refusal
 
         if self.token_authenticated:
-            return None  # browsers don't add a token by themselves
+            return None  # no browser adds a token by itself, as it does a cookie
         method, headers = self.request.method or "", self.request.headers
         if method not in ("GET", "HEAD") and not {"Origin", "Sec-Fetch-Site"} & set(headers):
             return "This request needs an Origin header."

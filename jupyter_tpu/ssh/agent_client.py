@@ -254,7 +254,7 @@ class AgentClient:
         return stream, stream
 
     async def close(self) -> None:
-        """Says goodbye to the daemon, which ends now if it has nothing else to do."""
+        """Tells the daemon that this client leaves. It ends now if it has nothing else to do."""
         if not self._closed:
             with contextlib.suppress(OSError):
                 self._ask(0, "end_agent", {})

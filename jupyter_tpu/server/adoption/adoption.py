@@ -55,7 +55,7 @@ class Adoption:
         self._kernels = serverapp.kernel_manager
         self._persisted: dict[str, PersistedKernel] = {}
         self._provisioners: dict[str, Any] = {}
-        self._adoptable: dict[str, PersistedKernel] = {}  # to be adopted
+        self._adoptable: dict[str, PersistedKernel] = {}  # not adopted yet
         # Kernels whose record is damaged. They are adopted when their host reports them.
         self._damaged: dict[str, KernelFolder] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
@@ -88,7 +88,7 @@ class Adoption:
         # Requests for its lists wait for it.
         self._adopting = self._loop.create_task(self._adopt(), name="adoption of kernels")
         if not self._loop.is_running():
-            # So that they need not wait. Much that is to be loaded does not hold up the port.
+            # So that they need not wait. The port waits only for a limited time.
             self._loop.run_until_complete(asyncio.wait([self._adopting], timeout=BEFORE_PORT))
 
     def _has_kernels(self) -> bool:
@@ -332,7 +332,7 @@ class Adoption:
         """Detaches from the kernels. Later attempts of the server to end them have no effect."""
         self._stopping = True
         if self._adopting is not None:
-            # Not cancelled: the kernel manager would wait for ever to end a kernel whose start was.
+            # Not cancelled: the kernel manager would wait forever to end a kernel whose start was.
             await asyncio.wait([self._adopting], timeout=DETACH_TIMEOUT)
         self._stopped = True
         if persistence.current is self:
@@ -356,7 +356,7 @@ class Adoption:
 
     def _forget_failed_starts(self) -> None:
         """Lets the server end: jupyter_client keeps a failed start as pending, and then raises when
-        the server shuts all kernels down, which keeps it running for ever.
+        the server shuts all kernels down, which keeps it running forever.
         """
         pending = getattr(self._kernels, "_pending_kernels", {})
         for kernel_id, start in list(pending.items()):

@@ -15,7 +15,7 @@ class ClientPositions:
 
     Parameters
     ----------
-    path: the file. It is made if there is none.
+    path: the file. It is created if it is missing.
     """
 
     def __init__(self, path: Path) -> None:

@@ -24,7 +24,7 @@ class ExecuteRequest:
         self.idle = self.replied = False
         self.end = 0  # the number of the last record of its output, once it has ended
         self.count: int | None = None  # its execution count, once it has ended
-        self.read_at: float | None = None  # when somebody had read its end, monotonic
+        self.read_at: float | None = None  # when a client had read its end, on the monotonic clock
         self.readers: set[str] = set()  # clients that show its output
         self.filler = ""  # the client that writes its output into a shared document
         self.former_fillers: set[str] = set()
@@ -34,7 +34,7 @@ class ExecuteRequest:
             self.filler = str(fields["session"])
             self.readers.add(self.filler)
         except (ValueError, KeyError, TypeError):
-            pass  # the kernel checks it; nobody can ask for it again
+            pass  # the kernel reports the mistake; no page can ask for its output again
 
     def set_filler(self, client: str) -> None:
         self.former_fillers = {*self.former_fillers, self.filler} - {client}

@@ -51,7 +51,7 @@ class JournalRecord(NamedTuple):
 
 
 class StoredRecord(NamedTuple):
-    """A record as it is found in a file. Few are more than counted, so it is not taken apart."""
+    """A record as it is in a file. It is decoded only when needed: most are only counted."""
 
     number: int
     kind: int
@@ -182,7 +182,7 @@ class JournalFile:
             self._segments.append(segment)
         else:
             segment.close(remove=True)
-        return segment.next + -(-lost // _HEAD.size)  # at most so many were lost
+        return segment.next + -(-lost // _HEAD.size)  # at most this many were lost
 
     def _begin(self, first: int) -> None:
         if self._segments and not self._segments[-1].count:

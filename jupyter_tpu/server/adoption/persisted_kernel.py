@@ -1,4 +1,4 @@
-"""What outlives this server of one kernel: its record, its journal, and how far clients have read.
+"""What the next server needs of one kernel: its record, its journal, and the clients' positions.
 
 The relay writes here, on the core thread. The websockets read, on the server's loop. One lock
 keeps all of it consistent.
@@ -162,7 +162,7 @@ class PersistedKernel:
     def set_status(self, status: Mapping[str, Any]) -> None:
         state, activity = str(status.get("state", "")), str(status.get("last_activity", ""))
         self.state = state
-        once = isinstance(status.get("once"), list)  # True of an earlier version covers only cells
+        once = isinstance(status.get("once"), list)  # an earlier version's True is for cells only
         lease = str(status.get("boot") or ""), once, False
         with self._lock:
             record = self.record

@@ -1,4 +1,4 @@
-"""Which requests one kernel has got, and how far it is with them, from the messages themselves.
+"""The requests that one kernel was sent, and their progress, as its messages show it.
 
 A request is remembered until a while after a client has read its end. So a new page gets all output
 of a running cell, and a repeated request runs only once. No I/O, and no lock of its own.
