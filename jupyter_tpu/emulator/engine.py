@@ -26,7 +26,7 @@ from .state_folder import StateFolder
 log = logging.getLogger(__name__)
 
 INTERNAL = 13
-STARTS_AT_ONCE = 8  # hosts; more only make the machine wait
+STARTS_AT_ONCE = 8  # hosts; more at the same time start no sooner
 START_LIMIT = 120.0  # seconds for one host
 
 

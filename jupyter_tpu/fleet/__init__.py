@@ -1,4 +1,4 @@
-"""The TPUs of one project: desired state, the loop that makes it so, operations and events.
+"""The TPUs of one project: desired state, the loop that brings it about, operations and events.
 
 `Fleet` wires the parts together; the layers of the folders are in setup.cfg.
 """
@@ -15,7 +15,7 @@ __all__ = ["Fleet", "FleetAPI", "KernelSpecRegistry"]
 
 
 def __getattr__(name: str) -> Any:
-    # Jupyter Server loads the models and the protocol at its start; the fleet when first asked.
+    # Jupyter Server loads models and protocol when it starts, and the fleet when it is first used.
     if name == "Fleet":
         from .fleet import Fleet
 

@@ -21,7 +21,7 @@ class FleetAPI(Protocol):
     """The fleet's methods; REST has the same ones."""
 
     async def status(self) -> models.FleetStatus:
-        """The health of the loops behind this interface; asks nobody."""
+        """The health of the loops behind this interface; makes no call to Google or a host."""
 
     async def catalog(self, zone: str | None = None) -> models.Catalog:
         """Types, zones and versions; with *zone*, those that it offers.
@@ -30,13 +30,13 @@ class FleetAPI(Protocol):
         """
 
     async def tpus(self) -> models.TPUList:
-        """All TPUs of the project and those connected; cheap: from the one shared poll."""
+        """All TPUs of the project and those connected, from the last shared poll."""
 
     async def tpu(self, ref: str) -> models.TPU:
         """One TPU, as last polled."""
 
     async def quote(self, request: models.CreateTPU) -> models.Quote:
-        """What `create` would make of a request, and what that costs; raises what it raises."""
+        """What `create` would create for a request, and its cost; raises what `create` raises."""
 
     async def create(self, request: models.CreateTPU) -> models.Operation:
         """Starts creating a TPU; raises INVALID and EXISTS at once."""
@@ -67,14 +67,14 @@ class FleetAPI(Protocol):
         """Decides whether an environment has a warm kernel while its TPU is connected."""
 
     async def packages(self, ref: str, environment: str) -> list[models.InstalledPackage]:
-        """What is installed in an environment, asked of host 0."""
+        """What is installed in an environment, as host 0 reports it."""
 
     async def change_packages(
         self, ref: str, environment: str, request: models.ChangePackages
     ) -> models.Operation:
         """Adds packages to an environment and removes some, on all hosts.
 
-        INVALID for what is no package, or one that kernels need.
+        INVALID for a name that is not a package's, and to remove a package that kernels need.
         """
 
     async def remove_environment(
@@ -83,10 +83,10 @@ class FleetAPI(Protocol):
         """Removes an environment from the hosts, and its kernel from Jupyter."""
 
     async def kernels(self, ref: str) -> list[models.Kernel]:
-        """The kernels that run on a TPU now, asked of its agent; UNREACHABLE if it can't be."""
+        """The kernels that run on a TPU now. UNREACHABLE if its agent does not answer."""
 
     async def chips(self, ref: str) -> list[models.ChipHolder]:
-        """The processes that use chips of a TPU's host 0, asked of its agent."""
+        """The processes that use chips of a TPU's host 0, as its agent reports them."""
 
     async def end_kernel(self, ref: str, id: str) -> None:
         """Shuts one kernel down and deletes its journal."""
@@ -94,7 +94,7 @@ class FleetAPI(Protocol):
     async def take_over_kernel(self, ref: str, id: str) -> None:
         """Makes the Jupyter server the client of a kernel; the client that had it is notified.
 
-        CONFLICT where there is no server, EXISTS where this server already has it.
+        CONFLICT if there is no server, EXISTS if this server already has the kernel.
         """
 
     async def tunnels(self, ref: str) -> list[models.Tunnel]:
@@ -104,7 +104,7 @@ class FleetAPI(Protocol):
         """The tunnels to all TPUs."""
 
     async def open_tunnel(self, ref: str, request: models.OpenTunnel) -> models.Tunnel:
-        """Opens a tunnel, which survives breaks of the link and restarts of the server.
+        """Opens a tunnel. It survives interruptions of the link and restarts of the server.
 
         INVALID for a wrong port or host, CONFLICT for a local port that is in use.
         """
@@ -163,7 +163,7 @@ class FleetAPI(Protocol):
         """
 
     def subscribe(self, callback: Callable[[models.Change], None]) -> Callable[[], None]:
-        """Calls *callback* at each change, on the fleet's loop; returns the way to stop that."""
+        """Calls *callback* at each change, on the fleet's loop. Returns a function to end it."""
 
     async def close(self) -> None:
         """Ends what this object runs; desired state is kept."""

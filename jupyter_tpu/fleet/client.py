@@ -1,8 +1,8 @@
 """The fleet of a running Jupyter server, over REST: for processes beside it.
 
 :class:`FleetClient` has the methods of :class:`~jupyter_tpu.fleet.api.FleetAPI`;
-:func:`follow` and :func:`wait_for_end` watch an operation, on either. Which server that is, and
-whether it may get the token, `servers` finds out.
+:func:`follow` and :func:`wait_for_end` watch an operation of either. `servers` finds the server,
+and decides whether it may get the token.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CHANGE_SCHEMA = "https://events.jupyter-tpu.org/change/v1"
 #: Seconds: to connect, and for one answer. A delete or cancel waits for its cleaning up.
 CONNECT_LIMIT = 5.0
 ANSWER_LIMIT = 300.0
-#: Seconds between two tries to listen to events again.
+#: Seconds between two attempts to listen to events again.
 EVENTS_AGAIN = 1.0
 
 _REASONS = {
@@ -60,13 +60,13 @@ class FleetClient:
 
     Parameters
     ----------
-    token: the server's; "" where it asks for none.
+    token: the server's; "" if it requires none.
     socket: the path of its unix socket, if it listens on one.
 
     All coroutines run on one loop, that of the first call. Besides what the fleet raises, each
     raises UNREACHABLE when the server does not answer.
 
-    The methods of :class:`FleetAPI` are not written out: each asks its route.
+    The methods of :class:`FleetAPI` are not written out: each calls its route.
     """
 
     def __init__(self, url: str, token: str, *, socket: str = "") -> None:
@@ -108,8 +108,8 @@ class FleetClient:
             ) from None
 
     def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
-        """As the fleet's. Changes during a break of the connection to the server are missed: ask
-        for the state, too.
+        """Like the fleet's. Changes are missed while there is no connection to the server, so
+        read the state again from time to time.
         """
         self._subscribers.append(callback)
         if self._listener is None:
@@ -125,7 +125,7 @@ class FleetClient:
         return unsubscribe
 
     async def close(self) -> None:
-        """Ends the connection; the server and what it does go on."""
+        """Ends the connection. The server and its operations continue."""
         self._subscribers.clear()
         if self._listener is not None:
             self._listener.cancel()
@@ -258,7 +258,7 @@ async def follow(
 ) -> AsyncGenerator[Operation, None]:
     """Each new state of *operation* until it has ended, that one included.
 
-    Follows events, and asks every *every* seconds besides, in case an event was lost.
+    Follows events, and also asks every *every* seconds, in case an event was lost.
     """
     latest = operation
     news = asyncio.Event()

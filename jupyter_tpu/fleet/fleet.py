@@ -186,7 +186,7 @@ class Fleet:
         """A fleet on the cloud of *links*, with its state in *path* (in the data folder if None).
 
         supervise: keep the links of connected TPUs up and resume what a dead process left; False
-        for a process that only does one thing, such as a command beside no server.
+        for a process that does one thing only, such as a command without a server.
         warm_kernels: whether environments have a warm kernel if that was not decided for them;
         None: yes, but not on emulated TPUs, whose hosts use this machine's memory.
         """

@@ -28,7 +28,7 @@ class Server(Struct, frozen=True, kw_only=True):
     """A running Jupyter server."""
 
     url: str  # base URL, ends in "/"
-    token: str  # "" where it asks for none
+    token: str  # "" if it requires none
     pid: int
     root_dir: str = ""
     socket: str = ""  # the path of its unix socket, if it has one
@@ -42,8 +42,7 @@ class Server(Struct, frozen=True, kw_only=True):
 def running_servers(folder: Path | None = None) -> list[Server]:
     """This user's live servers, the newest first.
 
-    *folder*: Jupyter's runtime folder if None. Files of dead servers are kept: Jupyter Server
-    removes them.
+    *folder*: Jupyter's runtime folder if None. Files of dead servers are left to Jupyter Server.
     """
     if folder is None:
         from jupyter_core.paths import jupyter_runtime_dir

@@ -1,4 +1,4 @@
-"""The gRPC transport: generic handlers that check the token, hand over and translate api_errors.
+"""The gRPC transport: generic handlers that check the token, call the API and translate errors.
 
 Local server credentials go with the client's local channel credentials: they are what lets a
 client send its token (call credentials) over a loopback connection without TLS.

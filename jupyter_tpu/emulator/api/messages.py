@@ -77,7 +77,7 @@ def _fill_network(config: Any, node: NodeRecord, network: NetworkRecord) -> None
 def node_request(message: Any) -> NodeRequest:
     """The node that a request describes."""
     config = message.accelerator_config
-    # Without a network, a request gets an external address: gcloud asks for one, too.
+    # A request without a network gets an external address, as gcloud requests it.
     networks = [
         NetworkRecord(
             network=network.network or "default",

@@ -1,7 +1,7 @@
 """The REST/JSON transport: a table from method and path to the API's calls, in protobuf's JSON.
 
-``v2`` is what `Calls` answers; ``v2alpha1`` (gcloud's alpha and beta) is the same with the few
-names changed in which it differs.
+``v2`` is what `Calls` answers. ``v2alpha1`` (gcloud's alpha and beta) is the same with a few other
+names.
 """
 
 from __future__ import annotations

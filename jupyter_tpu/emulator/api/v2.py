@@ -96,7 +96,7 @@ class Calls:
         return frozenset({"PerformMaintenance"}.union(*self.table.values()))
 
     async def call(self, name: str, answer: Callable[[Any], Any], request: Any) -> Any:
-        """What *answer* gives for *request*, unless a fault hits the call of that *name*."""
+        """What *answer* returns for *request*, unless a fault hits calls of that *name*."""
         faults, zone = self._model.faults, _zone(request)
         if silent := faults.consume("silent", zone, name):
             await faults.wait_silence(silent)

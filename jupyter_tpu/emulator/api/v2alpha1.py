@@ -9,7 +9,7 @@ MAINTENANCE_VERBS = ("performMaintenance", "simulateMaintenanceEvent")
 
 
 def from_v2(value: Any) -> Any:
-    """The same JSON as v2alpha1 says it; that API has no ApiVersion "V2"."""
+    """The same JSON in the words of v2alpha1, which has no ApiVersion "V2"."""
     if isinstance(value, list):
         return [from_v2(item) for item in value]
     if not isinstance(value, dict):

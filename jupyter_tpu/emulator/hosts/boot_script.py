@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from .etc import KEYS, UV_CACHE
 
-# A host shares the machine's kernel and network: its root must not reach what is the machine's.
+# A host shares the machine's kernel and network: its root must not be able to change them.
 _DROPPED = (
     "audit_control",
     "mac_admin",
@@ -47,7 +47,7 @@ class BootPlan(Struct, frozen=True, kw_only=True):
     shared: (source, target) bound in read-only; targets are folders or files.
     keys: the folder of the authorized keys of the node's metadata.
     cache: the uv cache that all hosts share, bound in writable; None for none.
-    links: (target, link) made in the host, replacing what is there.
+    links: (target, link) to create in the host, replacing what is there.
     disk_limit_mb: size of /home in MiB, in memory; None for a folder on the disk.
     devices: empty files made in /dev, which every user may open.
     final: the program, and its arguments, that becomes PID 1.

@@ -1,4 +1,4 @@
-"""The files of /etc that make a host itself: users, names, SSH, sudo.
+"""A host's own files in /etc: users, names, SSH, sudo.
 
 They are written into the host's own layer before it boots. Users and groups extend the machine's
 system entries: inventing short lists breaks dpkg and file owners.
@@ -106,7 +106,7 @@ def write_etc(root: Path, spec: HostSpec, *, single_uid: bool = False) -> None:
     _put(etc / "machine-id", hashlib.md5(f"{spec.node_id}-{spec.worker}".encode()).hexdigest())
     _put(etc / "hosts", hosts_file(spec))
     _put(etc / "environment", "".join(f'{k}="{v}"\n' for k, v in spec.environment.items()))
-    if os.path.exists("/etc/resolv.conf"):  # often a link into /run, which a host has of its own
+    if os.path.exists("/etc/resolv.conf"):  # often a link into /run, and each host has its own /run
         _put(etc / "resolv.conf", Path("/etc/resolv.conf").read_text())
     (etc / "pam.d").mkdir(exist_ok=True)
     _put(etc / "pam.d" / "su", _PAM_SU)

@@ -1,7 +1,8 @@
 """The fallback: one host without namespaces, asyncssh's server over a folder of this machine.
 
 Sessions run as the emulator's own user, with a home below the host's folder and the host's
-variables. SFTP stays inside the host's folder. What this can't be is listed in `SKIPPED`.
+variables. SFTP stays inside the host's folder. `SKIPPED` lists what a TPU VM has and this
+host lacks.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ class FallbackHost:
         }
 
     async def _session(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
-        """Runs one command or shell, and passes its end on."""
+        """Runs one command or shell, and reports its exit status."""
         user = process.get_extra_info("username")
         environment = self.variables(user)
         argv = [_shell(), "-c", process.command] if process.command else [_shell(), "-l"]

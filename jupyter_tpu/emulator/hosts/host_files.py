@@ -38,7 +38,7 @@ def prepare_shared_files(state: Path, mode: str) -> None:
 
 
 def prepare_host(spec: HostSpec, mode: str, port: int, state: Path) -> BootPlan:
-    """Makes or refreshes the folder of *spec* and gives what its boot has to do.
+    """Makes or refreshes the folder of *spec*. Returns what its boot has to do.
 
     *state* has been through `prepare_shared_files`.
     """
@@ -90,7 +90,7 @@ def _create_layers(folder: Path, hidden: tuple[Path, ...], opaque: str) -> tuple
             for kind in ("root", "upper", "work"):
                 (folder / kind / name).mkdir(mode=0o755, exist_ok=True)
             layers.append(name)
-    for path in (*hidden, Path("/etc/ssh")):  # the machine's own host keys are none of theirs
+    for path in (*hidden, Path("/etc/ssh")):  # hosts must not have the machine's own host keys
         if path.parts[1] in layers:
             inner = folder / "upper" / path.relative_to("/")
             inner.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -171,7 +171,7 @@ def _removed(spec: HostSpec) -> tuple[str, ...]:
 
 
 def _white_out(layer: Path, pattern: str) -> None:
-    """Makes the machine's files that match *pattern* not be there, for the overlay over them."""
+    """Hides the machine's files that match *pattern* from the overlay above them."""
     for path in glob.glob(pattern):
         mark = layer / path.removeprefix("/")
         if not os.path.lexists(mark):

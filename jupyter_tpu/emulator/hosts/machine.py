@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-# Kept from the machine's own root; all other folders there are hidden or replaced.
+# The folders of the machine's root that hosts see; all others are hidden or replaced.
 SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "var", "opt")
 # Replaced by the host's own, so nothing of the machine's shows through.
 REPLACED = ("/dev", "/proc", "/sys", "/run", "/tmp", "/var/tmp", "/home", "/root")
@@ -124,7 +124,7 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def _usable(prefix: Path, folder: Path, program: Path) -> bool:
-    if str(prefix) in ("/usr", "/usr/local"):  # the system's own: seen anyway
+    if str(prefix) in ("/usr", "/usr/local"):  # the system's own: visible anyway
         return False
     try:
         return all(open_to_others(path) for path in (folder, prefix, prefix / "bin", program))

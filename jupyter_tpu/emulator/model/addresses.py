@@ -1,4 +1,4 @@
-"""The hosts' addresses: on the loopback interface, unlike those of any other host."""
+"""The hosts' addresses: on the loopback interface, different for all hosts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Addresses:
                 interface.external = next(addresses) if network.external_addresses else ""
 
     def drop_external(self, node: NodeRecord) -> None:
-        """The hosts are down: others may get their external addresses."""
+        """The hosts are down: other hosts may get their external addresses."""
         for host in node.hosts:
             host.external = ""
             for interface in host.further_interfaces:

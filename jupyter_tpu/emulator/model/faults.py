@@ -13,7 +13,7 @@ Kinds that hit the next *count* calls in *zone*, or all until the fault is delet
 - ``slow``: operations take *seconds* longer.
 - ``unreachable``: lists name the zone as unreachable (never used up).
 - ``error``: calls of *method* fail with *code*, and change nothing.
-- ``lost-answer``: calls of *method* are carried out, and then fail with *code* all the same.
+- ``lost-answer``: calls of *method* are carried out, and then fail with *code* anyway.
 - ``silent``: calls of *method* get no answer for *seconds*, or until the fault is deleted. Then
   they are carried out, unless a gRPC client has given up.
 

@@ -70,7 +70,7 @@ def host_variables(
         "JAX_PLATFORMS": "cpu",
         "JAX_NUM_CPU_DEVICES": str(accelerator.devices_per_host),
         # XLA sizes its thread pools by it. With fewer threads than simulated devices a collective
-        # waits in vain for those that find no thread, and XLA aborts the process (tried).
+        # waits for devices that get no thread, and XLA aborts the process (tested).
         "NPROC": str(max(32, 4 * accelerator.devices_per_host)),
         # Hosts share the machine's network: without it every pod's coordinator takes 0.0.0.0.
         "JAX_COORDINATOR_BIND_ADDRESS": f"{first}:{JAX_COORDINATOR_PORT}",

@@ -1,6 +1,6 @@
 """The one model behind both transports: nodes, operations, faults; no transport, no host, no clock.
 
-Requests come in as calls, answers go out as records or as a `ApiError`. A call that starts
+Requests come in as calls, answers go out as records or as an `ApiError`. A call that starts
 something long returns an operation that is in progress; the engine does the work and reports with
 `complete` or `fail`, which are the only ways a node's state moves on.
 
@@ -115,7 +115,7 @@ class Model:
             raise api_errors.not_found(path) from None
 
     def list_nodes(self, project: str, zone: str) -> tuple[list[NodeRecord], list[str]]:
-        """The nodes of a zone, or of all for "-"; and the locations that gave no answer."""
+        """The nodes of a zone, or of all zones for "-"; and the locations that did not answer."""
         if zone != "-":
             self.check_zone(zone)
         silent = self.faults.unreachable_zones()
@@ -307,7 +307,7 @@ class Model:
         node.state, node.health = "PREEMPTED", ""
 
     def find_node(self, name: str) -> NodeRecord:
-        """The node with that id or full path, wherever it is; a ApiError if none or several."""
+        """The node with that id or full path, in any zone. ApiError if there is none or several."""
         found = [node for node in self.nodes.values() if name in (node.path, node.name)]
         if len(found) != 1:
             raise api_errors.not_found(name)

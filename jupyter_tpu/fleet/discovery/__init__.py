@@ -1,1 +1,1 @@
-"""What Google reports, asked once for all: which TPUs there are, and what can be created."""
+"""What Google reports: the existing TPUs, and what can be created. A call serves all clients."""

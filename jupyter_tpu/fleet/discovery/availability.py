@@ -1,4 +1,4 @@
-"""What can be created: Google's lists where they can be had, the catalog where not."""
+"""What can be created, from Google's lists, or from the catalog if Google does not answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Availability:
         self._lists: dict[tuple[str, ...], tuple[float, tuple[str, ...]]] = {}
 
     async def catalog(self, zone: str | None = None) -> Catalog:
-        """What there is to choose from; raises INVALID for what can't be a zone's name."""
+        """All there is to choose from. Raises INVALID for what can't be a zone's name."""
         if zone is not None:
             check_zone(zone)
         problem: Problem | None = None

@@ -1,4 +1,4 @@
-"""Zone, type and version to create a TPU with, or one clear sentence about why not."""
+"""The zone, type and version of a new TPU, or one clear sentence about what is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one poll of Google that feeds everyone.
+"""The one poll of Google that serves all clients.
 
 It is quick (2 s) while something changes and slow (30 s) when nothing does. It pauses until the
 first question, and after ten minutes without one unless something is connected. However many
@@ -20,8 +20,8 @@ QUICK = 2.0  # seconds
 SLOW = 30.0
 FAILED = 10.0  # after a poll that failed
 LIMIT = 90.0  # for one poll; Cloud gives up earlier
-FRESH = 5.0  # how old a list may be that a person asked for; seconds
-AT_ONCE = 2.0  # how long such a person waits for a newer one; seconds
+FRESH = 5.0  # how old a list may be that a user asked for; seconds
+AT_ONCE = 2.0  # how long such a user waits for a newer one; seconds
 #: After this long without a change, even a TPU under repair is polled slowly; seconds.
 PATIENCE = 900.0
 #: After this long without a question polling pauses, unless something is connected; seconds.
@@ -57,7 +57,7 @@ class Observer:
         self._asked = float("-inf")
         self._polled_at = float("-inf")
         self._changed_at = float("-inf")
-        self._missed_at = float("-inf")  # when something was last asked for that was not seen
+        self._missed_at = float("-inf")  # when a TPU was last asked for that is not in the list
         self._polling = False
 
     @property
@@ -87,10 +87,10 @@ class Observer:
         return True
 
     async def refresh_for_missing(self) -> None:
-        """A TPU is asked for that was not seen: waits for a poll that begins after the question.
+        """A TPU is asked for that is not listed: waits for a poll that begins after the question.
 
         Such polls are QUICK apart, and questions in between wait for the next one: asking again and
-        again for a TPU that does not exist costs no more than a TPU that changes.
+        again for a TPU that does not exist causes no more calls than a TPU that changes.
         """
         pause = self._missed_at + QUICK - self._time()
         if pause > 0:
@@ -101,7 +101,7 @@ class Observer:
     async def ensure_fresh(self) -> None:
         """Like `ensure_recent`, with a poll at most FRESH old if that can be had at once.
 
-        For people who ask for the list: what gcloud did a moment ago is in it.
+        For users who ask for the list: what gcloud did a moment ago is in it.
         """
         await self.ensure_recent()
         if self.age > FRESH:
@@ -111,7 +111,7 @@ class Observer:
     async def refresh(self) -> None:
         """Waits until a poll that begins after this call has ended."""
         self._asked = self._time()
-        with contextlib.suppress(TimeoutError):  # what is known is the answer then
+        with contextlib.suppress(TimeoutError):  # then the answer is what is known
             for _ in range(2 if self._polling else 1):
                 self._wake.set()
                 await asyncio.wait_for(self._new.wait(), LIMIT + FAILED)
@@ -171,7 +171,7 @@ class Observer:
             missing = frozenset(listed.unreachable)
             nodes = {node.name: node for node in listed.nodes}
         except (TPUError, TimeoutError) as error:
-            # What was seen before stays: not being able to ask does not make a TPU vanish.
+            # The earlier list stays: that Google can't be asked does not mean that a TPU is gone.
             if isinstance(error, TimeoutError):
                 error = TPUError(
                     f"The list of TPUs did not come within {LIMIT:.0f} s.",

@@ -1,6 +1,6 @@
 """Apps: the web applications of hosts that are open, each on an origin of its own.
 
-They last as long as this process; a browser that shows one opens it again after that.
+They close with this process. A browser that still shows one then opens it again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .ports import check_host_port
 if TYPE_CHECKING:
     from ...apps import AppServer, Site
 
-#: What is done on the host when an app is closed.
+#: What to do on the host when an app is closed.
 OnClose = Callable[[], Awaitable[None]]
 
 
@@ -136,7 +136,7 @@ class Apps:
     async def site(self, node: Node, host: int, port: int, begin: bool) -> Site:
         """The site of a port, for a face that shows it under an address of its own.
 
-        If the port is not open it is opened; or NOT_FOUND unless *begin*, because a page that was
+        A port that is not open is opened only with *begin*, otherwise NOT_FOUND: a page that was
         left open must not open again what was closed.
         """
         place = (node.name, host, port)
@@ -164,7 +164,7 @@ class Apps:
             await each.on_close()
 
     def forget(self, name: NodeName) -> None:
-        """The TPU is disconnected or gone: so are its apps, in a moment."""
+        """The TPU is disconnected or gone: its apps close in a moment."""
         self._closing += [each for each in self._open.values() if each.name == name]
         self._wake.set()
 
@@ -179,7 +179,7 @@ class Apps:
             await self._server.close()
 
     async def _run(self) -> None:
-        """Publishes what went through, and closes the apps of TPUs that are gone."""
+        """Publishes how much was transferred, and closes the apps of TPUs that are gone."""
         while True:
             self._wake.clear()
             closing, self._closing = self._closing, []

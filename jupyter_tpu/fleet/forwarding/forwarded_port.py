@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from ...errors import TPUError
 from ...links import Link, LinkState
 
-#: How often the counts are looked at; seconds.
+#: How often the counts of bytes are checked; seconds.
 COUNT_EVERY = 1.0
 
 _REACHABLE = (LinkState.UP, LinkState.SILENT)
@@ -45,7 +45,7 @@ class ForwardedPort:
         return self.link.problem if self.state != "open" else None
 
     def had_traffic(self) -> bool:
-        """Whether bytes went through since this was last asked."""
+        """Whether bytes were transferred since the last call."""
         before, self._counts = self._counts, (self._stream.sent, self._stream.received)
         return before != self._counts
 

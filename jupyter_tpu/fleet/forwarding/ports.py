@@ -1,4 +1,4 @@
-"""Which host and port a request means, and whether there can be one."""
+"""Checks the host and port of a request."""
 
 from __future__ import annotations
 

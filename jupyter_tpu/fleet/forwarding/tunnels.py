@@ -1,8 +1,8 @@
-"""Tunnels: which should be there (SQLite), and the loop that makes it so.
+"""Tunnels: which should be open (SQLite), and the loop that opens them.
 
-A tunnel belongs to the process that runs it. When that process is gone, however it went, the next
-server takes its tunnels over, with the same local ports. When the link breaks, what is under way
-is cut and the local port stays: new connections wait until the link is up again.
+A tunnel belongs to the process that runs it. When that process has ended for any reason, the next
+server takes its tunnels over, with the same local ports. When the link breaks, open connections
+are cut and the local port stays: new connections wait until the link is up again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .ports import check_host_port, check_port
 #: Addresses other than loopback that tunnels may listen on, with blanks or commas between them.
 ADDRESSES_VARIABLE = "JUPYTER_TPU_TUNNEL_ADDRESSES"
 
-#: How often it is checked which tunnels should be there; seconds.
+#: How often it is checked which tunnels should be open; seconds.
 RECONCILE_EVERY = 2.0
 _WHAT = "Tunnels"
 
@@ -65,11 +65,11 @@ class Tunnels:
     # ---- asking ----
 
     def tpus(self) -> set[NodeName]:
-        """The TPUs that tunnels should lead to."""
+        """The TPUs that should have tunnels."""
         return {record.name for record in self._records.values()}
 
     def node_id(self, name: NodeName) -> str:
-        """The id of the node that the tunnels to a TPU mean; "" if there are none."""
+        """The id of the node that the tunnels to a TPU were opened for; "" if there are none."""
         ids = [record.node_id for record in self._records.values() if record.name == name]
         return ids[-1] if ids else ""
 
@@ -94,7 +94,7 @@ class Tunnels:
         PERMISSION for one that only the system may use.
         """
         _check(node, request, self._links.cloud.emulated)
-        # A tunnel that is not kept lasts as long as a command: what servers opened is not its.
+        # A tunnel that is not kept lasts as long as a command, and is never a server's.
         others = [
             record
             for record in (self._records.values() if keep else ())
@@ -148,7 +148,7 @@ class Tunnels:
         return self._tunnel(record)
 
     async def remove(self, name: NodeName, id: str) -> None:
-        """Closes a tunnel for good; NOT_FOUND where the TPU has none of that id."""
+        """Closes a tunnel. Raises NOT_FOUND if the TPU has none of that id."""
         record = self._records.get(id)
         if record is None or record.name != name:
             raise TPUError(f"There is no tunnel {id!r} to {name.node}.", Reason.NOT_FOUND)
@@ -156,7 +156,7 @@ class Tunnels:
         await self._stop(id)
 
     def forget(self, name: NodeName) -> None:
-        """The TPU is gone: so are its tunnels."""
+        """The TPU is gone: closes its tunnels."""
         for record in list(self._records.values()):
             if record.name == name:
                 self._store.drop_tunnel(record.id)
@@ -204,7 +204,7 @@ class Tunnels:
                 for record in [each for each in self._records.values() if each.name == name]:
                     if await self._is_mine(record):
                         await self._activate(self._records.get(record.id))
-            except Exception as error:  # keeps no other TPU's tunnels closed
+            except Exception as error:  # the tunnels of other TPUs are opened all the same
                 self._failures.record(name, _WHAT, error)
             else:
                 self._failures.clear(name, _WHAT)
@@ -245,7 +245,7 @@ class Tunnels:
         self._changed(id)
 
     async def close(self) -> None:
-        """Ends them here; those that are kept go on with the next server."""
+        """Closes them here. The next server opens those again that are kept."""
         for active in list(self._active.values()):
             await active.forwarded.close()
         self._active.clear()
@@ -272,7 +272,7 @@ class Tunnels:
 
 
 class _ActiveTunnel:
-    """One tunnel that this process runs: a forwarded port, and what listens for it here."""
+    """One tunnel that this process runs: a forwarded port, and its local listener."""
 
     def __init__(self, link: Link, port: int, address: str, changed: Callable[[], None]) -> None:
         self.keep = True
@@ -299,14 +299,14 @@ class _ActiveTunnel:
         self._local_port_reason = reason
 
     def fail(self, error: TPUError) -> None:
-        """It could not listen."""
+        """The local port could not be opened."""
         if self._problem is None:
             self._since = timestamp("seconds")
         self._problem = error
         self._changed()
 
     def describe(self, shown: Tunnel) -> None:
-        """Fills in what is going on."""
+        """Fills in the tunnel's current state."""
         forwarder = self.forwarder
         shown.state, problem = self.forwarded.state, self.forwarded.problem
         if not forwarder.listening:

@@ -17,7 +17,7 @@ DEPLOYMENT = 60.0
 
 
 class HostConnections:
-    """Links held up by TPU, from connecting to disconnecting.
+    """The links of each TPU, kept up while it is connected.
 
     changed(name) is called when the state of one of a TPU's links changes.
     """
@@ -48,7 +48,7 @@ class HostConnections:
         return bool(links) and links[0].state is LinkState.UP
 
     def acquire(self, name: NodeName, hosts: int) -> list[Link]:
-        """Keeps the links to all hosts up until :meth:`release`. Twice is the same as once."""
+        """Keeps the links to all hosts up until :meth:`release`. A second call changes nothing."""
         links = self._acquired.setdefault(name, [])
         unsubscribe = self._unsubscribe.setdefault(name, [])
         for worker in range(len(links), hosts):
@@ -72,7 +72,7 @@ class HostConnections:
 
     @contextlib.asynccontextmanager
     async def borrow(self, host: HostName, timeout: float) -> AsyncIterator[Link]:
-        """The link to one host, up; raises TPUError if it is not up within *timeout* seconds."""
+        """The link to one host, once it is up. TPUError if that takes over *timeout* seconds."""
         link = self._links.get(host)
         link.acquire()
         try:
@@ -84,7 +84,7 @@ class HostConnections:
     async def request(
         self, name: NodeName, op: str, timeout: float = ANSWER, **params: Any
     ) -> dict[str, Any]:
-        """Asks the agent of host 0; raises TPUError, TIMEOUT after *timeout* seconds, too."""
+        """The answer of host 0's agent. Raises TPUError, TIMEOUT after *timeout* seconds."""
         async with self.borrow(HostName(name, 0), timeout) as link:
             try:
                 async with asyncio.timeout(DEPLOYMENT):

@@ -1,4 +1,4 @@
-"""The kernels on connected TPUs: what their agents last reported, and what can be done."""
+"""The kernels on connected TPUs: what their agents last reported, and requests about them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .warm_kernels import WarmKernelMonitor
 #: How long a TPU is asked for its kernels before they are shut down, and for that; seconds.
 ASK_FIRST = 10.0
 SHUT_DOWN = 20.0
-#: So many dead kernels of a TPU are shown until somebody has seen them.
+#: At most so many dead kernels of a TPU are shown until the user dismisses them.
 LOST = 50
 
 #: Makes this process the master of a kernel: its id, kernelspec, key and notebook.
@@ -35,10 +35,10 @@ class KernelMonitor:
     def __init__(self, changes: ChangeFeed) -> None:
         self._changes = changes
         self._reported: dict[NodeName, dict[str, Kernel]] = {}
-        self._lost: dict[NodeName, dict[str, Kernel]] = {}  # dead, and somebody should know
+        self._lost: dict[NodeName, dict[str, Kernel]] = {}  # dead, and not dismissed yet
 
     def known(self, name: NodeName) -> list[Kernel]:
-        """As last reported, with those that were lost lately; [] where nothing is known."""
+        """As last reported, with those that were lost recently; [] if nothing is known."""
         return list({**self._lost.get(name, {}), **self._reported.get(name, {})}.values())
 
     def find(self, id: str) -> Kernel | None:
@@ -53,7 +53,7 @@ class KernelMonitor:
         after = {report["id"]: _kernel(name, report) for report in reports}
         self._reported[name] = after
         changed = {id for id in before.keys() | after.keys() if before.get(id) != after.get(id)}
-        # A notebook that has another kernel has no lost one.
+        # A notebook that has a new kernel does not need the message about the old one.
         notebooks = {kernel.notebook for kernel in after.values() if kernel.notebook}
         for lost in list(self._lost.get(name, {}).values()):
             if lost.id in after or lost.notebook in notebooks:
@@ -71,7 +71,7 @@ class KernelMonitor:
         for id in old:
             del lost[id]
         self._mark_changed(name, {kernel.id, *old})
-        # At once: when its TPU is gone, too, it is forgotten with that.
+        # Published at once, because it is forgotten with its TPU if that is gone, too.
         self._changes.flush()
 
     def dismiss_lost(self, name: NodeName, id: str) -> bool:
@@ -95,7 +95,7 @@ class KernelMonitor:
 
 
 class KernelService:
-    """What can be asked about the kernels of a TPU, and done with them."""
+    """Requests about the kernels of a TPU: list, shut down, take over."""
 
     #: None where there is no Jupyter server.
     take_over_here: TakeOver | None = None
@@ -124,11 +124,11 @@ class KernelService:
             return self._monitor.known(name)
         try:
             return await self._fetch(name)
-        except HostGone:  # it is no longer READY; the link learned it first
+        except HostGone:  # it is no longer READY, which the link noticed first
             return self._monitor.known(name)
 
     async def chips(self, name: NodeName) -> list[ChipHolder]:
-        """Who has the chips of host 0."""
+        """The processes that use the chips of host 0."""
         if not self._desired.environments(name):
             raise TPUError(
                 f"{name.node} was never connected, so its host can't be asked.",
@@ -160,7 +160,7 @@ class KernelService:
         """Shuts all kernels down (of one environment), warm ones too; returns how many that were
         not warm.
 
-        If the TPU can't be asked, they end with it or stay as they are.
+        If the TPU does not answer, they end with it or continue.
         """
         await self._warm.stop(name)
         ended: list[bool] = []
@@ -193,8 +193,8 @@ class KernelService:
         """Raises KERNELS_RUNNING if kernels run (of one environment) and shutting them down is not
         *confirmed*.
 
-        act: what would shut them down. A TPU that does not answer counts with what it had when it
-        last did.
+        act: what would shut them down. For a TPU that does not answer, its last known kernels
+        count.
         """
         if confirmed or not self._desired.environments(name):
             return

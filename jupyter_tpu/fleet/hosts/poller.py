@@ -1,4 +1,4 @@
-"""One poll per connected TPU that asks the agent of host 0 once, for all who want to know."""
+"""One poll per connected TPU: asks the agent of host 0 once for all that is shown of it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .warm_kernels import WarmKernelMonitor
 #: Between two polls, and while a warm kernel is being started; seconds.
 INTERVAL = 10.0
 INTERVAL_STARTING = 1.0
-#: What was just started is there after this; seconds.
+#: After this, what was just started is listed; seconds.
 SETTLE = 0.3
 _WHAT = "Kernels"
 
 
 class HostPoller:
-    """Asks the agents for kernels and warm kernels now and then, over links that are up.
+    """Asks the agents for kernels and warm kernels at intervals, over links that are up.
 
     packages(name, reports) is called with what is asked for in the environments of a TPU.
     """
@@ -47,7 +47,7 @@ class HostPoller:
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
-        """Something was started, ended or desired: poll soon."""
+        """Something was started, ended or requested: poll soon."""
         self._wake.set()
 
     async def run(self) -> None:

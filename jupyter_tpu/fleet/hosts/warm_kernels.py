@@ -66,7 +66,7 @@ class WarmKernelMonitor:
         return found
 
     def status(self, name: NodeName, environment: str) -> WarmKernel:
-        """What is known of one environment's."""
+        """The state of one environment's, as far as known."""
         spec = self.specs(name).get(environment)
         if spec is None or name not in self._connections:
             return WarmKernel(state="off")
@@ -74,7 +74,7 @@ class WarmKernelMonitor:
         return known or WarmKernel(state="starting", imports=spec.imports)
 
     def configure(self, name: NodeName, environment: str, options: KeepWarm) -> None:
-        """Decides whether an environment has one; raises INVALID and NOT_FOUND."""
+        """Sets whether an environment has one. Raises INVALID and NOT_FOUND."""
         options = validated(options)
         check_modules(options.imports)
         environments = self._desired.environments(name)
@@ -111,7 +111,7 @@ class WarmKernelMonitor:
             self._changes.mark_tpu_changed(name)
 
     def forget_disconnected(self) -> None:
-        """They went with the connections."""
+        """Forgets those that ended with their connections."""
         for name in set(self._reported) - set(self._connections.names()):
             del self._reported[name]
 
@@ -125,7 +125,7 @@ class WarmKernelMonitor:
 def _warm_kernel(report: Mapping[str, Any], spec: WarmKernelSpec) -> WarmKernel:
     return WarmKernel(
         state=report["state"],
-        # In whole MiB: a few bytes more or less are no news.
+        # In whole MiB: a difference of a few bytes is not published.
         memory=report["memory"] >> 20 << 20,
         imports=spec.imports,
         problem=report["problem"],

@@ -1,1 +1,1 @@
-"""Which TPUs there are, from all that is known, and how each is shown."""
+"""Which TPUs there are, and how each is shown, from desired and observed state."""

@@ -1,4 +1,4 @@
-"""Which TPUs there are, and how each is shown: from all that is known."""
+"""Which TPUs there are, and how each is shown: from desired and observed state."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from .view import view_tpu
 
 log = logging.getLogger(__name__)
 
-#: How long a question waits for what other processes have written; seconds. What is known is the
-#: answer then.
+#: How long a request waits for what other processes have written; seconds. After that it is
+#: answered with what this process knows.
 RELOAD = 1.5
 
 

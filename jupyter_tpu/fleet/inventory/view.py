@@ -120,7 +120,7 @@ def _problem(
     running: Sequence[Operation],
     failure: Problem | None,
 ) -> Problem | None:
-    """What needs attention; while an operation runs, only what stands in its way does."""
+    """What needs attention; while an operation runs, only what hinders it."""
     if node.state in ("PREEMPTED", "TERMINATED"):
         word = "was preempted" if node.state == "PREEMPTED" else "has been terminated"
         return Problem(
@@ -162,8 +162,8 @@ def connection(
 
     state: Google's word; connected: whether it should be; connecting: a connect operation runs;
     failed: the last one failed; ready: an environment is ready; links: of all its hosts;
-    supervised: this process keeps them up. (A command beside no server does not, and can only tell
-    what should be.)
+    supervised: this process keeps them up. (A command without a server does not, and can only show
+    what is desired.)
     """
     if connecting:
         return Connection.CONNECTING

@@ -1,1 +1,1 @@
-"""What is known: desired state (kept in the store), observed state, and who hears of changes."""
+"""What is known: desired state (kept in the store), observed state, and the feed of changes."""

@@ -1,4 +1,4 @@
-"""Who hears of changes: coalesced, and only when something really changed.
+"""Publishes changes: coalesced, and only when something really changed.
 
 A connect writes hundreds of log lines in a second; subscribers get the newest state of a thing a
 few times per second instead.
@@ -34,7 +34,7 @@ class ChangeFeed:
         self._timer: asyncio.TimerHandle | None = None
 
     def register(self, what: What, find: Callable[[str], msgspec.Struct | None]) -> None:
-        """Says how one kind of thing is found by its id; *find* gives None for what is gone."""
+        """Sets how things of one kind are found by id. *find* returns None for what is gone."""
 
         def describe(id: str) -> Change:
             found = find(id)
@@ -43,11 +43,11 @@ class ChangeFeed:
         self._describe[what] = describe
 
     def register_tpus(self, describe: Callable[[NodeName], Change]) -> None:
-        """Says how TPUs are described, which are marked by their full names."""
+        """Sets how TPUs are described. They are marked as changed by their full names."""
         self._describe["tpu"] = describe
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Calls *subscriber* at each change; returns the way to stop that."""
+        """Calls *subscriber* at each change. Returns a function that ends this."""
         self._subscribers.append(subscriber)
 
         def unsubscribe() -> None:
@@ -57,7 +57,7 @@ class ChangeFeed:
         return unsubscribe
 
     def mark_changed(self, what: What, id: Hashable) -> None:
-        """This may have changed; on the loop."""
+        """Something may have changed. Call it on the loop."""
         self._changed[what, id] = None
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._interval, self.flush)
@@ -66,11 +66,11 @@ class ChangeFeed:
         self.mark_changed("tpu", name)
 
     def publish(self, change: Change) -> None:
-        """Publishes at once, for what happens rather than is."""
+        """Publishes an event at once that is not the new state of something."""
         for subscriber in tuple(self._subscribers):
             try:
                 subscriber(change)
-            except Exception:  # the others must hear of it all the same
+            except Exception:  # the other subscribers are called all the same
                 log.exception("A change of %s %s could not be published", change.what, change.id)
 
     def flush(self) -> None:
@@ -83,7 +83,7 @@ class ChangeFeed:
             what, id = key
             try:
                 change = self._describe[what](id)
-            except Exception:  # the other changes must be published all the same
+            except Exception:  # the other changes are published all the same
                 log.exception("A change of %s %s could not be described", what, id)
                 continue
             if change.gone and key not in self._published:

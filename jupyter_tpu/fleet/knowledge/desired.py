@@ -1,4 +1,4 @@
-"""What somebody asked for: which TPUs should be connected, and their environments."""
+"""What users asked for: which TPUs should be connected, and their environments."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DesiredState:
         return self._environments.get(name, {})
 
     def node_id(self, name: NodeName) -> str:
-        """The id of the node that is meant; "" if there is none."""
+        """The id of the node that was connected; "" if there is none."""
         ids = (record.node_id for record in self.environments(name).values())
         return self.connected.get(name) or next(filter(None, ids), "")
 
@@ -67,7 +67,7 @@ class DesiredState:
             self._changed(name)
 
     def forget(self, name: NodeName) -> None:
-        """The TPU is gone, and all that was on it."""
+        """The TPU is gone, with all that was on it."""
         self.connected.pop(name, None)
         self._environments.pop(name, None)
         self._store.forget(name)

@@ -65,13 +65,13 @@ class TPUFailures:
         return pause
 
     def clear(self, name: NodeName, what: str) -> None:
-        """It succeeded, or is not wanted any more."""
+        """It succeeded, or is no longer desired."""
         if self._failing.pop((name, what), None) is not None:
             del self._due[name, what]
             self._changed(name)
 
     def retain(self, what: str, names: Collection[NodeName]) -> None:
-        """Clears what failed for other TPUs than *names*: it is not done for them any more."""
+        """Clears the failures of all TPUs but *names*: nothing is done for the others any more."""
         for name, failed in list(self._failing):
             if failed == what and name not in names:
                 self.clear(name, what)

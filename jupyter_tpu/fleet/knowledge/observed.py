@@ -6,7 +6,7 @@ from ...cloud import Node, NodeName
 from ...errors import Reason, TPUError
 from ..models import Problem
 
-#: States that lead to another one by themselves; google.cloud.tpu_v2.Node.State.
+#: States that change without a request; google.cloud.tpu_v2.Node.State.
 CHANGING = frozenset(
     {"CREATING", "RESTARTING", "REIMAGING", "DELETING", "REPAIRING", "STOPPING", "STARTING"}
     | {"HIDING", "UNHIDING"}
@@ -16,13 +16,13 @@ RUNNING = frozenset({"READY"})
 
 
 class ObservedState:
-    """All TPUs as last seen; filled by the observer."""
+    """All TPUs as Google last reported them; filled by the observer."""
 
     def __init__(self) -> None:
         self.nodes: dict[NodeName, Node] = {}
         #: Why the list may be incomplete.
         self.problem: Problem | None = None
-        #: The project that the last poll was of; other projects' TPUs were not looked at.
+        #: The project of the last poll, which says nothing about TPUs of other projects.
         self.project = ""
         #: Zones that did not answer the last poll; None: the last poll failed, or there was none.
         self.unreachable: frozenset[str] | None = None
@@ -53,5 +53,5 @@ class ObservedState:
         return node
 
     def changing(self) -> bool:
-        """Whether a TPU is on its way to another state."""
+        """Whether a TPU is changing to another state."""
         return any(node.state in CHANGING for node in self.nodes.values())

@@ -1,8 +1,8 @@
 """How long TPUs have been READY, which is what Google charges for.
 
-Google says when a node was created, and in which state it is now. What happened between two looks
-is not known: a node that is READY when it is first seen is taken to have been READY since its
-creation, and one that is found stopped later, to have been READY until then.
+Google reports when a node was created, and its current state. What happened between two polls is
+not known. So a node that is READY in the first poll counts as READY since its creation, and one
+that is later found stopped counts as READY until then.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _next(before: RunRecord | None, node: Node, now: float) -> RunRecord:
     if before is None:
         if ready:
             return RunRecord(node_id=node.id, since=_created(node) or now, seconds=0.0)
-        # One that is stopped has run for a time that nobody knows.
+        # One that is stopped has run for an unknown time.
         return RunRecord(node_id=node.id, seconds=0.0 if node.state == "CREATING" else None)
     if ready and before.since is None:
         return RunRecord(node_id=node.id, since=now, seconds=before.seconds)

@@ -57,16 +57,16 @@ class Controller:
         self._shown: set[NodeName] = set()
         self._tasks: dict[NodeName, asyncio.Task[None]] = {}
         self._failures = failures
-        self._again: set[NodeName] = set()  # to be looked at once more when their tasks end
+        self._again: set[NodeName] = set()  # to be reconciled again when their tasks end
         self._wake = asyncio.Event()
         self._wake.set()
 
     def wake(self) -> None:
-        """There may be something to do."""
+        """There may be something to do: reconcile soon."""
         self._wake.set()
 
     def polled(self) -> None:
-        """Google was polled: all who need it learn of it."""
+        """Google was polled: passes the result on to all parts that need it."""
         for node in self._observed.nodes.values():
             self._links.observe(node)
         self._run_times.observe(self._observed.nodes.values(), time.time())
@@ -84,7 +84,7 @@ class Controller:
         self.wake()
 
     async def run(self) -> None:
-        """Reconciles until it is cancelled: the TPUs beside each other, each one step at a time."""
+        """Reconciles until it is cancelled: all TPUs in parallel, each of them step by step."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -104,7 +104,7 @@ class Controller:
             await asyncio.wait(tasks, timeout=10)
 
     async def _reconcile_safely(self, name: NodeName) -> None:
-        """A failure touches no other TPU. It is logged, shown, and retried after a while."""
+        """A failure affects no other TPU. It is logged, shown, and retried after a while."""
         try:
             await self._reconcile(name)
         except Exception as error:

@@ -2,7 +2,7 @@
 
 The loop is level-triggered: it calls :func:`decide` again and again, after each poll of Google and
 each end of an operation. Every action may be repeated and may be interrupted anywhere; the next
-round finds what is left to do.
+call finds what is left to do.
 
 ======================  ==========================================================
 the TPU                 what is done about what is desired

@@ -17,12 +17,12 @@ from ..store.records import OperationRecord
 
 log = logging.getLogger(__name__)
 
-#: How often changes and the end of other processes are looked for; seconds.
+#: How often changes by other processes, and their ends, are checked for; seconds.
 EVERY = 1.0
 
 
 class Takeover:
-    """reload: learns what other processes have written.
+    """reload: reads what other processes have written.
 
     supervise: False for a process that does one thing only. It continues deletions, since they
     save money, and leaves everything else to a server.

@@ -1,1 +1,1 @@
-"""What is kept on disk: desired state and operations in SQLite, and which process runs what."""
+"""What is stored on disk: desired state and operations in SQLite, and which process runs them."""

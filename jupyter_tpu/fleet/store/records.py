@@ -1,4 +1,4 @@
-"""The rows of the store, each with what is needed to go on with it."""
+"""The rows of the store, each with what is needed to continue."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NodeClaim(Struct, kw_only=True):
     node_id: str = ""
     #: When CreateNode was last sent, seconds since the epoch; 0 for never.
     sent: float = 0.0
-    #: Whether that call may still take effect unseen.
+    #: Whether that call may still take effect without an answer.
     in_doubt: bool = False
     #: Google's operations that create and delete it, while they may run.
     creating: str = ""

@@ -2,8 +2,8 @@
 
 The core loop carries kernels and tunnels, so it never waits for a lock or a disk: SQLite runs on a
 thread of its own. What changes is put into a queue; the writer saves it in order, and tries again
-for as long as it can't (a full disk, a lock). Who must not go on before something is on disk awaits
-:meth:`Store.flush`.
+for as long as it can't (a full disk, a lock). A caller that must not continue before something is
+on disk awaits :meth:`Store.flush`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from .records import (
 
 log = logging.getLogger(__name__)
 
-#: How long a lock of another process is waited for by who needs something on disk; seconds.
+#: How long `flush` waits for a lock of another process; seconds.
 PATIENCE = 30.0
 #: The pause before a write that failed is tried again: first, and at most. Seconds.
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
-#: How often a file is read again that changes while it is read.
+#: How many times a file is read again if it changes while it is read.
 _READINGS = 20
 
 _OF_TPU = "identity = ? AND project = ? AND zone = ? AND tpu = ?"
@@ -111,7 +111,7 @@ class Store:
         """
         for _ in range(_READINGS):
             if self.problem is not None:
-                raise self.problem  # nobody waits for what does not work now
+                raise self.problem  # it does not work now, so do not wait
             await self.flush(1.0)
             snapshot = await self._retry_locked(self._database.read, 1.0)
             if snapshot is None:
@@ -119,7 +119,7 @@ class Store:
             if not self._pending:
                 self._know(snapshot)
                 return snapshot
-        return None  # next time: it is not taken for known
+        return None  # read again next time
 
     async def flush(self, patience: float = PATIENCE) -> None:
         """Returns when all changes so far are on disk.
@@ -147,7 +147,7 @@ class Store:
     # ---- connected TPUs, environments and run times ----
 
     def set_connected(self, name: NodeName, node_id: str) -> None:
-        """A TPU should be connected, and the node of this id is meant."""
+        """A TPU should be connected: the node with this id."""
         sql = "INSERT OR REPLACE INTO connected VALUES (?, ?, ?, ?, ?)"
         self._put(("connected", name), (sql, (*self._key(name), node_id)))
 
@@ -166,7 +166,7 @@ class Store:
         self._put(("environment", name, environment), (sql, (*self._key(name), environment)))
 
     def forget(self, name: NodeName) -> None:
-        """Drops all that is known of a TPU."""
+        """Deletes all that is stored about a TPU."""
         self._put(
             ("forget", name),
             (f"DELETE FROM environments WHERE {_OF_TPU}", self._key(name)),
