@@ -328,7 +328,7 @@ fetch('ADDRESS/answer').then(async answer => {
 </script>"""
 
 
-def test_a_page_that_calls_its_server_by_the_address_it_was_told_works(
+def test_a_page_can_call_its_server_by_an_absolute_address(
     plain_browser: Browser, lab_server: LabServer, tpu: dict[str, Any], host: HostServer
 ) -> None:
     opened = lab_server.call(

@@ -73,7 +73,7 @@ def start_notebook(lab: LabPage, tpu: str) -> None:
     expect(lab.page.locator(".jp-NotebookPanel")).to_be_visible()
 
 
-def test_where_websockets_are_blocked_the_user_is_told_and_reconnects(
+def test_where_websockets_are_blocked_the_user_is_notified_and_can_reconnect(
     tpu: dict[str, Any], browser: Browser, lab_server: LabServer
 ) -> None:
     proxy = ProxyWithoutWebSockets(lab_server.port)

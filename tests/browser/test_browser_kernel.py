@@ -89,7 +89,7 @@ def press(lab: LabPage, name: str) -> None:
     bar.get_by_role("button", name=re.compile(name)).click()
 
 
-def test_restart_and_run_all_begins_anew(spec: str, lab: LabPage) -> None:
+def test_restart_and_run_all_starts_a_new_process(spec: str, lab: LabPage) -> None:
     open_notebook(
         lab,
         spec,

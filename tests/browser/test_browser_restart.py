@@ -111,7 +111,7 @@ def test_an_answer_arrives_whose_server_was_killed_before_it_read_it(
     server.request("DELETE", f"/api/sessions/{session_of(server, name)['id']}")
 
 
-def test_a_page_that_is_logged_out_says_so_and_goes_on_after_the_login(
+def test_a_page_that_is_logged_out_says_so_and_continues_after_the_login(
     lab: tuple[Server, str], browser: Browser
 ) -> None:
     server, spec = lab
@@ -143,7 +143,7 @@ def test_a_page_that_is_logged_out_says_so_and_goes_on_after_the_login(
     server.request("DELETE", f"/api/sessions/{session_of(server, name)['id']}")
 
 
-def test_after_a_reboot_of_the_host_the_user_is_told_and_restarting_the_kernel_works(
+def test_after_a_reboot_of_the_host_the_user_is_notified_and_can_restart_the_kernel(
     lab: tuple[Server, str], browser: Browser, emulator: Any
 ) -> None:
     server, spec = lab

@@ -264,7 +264,7 @@ def test_a_client_that_polls_never_sees_lists_without_the_kernel(
     assert all(found in expected for found in lists), lists
 
 
-def test_activity_is_what_it_was_and_an_idle_kernel_is_not_taken_for_a_busy_one(
+def test_an_adopted_kernel_keeps_its_last_activity_and_an_idle_one_is_not_shown_as_busy(
     server: Server, session: dict[str, Any]
 ) -> None:
     kernel_id = session["kernel"]["id"]
@@ -354,9 +354,7 @@ def test_who_was_away_gets_lines_together_and_of_a_progress_bar_what_is_left(
     client.close()
 
 
-def test_what_a_page_has_of_a_request_is_not_said_again(
-    server: Server, session: dict[str, Any]
-) -> None:
+def test_output_that_a_page_has_is_not_sent_again(server: Server, session: dict[str, Any]) -> None:
     first = CountingClient(server, session["kernel"]["id"])
     first.connect()
     request = first.execute("for i in range(300): print('line', i, flush=True)")
@@ -377,7 +375,7 @@ def test_what_a_page_has_of_a_request_is_not_said_again(
     page.close()
 
 
-def test_a_request_that_comes_twice_runs_once_and_its_output_is_said_again(
+def test_a_request_that_comes_twice_runs_once_and_its_output_is_sent_again(
     server: Server, session: dict[str, Any]
 ) -> None:
     first = Client(server, session["kernel"]["id"])
@@ -504,7 +502,7 @@ def test_a_kernel_whose_record_is_damaged_is_found_through_its_host_with_its_out
     page.close()
 
 
-def test_what_the_full_host_dropped_while_there_was_no_server_is_told_by_the_next_one(
+def test_the_next_server_reports_what_a_full_host_dropped_while_there_was_none(
     server: Server, home: Path
 ) -> None:
     [environment] = server.tpu("GET", "tpus/kept/environments")
@@ -567,7 +565,7 @@ def hole(emulator: Any) -> Iterator[None]:
                 os.kill(pid, signal.SIGCONT)
 
 
-def test_what_becomes_of_a_link_is_told_by_rest_and_by_events(
+def test_the_state_of_a_link_is_reported_by_rest_and_by_events(
     server: Server, emulator: Any
 ) -> None:
     def link() -> dict[str, Any]:

@@ -79,7 +79,7 @@ async def test_it_is_uploaded_once_and_then_found(host):
     assert host.uploaded - first < 1000
 
 
-async def test_a_host_without_python_is_told_so_with_what_to_do(tmp_path):
+async def test_the_error_for_a_host_without_python_says_what_to_do(tmp_path):
     (tmp_path / "bin").mkdir()
     for name in ("sh", "cat"):
         (tmp_path / "bin" / name).symlink_to(shutil.which(name))
@@ -98,7 +98,7 @@ async def test_a_host_without_python_is_told_so_with_what_to_do(tmp_path):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="SKIPPED: only root can make a small disk")
-async def test_a_host_whose_disk_is_full_is_told_so(tmp_path):
+async def test_a_full_disk_on_the_host_is_reported(tmp_path):
     full = LocalHost(tmp_path)
     small = tmp_path / ".jupyter-tpu"
     small.mkdir()
@@ -152,7 +152,7 @@ async def test_it_says_what_the_host_is(host):
 
 
 @pytest.mark.parametrize("damage", ["python moved", "python broken", "file lost"])
-async def test_an_agent_that_cannot_be_run_any_more_is_made_anew(host, damage):
+async def test_an_agent_that_cannot_be_run_any_more_is_installed_again(host, damage):
     agent = await host.agent()
     folder = host.home / ".jupyter-tpu/agent" / agent.hello["agent"]
     assert folder.is_dir()
@@ -326,7 +326,7 @@ async def test_a_request_that_is_repeated_starts_nothing_new(host):
     ("python", "message"),
     [("/nowhere/python", "There is no Python at /nowhere/python"), ("bare", "zmq")],
 )
-async def test_an_environment_that_is_not_fit_is_told_so(host, python, message):
+async def test_an_environment_that_cannot_run_kernels_is_reported(host, python, message):
     if python == "bare":
         subprocess.run(
             [sys.executable, "-m", "venv", "--without-pip", str(host.home / "bare")], check=True
@@ -361,7 +361,9 @@ async def test_a_kernel_whose_keeper_is_killed_leaves_nothing(host):
     assert not list(Path(agent.hello["run"]).glob("k-*"))
 
 
-async def test_last_messages_of_too_many_dead_kernels_go_the_oldest_first_and_it_is_said(host):
+async def test_last_messages_of_too_many_dead_kernels_are_deleted_oldest_first_and_this_is_reported(
+    host,
+):
     agent = await host.agent()
     [source] = host.home.glob(".jupyter-tpu/agent/*/*/daemon/keepers.py")
     text = source.read_text()
@@ -484,7 +486,7 @@ async def test_a_client_that_leaves_on_purpose_makes_room(host):
     theirs.cancel()
 
 
-async def test_a_kernel_whose_output_nobody_takes_is_paused_and_goes_on_when_somebody_does(host):
+async def test_a_kernel_with_too_much_unread_output_is_paused_until_it_is_read(host):
     await start(host, secret="ours", journal_limit=500_000)
     await kernel(host, "idle")
     pump, task, events = await attach(host, "ours")
@@ -557,7 +559,7 @@ async def test_nonsense_at_the_keepers_door_does_not_touch_the_kernel(host):
     assert log.read_text() == ""
 
 
-async def test_a_client_of_another_version_is_told_so_by_the_keeper(host):
+async def test_a_keeper_rejects_a_client_of_another_version_with_the_reason(host):
     await start(host, secret="ours")
     agent = await host.agent()
     reader, writer = await agent.open_keeper("k")

@@ -102,7 +102,7 @@ async def test_one_question_keeps_it_warm_and_lists_the_kernels(host):
 
 
 @pytest.mark.asyncio
-async def test_it_is_there_for_as_long_as_somebody_who_wants_it_is_connected(host):
+async def test_a_warm_kernel_exists_as_long_as_a_client_that_wants_it_is_connected(host):
     first = await warmed(host, ENVIRONMENT)
     assert len(keepers(host)) == 2
     host.cut()
@@ -148,7 +148,7 @@ async def test_variables_that_come_too_late_for_it_start_a_cold_one(host):
 
 
 @pytest.mark.asyncio
-async def test_a_module_that_cannot_be_imported_is_told_and_kernels_start_cold(host):
+async def test_a_module_that_cannot_be_imported_is_reported_and_kernels_start_cold(host):
     asked = {**ENVIRONMENT, "imports": ["no_such_module"]}
     failed = await warmed(host, asked, "failed")
     assert "no_such_module cannot be imported" in failed["problem"]

@@ -436,7 +436,7 @@ async def test_a_slow_reader_slows_the_host_down_instead_of_filling_memory(
         answer.close()
 
 
-async def test_what_a_host_breaks_off_is_not_taken_for_all(
+async def test_a_response_that_a_host_breaks_off_is_not_shown_as_complete(
     fleet: Fleet, tpu: str, address: str
 ) -> None:
     async def half(request: web.Request) -> web.StreamResponse:
@@ -458,7 +458,9 @@ async def test_what_a_host_breaks_off_is_not_taken_for_all(
                 await answer.read()
 
 
-async def test_what_is_no_web_server_is_told_apart(fleet: Fleet, tpu: str, address: str) -> None:
+async def test_a_port_without_a_web_server_is_reported_as_such(
+    fleet: Fleet, tpu: str, address: str
+) -> None:
     said = [b"SSH-2.0-OpenSSH_9.2p1\r\n", b"\x16\x03\x01\x00\x00", b"", b"HTTP/1.1 abc\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nx", b"H" * 200_000]  # fmt: skip
 

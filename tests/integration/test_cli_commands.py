@@ -211,9 +211,7 @@ def test_a_name_that_is_taken_is_refused(either: Shell, create_tpu: Callable[...
     )
 
 
-def test_a_name_in_two_zones_has_to_be_said_with_its_zone(
-    either: Shell, create_tpu: Callable[..., Any]
-) -> None:
+def test_a_name_in_two_zones_needs_its_zone(either: Shell, create_tpu: Callable[..., Any]) -> None:
     twin = create_tpu()["name"].rpartition("/")[2]
     create_tpu(name=twin, zone="us-west4-a")
     # Made behind the server's back: its next look, a few seconds later at most, finds both.
@@ -293,7 +291,7 @@ def test_the_names_of_tpus_are_completed(either: Shell, create_tpu: Callable[...
 # ---- questions, Ctrl-C and progress, in a terminal -----------------------------------------------
 
 
-def test_delete_asks_a_person_and_refuses_where_nobody_is(
+def test_delete_asks_on_a_terminal_and_refuses_elsewhere(
     alone: Shell, create_tpu: Callable[..., Any], emulator: Any
 ) -> None:
     name = create_tpu()["name"].rpartition("/")[2]
@@ -489,7 +487,7 @@ def test_api_follows_an_operation_without_a_tpu_and_prints_what_it_found(served:
     )
 
 
-def test_api_takes_the_newest_server_that_has_the_extension_or_the_one_it_is_told(
+def test_api_uses_the_newest_server_with_the_extension_or_the_given_one(
     alone: Shell,
 ) -> None:
     with running_server(alone) as older, running_server(alone, extension=False) as newest:

@@ -160,7 +160,7 @@ async def test_zones_that_do_not_answer_are_named(cloud, faults):
     assert (await cloud.list_nodes()).unreachable == ("us-east5-b",)
 
 
-async def test_what_is_offered_is_told_by_zone(cloud):
+async def test_offered_types_are_listed_by_zone(cloud):
     assert {ZONE, "us-central2-b"} <= set(await cloud.locations())
     assert "v5litepod-4" in await cloud.accelerator_types(ZONE)
     assert "v4-8" not in await cloud.accelerator_types(ZONE)
@@ -229,7 +229,7 @@ async def test_an_emulator_that_was_started_again_elsewhere_is_found_by_its_file
     await cloud.close()
 
 
-async def test_an_emulator_that_has_ended_is_said(emulator, tmp_path):
+async def test_an_emulator_that_has_ended_is_reported(emulator, tmp_path):
     state = tmp_path / "state"
     content = msgspec.json.decode(emulator.state_file.read_bytes())
     state.write_bytes(msgspec.json.encode({**content, "grpc": "127.0.0.1:1"}))

@@ -351,7 +351,7 @@ def test_a_create_whose_hosts_cannot_start_fails_and_leaves_no_node(own_emulator
     assert create(own_emulator, "a")["state"] == "READY"
 
 
-def test_where_there_are_no_namespaces_one_host_runs_and_what_it_lacks_is_said(
+def test_without_namespaces_one_host_runs_and_what_it_lacks_is_listed(
     emulator: Any, key: Path, tmp_path: Path
 ) -> None:
     own = type(emulator)(tmp_path / "own", mode="fallback")

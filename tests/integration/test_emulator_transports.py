@@ -288,7 +288,7 @@ def test_what_is_not_a_fault_is_refused(emulator: Any, faults: Callable[..., Any
         emulator.request("DELETE", "/emulator/v1/faults/none")
 
 
-def test_nobody_gets_anywhere_without_the_token(emulator: Any) -> None:
+def test_every_call_needs_the_token(emulator: Any) -> None:
     async def by_grpc() -> None:
         client = over_grpc(emulator, token="wrong")
         with pytest.raises(exceptions.Unauthenticated):

@@ -67,7 +67,7 @@ async def test_a_host_without_python_is_refused_with_what_to_do(
 
 
 @pytest.mark.asyncio
-async def test_a_disk_that_is_too_small_is_said_before_anything_is_downloaded(
+async def test_a_disk_that_is_too_small_is_reported_before_anything_is_downloaded(
     on_new_tpu: Callable[..., Making],
 ) -> None:
     making = on_new_tpu(disk_limit_mb="100")
@@ -92,7 +92,7 @@ async def test_a_disk_that_runs_full_on_the_way_is_named_and_the_rest_goes_on_af
 
 
 @pytest.mark.asyncio
-async def test_a_host_without_venv_and_pip_gets_an_environment_and_a_wrong_one_is_told(
+async def test_a_host_without_venv_and_pip_gets_an_environment_and_invalid_requests_are_errors(
     on_new_tpu: Callable[..., Making],
 ) -> None:
     making = on_new_tpu(without_python_tools="true")

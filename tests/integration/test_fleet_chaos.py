@@ -295,7 +295,7 @@ class Lane:
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_servers_that_are_killed_anywhere_leave_nothing_that_nobody_shows(
+def test_servers_that_are_killed_at_any_moment_leave_nothing_that_is_not_shown(
     emulator: Any, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, capsys: Any
 ) -> None:
     seed = os.environ.get("CHAOS_SEED") or str(random.randrange(10**6))

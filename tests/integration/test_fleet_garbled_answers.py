@@ -109,7 +109,7 @@ async def setting(isolated_folders: Path, tmp_path: Path) -> AsyncIterator[Setti
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("mood", ["garbage", "a status that does not fit", "a TPU without a name"])
-async def test_an_answer_that_nobody_can_read_is_said_and_the_poll_goes_on(
+async def test_an_answer_that_cannot_be_read_is_reported_and_polling_continues(
     setting: Setting, mood: str
 ) -> None:
     assert await setting.states() == {"my-tpu": "READY"}

@@ -221,7 +221,7 @@ async def test_no_capacity_is_the_operations_problem(setting: Setting, faults: A
 
 
 @pytest.mark.asyncio
-async def test_old_operations_are_forgotten_and_told_as_gone(
+async def test_old_operations_are_deleted_and_published_as_gone(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fleet = setting.fleet

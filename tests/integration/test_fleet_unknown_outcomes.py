@@ -286,7 +286,7 @@ async def test_the_next_server_goes_on_deleting_what_was_cancelled(
 
 
 @pytest.mark.asyncio
-async def test_the_next_server_finishes_a_create_whose_answer_nobody_heard(
+async def test_the_next_server_finishes_a_create_whose_answer_was_lost(
     world: World, faults: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(provisioning, "SETTLE", 3.0)
@@ -435,7 +435,7 @@ async def test_cancelling_a_create_leaves_a_tpu_of_the_name_that_somebody_else_c
 
 
 @pytest.mark.asyncio
-async def test_a_delete_leaves_a_tpu_that_somebody_made_anew_under_the_name(
+async def test_a_delete_leaves_a_new_tpu_that_someone_else_created_under_the_name(
     world: World, faults: Any, name: str
 ) -> None:
     server = await world.server()

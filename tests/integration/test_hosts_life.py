@@ -565,7 +565,7 @@ async def test_a_host_that_runs_is_not_started_twice(pod):
     assert problem.value.reason is Reason.CONFLICT
 
 
-async def test_a_host_whose_address_is_not_this_machines_says_so(pod):
+async def test_a_host_with_an_address_of_another_machine_is_an_error(pod):
     with pytest.raises(TPUError) as problem:
         await pod.runtime.start(new_spec(pod.runtime.folder, 8, address="192.0.2.1"))
     assert problem.value.reason is Reason.UNAVAILABLE

@@ -186,7 +186,7 @@ def choice(folder: Path, subuids: bool) -> list[str]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become other users")
-def test_the_best_mode_that_works_is_chosen_and_what_it_lacks_is_said(open_folder):
+def test_the_best_mode_that_works_is_chosen_and_what_it_lacks_is_listed(open_folder):
     needs("subuid")
     first, *lacks = choice(open_folder, subuids=True)
     assert first == "subuid None"

@@ -251,7 +251,7 @@ def test_types_the_mesh_does_not_divide_are_passed_over_and_none_fitting_says_by
         ),
     ],
 )
-def test_what_is_wrong_with_a_program_is_said_before_anything_is_compiled(call, says) -> None:
+def test_mistakes_in_a_program_are_reported_before_anything_is_compiled(call, says) -> None:
     with pytest.raises(InvalidInput) as caught:
         call()
     assert says in str(caught.value)

@@ -109,7 +109,7 @@ async def test_answers_are_jaxs_bit_for_bit_in_json_and_as_npy(worker: JaxWorker
     assert domain["data"] != plain["data"]
 
 
-async def test_infinities_and_seeds_that_jax_cuts_short_are_said(worker: JaxWorker) -> None:
+async def test_infinities_and_seeds_that_jax_truncates_are_reported(worker: JaxWorker) -> None:
     request = {
         "key": {"seed": 2**32 + 5},
         "distribution": "weibull_min",

@@ -104,7 +104,7 @@ def test_a_peer_that_speaks_nonsense_is_hung_up_on_and_the_client_goes_on(remote
     assert manager.is_alive()
 
 
-def test_a_peer_of_another_version_is_told_so(remote):
+def test_a_peer_of_another_version_is_rejected_with_the_reason(remote):
     host, manager, notebook = remote
     said = bytearray(hello(manager))
     at = said.index(frames.MAGIC) + len(frames.MAGIC)

@@ -197,7 +197,7 @@ def test_completion_and_inspection_are_answered_while_a_cell_runs(compare, way):
     assert compare(story) == (["a_long_name"], True, "KeyboardInterrupt")
 
 
-def test_what_the_kernel_uses_is_told_while_a_cell_runs(compare):
+def test_a_kernels_usage_is_reported_while_a_cell_runs(compare):
     def story(notebook: Notebook) -> Any:
         busy = notebook.client.execute("import time\nprint('begun')\ntime.sleep(600)")
         notebook.until_output(busy, "begun")

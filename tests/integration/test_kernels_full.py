@@ -123,7 +123,7 @@ def test_if_wished_it_goes_on_and_the_oldest_lines_are_counted(start):
     assert notebook.text("print('fine')") == "fine\n"
 
 
-def test_what_was_dropped_is_told_in_the_cell_that_had_printed_it(start):
+def test_dropped_output_is_mentioned_in_the_cell_that_printed_it(start):
     """Two cells have run by the time that anything comes through; each is told of its own."""
     started = host, _, notebook = start("drop")
     first, _ = begin_flood(started, 8_000)

@@ -148,7 +148,9 @@ def test_a_kernel_that_ends_by_itself_is_dead_with_its_exit_code_and_its_last_wo
     notebook.until_output(request, "last words")
 
 
-def test_the_cell_of_a_kernel_that_dies_while_nobody_is_there_has_its_lines_and_the_cause(started):
+def test_the_cell_of_a_kernel_that_dies_while_no_client_is_connected_has_its_lines_and_the_cause(
+    started,
+):
     host, manager, notebook = started
     running = notebook.client.execute("for i in range(150): print(i)\nimport time\ntime.sleep(600)")
     waiting = notebook.client.execute("print('never')")
@@ -175,7 +177,9 @@ def test_the_cell_of_a_kernel_that_dies_while_nobody_is_there_has_its_lines_and_
     assert "signal 11" in relay_of(manager).problem.message
 
 
-def test_last_words_are_kept_from_the_death_on_and_what_became_of_them_is_said(shortlived):
+def test_last_messages_are_kept_for_a_time_after_a_kernels_death_and_their_loss_is_reported(
+    shortlived,
+):
     host, make = shortlived
     manager = make()
     manager.start_kernel()
@@ -283,7 +287,7 @@ def test_a_kernel_that_ignores_the_shutdown_is_killed(remote):
     until(lambda: not [line for line in host.processes() if "daemon" not in line])
 
 
-def test_a_shutdown_while_the_line_is_cut_is_made_good_when_it_is_back(remote, monkeypatch):
+def test_a_shutdown_while_the_line_is_cut_is_done_when_it_is_back(remote, monkeypatch):
     host, make = remote
     monkeypatch.setattr("jupyter_tpu.kernels.host_kernel.SHUTDOWN_TIMEOUT", 0.5)
     monkeypatch.setattr("jupyter_tpu.kernels.background_shutdown.RETRY", 0.1)
@@ -297,7 +301,7 @@ def test_a_shutdown_while_the_line_is_cut_is_made_good_when_it_is_back(remote, m
     until(lambda: not [line for line in host.processes() if "daemon" not in line])
 
 
-def test_output_that_nobody_takes_pauses_the_kernel_instead_of_filling_the_host(remote):
+def test_unread_output_pauses_the_kernel_instead_of_filling_the_host(remote):
     host, make = remote
     manager = make()
     manager.start_kernel()

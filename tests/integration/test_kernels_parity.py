@@ -241,7 +241,7 @@ def test_a_restart_keeps_id_and_ports_and_forgets_the_state(manager, notebook):
     assert notebook.text("print('kept' in globals())") == "False\n"
 
 
-def test_an_environment_that_is_gone_is_told_at_start():
+def test_starting_a_kernel_in_an_environment_that_is_gone_says_so():
     with local_host("gone") as (_, make):
         manager = make(host_python="/nowhere/python")
         with pytest.raises(TPUError, match="There is no Python at /nowhere/python") as caught:

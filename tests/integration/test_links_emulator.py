@@ -259,7 +259,7 @@ async def test_a_node_that_took_the_name_of_another_is_another_host(links, tpu):
     assert len(second.splitlines()) == len(first.splitlines()), "the old key stayed"
 
 
-async def test_a_host_that_does_not_exist_is_said(links, shared):
+async def test_a_host_that_does_not_exist_is_reported(links, shared):
     node = shared
     with pytest.raises(TPUError) as caught:
         await links.get(HostName(node, 3)).wait_up()

@@ -94,7 +94,7 @@ def test_a_cell_is_compiled_with_the_notebooks_names_and_its_report_is_the_resul
     assert re.findall(r"In\[\d+\]:(\d+)", sources) == ["3"], sources  # as the page counts them
 
 
-def test_what_is_wrong_is_said_in_one_sentence(notebook: Notebook) -> None:
+def test_mistakes_are_reported_in_one_sentence(notebook: Notebook) -> None:
     cell = "def f(x):\n    return x\nf, (8,)"
     for code, word in (
         (f"%%tpu compile\n{cell}", "accelerator type"),

@@ -121,7 +121,7 @@ def test_the_task_for_vs_code_makes_a_tpu_with_a_kernel(shell: Shell, made: list
     assert spec["display_name"] in text
 
 
-def test_a_removed_kernel_is_added_again_without_making_the_environment_anew(
+def test_a_removed_kernel_is_added_again_without_creating_the_environment_again(
     shell: Shell, made: list[str]
 ) -> None:
     assert "from the kernel pickers" in shell.out("kernel", "remove", NAME)

@@ -141,7 +141,7 @@ def test_ssh_scp_rsync_and_git_find_a_tpu_before_and_after_its_address_changed(
     assert len(person.config.read_text().splitlines()) == 1
 
 
-def test_a_tpu_that_was_made_anew_is_reached_and_another_key_than_the_pinned_one_is_not(
+def test_a_tpu_that_was_created_again_is_reached_and_one_with_an_unpinned_key_is_not(
     person: Person, create_tpu: Callable[..., Any], emulator: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = create_tpu()
@@ -239,7 +239,7 @@ def test_hosts_of_a_pod_reach_each_other_with_keys_that_stay_where_they_are(
     assert "Permission denied" in done.stderr
 
 
-def test_vs_code_is_told_where_to_go(person: Person, pod: str) -> None:
+def test_vs_code_gets_the_ssh_entry_and_the_folder_to_open(person: Person, pod: str) -> None:
     done = person.run(*COMMAND, "vscode", "--remote", pod, "--worker", "1")
     assert done.returncode == 1
     assert "jupyter tpu ssh-config --write" in done.stderr

@@ -79,7 +79,7 @@ async def ended(call: Callable[..., Any], operation: dict[str, Any]) -> dict[str
     return await eventually(it, LIMIT)
 
 
-async def test_a_program_is_compiled_where_there_is_no_project_and_told_by_events(
+async def test_a_program_is_compiled_without_a_project_and_reported_by_events(
     call: Callable[..., Any], jp_ws_fetch: Callable[..., Any]
 ) -> None:
     events = await jp_ws_fetch("api", "events", "subscribe")

@@ -135,7 +135,7 @@ def mixed() -> list[tuple[str, Any, int]]:
     return found
 
 
-async def test_a_hundred_mixed_requests_at_once_take_bounded_memory_and_hold_up_nobody(
+async def test_a_hundred_mixed_requests_at_once_take_bounded_memory_and_delay_no_other_client(
     server: Server,
 ) -> None:
     pytest.importorskip("libtpu", reason="pip install 'jupyter-tpu[compile]'")
@@ -192,7 +192,7 @@ async def test_a_hundred_mixed_requests_at_once_take_bounded_memory_and_hold_up_
     assert len(others) > 20
 
 
-async def test_answers_that_nobody_reads_are_bounded_and_the_rest_goes_on(server: Server) -> None:
+async def test_unread_answers_are_bounded_and_other_requests_continue(server: Server) -> None:
     assert server.process is not None
     text = json.dumps(LARGE)
     head = (

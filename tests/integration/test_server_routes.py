@@ -124,7 +124,7 @@ async def test_bad_bodies_are_answered_with_one_sentence_that_names_the_field(
     assert "end_kernels" in answer["message"]
 
 
-async def test_what_can_not_be_created_is_said_at_once(call: Callable[..., Any]) -> None:
+async def test_a_request_that_cannot_be_created_fails_at_once(call: Callable[..., Any]) -> None:
     for body, word in (
         ({"name": "a", "type": "v5e-8"}, "v5litepod-8"),
         ({"name": "a", "type": "v5p-8", "zone": "us-west4-a"}, "us-east5-a"),
@@ -136,7 +136,7 @@ async def test_what_can_not_be_created_is_said_at_once(call: Callable[..., Any])
         assert word in answer["message"]
 
 
-async def test_a_name_that_is_taken_or_in_two_zones_is_a_conflict_said_in_one_sentence(
+async def test_a_name_that_is_taken_or_in_two_zones_is_a_conflict_in_one_sentence(
     call: Callable[..., Any], create_tpu: Callable[..., Any]
 ) -> None:
     twin = create_tpu()["name"].rpartition("/")[2]
@@ -186,7 +186,7 @@ async def test_unknown_things_are_not_found(call: Callable[..., Any]) -> None:
         assert (status, answer["reason"]) == (404, "NOT_FOUND"), path
 
 
-async def test_a_method_that_a_path_lacks_is_said_to_be_so(call: Callable[..., Any]) -> None:
+async def test_a_method_that_a_path_lacks_is_answered_with_405(call: Callable[..., Any]) -> None:
     status, answer = await call("DELETE", "tpus")
     assert (status, answer["reason"]) == (405, "INVALID")
 
@@ -269,7 +269,7 @@ async def ended(call: Callable[..., Any], operation: dict[str, Any]) -> dict[str
     return await eventually(it)
 
 
-async def test_creating_and_deleting_is_told_by_events_to_a_client_that_never_asks(
+async def test_creating_and_deleting_is_reported_by_events_to_a_client_that_never_polls(
     call: Callable[..., Any], jp_ws_fetch: Callable[..., Any]
 ) -> None:
     socket = await jp_ws_fetch("api", "events", "subscribe")

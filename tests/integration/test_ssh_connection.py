@@ -269,7 +269,7 @@ async def test_a_file_that_is_cut_short_never_takes_the_place_of_the_old_one(hos
     assert path.read_bytes() == b"old"
 
 
-async def test_a_path_that_can_not_be_written_is_said(connection, tmp_path):
+async def test_a_path_that_cannot_be_written_is_an_error(connection, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(CommandFailed):
         await connection.put(b"x", str(tmp_path / "file" / "below"))
@@ -393,7 +393,7 @@ async def test_openssh_itself_connects_by_what_is_pinned(host, tmp_path):
 # ---- ways and losses ------------------------------------------------------------------------
 
 
-async def test_nobody_at_the_port_is_said_at_once(host):
+async def test_a_port_where_nothing_listens_is_reported_at_once(host):
     with pytest.raises(TPUError) as caught:
         await connect(msgspec.structs.replace(host, port=free_port()))
     assert caught.value.reason is Reason.UNREACHABLE

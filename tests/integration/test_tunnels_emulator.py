@@ -248,7 +248,7 @@ async def refusal(fleet: Fleet, tpu: dict[str, Any], **wanted: Any) -> TPUError:
 
 
 @pytest.mark.parametrize("port", [0, 70000, -1])
-async def test_what_is_no_port_is_said_so(fleet: Fleet, tpu: dict[str, Any], port: int) -> None:
+async def test_an_invalid_port_is_an_error(fleet: Fleet, tpu: dict[str, Any], port: int) -> None:
     for wanted in ({"port": port}, {"port": 8888, "local_port": port}):
         error = await refusal(fleet, tpu, **wanted)
         assert error.reason is Reason.INVALID
@@ -257,13 +257,13 @@ async def test_what_is_no_port_is_said_so(fleet: Fleet, tpu: dict[str, Any], por
     assert await fleet.all_tunnels() == []
 
 
-async def test_a_host_that_is_not_there_is_said_so(fleet: Fleet, tpu: dict[str, Any]) -> None:
+async def test_a_host_that_is_not_there_is_an_error(fleet: Fleet, tpu: dict[str, Any]) -> None:
     error = await refusal(fleet, tpu, port=8888, host=4)
     assert error.reason is Reason.INVALID
     assert "4 hosts; there is no host 4" in error.message
 
 
-async def test_a_taken_local_port_is_told_from_a_dead_port_on_the_host(
+async def test_a_local_port_in_use_and_a_dead_port_on_the_host_are_different_errors(
     fleet: Fleet, tpu: dict[str, Any]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:

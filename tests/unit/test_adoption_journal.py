@@ -240,7 +240,7 @@ def test_what_the_host_is_not_known_to_have_is_sent_again_by_the_next_server_in_
     assert second.unacknowledged() == []
 
 
-def test_what_was_said_to_a_kernel_is_not_said_to_the_one_that_is_started_in_its_place() -> None:
+def test_messages_for_a_kernel_are_not_sent_to_the_one_that_replaces_it() -> None:
     kernel = kept()
     kernel.set_status({"state": "idle", "once": ["comm_msg"]})
     kernel.record_client_message(SHELL, asked(header("comm_msg", "c")))
@@ -298,7 +298,7 @@ def test_the_last_cells_of_a_kernel_that_died_are_shown_by_a_page_that_comes_aft
     assert kernel.requests_to_show("a new page") == [], "it was read, and this is another restart"
 
 
-def test_much_that_nobody_reads_stays_with_the_host_until_somebody_does(
+def test_much_unread_output_stays_on_the_host_until_it_is_read(
     monkeypatch: pytest.MonkeyPatch, small_files: None
 ) -> None:
     monkeypatch.setattr(persisted_kernel_module, "MAX_UNREAD", 10_000)

@@ -134,7 +134,7 @@ def test_a_display_that_may_be_updated_leaves_one_in_its_place():
     assert drop(store, 1) == 0, "and it stays"
 
 
-def test_the_losses_of_each_request_are_told_apart():
+def test_the_losses_of_each_request_are_counted_separately():
     store = SegmentStore()
     for number in range(10):
         keep(store, stream("line\n" * (1 + number % 2), request=f"r{number % 2}"))
@@ -178,7 +178,7 @@ def test_a_message_that_is_not_as_expected_stays():
         ((0, 3, 3, 250_000_000), "… 3 outputs (250 MB) were dropped here"),
     ],
 )
-def test_a_loss_is_told_in_one_line(loss, text):
+def test_a_loss_is_described_in_one_line(loss, text):
     assert str(Loss("{}", *loss)) == f"{text}: the journal was full"
 
 
@@ -193,7 +193,7 @@ def test_sizes_are_for_people(count, text):
 @pytest.mark.parametrize(
     "note", [b"", b"{", b"[7]", b"[[]]", b'[["{}", 1]]', b'[["7", 1, 1, 1, 1]]', b"[" * 100_000]
 )
-def test_a_note_that_says_nothing_of_use_is_told_without_it(note):
+def test_a_gap_with_a_useless_note_is_described_without_it(note):
     ((parent, text),) = describe_gap(Gap(0, 1, 3, 3, 2_000_000_000, note), b"running")
     assert parent == b"running"
     assert text == "… 3 messages (2.0 GB) were too large to be stored\n"
