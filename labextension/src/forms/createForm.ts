@@ -16,7 +16,7 @@ import { packagesIn } from './packages';
 import { keyOf } from '../model/resources';
 import { TPUModel } from '../model/model';
 
-/** The server's rule for names (`TPUName` in fleet/models.py; a test compares them). */
+/** The server's rule for names (`TPUName` in fleet/models/tpus.py; a test compares them). */
 export const NAME_PATTERN = '^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$';
 
 /** The suggested type: the smallest full host of the current chip. */

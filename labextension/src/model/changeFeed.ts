@@ -20,8 +20,8 @@ export interface IChangeFeed extends IDisposable {
 /**
  * Changes from Jupyter's events.
  *
- * JupyterLab's own event manager does not say when it reconnects, and so not that events were missed.
- * This is another event manager, on a socket that says when it opens and closes.
+ * JupyterLab's own event manager does not report reconnects, so events could be missed unnoticed.
+ * This is another event manager, on a socket that reports when it opens and closes.
  */
 export class ServerChangeFeed implements IChangeFeed {
   constructor(settings: ServerConnection.ISettings) {

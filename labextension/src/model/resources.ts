@@ -1,4 +1,4 @@
-// What the server has said about TPUs, operations and kernels: answers and events in, one state out.
+// TPUs, operations and kernels as the server has described them: answers and events in, one state out.
 
 import {
   IApp,
@@ -109,7 +109,7 @@ export class Resources {
   }
 
   /**
-   * Takes in a whole answer.
+   * Replaces everything by a complete answer.
    *
    * @returns the operations that have ended since the last answer or event
    */
@@ -133,7 +133,7 @@ export class Resources {
     return ended;
   }
 
-  /** Takes in an event; as `replace`. */
+  /** Applies an event; returns the same as `replace`. */
   apply(change: IChange): IOperation[] {
     if (change.what === 'tpu') {
       if (change.gone) {
@@ -161,7 +161,7 @@ export class Resources {
     return [];
   }
 
-  /** Takes in one operation; as `replace`. */
+  /** Adds or updates one operation; returns the same as `replace`. */
   put(operation: IOperation): IOperation[] {
     if (!operation.tpu) {
       return []; // not about a TPU, such as a compilation
@@ -179,7 +179,7 @@ export class Resources {
     return ended ? [operation] : [];
   }
 
-  /** Shows an operation no more, unless it is running and could be cancelled. */
+  /** Hides an operation, unless it is running and could be cancelled. */
   dismiss(id: string): void {
     const operation = this._operations.get(id);
     if (operation?.state !== 'running' || !operation.cancellable) {
@@ -195,7 +195,7 @@ export class Resources {
 
   /**
    * Not a failure on a TPU that is gone, or after which something newer was done, or that is shown
-   * with its environment, where it stays until it is mended.
+   * with its environment, where it stays until the environment works.
    */
   private _isNews({ created, kind, problem, state, tpu, zone }: IOperation) {
     if (state !== 'failed') {
@@ -232,7 +232,7 @@ export class Resources {
   }
 
   private _apps = new Map<string, IApp>();
-  /** No answer was taken in yet. */
+  /** There was no complete answer yet. */
   private _isFirst = true;
   /** Only of TPUs whose kernels were requested. */
   private _kernels = new Map<string, IKernel[]>();

@@ -1,4 +1,4 @@
-// Keeps the page's resources up to date: by the server's events or, while there are none, by polling.
+// Keeps the page's resources up to date: by the server's events or, while they don't arrive, by polling.
 
 import { Poll } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
@@ -176,7 +176,7 @@ export class Synchronizer extends Store {
     this.changed();
   }
 
-  /** Takes in one operation, such as a call's answer. */
+  /** Adds or updates one operation, such as a call's answer. */
   putOperation(operation: IOperation): void {
     this._emitEnded(this.resources.put(operation));
     this._setPollInterval();
