@@ -73,7 +73,8 @@ TORCH ?= torch==2.13.0
 
 .venv/torch: .venv/compile
 	@$(BIN)/python -c 'import torch' 2>/dev/null || \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH) || \
+		{ echo "Installing $(TORCH). This can take minutes and, with CUDA, 5 GB." && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH); } || \
 		echo "NOT INSTALLED: $(TORCH). Tests that need it will be SKIPPED." >&2
 	@touch $@
 
