@@ -57,33 +57,33 @@ agents = os.path.join(base, "agent")
 os.makedirs(agents, mode=0o700, exist_ok=True)
 os.chmod(base, 0o700)
 goal = os.path.join(agents, sys.argv[1])
-made = tempfile.mkdtemp(dir=agents)
+unpacked = tempfile.mkdtemp(dir=agents)
 try:
-    zipfile.ZipFile(io.BytesIO(sys.stdin.buffer.read())).extractall(made)
-    with open(os.path.join(made, "python"), "w") as file:
+    zipfile.ZipFile(io.BytesIO(sys.stdin.buffer.read())).extractall(unpacked)
+    with open(os.path.join(unpacked, "python"), "w") as file:
         file.write(sys.executable)
     try:
-        os.rename(made, goal)
+        os.rename(unpacked, goal)
     except OSError:
         if not os.path.isdir(goal):
             raise
         whole = True
-        for folder, _, names in os.walk(made):
+        for folder, _, names in os.walk(unpacked):
             for name in names:
                 new = os.path.join(folder, name)
-                old = os.path.join(goal, os.path.relpath(new, made))
+                old = os.path.join(goal, os.path.relpath(new, unpacked))
                 same = os.path.isfile(old) and filecmp.cmp(new, old, shallow=False)
                 whole = whole and (same or name == "python")
         if whole:
-            os.replace(os.path.join(made, "python"), os.path.join(goal, "python"))
+            os.replace(os.path.join(unpacked, "python"), os.path.join(goal, "python"))
         else:
-            os.rename(goal, made + ".old")
-            os.rename(made, goal)
-            shutil.rmtree(made + ".old", ignore_errors=True)
+            os.rename(goal, unpacked + ".old")
+            os.rename(unpacked, goal)
+            shutil.rmtree(unpacked + ".old", ignore_errors=True)
 except OSError as error:
     sys.exit("errno %d: %s" % (error.errno or 0, error))
 finally:
-    shutil.rmtree(made, ignore_errors=True)
+    shutil.rmtree(unpacked, ignore_errors=True)
 """
 
 
