@@ -65,14 +65,17 @@ def can_ask() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def ask(question: str) -> str:
-    """The line that the user types; "" for an end of input. Ctrl-C is raised at once.
+def ask(question: str, is_moot: Callable[[], bool] = lambda: False) -> str:
+    """The line that the user types; "" for an end of input, and as soon as *is_moot* says that no
+    answer is needed any more. Ctrl-C is raised at once.
 
     Not input(): it notices a Ctrl-C that comes just before it reads only after the next line.
     """
     print(question, end="", file=sys.stderr, flush=True)  # stdout may be for a program
     while not select.select([sys.stdin], [], [], 0.2)[0]:
-        pass
+        if is_moot():
+            print(file=sys.stderr, flush=True)
+            return ""
     return sys.stdin.readline()
 
 

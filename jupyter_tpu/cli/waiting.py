@@ -1,6 +1,7 @@
 """Waits for an operation in front of the user: a bar on a terminal, lines elsewhere, and Ctrl-C.
 
-Ctrl-C asks the user what to do with the operation; a second Ctrl-C cancels it.
+Ctrl-C asks the user what to do with the operation; a second Ctrl-C cancels it. The question
+ends with the operation.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ..errors import Reason, TPUError
 from .console import ask, can_ask, note
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Future
 
     from ..commands.session import Session
@@ -114,17 +116,17 @@ def finish(session: Session, operation: Operation, stream: TextIO) -> Operation:
         while True:
             # All of it in here, so that there is no moment in which Ctrl-C is not answered.
             try:
+                future = future or core_thread().submit(
+                    wait_for_end(session.fleet, operation, progress.show)
+                )
                 if interrupted:
                     interrupted, cancelling = False, last_chance
                     last_chance = not can_ask()
                     progress.pause()
-                    if _wants_to_cancel(session, operation, sure=cancelling):
+                    if _wants_to_cancel(session, operation, future.done, sure=cancelling):
                         ended = _cancel(session, operation)
                         break
                 progress.resume()
-                future = future or core_thread().submit(
-                    wait_for_end(session.fleet, operation, progress.show)
-                )
                 ended = future.result()
                 break
             except KeyboardInterrupt:
@@ -181,15 +183,19 @@ def _cancel(session: Session, operation: Operation) -> Operation:
         ) from None
 
 
-def _wants_to_cancel(session: Session, operation: Operation, *, sure: bool) -> bool:
+def _wants_to_cancel(
+    session: Session, operation: Operation, has_ended: Callable[[], bool], *, sure: bool
+) -> bool:
     """After a Ctrl-C: whether to cancel. Raises CANCELLED to leave the operation running.
 
-    sure: nobody could be asked, and this is the second Ctrl-C.
+    has_ended: then there is nothing to ask; sure: nobody could be asked, and this is the second
+    Ctrl-C.
     """
     doing = f"Still {activity(operation)}."
     if not operation.cancellable:
         choices = "Enter: keep waiting, s or Ctrl-C: stop waiting"
-        _ask_to_leave(session, operation, f"{doing} It can't be cancelled. {choices}? ")
+        question = f"{doing} It can't be cancelled. {choices}? "
+        _ask_to_leave(session, operation, question, has_ended)
         return False
     if sure:
         return True
@@ -197,7 +203,9 @@ def _wants_to_cancel(session: Session, operation: Operation, *, sure: bool) -> b
         note(f"{doing} Press Ctrl-C again to cancel; {status_command(operation)} shows its state.")
         return False
     try:
-        answer = ask(f"{doing} Enter: keep waiting, s: stop waiting, c or Ctrl-C: cancel? ")
+        answer = ask(
+            f"{doing} Enter: keep waiting, s: stop waiting, c or Ctrl-C: cancel? ", has_ended
+        )
     except KeyboardInterrupt:
         return True
     choice = answer.strip().lower()[:1]
@@ -207,10 +215,12 @@ def _wants_to_cancel(session: Session, operation: Operation, *, sure: bool) -> b
     return choice == "c"
 
 
-def _ask_to_leave(session: Session, operation: Operation, question: str) -> None:
+def _ask_to_leave(
+    session: Session, operation: Operation, question: str, has_ended: Callable[[], bool]
+) -> None:
     """For what can't be cancelled. Raises CANCELLED to leave it running."""
     try:
-        leaving = not can_ask() or ask(question).strip().lower().startswith("s")
+        leaving = not can_ask() or ask(question, has_ended).strip().lower().startswith("s")
     except KeyboardInterrupt:
         leaving = True
     if leaving:

@@ -358,6 +358,26 @@ def test_a_third_ctrl_c_ends_the_waiting_and_the_cancel_goes_on(
         assert (ended["kind"], ended["state"]) == ("create", "cancelled")
 
 
+def test_a_question_that_nobody_answers_ends_with_the_operation(
+    either: Shell, name: str, faults: Any
+) -> None:
+    faults(kind="slow", seconds=3, count=1)
+    terminal = Terminal(either, "create", name, "--type", "v5litepod-4")
+    terminal.expect(f"{name}: Create the TPU")
+    terminal.type("\x03")
+    terminal.expect("Ctrl-C: cancel")
+    terminal.expect(f"{name} is ready")
+    assert terminal.end() == 0
+
+    faults(kind="slow", seconds=3, count=1)
+    terminal = Terminal(either, "delete", name, "--yes")
+    terminal.expect("Delet(e|ing) the TPU")
+    terminal.type("\x03")
+    terminal.expect("s or Ctrl-C: stop waiting")
+    terminal.expect(f"Deleted {name}.")
+    assert terminal.end() == 0
+
+
 def test_leaving_a_wait_says_who_goes_on(either: Shell, name: str, faults: Any) -> None:
     faults(kind="slow", seconds=3, count=1)
     terminal = Terminal(either, "create", name, "--type", "v5litepod-4")
