@@ -24,6 +24,7 @@ def compile_cell(shell: Any, line: str, cell: str) -> CompileReport:
     `compile_for`.
     """
     from ..jaxkit import compile_for
+    from ..jaxkit.compile.compiler import quiet_libtpu
 
     accelerator_type, _, options = line.strip().partition(" ")
     if not accelerator_type:
@@ -34,7 +35,8 @@ def compile_cell(shell: Any, line: str, cell: str) -> CompileReport:
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
     call = _options(options, known)
-    value = _last_value(shell, cell)
+    with quiet_libtpu():  # the cell may be the first to use jax
+        value = _last_value(shell, cell)
     if not (isinstance(value, tuple) and value and callable(value[0])):
         # A function without arguments may stand alone.
         if not callable(value):

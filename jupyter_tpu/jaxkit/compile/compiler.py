@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,6 +28,14 @@ from .models import CompileLimits, CompileOutcome, CompileReport, CompileRequest
 from .search import Search, by_price
 
 _DEFAULT_LIMITS = CompileLimits()
+#: libtpu looks for the TPU of this machine and warns if it finds none. These values only keep it
+#: quiet: the type compiled for comes with the request.
+_QUIET = {
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-8",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_WORKER_ID": "0",
+}
 #: Of the process that compiles.
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",  # nothing is executed
@@ -34,12 +43,7 @@ ENVIRONMENT = {
     "PYTHONUNBUFFERED": "1",  # what the code prints is seen while it runs
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
     "TPU_LOG_DIR": "disabled",
-    # libtpu looks for the TPU of this machine and warns if it finds none. These values only keep it
-    # quiet: the type compiled for comes with the request.
-    "TPU_SKIP_MDS_QUERY": "1",
-    "TPU_ACCELERATOR_TYPE": "v5litepod-8",
-    "TPU_WORKER_HOSTNAMES": "localhost",
-    "TPU_WORKER_ID": "0",
+    **_QUIET,
 }
 _REPORT_SECONDS = 0.2  # between two reports of progress
 _LINES = 200  # kept between two reports
@@ -72,6 +76,23 @@ def compile_for(
         type, fn, shapes, mesh, in_shardings, out_shardings, donate_argnums
     )
     return _run(where, job, blob, limits, None)
+
+
+@contextlib.contextmanager
+def quiet_libtpu() -> Iterator[None]:
+    """Keeps libtpu from warning that this machine has no TPU.
+
+    jax loads libtpu when it is first used. Its warnings read as if the compiling had failed. On a
+    machine with TPU chips this does nothing.
+    """
+    chips = any(Path("/dev").glob("accel[0-9]*")) or any(Path("/dev/vfio").glob("[0-9]*"))
+    added = {} if chips else {k: v for k, v in _QUIET.items() if k not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
 
 
 class Watch(Protocol):
@@ -187,15 +208,16 @@ def _prepared(
     _need_libtpu()
     from .export import export_program
 
-    exported = export_program(
-        fn,
-        shapes,
-        devices=where.devices,
-        mesh=mesh,
-        in_shardings=in_shardings,
-        out_shardings=out_shardings,
-        donate_argnums=donate_argnums,
-    )
+    with quiet_libtpu():
+        exported = export_program(
+            fn,
+            shapes,
+            devices=where.devices,
+            mesh=mesh,
+            in_shardings=in_shardings,
+            out_shardings=out_shardings,
+            donate_argnums=donate_argnums,
+        )
     job = CompileJob(
         topology=where,
         mesh=exported.mesh,
