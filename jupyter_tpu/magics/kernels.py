@@ -37,7 +37,12 @@ class NotebookKernels:
             self.end(key)
         if key not in self._kernels:
             kernel = RemoteKernel(spec, ref.partition("~")[2], environment, display_name)
-            kernel.start()
+            try:
+                kernel.start()
+            except KeyboardInterrupt:
+                raise TPUError(
+                    f"Interrupted: this notebook has no kernel on {kernel.tpu}.", Reason.CANCELLED
+                ) from None
             self._kernels[key] = (kernel, Comms(kernel))
         self.last = key
         return self._kernels[key][0]

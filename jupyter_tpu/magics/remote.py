@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
+import threading
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
 
@@ -36,6 +37,7 @@ class RemoteKernel:
         self.display_name = display_name
         self._manager: Any = None
         self._client: Any = None
+        self._settled = threading.Event()  # it was started, or what had begun of it is undone
         self._readers: list[asyncio.Task[None]] = []
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._request = ""  # the id of the execute_request that runs
@@ -51,8 +53,16 @@ class RemoteKernel:
         return self.started and _wait(self._manager.is_alive())
 
     def start(self) -> None:
-        """Starts it and waits until it answers. Raises the provisioner's errors, and TIMEOUT."""
-        _wait(self._start())
+        """Starts it and waits until it answers. Raises the provisioner's errors, and TIMEOUT.
+
+        After an interrupt it runs no longer: neither here nor on the host.
+        """
+        try:
+            _wait(self._start())
+        except KeyboardInterrupt:
+            self._settled.wait(END_LIMIT)
+            self.end()
+            raise
 
     def end(self) -> None:
         """Ends the kernel on the host; does nothing if it was not started."""
@@ -93,20 +103,27 @@ class RemoteKernel:
         from jupyter_client.manager import AsyncKernelManager
 
         manager = AsyncKernelManager(kernel_name=self.spec)
-        await manager.start_kernel()
-        client = manager.client()
-        client.start_channels()
+        client = None
         try:
+            await manager.start_kernel()
+            client = manager.client()
+            client.start_channels()
             await client.wait_for_ready(timeout=READY_LIMIT)
-        except RuntimeError as error:  # also what jupyter_client raises for its timeout
-            client.stop_channels()
-            await manager.shutdown_kernel(now=True)
-            raise TPUError(
-                f"The kernel on {self.tpu} did not start: {error}.",
-                Reason.TIMEOUT,
-                "`%tpu list` shows the state of the TPU.",
-            ) from None
+        except BaseException as error:
+            if client is not None:
+                client.stop_channels()
+            if manager.has_kernel:
+                await manager.shutdown_kernel(now=True)
+            self._settled.set()
+            if isinstance(error, RuntimeError):  # also what jupyter_client raises for its timeout
+                raise TPUError(
+                    f"The kernel on {self.tpu} did not start: {error}.",
+                    Reason.TIMEOUT,
+                    "`%tpu list` shows the state of the TPU.",
+                ) from None
+            raise
         self._manager, self._client = manager, client
+        self._settled.set()
         self._readers = [
             asyncio.create_task(self._read("iopub", client.get_iopub_msg)),
             asyncio.create_task(self._read("shell", client.get_shell_msg)),

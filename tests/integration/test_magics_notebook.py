@@ -1,19 +1,20 @@
 """A local notebook that runs cells on a TPU: a real local kernel, a real one on an emulated host.
 
-The TPU is made by the task that ``jupyter tpu vscode`` writes, through a running server.
+The TPU is made by ``jupyter tpu create``, through a running server.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_shell import LIMIT, Shell, Terminal, running_server, state_of
 from jupyter_client.manager import KernelManager
+from waiting import until
 
 NAME = "magics"
 PREPARE = 240.0  # seconds: the first environment of all downloads JAX
@@ -29,15 +30,9 @@ def shell(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 @pytest.fixture(scope="module")
 def made(shell: Shell, emulator: Any) -> Iterator[list[str]]:
-    """A connected TPU; what the task that made it printed."""
-    shell.out("vscode")
-    tasks = json.loads((shell.folder / ".vscode" / "tasks.json").read_text())["tasks"]
-    (task,) = [task for task in tasks if task["label"] == "TPU: create and connect"]
-    inputs = {"tpuName": NAME, "tpuType": "v5litepod-4", "tpuZone": "us-central1-a"}
-    args = [
-        re.sub(r"\$\{input:(\w+)\}", lambda found: inputs[found[1]], word) for word in task["args"]
-    ]
-    yield shell.out(*args[1:], limit=PREPARE).splitlines()
+    """A connected TPU; what the command that made it printed."""
+    words = ["create", NAME, "--type", "v5litepod-4", "--zone", "us-central1-a", "--connect"]
+    yield shell.out(*words, limit=PREPARE).splitlines()
     if state_of(emulator, NAME):
         shell.out("delete", NAME, "--yes")
 
@@ -110,9 +105,8 @@ def running(shell: Shell) -> list[dict[str, Any]]:
     return shell.json("api", "GET", f"tpus/{NAME}/kernels")
 
 
-def test_the_task_for_vs_code_makes_a_tpu_with_a_kernel(shell: Shell, made: list[str]) -> None:
-    assert made[0] == f"{NAME}: create began"
-    assert made[-1] == f"{NAME}: create is done"
+def test_one_command_makes_a_tpu_with_a_kernel(shell: Shell, made: list[str]) -> None:
+    assert "is in every kernel picker" in made[-1]
     assert any("Install JAX" in line for line in made)
     (spec,) = shell.json("kernel", "list", "--json")
     assert re.fullmatch(rf"Python 3\.\d+ · {NAME} \(emulated\)", spec["display_name"])
@@ -131,6 +125,31 @@ def test_a_removed_kernel_is_added_again_without_creating_the_environment_again(
     assert f"{NAME} has no environment other" in shell.complaint(
         "kernel", "add", NAME, "--env", "other"
     )
+
+
+#: From now on no kernel seems to answer after its start.
+SILENT = """
+import asyncio
+from jupyter_client.asynchronous import AsyncKernelClient as Client
+answering = Client.wait_for_ready
+async def silent(self, timeout=None): await asyncio.Event().wait()
+Client.wait_for_ready = silent
+"""
+
+
+def test_an_interrupted_connect_is_one_sentence_and_leaves_no_kernel_on_the_host(
+    shell: Shell, notebook: Notebook
+) -> None:
+    notebook.run(SILENT)
+    with ThreadPoolExecutor(1) as thread:
+        connecting = thread.submit(notebook.complaint, f"%tpu connect {NAME}")
+        until(lambda: running(shell))
+        notebook.manager.interrupt_kernel()
+        complaint = connecting.result(LIMIT)
+    assert complaint == f"Interrupted: this notebook has no kernel on {NAME}."
+    assert running(shell) == []
+    assert "has no kernel on a TPU" in notebook.text("%tpu status")
+    notebook.run("Client.wait_for_ready = answering")
 
 
 def test_connect_in_a_notebook_starts_its_kernel_on_the_host(notebook: Notebook) -> None:
