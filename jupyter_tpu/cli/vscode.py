@@ -1,7 +1,8 @@
-"""``jupyter tpu vscode``: tasks in .vscode/tasks.json that create and connect a TPU.
+"""``jupyter tpu vscode``: tasks in .vscode/tasks.json that create, connect and delete TPUs.
 
-The tasks call ``jupyter tpu api``, which finds the running server and its token: no secret and no
-port is in the file. Everything else in it, comments too, is the user's and is kept.
+The tasks run ``jupyter tpu``, which uses a running server or none: no secret, no port and no path
+of this computer is in the file, so it can be shared. Everything else in it, comments too, is the
+user's and is kept.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from ..files import write_atomically
 from .jsonc import Part, indent_at, insert, parse, parts
 
 _UNIT = "    "
-_INPUTS = ("tpuName", "tpuType", "tpuZone")
+#: The type that is proposed if the zone has it.
+_TYPE = "v5litepod-8"
 
 
 @command("vscode", epilog=examples("jupyter tpu vscode ~/my-project"))
@@ -33,7 +34,7 @@ _INPUTS = ("tpuName", "tpuType", "tpuZone")
 )
 @worker_option
 def vscode(dir: str, remote: str | None, worker: int) -> None:
-    """Write tasks for VS Code that create and connect TPUs."""
+    """Write tasks for VS Code that create and delete TPUs."""
     if remote:
         from .ssh import open_remotely
 
@@ -45,7 +46,7 @@ def vscode(dir: str, remote: str | None, worker: int) -> None:
     path = (folder / ".vscode" / "tasks.json").resolve()
     shown = os.path.relpath(path) if not dir.startswith(("/", "~")) else str(path)
     old = _read(path)
-    wanted = tasks(_jupyter(folder.resolve())), inputs()
+    wanted = tasks(), inputs()
     try:
         new = merge(old, *wanted)
     except ValueError as error:
@@ -59,116 +60,125 @@ def vscode(dir: str, remote: str | None, worker: int) -> None:
         return
     _write(path, new)
     print(f"{shown}: wrote the tasks " + ", ".join(task["label"] for task in wanted[0]) + ".")
-    print('In VS Code: "Tasks: Run Task". Most tasks need a running Jupyter server.')
+    print(
+        'In VS Code: "Tasks: Run Task". The tasks use the Python that you choose there with '
+        '"Python: Select Interpreter"; it must have jupyter-tpu.'
+    )
 
 
-def tasks(jupyter: str) -> list[dict[str, Any]]:
-    """The tasks; *jupyter* is the command that runs ``jupyter``."""
-    created = {
-        "name": "${input:tpuName}",
-        "type": "${input:tpuType}",
-        "zone": "${input:tpuZone}",
-        "connect": {},
-    }
-    one = "tpus/${input:tpuName}"
+def tasks() -> list[dict[str, Any]]:
+    """The tasks. They need no running server, and ask in their terminal what a command asks."""
+    name = "${input:tpuName}"
+    create = ["create", name, "--type", "${input:tpuType}", "--zone", "${input:tpuZone}"]
     return [
-        _background(
-            "TPU: start Jupyter server",
-            "JupyterLab with the TPU panel, in the background; the other tasks work through it",
-            [jupyter, "lab", "--no-browser"],
-            begins="jupyter_tpu|Serving|extension",
-            ends="is running at",
-        ),
-        _operation(
-            "TPU: create and connect",
-            "Creates a TPU, makes a Python environment with JAX on it and registers its kernel",
-            [jupyter, "tpu", "api", "POST", "tpus", "--data", json.dumps(created)],
-        ),
-        _operation(
-            "TPU: connect",
-            "Makes an environment on a TPU that is there, and registers its kernel",
-            [jupyter, "tpu", "api", "POST", f"{one}/connect", "--data", "{}"],
-        ),
-        _operation(
-            "TPU: start", "Starts a stopped TPU", [jupyter, "tpu", "api", "POST", f"{one}/start"]
-        ),
-        _operation(
-            "TPU: stop",
-            "Stops a TPU; refused while kernels run on it",
-            [jupyter, "tpu", "api", "POST", f"{one}/stop", "--data", "{}"],
-        ),
         {
-            "label": "TPU: list",
-            "detail": "Lists TPUs, their state and what their types mean",
-            "type": "process",
-            "command": jupyter,
-            "args": ["tpu", "list"],
-            "problemMatcher": [],
-            "presentation": {"reveal": "always", "clear": True},
+            **_task("start Jupyter server", "JupyterLab with the TPU panel, in the background", []),
+            "args": ["-m", "jupyterlab", "--no-browser"],
+            "isBackground": True,
+            "problemMatcher": _until(begins="jupyter_tpu|Serving|extension", ends="is running at"),
         },
+        _task(
+            "create and connect",
+            "Creates a TPU, makes a Python environment with JAX on it and registers its kernel",
+            [*create, "--connect"],
+        ),
+        _task(
+            "connect",
+            "Makes an environment on a TPU that is there, and registers its kernel",
+            ["connect", name],
+        ),
+        _task(
+            "disconnect",
+            "Removes the kernels of a TPU from Jupyter; the TPU keeps running",
+            ["disconnect", name],
+        ),
+        _task("start", "Starts a stopped TPU", ["start", name]),
+        _task("stop", "Stops a TPU; its disk is kept", ["stop", name]),
+        _task("delete", "Deletes a TPU and everything on its disk", ["delete", name]),
+        _task("list", "Lists TPUs, their state and what their types mean", ["list"]),
     ]
 
 
-def _operation(label: str, detail: str, command: list[str]) -> dict[str, Any]:
-    """A call that starts an operation, and its wait: "began" and "is done" are what api prints."""
-    command = [*command, "--follow"]
-    return _background(label, detail, command, begins=" began", ends=" is done|jupyter tpu: ")
-
-
-def _background(
-    label: str, detail: str, command: list[str], *, begins: str, ends: str
-) -> dict[str, Any]:
+def _task(label: str, detail: str, words: list[str]) -> dict[str, Any]:
+    """A task that runs ``jupyter tpu`` by the Python that the user selected in VS Code, so that
+    the file has no path of one computer.
+    """
     return {
-        "label": label,
+        "label": f"TPU: {label}",
         "detail": detail,
         "type": "process",
-        "command": command[0],
-        "args": command[1:],
-        "isBackground": True,
-        "problemMatcher": {
-            "owner": "jupyter-tpu",
-            # VS Code asks for a pattern; no line that we print has this form.
-            "pattern": {
-                "regexp": "^(.+):(\\d+): problem: (.+)$",
-                "file": 1,
-                "line": 2,
-                "message": 3,
-            },
-            "background": {"activeOnStart": True, "beginsPattern": begins, "endsPattern": ends},
+        "command": "${command:python.interpreterPath}",
+        "args": ["-m", "jupyter_tpu.cli", *words],
+        "problemMatcher": [],
+        # With the focus, so that the user can answer the command's questions.
+        "presentation": {"reveal": "always", "focus": True, "panel": "dedicated", "clear": True},
+    }
+
+
+def _until(*, begins: str, ends: str) -> dict[str, Any]:
+    """What tells VS Code that a task in the background has started."""
+    return {
+        "owner": "jupyter-tpu",
+        # VS Code asks for a pattern; no line that we print has this form.
+        "pattern": {
+            "regexp": "^(.+):(\\d+): problem: (.+)$",
+            "file": 1,
+            "line": 2,
+            "message": 3,
         },
-        "presentation": {"reveal": "always", "panel": "dedicated", "clear": True},
+        "background": {"activeOnStart": True, "beginsPattern": begins, "endsPattern": ends},
     }
 
 
 def inputs() -> list[dict[str, Any]]:
-    """The pickers: name, type with what it means, zone."""
+    """The pickers: name, type with what it means, zone with the types that it has."""
     from .. import catalog
     from ..cloud import Target
 
-    types, zones = catalog.types(), sorted(catalog.zones())
-    own = Target.from_environment().zone
-    name, type_, zone = _INPUTS
+    type, zone = _defaults(Target.from_environment().zone)
     return [
-        {"id": name, "type": "promptString", "description": "Name of the TPU", "default": "my-tpu"},
         {
-            "id": type_,
+            "id": "tpuName",
+            "type": "promptString",
+            "description": "Name of the TPU",
+            "default": "my-tpu",
+        },
+        {
+            "id": "tpuType",
             "type": "pickString",
             "description": "Type of the TPU",
             "options": [
-                {"label": f"{each.name} = {each.meaning}", "value": each.name} for each in types
+                {"label": f"{each.name} = {each.meaning}", "value": each.name}
+                for each in catalog.types()
             ],
-            "default": "v5litepod-8"
-            if any(t.name == "v5litepod-8" for t in types)
-            else types[0].name,
+            "default": type,
         },
         {
-            "id": zone,
+            "id": "tpuZone",
             "type": "pickString",
-            "description": "Zone of the TPU",
-            "options": zones,
-            "default": own if own in zones else zones[0],
+            "description": "Zone of the TPU, which must have the type",
+            "options": [{"label": _zone_label(each), "value": each} for each in catalog.zones()],
+            "default": zone,
         },
     ]
+
+
+def _defaults(own: str | None) -> tuple[str, str]:
+    """A type and a zone that has it: *own*, gcloud's, if that has any."""
+    from .. import catalog
+
+    there = [each.name for each in catalog.types_in(own)] if own else []
+    if own and there:
+        return (_TYPE if _TYPE in there else there[0]), own
+    return _TYPE, catalog.accelerator_type(_TYPE).zones[0]
+
+
+def _zone_label(zone: str) -> str:
+    """ "us-west4-a: v5litepod"."""
+    from .. import catalog
+
+    kinds = dict.fromkeys(each.name.rpartition("-")[0] for each in catalog.types_in(zone))
+    return f"{zone}: {', '.join(kinds)}"
 
 
 def merge(old: str, tasks: list[dict[str, Any]], inputs: list[dict[str, Any]]) -> str:
@@ -225,19 +235,6 @@ def _unit(text: str) -> str:
 
 def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
-
-
-def _jupyter(folder: Path) -> str:
-    """How the tasks call ``jupyter``: the one beside this Python, which VS Code may not have on
-    its PATH; relative to the folder if it is inside, so that the file can be shared.
-    """
-    beside = Path(sys.executable).with_name("jupyter")
-    if not beside.exists():
-        return "jupyter"
-    try:
-        return "${workspaceFolder}/" + beside.relative_to(folder).as_posix()
-    except ValueError:
-        return str(beside)
 
 
 def _read(path: Path) -> str:

@@ -519,22 +519,42 @@ def test_api_uses_the_newest_server_with_the_extension_or_the_given_one(
         )
 
 
-def test_the_task_for_vs_code_runs_and_prints_what_vs_code_waits_for(
-    served: Shell, create_tpu: Callable[..., Any]
+def task(shell: Shell, label: str, name: str) -> list[str]:
+    """The words of `jupyter tpu` that a task for VS Code runs, for a v5litepod-4."""
+    written = json.loads((shell.folder / ".vscode" / "tasks.json").read_text())
+    [found] = [each for each in written["tasks"] if each["label"] == f"TPU: {label}"]
+    assert found["command"] == "${command:python.interpreterPath}"
+    inputs = {"tpuName": name, "tpuType": "v5litepod-4", "tpuZone": "us-central1-a"}
+    words = [re.sub(r"\$\{input:(\w+)\}", lambda each: inputs[each[1]], w) for w in found["args"]]
+    assert words[:2] == ["-m", "jupyter_tpu.cli"]
+    return words[2:]
+
+
+def test_the_tasks_for_vs_code_work_without_a_server_and_ask_in_their_terminal(
+    alone: Shell, create_tpu: Callable[..., Any], emulator: Any
 ) -> None:
     name = create_tpu()["name"].rpartition("/")[2]
-    served.out("vscode")
-    written = json.loads((served.folder / ".vscode" / "tasks.json").read_text())
-    (task,) = [task for task in written["tasks"] if task["label"] == "TPU: stop"]
-    args = [word.replace("${input:tpuName}", name) for word in task["args"]]
-    assert args[:2] == ["tpu", "api"]
-    lines = served.out(*args[1:]).splitlines()
-    background = task["problemMatcher"]["background"]
-    assert re.search(background["beginsPattern"], lines[0])
-    assert re.search(background["endsPattern"], lines[-1])
-    assert not any(re.search(background["endsPattern"], line) for line in lines[:-1])
-    complaint = served.complaint(*args[1:])  # it is stopped already
-    assert re.search(background["endsPattern"], complaint)
+    assert "wrote the tasks" in alone.out("vscode")
+    assert name in alone.out(*task(alone, "list", name))
+    assert f"Stopped {name}." in alone.out(*task(alone, "stop", name))
+    assert f"Started {name}." in alone.out(*task(alone, "start", name))
+    terminal = Terminal(alone, *task(alone, "delete", name))
+    terminal.expect(r"\[y/N\] ")
+    terminal.type("y\n")
+    assert terminal.end() == 0
+    assert state_of(emulator, name) == ""
+
+
+@pytest.mark.long
+def test_the_tasks_for_vs_code_make_and_remove_a_kernel_without_a_server(
+    alone: Shell, name: str
+) -> None:
+    alone.out("vscode")
+    said = alone.out(*task(alone, "create and connect", name), limit=240)
+    assert "is in every kernel picker" in said
+    assert f"Disconnected {name}." in alone.out(*task(alone, "disconnect", name))
+    assert alone.json("kernel", "list", "--json") == []
+    assert "is in every kernel picker" in alone.out(*task(alone, "connect", name))
 
 
 # ---- the emulator's command ----------------------------------------------------------------------

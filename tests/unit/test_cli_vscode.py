@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from jupyter_tpu import catalog
 from jupyter_tpu.cli import jsonc, main
 from jupyter_tpu.cli.vscode import inputs, merge, tasks
 
-TASKS = tasks("jupyter")
+TASKS = tasks()
 INPUTS = inputs()
 OURS = {task["label"] for task in TASKS}
 
@@ -74,7 +76,7 @@ def test_an_older_task_of_ours_is_replaced_in_its_place() -> None:
     labels = [task["label"] for task in value["tasks"]]
     assert labels[:2] == ["TPU: list", "mine"]
     assert sorted(labels) == sorted([*OURS, "mine"])
-    assert value["tasks"][0]["args"] == ["tpu", "list"]
+    assert value["tasks"][0]["args"] == ["-m", "jupyter_tpu.cli", "list"]
 
 
 def test_the_files_own_indentation_and_line_ends_are_used() -> None:
@@ -191,12 +193,32 @@ def test_the_command_writes_the_file_and_then_leaves_it(
     assert (path.stat().st_mtime_ns, path.read_text()) == written
 
 
-def test_background_tasks_tell_vs_code_when_they_begin_and_end() -> None:
-    for task in TASKS:
-        if task.get("isBackground"):
-            background = task["problemMatcher"]["background"]
-            assert {"beginsPattern", "endsPattern", "activeOnStart"} <= background.keys()
-            assert task["problemMatcher"]["pattern"]["regexp"]
+def test_only_the_server_stays_in_the_background_and_vs_code_learns_when_it_runs() -> None:
+    [server] = [task for task in TASKS if task.get("isBackground")]
+    assert server["label"] == "TPU: start Jupyter server"
+    background = server["problemMatcher"]["background"]
+    assert {"beginsPattern", "endsPattern", "activeOnStart"} <= background.keys()
+    assert server["problemMatcher"]["pattern"]["regexp"]
+
+
+def test_the_file_can_be_shared() -> None:
+    """The Python is the one that each user chose in VS Code."""
+    assert {task["command"] for task in TASKS} == {"${command:python.interpreterPath}"}
+    text = json.dumps([TASKS, INPUTS])
+    for path in (sys.prefix, sys.executable, str(Path.home()), os.getcwd()):
+        assert path not in text
+
+
+@pytest.mark.parametrize("own", ["", "us-central2-b", "us-west4-a", "nowhere-a"])
+def test_the_proposed_zone_has_the_proposed_type(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JUPYTER_TPU_EMULATOR", raising=False)
+    monkeypatch.setenv("CLOUDSDK_COMPUTE_ZONE", own)
+    defaults = {each["id"]: each["default"] for each in inputs()}
+    assert defaults["tpuZone"] in catalog.accelerator_type(defaults["tpuType"]).zones
+    if own in catalog.zones():
+        assert defaults["tpuZone"] == own
+    if own != "us-central2-b":  # it has only v4
+        assert defaults["tpuType"] == "v5litepod-8"
 
 
 def test_pickers_offer_every_type_with_what_it_means_and_every_zone() -> None:
@@ -204,8 +226,9 @@ def test_pickers_offer_every_type_with_what_it_means_and_every_zone() -> None:
     options = {option["value"]: option["label"] for option in by_id["tpuType"]["options"]}
     assert set(options) == {each.name for each in catalog.types()}
     assert options["v5litepod-8"] == "v5litepod-8 = 8 chips · 1 host · 128 GB HBM"
-    assert by_id["tpuZone"]["options"] == sorted(catalog.zones())
-    assert by_id["tpuZone"]["default"] in by_id["tpuZone"]["options"]
+    zones = {option["value"]: option["label"] for option in by_id["tpuZone"]["options"]}
+    assert list(zones) == sorted(catalog.zones())
+    assert zones["us-central2-b"] == "us-central2-b: v4"
 
 
 def test_every_picker_a_task_names_is_there_and_no_secret_is() -> None:
