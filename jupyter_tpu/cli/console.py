@@ -36,13 +36,22 @@ def print_json(value: Any) -> None:
     print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
+class _Format(click.Choice[str]):
+    """An output format; gcloud has more."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.choices:
+            self.fail(f"{value!r} is not supported. Use json, or omit --format.", param, ctx)
+        return str(value)
+
+
 def json_option(function: F) -> F:
     """--json, or gcloud's --format json, as the parameter *as_json*."""
 
     def given(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
         ctx.meta["json"] = value == "json"
 
-    form = click.Choice(["json", "text"])
+    form = _Format(["json", "text"])
     function = click.option("--format", type=form, callback=given, expose_value=False, hidden=True)(
         function
     )
@@ -55,9 +64,21 @@ def json_option(function: F) -> F:
     )(function)
 
 
-def yes_option(help: str) -> Callable[[F], F]:
+def yes_option(help: str, *, hidden: bool = False) -> Callable[[F], F]:
     """--yes, or gcloud's --quiet, as the parameter *yes*."""
-    return click.option("--yes", "-y", "--quiet", "-q", "yes", is_flag=True, help=help)
+    names = ("--yes", "-y", "--quiet", "-q", "yes")
+    return click.option(*names, is_flag=True, help=help, hidden=hidden)
+
+
+def no_wait_option(function: F) -> F:
+    """--no-wait, or gcloud's --async, as the parameter *no_wait*."""
+    return click.option(
+        "--no-wait",
+        "--async",
+        "no_wait",
+        is_flag=True,
+        help="Return immediately; the operation continues.",
+    )(function)
 
 
 def can_ask() -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..commands.grammar import Group, argument, environment_option, examples, tpu_argument
-from ..commands.session import open_session
+from ..commands.session import chosen_project, open_session
 from ..commands.tables import table
 from ..errors import Reason, TPUError
 from .console import json_option, print_json
@@ -196,7 +196,11 @@ def remove_kernel(name: str, environment: str) -> None:
 def _is_of(spec: KernelSpec, ref: str, environment: str) -> bool:
     config = spec.config
     names = (config["tpu"], f"{config['zone']}~{config['tpu']}")
-    return ref.replace("/", "~", 1) in names and config["environment"] == environment
+    return (
+        ref.replace("/", "~", 1) in names
+        and config["environment"] == environment
+        and chosen_project() in (None, config["project"])
+    )
 
 
 @kernel.command("warm", epilog=examples("jupyter tpu kernel warm my-tpu on --import numpy pandas"))

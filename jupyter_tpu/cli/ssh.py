@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import quote
 
 import click
+from click.shell_completion import CompletionItem
 
-from ..commands.grammar import Command, argument, command, examples, tpu_argument, worker_option
+from ..commands.grammar import Command, argument, command, examples, tpu_argument
 from ..errors import Reason, TPUError
 from .console import note
 
@@ -28,19 +31,43 @@ class _SSHCommand(Command):
     """Our options may also follow NAME. The first other word begins what is for ssh."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        before = _own_options(args)
+        before = self._own_options(args)
         words = args[before + 1 :]
-        after = _own_options(words)
+        after = self._own_options(words)
         ours = [*args[:before], *words[:after]]
         return super().parse_args(ctx, [*ours, *args[before : before + 1], *words[after:]])
 
+    def _own_options(self, words: list[str]) -> int:
+        """How many words at the start are options of ours, with their values."""
+        takes_value = {
+            name: not option.is_flag
+            for option in self.params
+            if isinstance(option, click.Option)
+            for name in option.opts
+        }
+        count = 0
+        while count < len(words):
+            name, has_value, _ = words[count].partition("=")
+            if name not in takes_value:
+                break
+            count += 2 if takes_value[name] and not has_value else 1
+        return count
 
-def _own_options(words: list[str]) -> int:
-    """How many words at the start are options of ours, with their values."""
-    count = 0
-    while count < len(words) and words[count].partition("=")[0] in ("--worker", "--mosh"):
-        count += 2 if words[count] == "--worker" else 1
-    return count
+
+class _Worker(click.ParamType):
+    """A host's number, or "all"."""
+
+    name = "worker"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | str:
+        return value if value == "all" else click.INT.convert(value, param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return [CompletionItem("all")] if "all".startswith(incomplete) else []
 
 
 @click.command(
@@ -49,7 +76,8 @@ def _own_options(words: list[str]) -> int:
     context_settings={"allow_interspersed_args": False},
     epilog=examples(
         "jupyter tpu ssh my-tpu",
-        "jupyter tpu ssh my-tpu --worker 1 -- nproc",
+        "jupyter tpu ssh my-tpu --worker 1 --command nproc",
+        "jupyter tpu ssh my-tpu --worker all --command 'df -h /'",
         "jupyter tpu ssh my-tpu -- -L 8080:localhost:8080",
     ),
 )
@@ -61,15 +89,34 @@ def _own_options(words: list[str]) -> int:
     metavar="[-- ...]",
     help="Options of ssh, and a command.",
 )
-@worker_option
+@click.option(
+    "--worker",
+    type=_Worker(),
+    default=0,
+    metavar="N|all",
+    help="Number of the host, or all hosts, which needs a command.",
+)
+@click.option(
+    "--command", "remote_command", metavar="CMD", help="Run this there.  [default: a login shell]"
+)
 @click.option("--mosh", is_flag=True, help="Use mosh. The host's UDP ports must be reachable.")
-def ssh(name: str, words: tuple[str, ...], worker: int, mosh: bool) -> None:
-    """Log in to a host with your own ssh.
+def ssh(
+    name: str, words: tuple[str, ...], worker: int | str, remote_command: str | None, mosh: bool
+) -> None:
+    """Log in to a host with your own ssh, or run a command there.
 
     The host's current address is looked up each time.
     """
     words = words[1:] if words[:1] == ("--",) else words
+    before, after = _split(words)
+    if remote_command is not None:
+        if after or mosh:
+            raise click.UsageError("--command needs no other command, and ssh instead of mosh.")
+        after = [remote_command]
     node, cloud = _wait(_node(name))
+    if isinstance(worker, str):
+        _on_all_hosts(cloud, node, before, [] if mosh else after)
+        return
     host = _host(node, worker)
     entry = _entry(cloud, host)
     command = [_program("ssh"), *_options(entry)]
@@ -81,11 +128,51 @@ def ssh(name: str, words: tuple[str, ...], worker: int, mosh: bool) -> None:
         # mosh runs its ssh through a shell.
         start = [_program("mosh"), "--experimental-remote-ip=local", f"--ssh={shlex.join(command)}"]
         _become([*start, f"{entry.user}@{address}", *(["--", *words] if words else [])])
-    # OpenSSH's options come before the host's name, and what runs there after it.
-    split = words.index("--") if "--" in words else None
-    before = words[:split] if split is not None else _leading_options(words)
-    after = words[split + 1 :] if split is not None else words[len(before) :]
     _become([*command, *before, "--", entry.names[0], *after])
+
+
+def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """OpenSSH's options, which come before the host's name, and what runs there."""
+    if "--" in words:
+        split = words.index("--")
+        return words[:split], words[split + 1 :]
+    options = _leading_options(words)
+    return options, words[len(options) :]
+
+
+def _on_all_hosts(cloud: Cloud, node: Node, before: Sequence[str], after: Sequence[str]) -> None:
+    """Runs a command on all hosts at once; each line of output begins with the host's number.
+
+    before, after: words for ssh before and after the host's name. Raises INTERNAL if the command
+    fails on a host.
+    """
+    if not after:
+        raise click.UsageError("--worker all needs --command CMD, without --mosh.")
+    program = _program("ssh")
+
+    def run(worker: int) -> int:
+        entry = _entry(cloud, _host(node, worker))
+        options = [*_options(entry), "-o", "BatchMode yes", *before]
+        process = subprocess.Popen(
+            [program, *options, "--", entry.names[0], *after],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        with process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                print(f"{worker}: {line}", end="" if line.endswith("\n") else "\n", flush=True)
+        return process.returncode
+
+    hosts = range(len(node.endpoints))
+    with ThreadPoolExecutor(max(1, len(hosts))) as threads:
+        codes = list(threads.map(run, hosts))
+    failed = ", ".join(f"{worker} (exit code {code})" for worker, code in enumerate(codes) if code)
+    if failed:
+        raise TPUError(f"The command failed on hosts of {node.name.node}: {failed}.")
 
 
 @command("ssh-config", epilog=examples("jupyter tpu ssh-config --write && ssh my-tpu"))
@@ -221,10 +308,10 @@ def _authorize_hosts(name: str) -> None:
 
 
 async def _nodes() -> tuple[Cloud, tuple[Node, ...]]:
-    from ..cloud import Target
+    from ..commands.session import current_target
     from ..links import default_links
 
-    cloud = default_links(Target.from_environment()).cloud
+    cloud = default_links(current_target()).cloud
     return cloud, (await cloud.list_nodes()).nodes
 
 

@@ -228,6 +228,11 @@ def _ask_to_leave(
         raise TPUError(left_running(session, operation), Reason.CANCELLED)
 
 
+def left_line(session: Session, operation: Operation) -> str:
+    """What a command that does not wait prints at its end."""
+    return f"{left_running(session, operation)} (operation {operation.id})"
+
+
 def leave(session: Session, operation: Operation) -> None:
     """Returns when *operation* continues without this process: at once if a server runs it, else
     when Google has begun it. Raises what it failed with before.

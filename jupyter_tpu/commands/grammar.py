@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -64,14 +64,40 @@ def _repeated(args: list[str], repeatable: Container[str]) -> list[str]:
     return result
 
 
+#: Words of other tools, and the verbs that may be meant.
+_MEANING = {
+    "cancel": ("stop", "delete"),
+    "cp": ("ssh-config",),
+    "destroy": ("delete",),
+    "end": ("close", "delete"),
+    "forward": ("tunnel",),
+    "get": ("describe", "list"),
+    "info": ("describe",),
+    "install": ("add", "env"),
+    "kill": ("end", "close", "delete"),
+    "launch": ("create", "start"),
+    "new": ("create", "open"),
+    "port-forward": ("tunnel",),
+    "remove": ("delete",),
+    "resume": ("start",),
+    "rm": ("delete", "remove", "close"),
+    "scp": ("ssh-config",),
+    "show": ("describe", "list"),
+    "shutdown": ("end", "stop"),
+    "status": ("list", "describe"),
+    "suspend": ("stop",),
+    "uninstall": ("remove",),
+}
+
+
 class Group(click.Group):
     """A command with verbs. ``ls`` means ``list``, and a mistyped verb gets a suggestion.
 
     Parameters
     ----------
     aliases: other words for verbs.
-    short_form: the verb to use if the first word is no verb and a number follows it, so that
-        ``tunnel my-tpu 6006`` means ``tunnel open my-tpu 6006``.
+    short_form: the verb to use if the first word is not like one and another word follows it, so
+        that ``tunnel my-tpu 6006`` means ``tunnel open my-tpu 6006``.
     """
 
     command_class = Command
@@ -100,11 +126,20 @@ class Group(click.Group):
         if self.get_command(ctx, word) is None:
             if word in self._aliases:
                 args = [self._aliases[word], *args[1:]]
-            elif self._short_form and any(other[:1].isdigit() for other in args[1:]):
+            elif self._short_form and self._is_short_form(ctx, args):
                 args = [self._short_form, *args]
             elif not word.startswith("-") and not ctx.resilient_parsing:
                 ctx.fail(self._unknown(ctx, word))
         return super().resolve_command(ctx, args)
+
+    def _is_short_form(self, ctx: click.Context, args: list[str]) -> bool:
+        from difflib import get_close_matches
+
+        word, second = args[0], next((each for each in args[1:] if not each.startswith("-")), "")
+        if not second or word in _MEANING:
+            return False
+        # `my-tpu http` has a wrong port, `opne my-tpu 6006` a wrong verb.
+        return second[0].isdigit() or not get_close_matches(word, self.list_commands(ctx))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # in the order of their definition
@@ -112,8 +147,13 @@ class Group(click.Group):
     def _unknown(self, ctx: click.Context, word: str) -> str:
         from difflib import get_close_matches
 
-        similar = get_close_matches(word, self.list_commands(ctx))
-        hint = f" Did you mean {' or '.join(similar)}?" if similar else ""
+        verbs = self.list_commands(ctx)
+        meant = [verb for verb in _MEANING.get(word, ()) if verb in verbs]
+        meant = meant or get_close_matches(word, verbs)
+        if meant:
+            hint = f" Did you mean {' or '.join(meant)}?"
+        else:
+            hint = "" if ctx.parent is None else f" Use one of: {', '.join(verbs)}."
         return f"No such command {word!r}.{hint}"
 
 
@@ -161,21 +201,99 @@ def argument(name: str, **settings: Any) -> Callable[[F], F]:
     return click.argument(name, cls=Argument, **settings)
 
 
-def _complete_tpu(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+Completer = Callable[[click.Context, click.Parameter, str], list[str]]
+
+
+def _completer(names: Callable[[], Iterable[str]]) -> Completer:
+    """Completes from *names*, which are looked up only when the shell asks."""
+    return lambda _ctx, _parameter, incomplete: [
+        name for name in names() if name.startswith(incomplete)
+    ]
+
+
+def _tpu_names() -> Iterable[str]:
     from .session import tpu_names
 
-    return [name for name in tpu_names() if name.startswith(incomplete)]
+    return tpu_names()
 
 
-def tpu_argument(*, required: bool = True) -> Callable[[F], F]:
-    """NAME: which TPU."""
-    return argument(
-        "name",
-        metavar="NAME" if required else "[NAME]",
+def _type_names() -> Iterable[str]:
+    from ..catalog import types
+
+    return [each.name for each in types()]
+
+
+def _zones() -> Iterable[str]:
+    from ..catalog import zones
+
+    return zones()
+
+
+def _versions() -> Iterable[str]:
+    from ..catalog import versions
+
+    return versions()
+
+
+def _environments() -> Iterable[str]:
+    from ..kernels import KernelSpecs
+
+    return sorted({str(spec.config["environment"]) for spec in KernelSpecs().list()})
+
+
+complete_type = _completer(_type_names)
+complete_zone = _completer(_zones)
+complete_version = _completer(_versions)
+
+#: --project, which `open_session` finds in the context's ``meta``.
+project_option = click.option(
+    "--project",
+    metavar="PROJECT",
+    expose_value=False,
+    callback=lambda ctx, _, value: ctx.meta.__setitem__("project", value),
+    help="Google Cloud project.  [default: gcloud's]",
+)
+
+
+def tpu_argument(*, required: bool = True, several: bool = False) -> Callable[[F], F]:
+    """NAME, or NAME... as *names*; with gcloud's --zone and --project. Which TPUs."""
+
+    def in_zone(ctx: click.Context, _: click.Parameter, value: Any) -> Any:
+        zone = ctx.meta.get("zone")
+        if zone and not value and not ctx.resilient_parsing:
+            raise click.UsageError("--zone needs a TPU's NAME.", ctx)
+        return tuple(_in_zone(ctx, name) for name in value) if several else _in_zone(ctx, value)
+
+    name = argument(
+        "names" if several else "name",
+        nargs=-1 if several else 1,
+        metavar="NAME..." if several else "NAME" if required else "[NAME]",
         required=required,
-        shell_complete=_complete_tpu,
+        callback=in_zone,
+        shell_complete=_completer(_tpu_names),
         help="The TPU, or ZONE/NAME if TPUs in several zones have this name.",
     )
+    zone = click.option(
+        "--zone",
+        metavar="ZONE",
+        is_eager=True,  # before NAME
+        expose_value=False,
+        callback=lambda ctx, _, value: ctx.meta.__setitem__("zone", value),
+        shell_complete=complete_zone,
+        help="The zone of NAME.  [default: any zone with such a TPU]",
+    )
+    return lambda function: name(zone(project_option(function)))
+
+
+def _in_zone(ctx: click.Context, name: str | None) -> str | None:
+    """A TPU's name with the zone that --zone gives."""
+    zone = ctx.meta.get("zone")
+    if not (zone and name):
+        return name
+    own, _, _ = name.replace("~", "/").rpartition("/")
+    if own not in ("", zone):
+        raise click.UsageError(f"{name} is not in the zone {zone}, which --zone gives.", ctx)
+    return name if own else f"{zone}~{name}"
 
 
 ports_argument = argument(
@@ -196,7 +314,12 @@ worker_option = click.option(
     "--worker", type=int, default=0, metavar="N", help="Number of the host."
 )
 environment_option = click.option(
-    "--env", "environment", default="default", metavar="ENV", help="Name of the environment."
+    "--env",
+    "environment",
+    default="default",
+    metavar="ENV",
+    shell_complete=_completer(_environments),
+    help="Name of the environment.",
 )
 python_option = click.option(
     "--python",

@@ -7,6 +7,7 @@ keeps the desired state, and its operations continue after the command has ended
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -56,15 +57,37 @@ def client_of(server: Server) -> FleetClient:
     return FleetClient(server.url, server.token, socket=server.socket)
 
 
+def current_target() -> Target:
+    """The cloud that the environment and the command's --project name."""
+    from ..cloud import Target
+
+    return Target.from_environment(project=chosen_project())
+
+
+def chosen_project() -> str | None:
+    """What the command's --project says."""
+    import click
+
+    context = click.get_current_context(silent=True)
+    return context.meta.get("project") if context is not None else None
+
+
 @contextlib.contextmanager
 def open_session() -> Iterator[Session]:
     """The fleet to use, closed at the end."""
-    from ..cloud import Target
     from ..links import core_thread
 
-    target = Target.from_environment()
+    target = current_target()
     core = core_thread()
-    found = core.wait(_serving(target))
+    others: list[Catalog] = []
+    found = core.wait(_serving(target, others))
+    if found is None and others and chosen_project():
+        print(
+            f"Your Jupyter server works on the project {others[0].project or '(none)'}. "
+            f"This command works on {target.project}, without the server.",
+            file=sys.stderr,
+            flush=True,
+        )
     if found is not None:
         server, fleet = found
         session = Session(fleet, server)
@@ -84,8 +107,10 @@ async def _own_fleet(target: Target) -> FleetAPI:
     return await Fleet.open(default_links(target), KernelSpecs(), supervise=False)
 
 
-async def _serving(target: Target) -> tuple[Server, FleetClient] | None:
-    """The newest server that works on *target*, with its client."""
+async def _serving(target: Target, others: list[Catalog]) -> tuple[Server, FleetClient] | None:
+    """The newest server that works on *target*, with its client; adds to *others* what the other
+    servers work on.
+    """
     from ..fleet.servers import running_servers
 
     for server in running_servers():
@@ -93,8 +118,10 @@ async def _serving(target: Target) -> tuple[Server, FleetClient] | None:
             continue
         client = client_of(server)
         catalog = await catalog_of(client)
-        if catalog is not None and same_cloud(target, catalog):
-            return server, client
+        if catalog is not None:
+            if same_cloud(target, catalog):
+                return server, client
+            others.append(catalog)
         await client.close()
     return None
 
@@ -118,9 +145,10 @@ def same_cloud(target: Target, catalog: Catalog) -> bool:
         from ..cloud.target import read_emulator
 
         try:
-            return catalog.cloud == f"emulator:{read_emulator(target.emulator).id}"
+            cloud = f"emulator:{read_emulator(target.emulator).id}"
         except TPUError:
             return False  # the fleet in this process raises it again
+        return catalog.cloud == cloud and target.project in (None, catalog.project)
     if not target.project:
         return True
     return not catalog.emulated and catalog.project == target.project

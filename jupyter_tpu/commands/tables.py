@@ -115,6 +115,12 @@ def _per_hour(tpu: TPU) -> str:
     return "not known" if price is None else usd(price)
 
 
+def type_text(tpu: TPU) -> str:
+    """ "v5litepod-8 = 8 chips · 1 host · 128 GB HBM (emulated)"."""
+    meaning = f"{tpu.type} = {tpu.meaning}" if tpu.meaning else tpu.type
+    return meaning + (" (emulated)" if tpu.emulated else "")
+
+
 def tunnel_table(tunnels: Sequence[Tunnel]) -> str:
     """Tunnels, and below them the problems of each."""
     if not tunnels:

@@ -288,6 +288,50 @@ def test_the_names_of_tpus_are_completed(either: Shell, create_tpu: Callable[...
     until(lambda: completed() == f"plain,{name}\n")  # a server lists it a few seconds later
 
 
+def test_several_tpus_are_stopped_started_and_deleted_by_one_command(
+    either: Shell, create_tpu: Callable[..., Any], emulator: Any
+) -> None:
+    first, second = (create_tpu()["name"].rpartition("/")[2] for _ in range(2))
+    zone = "--zone=us-central1-a"
+    until(lambda: {first, second} <= {t["name"] for t in either.json("list", "--json")["tpus"]})
+    assert "There is no TPU called nothing in us-central1-a" in either.complaint(
+        "stop", first, "nothing", zone
+    )
+    assert state_of(emulator, first) == "READY"  # nothing was begun
+    said = either.out("stop", first, second, first, zone)
+    assert f"Stopped {first}." in said
+    assert f"Stopped {second}." in said
+    assert said.count("Stopped") == 2
+    either.out("start", second, "--quiet")
+    done = either.run("stop", first, second, "--format=json")
+    assert done.returncode == 1  # the first one is stopped already
+    assert [tpu["name"] for tpu in json.loads(done.stdout)] == [second]
+    assert done.stderr.count("\n") == 1
+    assert first in done.stderr
+
+    terminal = Terminal(either, "delete", first, second)
+    terminal.expect(f"Delete {first} .*, {second} .* and everything on their disks\\? ")
+    terminal.type("y\n")
+    assert terminal.end() == 0
+    assert (state_of(emulator, first), state_of(emulator, second)) == ("", "")
+
+
+def test_a_project_that_the_server_does_not_serve_is_said_and_not_ignored(
+    served: Shell, create_tpu: Callable[..., Any], emulator: Any
+) -> None:
+    project = emulator.state.project
+    name = create_tpu()["name"].rpartition("/")[2]
+    until(lambda: name in served.out("list", "--project", project, "--zone", "us-central1-a"))
+    assert name not in served.out("list", "--zone", "us-west4-a")
+    done = served.run("list", "--project", "another")
+    assert done.returncode == 0, done.stderr
+    assert "No TPUs" in done.stdout
+    assert done.stderr == (
+        f"Your Jupyter server works on the project {project}. This command works on another, "
+        "without the server.\n"
+    )
+
+
 # ---- questions, Ctrl-C and progress, in a terminal -----------------------------------------------
 
 

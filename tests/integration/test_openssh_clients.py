@@ -252,6 +252,26 @@ def test_vs_code_gets_the_ssh_entry_and_the_folder_to_open(person: Person, pod: 
                       input="uname; hostname").splitlines()[0] == "Linux"  # fmt: skip
 
 
+def test_gclouds_way_of_running_a_command_works_on_one_host_and_on_all(
+    person: Person, pod: str
+) -> None:
+    where = (*COMMAND, "ssh", pod, "--zone", ZONE)
+    assert person.out(*where, "--command", "echo $((6 * 7)) $TPU_WORKER_ID") == "42 0\n"
+    assert person.out(*where, "--worker=3", "--command=echo $TPU_WORKER_ID") == "3\n"
+    lines = person.out(*where, "--worker", "all", "--command", "echo $TPU_WORKER_ID; hostname")
+    there = sorted(line.split(": ") for line in lines.splitlines())
+    assert [host for host, _ in there] == ["0", "0", "1", "1", "2", "2", "3", "3"]
+    for host, said in there:
+        assert said == host or said.endswith(f"-w-{host}")
+    done = person.run(*where, "--worker", "all", "--command", "exit $TPU_WORKER_ID")
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"jupyter tpu: The command failed on hosts of {pod}: 1 (exit code 1), 2 (exit code 2), "
+        "3 (exit code 3).\n"
+    )
+    assert "needs --command" in person.run(*where, "--worker", "all").stderr
+
+
 @needs("mosh")
 def test_mosh_reaches_a_tpu_where_it_is_installed(person: Person, pod: str) -> None:
     here, there = pty.openpty()

@@ -181,13 +181,23 @@ def failing(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, 
     [
         ("frobnicate", "No such command 'frobnicate'. (see `jupyter tpu --help`)"),
         ("conect t", "No such command 'conect'. Did you mean connect"),
+        ("rm t", "No such command 'rm'. Did you mean delete?"),
+        ("status", "No such command 'status'. Did you mean list or describe?"),
         ("kernel lst", "No such command 'lst'. Did you mean list?"),
         ("create", "Missing argument 'NAME'. (see `jupyter tpu create --help`)"),
         ("create a", "Missing option '--type' / '--accelerator-type'"),
         ("create a --type v4-8 --zonk x", "No such option"),
+        ("create a --acelerator-type v4-8", "Did you mean '--accelerator-type'?"),
+        ("list --format yaml", "'yaml' is not supported. Use json, or omit --format."),
+        ("describe z-a/t --zone z-b", "z-a/t is not in the zone z-b, which --zone gives."),
+        ("kernel list --zone z-b", "--zone needs a TPU's NAME."),
+        ("ssh t --command ls -- df", "--command needs no other command"),
         ("kernel", "Missing command. Use one of: list, end, take, add, remove, warm"),
         ("tunnel", "Missing command. Use one of: open, list, close"),
-        ("tunnel my-tpu", "No such command 'my-tpu'"),
+        ("tunnel my-tpu", "No such command 'my-tpu'. Use one of: open, list, close."),
+        ("tunnel my-tpu http", "'http' is not PORT or PORT:LOCAL"),
+        ("tunnel opne my-tpu 6006", "No such command 'opne'. Did you mean open?"),
+        ("tunnel rm 7007", "No such command 'rm'. Did you mean close?"),
         ("tunnel open my-tpu eighty", "'eighty' is not PORT or PORT:LOCAL"),
         ("app my-tpu", "No such command 'my-tpu'"),
         ("describe", "Missing argument 'NAME'"),
@@ -301,6 +311,26 @@ def test_the_habits_of_gcloud_work() -> None:
         assert parsed("list", *words)["as_json"] is False
     for word in ("--quiet", "-q", "--yes", "-y"):
         assert parsed("delete", "t", word)["yes"] is True
+        assert parsed("start", "t", word)["names"] == ("t",)
+    assert parsed("delete", "t", "u", "--zone", "z")["names"] == ("z~t", "z~u")
+    assert parsed("describe", "--zone=z", "t")["name"] == "z~t"
+    assert parsed("describe", "z/t", "--zone=z")["name"] == "z/t"
+    assert parsed("connect", "t", "--async")["no_wait"] is True
+    assert parsed("create", "t", "--type", "v4-8", "--preemptible")["spot"] is True
+    assert parsed("ssh", "t", "--zone", "z", "--command", "ls -l")["remote_command"] == "ls -l"
+    assert parsed("ssh", "t", "--worker", "all", "--command=ls")["worker"] == "all"
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [(words, command) for words, command in all_commands() if not isinstance(command, click.Group)],
+)
+def test_every_command_on_a_tpu_takes_its_zone_and_project(
+    words: str, command: click.Command
+) -> None:
+    parameters = {parameter.name for parameter in command.params}
+    if parameters & {"name", "names"}:
+        assert {"zone", "project"} <= parameters
 
 
 def test_a_tpu_may_be_called_like_a_verb() -> None:
@@ -337,7 +367,17 @@ def test_commands_options_and_types_are_completed() -> None:
     assert completions(start="de") == ["describe", "delete"]
     assert completions("tunnel") == ["open", "list", "close"]
     assert "--packages" in completions("connect", "t", start="--p")
-    assert "v5litepod-8" in completions("create", "t", "--type", start="v5lite")
+    for option in ("--type", "--accelerator-type"):
+        assert "v5litepod-8" in completions("create", "t", option, start="v5lite")
+    assert "v2-alpha-tpuv6e" in completions("create", "t", "--version", start="v2-")
+
+
+@pytest.mark.parametrize("words", ["create t", "list", "describe", "delete t", "ssh"])
+def test_zones_and_the_values_of_options_are_completed(words: str) -> None:
+    assert completions(*words.split(), "--zone", start="us-w") == ["us-west1-c", "us-west4-a"]
+    if words != "ssh":
+        assert completions(*words.split(), "--format") == ["json", "text"]
+    assert completions("ssh", "t", "--worker", start="a") == ["all"]
 
 
 def test_bash_completes_through_jupyter_and_leaves_its_other_commands_alone(
