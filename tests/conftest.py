@@ -92,6 +92,10 @@ def isolated_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
         }.items():
             (root / folder).mkdir(mode=0o700, parents=True)
             patch.setenv(name, str(root / folder))
+        # Half of the files of an environment are jedi's, without which IPython completes, too.
+        excluded = root / "excluded-packages.txt"
+        excluded.write_text("jedi\n")
+        patch.setenv("UV_EXCLUDE", str(excluded))
         yield root
 
 
