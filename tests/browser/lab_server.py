@@ -16,11 +16,14 @@ import sys
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 from ports import free_port
 from waiting import until
 
+#: A browser's window. An animation, such as that of a progress bar, takes a tenth of a core.
+WINDOW: Any = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
 #: Seconds: a first environment downloads JAX.
 CONNECT = 240.0
 #: Options with which a page can be told to change its theme.

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from adoption_server import Server
 from lab_server import chromium
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 from waiting import until
 
 OUT = Path(__file__).parent / "out"
@@ -86,9 +86,11 @@ def write_notebook(server: Server, name: str, spec: str, code: str = CODE) -> No
     (server.root / name).write_text(json.dumps(notebook))
 
 
-def open_notebook(browser: Browser, server: Server, name: str) -> Page:
-    page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-    page.goto(f"{server.url}/lab/tree/{name}?reset&token={server.token}")
+def open_notebook(context: BrowserContext, server: Server, name: str) -> Page:
+    """In another tab, and in a workspace of its own, as JupyterLab has it."""
+    page = context.new_page()
+    workspace = f"tab-{len(context.pages)}"
+    page.goto(f"{server.url}/lab/workspaces/{workspace}/tree/{name}?reset&token={server.token}")
     expect(cell_of(page)).to_be_visible()
     return page
 

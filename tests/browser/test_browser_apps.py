@@ -6,13 +6,12 @@ import http.server
 import json
 import re
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_server import LabPage, LabServer
+from lab_server import WINDOW, LabPage, LabServer
 from playwright.sync_api import Browser, Locator, Page, expect
 from waiting import until
 
@@ -88,7 +87,7 @@ def strict_lab(strict_browser: Browser, lab_server: LabServer) -> Iterator[LabPa
 
 
 def opened_in(browser: Browser, server: LabServer) -> Iterator[LabPage]:
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context = browser.new_context(**WINDOW)
     lab = LabPage(context.new_page(), server)
     lab.open()
     yield lab
@@ -185,10 +184,7 @@ def test_a_page_of_a_host_opens_in_a_tab_and_again_after_a_reload(
     def stored() -> str:
         return json.dumps(lab.server.request("GET", "lab/api/workspaces/"))
 
-    deadline = time.monotonic() + 60
-    while f'"port": {host.port}' not in stored():
-        assert time.monotonic() < deadline, stored()
-        page.wait_for_timeout(100)
+    until(lambda: f'"port": {host.port}' in stored(), 60, stored)
     assert ".localhost" not in stored()
     page.goto(f"{lab.server.url}/lab?token={lab.server.token}")
     expect(frame_of(page).get_by_text("A friendly page")).to_be_visible()

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from lab_server import LabPage, LabServer
+from lab_server import WINDOW, LabPage, LabServer
 from playwright.sync_api import Browser, expect
 
 OUT = Path(__file__).parent / "out"
@@ -61,7 +61,7 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 
 def open_at(browser: Browser, server: LabServer, port: int) -> LabPage:
     """JupyterLab through a proxy."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context = browser.new_context(**WINDOW)
     lab = LabPage(context.new_page(), server)
     lab.page.goto(f"http://127.0.0.1:{port}/lab?reset&token={server.token}")
     return lab

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from fault_proxy import FaultProxy
-from lab_server import LabServer
+from lab_server import WINDOW, LabServer
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from waiting import until
 
@@ -38,7 +38,7 @@ def line(lab_server: LabServer) -> Iterator[FaultProxy]:
 
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    context = browser.new_context(viewport={"width": 1100, "height": 800})
+    context = browser.new_context(**WINDOW)
     yield context
     context.close()
 

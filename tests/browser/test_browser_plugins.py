@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from lab_server import LabPage, LabServer
+from lab_server import WINDOW, LabPage, LabServer
 from playwright.sync_api import Browser, expect
 
 
@@ -23,7 +23,7 @@ def without_panel(lab_server: LabServer) -> Iterator[None]:
 def test_without_the_panel_the_other_parts_work(
     without_panel: None, browser: Browser, lab_server: LabServer
 ) -> None:
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context = browser.new_context(**WINDOW)
     page = context.new_page()
     page.goto(f"{lab_server.url}/lab?reset&token={lab_server.token}")
     expect(page.locator(".jp-Launcher")).to_be_visible()

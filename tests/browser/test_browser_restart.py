@@ -29,7 +29,7 @@ from notebook_tabs import (
     wait_for_lines,
     write_notebook,
 )
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import BrowserContext, expect
 from waiting import until
 
 
@@ -43,12 +43,12 @@ def lab(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
     "token", ["another token", pytest.param("the same token", marks=pytest.mark.long)]
 )
 def test_each_line_is_once_in_both_tabs_and_in_the_files_they_save(
-    lab: tuple[Server, str], browser: Browser, token: str
+    lab: tuple[Server, str], context: BrowserContext, token: str
 ) -> None:
     server, spec = lab
     name = f"{token.replace(' ', '-')}.ipynb"
     write_notebook(server, name, spec)
-    stayed = open_notebook(browser, server, name)
+    stayed = open_notebook(context, server, name)
     # JupyterLab drops what is run before there is a kernel.
     expect(stayed.get_by_text(re.compile(r"\| Idle$"))).to_be_visible()
     cell_of(stayed).locator(".cm-content").click()
@@ -74,7 +74,7 @@ def test_each_line_is_once_in_both_tabs_and_in_the_files_they_save(
     after = session_of(server, name)
     assert (after["id"], after["kernel"]["id"]) == (before["id"], before["kernel"]["id"])
 
-    fresh = open_notebook(browser, server, name)
+    fresh = open_notebook(context, server, name)
     wait_for_lines(fresh, LINES)
     wait_for_lines(stayed, LINES)
     OUT.mkdir(exist_ok=True)
@@ -84,18 +84,18 @@ def test_each_line_is_once_in_both_tabs_and_in_the_files_they_save(
         assert lines_of(page) == EXPECTED
     for page in (stayed, fresh):
         assert saved_lines(page, server.root / name) == EXPECTED
-        page.context.close()
+        page.close()
     server.request("DELETE", f"/api/sessions/{after['id']}")
 
 
 @pytest.mark.long  # the page's part is in test_adoption_replay.py
 def test_an_answer_arrives_whose_server_was_killed_before_it_read_it(
-    lab: tuple[Server, str], browser: Browser
+    lab: tuple[Server, str], context: BrowserContext
 ) -> None:
     server, spec = lab
     name = "asked.ipynb"
     write_notebook(server, name, spec, "print('hello', input('who? '))")
-    page = open_notebook(browser, server, name)
+    page = open_notebook(context, server, name)
     run_cell(page)
     field = cell_of(page).locator(".jp-Stdin-input")
     expect(field).to_be_visible()
@@ -107,17 +107,17 @@ def test_an_answer_arrives_whose_server_was_killed_before_it_read_it(
     server.kill()
     server.start()
     expect(cell_of(page)).to_contain_text("hello Ada")
-    page.context.close()
+    page.close()
     server.request("DELETE", f"/api/sessions/{session_of(server, name)['id']}")
 
 
 def test_a_page_that_is_logged_out_says_so_and_continues_after_the_login(
-    lab: tuple[Server, str], browser: Browser
+    lab: tuple[Server, str], context: BrowserContext
 ) -> None:
     server, spec = lab
     name = "logged-out.ipynb"
     write_notebook(server, name, spec)
-    page = open_notebook(browser, server, name)
+    page = open_notebook(context, server, name)
     expect(page.get_by_text(re.compile(r"\| Idle$"))).to_be_visible()
     cell_of(page).locator(".cm-content").click()
     page.keyboard.press("Shift+Enter")
@@ -125,31 +125,32 @@ def test_a_page_that_is_logged_out_says_so_and_continues_after_the_login(
     # Neither the page's token nor its cookies are good any more.
     server.kill()
     server.token = secrets.token_hex(16)
-    page.context.clear_cookies()
+    context.clear_cookies()
     server.start()
     alert = page.get_by_role("alert").filter(has_text="you are not logged in")
     expect(alert).to_be_visible()
     OUT.mkdir(exist_ok=True)
     page.screenshot(path=OUT / "restart-logged-out.png", animations="disabled")
-    with page.context.expect_page() as opened:
+    with context.expect_page() as opened:
         alert.get_by_role("button", name="Log In").click()
     login = opened.value
     login.locator("#password_input").fill(server.token)
     login.locator("#login_submit").click()
     expect(alert).to_have_count(0)
+    login.close()
     wait_for_lines(page, LINES)
     assert lines_of(page) == EXPECTED
-    page.context.close()
+    page.close()
     server.request("DELETE", f"/api/sessions/{session_of(server, name)['id']}")
 
 
 def test_after_a_reboot_of_the_host_the_user_is_notified_and_can_restart_the_kernel(
-    lab: tuple[Server, str], browser: Browser, emulator: Any
+    lab: tuple[Server, str], context: BrowserContext, emulator: Any
 ) -> None:
     server, spec = lab
     name = "rebooted.ipynb"
     write_notebook(server, name, spec)
-    page = open_notebook(browser, server, name)
+    page = open_notebook(context, server, name)
     idle = page.get_by_text(re.compile(r"\| Idle$"))
     expect(idle).to_be_visible()
     cell_of(page).locator(".cm-content").click()
@@ -170,13 +171,13 @@ def test_after_a_reboot_of_the_host_the_user_is_notified_and_can_restart_the_ker
     cell_of(page).locator(".cm-content").click()
     page.keyboard.press("Shift+Enter")
     wait_for_lines(page, LINES)
-    page.context.close()
+    page.close()
     server.request("DELETE", f"/api/sessions/{session_of(server, name)['id']}")
 
 
 @pytest.mark.long  # the server's part is in test_adoption_restart.py
 def test_shut_down_all_ends_kernels_that_were_taken_up_on_their_host_too(
-    lab: tuple[Server, str], browser: Browser
+    lab: tuple[Server, str], context: BrowserContext
 ) -> None:
     server, spec = lab
     write_notebook(server, "one.ipynb", spec)
@@ -186,7 +187,7 @@ def test_shut_down_all_ends_kernels_that_were_taken_up_on_their_host_too(
     server.stop()
     server.start()
     assert len(server.request("GET", "/api/kernels")) == 2
-    page = open_notebook(browser, server, "one.ipynb")
+    page = open_notebook(context, server, "one.ipynb")
     expect(page.get_by_text(re.compile(r"\| Idle$"))).to_be_visible()
     page.get_by_role("menuitem", name="Kernel", exact=True).click()
     page.get_by_role("menuitem", name=re.compile("^Shut Down All Kernels…")).click()
@@ -194,4 +195,4 @@ def test_shut_down_all_ends_kernels_that_were_taken_up_on_their_host_too(
     until(lambda: server.request("GET", "/api/kernels") == [])
     assert server.request("GET", "/api/sessions") == []
     assert server.tpu("GET", "tpus/kept-lab/kernels") == []
-    page.context.close()
+    page.close()

@@ -25,7 +25,7 @@ from notebook_tabs import (
     wait_for_lines,
     write_notebook,
 )
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 OWN, SHARED = "documents of their own", "one shared document"
 
@@ -66,38 +66,38 @@ def assert_complete(pages: list[Page], what: str) -> None:
 
 
 def test_tabs_that_open_and_reload_while_a_cell_prints_show_each_line_once(
-    lab: tuple[Server, str, bool], browser: Browser
+    lab: tuple[Server, str, bool], context: BrowserContext
 ) -> None:
     server, spec, shared = lab
     name = "tabs.ipynb"
     write_notebook(server, name, spec)
-    first = open_notebook(browser, server, name)
+    first = open_notebook(context, server, name)
     run_cell(first)
     wait_for_lines(first, 50)
-    second = open_notebook(browser, server, name)
+    second = open_notebook(context, server, name)
     wait_for_lines(second, 150)
     second.reload()
-    third = open_notebook(browser, server, name)
+    third = open_notebook(context, server, name)
     assert_complete([first, second, third], "shared" if shared else "own")
     for page in [first] if shared else [first, second, third]:
         assert saved_lines(page, server.root / name) == EXPECTED
     for page in (first, second, third):
-        page.context.close()
+        page.close()
 
 
 def test_an_input_that_one_tab_answers_leaves_no_box_in_another(
-    lab: tuple[Server, str, bool], browser: Browser
+    lab: tuple[Server, str, bool], context: BrowserContext
 ) -> None:
     server, spec, shared = lab
     if shared:
         pytest.skip("there only the tab that fills the cell has a box")
     name = "input.ipynb"
     write_notebook(server, name, spec, "print('hello', input('Name:'))")
-    first = open_notebook(browser, server, name)
+    first = open_notebook(context, server, name)
     run_cell(first)
     box = ".jp-Stdin-input"
     expect(first.locator(box)).to_be_visible()
-    second = open_notebook(browser, server, name)
+    second = open_notebook(context, server, name)
     expect(second.locator(box)).to_be_visible()
     second.locator(box).fill("Ada")
     second.locator(box).press("Enter")
@@ -111,4 +111,4 @@ def test_an_input_that_one_tab_answers_leaves_no_box_in_another(
     first.locator(box).press("Enter")
     expect(cell_of(first).locator(".jp-InputPrompt")).to_have_text("[2]:")
     for page in (first, second):
-        page.context.close()
+        page.close()
