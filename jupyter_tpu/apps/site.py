@@ -34,8 +34,8 @@ ERROR_HEADERS = {
 _NO_SESSION = (
     "Your session for this app has ended",
     "Open the app again from JupyterLab or with `jupyter tpu app`. If you have just opened it, "
-    "your browser does not keep cookies of http://….localhost (Safari): use another browser or a "
-    "tunnel.",
+    "your browser blocks its cookie: open it in a new window. For Safari, which blocks it there, "
+    "too, use another browser or a tunnel.",
 )
 
 
