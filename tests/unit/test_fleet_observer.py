@@ -1,16 +1,26 @@
-"""One poll feeds everyone: how often Google is asked, whoever else asks."""
+"""One poll feeds everyone: how often Google is asked, whoever else asks. Time passes at once."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
+from google_model import VirtualLoop
 
 from jupyter_tpu.cloud import Cloud
 from jupyter_tpu.cloud.models import Node, NodeList, NodeName
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.discovery import observer as module
-from jupyter_tpu.fleet.discovery.observer import Observer
+from jupyter_tpu.fleet.discovery.observer import (
+    AT_ONCE,
+    FRESH,
+    INTEREST,
+    QUICK,
+    SLOW,
+    Observer,
+)
 from jupyter_tpu.fleet.knowledge.observed import ObservedState
 
 NAME = NodeName("p", "us-west4-a", "my-tpu")
@@ -62,28 +72,27 @@ class Setting:
         self._task.cancel()
 
     async def calls_within(self, seconds: float) -> int:
-        """How many calls are made in a stretch of time; its passing is the subject here."""
         before = self.cloud.calls
         await asyncio.sleep(seconds)
         return self.cloud.calls - before
 
 
-@pytest.fixture(autouse=True)
-def _quicker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same rhythm, forty times faster."""
-    monkeypatch.setattr(module, "QUICK", 0.05)
-    monkeypatch.setattr(module, "SLOW", 0.75)
-    monkeypatch.setattr(module, "FAILED", 0.25)
-    monkeypatch.setattr(module, "FRESH", 0.125)
+def in_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    @functools.wraps(test)
+    def run(**fixtures: Any) -> None:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            runner.run(test(**fixtures))
+
+    return run
 
 
-@pytest.mark.asyncio
+@in_virtual_time
 async def test_google_is_not_asked_before_anybody_asks() -> None:
     async with Setting() as setting:
-        assert await setting.calls_within(0.3) == 0
+        assert await setting.calls_within(3600) == 0
 
 
-@pytest.mark.asyncio
+@in_virtual_time
 async def test_a_hundred_clients_that_poll_cost_what_one_costs() -> None:
     async with Setting() as setting:
         await asyncio.gather(*(setting.observer.ensure_recent() for _ in range(100)))
@@ -93,63 +102,55 @@ async def test_a_hundred_clients_that_poll_cost_what_one_costs() -> None:
         assert setting.cloud.calls == 1
 
 
-@pytest.mark.asyncio
-async def test_who_asks_for_the_list_sees_what_was_done_elsewhere_a_moment_ago(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "SLOW", 30.0)
+@in_virtual_time
+async def test_who_asks_for_the_list_sees_what_was_done_elsewhere_a_moment_ago() -> None:
     async with Setting() as setting:
         await asyncio.gather(*(setting.observer.ensure_fresh() for _ in range(100)))
         assert setting.cloud.calls == 1
         setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
-        await asyncio.sleep(0.3)  # longer than FRESH, shorter than SLOW
-        assert setting.cloud.calls == 1
+        assert await setting.calls_within(2 * FRESH) == 0
         await asyncio.gather(*(setting.observer.ensure_fresh() for _ in range(100)))
         assert len(setting.observed.nodes) == 1
         assert setting.cloud.calls == 2
 
 
-@pytest.mark.asyncio
+@in_virtual_time
 async def test_who_asks_for_the_list_does_not_wait_long_for_a_slow_google(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "AT_ONCE", 0.1)
     async with Setting() as setting:
         await setting.observer.ensure_fresh()
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(2 * FRESH)
         never = asyncio.Event()
         monkeypatch.setattr(setting.cloud, "list_nodes", never.wait)
-        await asyncio.wait_for(setting.observer.ensure_fresh(), 60)
+        async with asyncio.timeout(1.1 * AT_ONCE):
+            await setting.observer.ensure_fresh()
 
 
-@pytest.mark.asyncio
+@in_virtual_time
 async def test_it_is_quick_while_something_changes_and_slow_when_nothing_does() -> None:
     async with Setting() as setting:
         setting.cloud.answer = NodeList(nodes=(node("CREATING"),), unreachable=())
         await setting.observer.ensure_recent()
-        assert await setting.calls_within(0.5) >= 2
+        assert await setting.calls_within(10 * QUICK) >= 9
         setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
         await setting.observer.refresh()
-        await asyncio.sleep(0.4)  # after the change it stays quick for a moment
-        assert await setting.calls_within(0.6) <= 1
+        assert await setting.calls_within(SLOW) > 2  # it stays quick for a moment
+        assert await setting.calls_within(10 * SLOW) <= 10
 
 
-@pytest.mark.asyncio
-async def test_it_pauses_when_nobody_is_interested_and_nothing_is_connected(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "INTEREST", 0.2)
-    monkeypatch.setattr(module, "SLOW", 0.1)
+@in_virtual_time
+async def test_it_pauses_when_nobody_is_interested_and_nothing_is_connected() -> None:
     async with Setting() as setting:
         await setting.observer.ensure_recent()
-        await asyncio.sleep(0.5)
-        assert await setting.calls_within(0.4) == 0
+        assert await setting.calls_within(INTEREST + SLOW) > 1
+        assert await setting.calls_within(INTEREST) == 0
         setting.needed = True
         setting.observer.request_refresh()
-        assert await setting.calls_within(0.5) >= 1
+        assert await setting.calls_within(INTEREST) > 1
 
 
-@pytest.mark.asyncio
+@in_virtual_time
 async def test_not_being_able_to_ask_makes_no_tpu_vanish() -> None:
     async with Setting() as setting:
         setting.cloud.answer = NodeList(nodes=(node("READY"),), unreachable=())
@@ -162,7 +163,7 @@ async def test_not_being_able_to_ask_makes_no_tpu_vanish() -> None:
         assert setting.observed.problem.reason is Reason.NO_CREDENTIALS
 
 
-@pytest.mark.asyncio
+@in_virtual_time
 async def test_a_poll_of_one_project_says_nothing_of_another() -> None:
     async with Setting() as setting:
         await setting.observer.refresh()
@@ -170,7 +171,7 @@ async def test_a_poll_of_one_project_says_nothing_of_another() -> None:
         assert not setting.observed.complete(NodeName("another", NAME.zone, NAME.node))
 
 
-@pytest.mark.asyncio
+@in_virtual_time
 async def test_tpus_of_a_zone_that_does_not_answer_stay_as_they_were() -> None:
     async with Setting() as setting:
         there = (node("READY"), node("READY", "us-east5-a"))
@@ -185,11 +186,8 @@ async def test_tpus_of_a_zone_that_does_not_answer_stay_as_they_were() -> None:
         assert "us-west4-a did not answer" in setting.observed.problem.message
 
 
-@pytest.mark.asyncio
-async def test_what_is_missing_is_looked_for_after_the_question_and_not_at_each_question(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "QUICK", 1.0)
+@in_virtual_time
+async def test_what_is_missing_is_looked_for_after_the_question_and_not_at_each_question() -> None:
     async with Setting() as setting:
         assert await setting.observer.ensure_recent()
         assert not await setting.observer.ensure_recent()
@@ -200,5 +198,5 @@ async def test_what_is_missing_is_looked_for_after_the_question_and_not_at_each_
         begun = asyncio.get_running_loop().time()
         await asyncio.gather(*(setting.observer.refresh_for_missing() for _ in range(20)))
         took = asyncio.get_running_loop().time() - begun
-        # However slow the machine is: no more than one in each second, and the poll's own.
-        assert setting.cloud.calls - before <= 3 + 2 * took
+        assert took == pytest.approx(QUICK, rel=0.1)
+        assert setting.cloud.calls - before == 2
