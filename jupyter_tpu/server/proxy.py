@@ -45,6 +45,7 @@ class ProxyHandler(Handler):
         self._fleet = fleet
         self._loop = asyncio.get_running_loop()
         self._buffered_body = bytearray()
+        self._body_read = False
         #: On the core thread: a body that is forwarded while it arrives; b"" ends it.
         self._body: asyncio.Queue[bytes] | None = None
         self._forwarding: asyncio.Future[None] | None = None
@@ -130,7 +131,14 @@ class ProxyHandler(Handler):
         if self._forwarding is not None:
             self._forwarding.cancel()
 
+    def finish(self, *args: Any, **kwargs: Any) -> asyncio.Future[None]:
+        if not self._body_read and not self._headers_written:
+            # Tornado closes the connection then. A client that reused it would lose a request.
+            self.set_header("Connection", "close")
+        return super().finish(*args, **kwargs)
+
     async def _answer(self, *_: str) -> None:
+        self._body_read = True
         if self._finished:
             return
         if self._body is not None:

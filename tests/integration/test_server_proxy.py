@@ -267,6 +267,7 @@ async def test_a_port_is_refused_with_the_reason_and_the_way_unless_it_is_allowe
         for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
             answer = await browser.request(method, "", data=None if method == "GET" else b"x")
             assert answer.status == 403, (method, place)
+            assert answer.headers["Connection"] == "close", "its body is not read"
             problem = await answer.json()
             assert problem["reason"] == "PERMISSION"
             assert "is not allowed under Jupyter's own address" in problem["message"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
@@ -314,9 +315,13 @@ def test_loading_the_extension_adds_at_most_60_ms_to_the_servers_start() -> None
         "theirs = time.process_time(); import jupyter_tpu.server;"
         "print(theirs - begun, time.process_time() - theirs)"
     )
+    environment = os.environ.copy()
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # the first try compiles the modules
     times: list[tuple[float, float]] = []
     while len(times) < 6:
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, check=True
+        )
         theirs, ours = map(float, done.stdout.split())
         times.append((theirs, ours))
         if ours <= max(0.06, 0.03 * theirs):
