@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from shared_packages import share_packages
 from waiting import until
 
@@ -47,6 +48,9 @@ python="$(readlink -f "$(command -v python3.11 || command -v python3)")"
 ~/uv/bin/uv venv -q --python "$python" ~/env
 ~/uv/bin/uv pip install -q --python ~/env/bin/python ipykernel ipywidgets
 """
+# How long an example takes says nothing on a machine that is busy.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 # A runner in the background of a shell hands SIGINT on as ignored, to all whom the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

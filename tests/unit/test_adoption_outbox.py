@@ -143,7 +143,7 @@ class Delivery(RuleBasedStateMachine):
 
 
 TestDelivery = Delivery.TestCase
-TestDelivery.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestDelivery.settings = settings(max_examples=40, stateful_step_count=30)
 
 
 def test_an_answer_that_does_not_say_what_it_answers_is_as_with_a_local_kernel(

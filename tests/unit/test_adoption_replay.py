@@ -319,7 +319,6 @@ def test_every_tab_ends_with_every_line_once_and_in_order(
         settings=settings(
             max_examples=60,
             stateful_step_count=40,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
             phases=[Phase.generate],
         ),

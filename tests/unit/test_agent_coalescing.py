@@ -172,7 +172,7 @@ ANYTHING = st.one_of(
 SOME = st.lists(ANYTHING, max_size=4)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.lists(ANYTHING, max_size=4), st.lists(ANYTHING, max_size=14), st.lists(ANYTHING, max_size=4)
 )
@@ -182,7 +182,7 @@ def test_the_notebook_is_the_same_in_the_end(before, middle, after):
         assert Shown(folded).final(terminal=terminal) == Shown(whole).final(terminal=terminal)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(TEXT, st.lists(TEXT, max_size=5).map("".join), TEXT)
 def test_text_is_drawn_the_same_in_the_end(before, text, after):
     for terminal in (False, True):
@@ -191,7 +191,7 @@ def test_text_is_drawn_the_same_in_the_end(before, text, after):
         )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(ANYTHING, max_size=14), st.integers(0, 14))
 def test_it_may_be_folded_in_any_pieces_and_again(found, cut):
     pieces = [each for part in (found[:cut], found[cut:]) if part for each in coalesce(part)]

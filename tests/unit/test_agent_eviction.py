@@ -210,7 +210,7 @@ _SAID = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(st.one_of(_SAID, st.integers(1, 3000), st.just("send")), max_size=80),
     st.booleans(),

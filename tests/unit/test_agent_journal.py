@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from waiting import eventually
@@ -609,8 +609,6 @@ TestBreaks = Breaks.TestCase
 TestBreaks.settings = settings(
     max_examples=120,
     stateful_step_count=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
 )
 
 

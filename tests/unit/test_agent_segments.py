@@ -146,7 +146,7 @@ def test_a_stretch_ends_before_a_gap_and_at_its_limits():
     assert store.messages_from(5, 100, 10_000) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.one_of(

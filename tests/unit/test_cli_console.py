@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu.cli import main
@@ -37,7 +37,6 @@ def operation(message: str, progress: float | None = None, **other: object) -> O
     return Operation(id="1", kind="connect", tpu="t", message=message, progress=progress, **other)
 
 
-@settings(deadline=None)  # the first table imports rich
 @given(
     st.integers(1, 5).flatmap(
         lambda n: st.lists(

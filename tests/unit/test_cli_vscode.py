@@ -105,7 +105,7 @@ user_tasks = st.lists(
 remarks = st.text(st.characters(exclude_characters="\r\n*/", exclude_categories=["Cs"]))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     tasks=user_tasks,
     others=st.dictionaries(st.text().filter(lambda k: k not in ("tasks", "inputs")), json_values),
@@ -134,7 +134,6 @@ def test_whatever_the_user_has_survives(
     assert merge(merged, TASKS[:2], INPUTS[:1]) == merged
 
 
-@settings(deadline=None)
 @given(json_values, st.sampled_from([None, 1, 4, "\t"]))
 def test_the_reader_agrees_with_json(value: Any, indent: Any) -> None:
     text = json.dumps(value, indent=indent)

@@ -523,7 +523,6 @@ class ManyInterleavings(Interleavings):
 SETTINGS = settings(
     max_examples=150,
     stateful_step_count=40,
-    deadline=None,
     report_multiple_bugs=False,
     suppress_health_check=list(HealthCheck),
 )

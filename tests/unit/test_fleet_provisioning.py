@@ -236,7 +236,7 @@ fates = st.lists(st.sampled_from([*FATES, "killed"]), max_size=30)
 strangers = st.dictionaries(turns, st.sampled_from(["creates", "deletes"]), max_size=3)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(
     data=st.data(),
     cancel_at=st.none() | turns,
@@ -277,7 +277,7 @@ def assert_kept(google: Google, node: SeenNode | None, strangers: dict[int, str]
     assert node is None or node.id not in going, "said to be kept, and deleted later"
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=800)
 @given(data=st.data(), fates=fates, strangers=strangers, give_up_at=st.none() | turns)
 def test_a_deletion_is_of_the_node_that_was_meant(data, fates, strangers, give_up_at):
     google = Google()

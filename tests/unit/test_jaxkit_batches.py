@@ -15,7 +15,7 @@ from jupyter_tpu import jaxkit
 from jupyter_tpu.errors import TPUError
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(rows=st.integers(1, 40), uneven=st.sampled_from(["error", "drop", "pad"]))
 def test_every_row_of_a_batch_is_where_it_should_be_or_said_to_be_missing(rows, uneven) -> None:
     mesh = mesh_of(data=4, model=2)

@@ -26,7 +26,7 @@ def as_set(keys: jax.Array) -> set[tuple[int, ...]]:
     return {tuple(row) for row in words.reshape(-1, words.shape[-1]).tolist()}
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     seed=st.integers(-(2**63), 2**63 - 1),
     implementation=st.sampled_from(IMPLEMENTATIONS),
@@ -55,7 +55,7 @@ def test_the_pitfall_that_folding_by_domain_avoids_is_real() -> None:
     assert as_set(jaxkit.process_key(key, 3)).isdisjoint(as_set(jax.random.split(key, 5)))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.text(min_size=1), min_size=2, max_size=8, unique=True))
 def test_different_domains_have_different_numbers_with_the_highest_bit(names: list[str]) -> None:
     from jupyter_tpu.jaxkit.keys import domain_number

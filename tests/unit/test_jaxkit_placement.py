@@ -40,7 +40,7 @@ def placed(draw):
     return mesh, shape, spec
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(placed())
 def test_shards_are_those_that_jax_makes(case) -> None:
     mesh, shape, spec = case
