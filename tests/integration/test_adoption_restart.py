@@ -12,6 +12,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -690,6 +692,51 @@ def test_an_answer_and_what_widgets_say_survive_the_server_that_took_them(
     client.connect()
     client.until_done(look)
     assert client.printed(look) == "[1, 2, 3]\n"
+    client.close()
+
+
+@contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """So many processes that take all of the processor that they get."""
+    spin = [sys.executable, "-c", "while True: pass"]
+    processes = [subprocess.Popen(spin) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.long
+def test_sixty_answers_arrive_on_a_busy_machine_whose_server_is_killed_now_and_then(
+    server: Server, session: dict[str, Any]
+) -> None:
+    client = Client(server, session["kernel"]["id"])
+    client.connect()
+    cell = client.execute("for number in range(60):\n    print(input(f'{number}? '))")
+
+    def restart() -> None:
+        server.kill()
+        client.close()
+        server.start()
+        client.connect()
+
+    with busy_processes(2 * (os.cpu_count() or 1)):
+        for number in range(60):
+            prompt = f"{number}? "
+            question = next(
+                (m for m in client.messages if m["content"].get("prompt") == prompt), None
+            ) or client.until(lambda m, prompt=prompt: m["content"].get("prompt") == prompt)
+            if number % 10 == 3:
+                restart()  # the page has the question, and answers the next server
+            answer = {"value": f"answer {number}"}
+            client.send("input_reply", answer, "stdin", parent=question["header"])
+            if number % 10 == 7:
+                client.until(lambda m: m["content"].get("text", "").startswith("answer"))
+                restart()
+        client.until_done(cell)
+    assert client.printed(cell).splitlines() == [f"answer {number}" for number in range(60)]
     client.close()
 
 
