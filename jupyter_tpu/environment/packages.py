@@ -13,8 +13,8 @@ from .on_host.packages import REQUIRED, name_of
 from .progress import ProgressReporter, StepPlan
 from .remote_call import call
 
-CHANGE = StepPlan("change", "Install and remove packages", 10)
-SYNC = StepPlan("sync", "Install them on the other hosts", 10)
+CHANGE = StepPlan("change", "Install and remove packages", 10, all_hosts=False)
+SYNC = StepPlan("sync", "Install the same on all hosts", 10)
 REMOVE = StepPlan("remove", "Remove the environment", 5)
 __all__ = ["REQUIRED", "change", "installed", "merge", "name_of", "remove", "sync"]
 
@@ -62,6 +62,7 @@ async def sync(hosts: Sequence[RemoteHost], name: str, reporter: ProgressReporte
     answer: dict[str, Any] = await call(
         hosts[0], "lock_packages", log=reporter.log, timeout=_LONGEST, uv=uv, name=name
     )
+    reporter.host_done("sync")  # host 0 itself
     lock = answer.pop("lock")
     requested = convert(answer, Requested)
 
@@ -70,6 +71,7 @@ async def sync(hosts: Sequence[RemoteHost], name: str, reporter: ProgressReporte
             host, "sync_packages", log=reporter.log, timeout=_LONGEST,
             uv=await _uv(host, reporter.log), name=name, lock=lock, packages=requested.packages,
         )  # fmt: skip
+        reporter.host_done("sync")
 
     others = hosts[1:]
     await gather_or_cancel([on_host(host) for host in others])
@@ -80,8 +82,12 @@ async def sync(hosts: Sequence[RemoteHost], name: str, reporter: ProgressReporte
 async def remove(hosts: Sequence[RemoteHost], name: str, reporter: ProgressReporter) -> None:
     """Removes an environment from all hosts; it may be incomplete, or not be there."""
     reporter.begin("remove")
-    calls = [call(h, "remove", log=reporter.log, timeout=300, name=name) for h in hosts]
-    await gather_or_cancel(calls)
+
+    async def on_host(host: RemoteHost) -> None:
+        await call(host, "remove", log=reporter.log, timeout=300, name=name)
+        reporter.host_done("remove")
+
+    await gather_or_cancel([on_host(host) for host in hosts])
     reporter.done("remove")
 
 

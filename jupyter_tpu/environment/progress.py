@@ -8,11 +8,15 @@ from msgspec import Struct
 
 
 class StepPlan(Struct, frozen=True):
-    """A step before it runs: *weight* is its usual share of the time, in any unit."""
+    """A step before it runs.
+
+    weight: its usual share of the time, in any unit. all_hosts: it runs on each host.
+    """
 
     key: str
     title: str
     weight: float
+    all_hosts: bool = True
 
 
 class ProgressReporter(Protocol):

@@ -113,10 +113,10 @@ async def call(
             raise TPUError(message, Reason.ENVIRONMENT, hint)
         raise TPUError(f"On {where}: {message}", Reason(reason), hint)
     if "result" not in answer:
-        last = completed.stderr.strip().splitlines()[-1:] or ["no output"]
+        last = completed.stderr.strip().rstrip(".").splitlines()[-1:] or ["no output"]
         raise TPUError(
-            f"On {where}, {function} ended with status {completed.returncode}: {last[0]}",
+            f"On {where}, {function} ended with status {completed.returncode}: {last[0]}.",
             Reason.ENVIRONMENT,
-            "Connect again. It continues where it stopped.",
+            "Try again. It continues where it stopped.",
         )
     return answer["result"]

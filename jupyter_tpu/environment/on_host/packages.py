@@ -6,10 +6,12 @@ a client sees whether something has changed since it looked.
 """
 
 import contextlib
+import csv
 import glob
 import json
 import os
 import re
+import shutil
 
 from .paths import MARKER, environment_dir, exclusive_lock
 from .processes import run
@@ -128,11 +130,43 @@ def top_modules(distribution):
     return found
 
 
+def drop_incomplete(path):
+    """Forgets packages whose installation was cut off, by a full disk, say: uv would stop at them.
+
+    Returns their names. Only those are checked that came after the last `record`.
+    """
+    recorded, found = 0.0, []
+    with contextlib.suppress(OSError):
+        recorded = os.stat(os.path.join(path, REQUESTED)).st_mtime
+    for folder in glob.glob(os.path.join(glob.escape(site_packages(path)), "*.dist-info")):
+        if os.stat(folder).st_mtime >= recorded and not _is_complete(folder):
+            shutil.rmtree(folder)
+            name = normalized(os.path.basename(folder).partition("-")[0])
+            emit(log="%s was not installed completely" % name)
+            found.append(name)
+    return found
+
+
+def _is_complete(dist_info):
+    """Whether all files are there that a package says it has."""
+    try:
+        with open(os.path.join(dist_info, "RECORD"), newline="") as file:
+            paths = [row[0] for row in csv.reader(file) if row and not row[0].endswith(".pyc")]
+    except OSError:
+        return False
+    paths.append(os.path.join(dist_info, "METADATA"))
+    return all(os.path.lexists(os.path.join(dist_info, "..", each)) for each in paths)
+
+
 class Change:
-    """What changes in the environment at *path* between its beginning and its end."""
+    """What changes in the environment at *path* between its beginning and its end.
+
+    incomplete: the names of packages that an earlier change has not installed completely.
+    """
 
     def __init__(self, path, removing=()):
         self._path = path
+        self.incomplete = drop_incomplete(path)
         before = distributions(path)
         self._versions = {name: each.version for name, each in before.items()}
         # A removed one has no list of its files any more.
@@ -140,6 +174,7 @@ class Change:
 
     def end(self, added=(), removed=()):
         """Records it; returns the summary."""
+        drop_incomplete(self._path)
         modules, touched = {}, set()
         after = distributions(self._path)
         for name, version in self._versions.items():
@@ -183,8 +218,10 @@ def change_packages(uv, name, add, remove):
                 raise HostError("INVALID", "Package %s is not installed." % each)
         check_removable(there, names)
         change = Change(path, names)
-        if add:
-            uv_pip(uv, path, "install", "-r", "-", input="\n".join([*add, ""]))
+        given = set(map(name_of, add))
+        install = [*(each for each in change.incomplete if each not in given), *add]
+        if install:
+            uv_pip(uv, path, "install", "-r", "-", input="\n".join([*install, ""]))
         if names:
             uv_pip(uv, path, "uninstall", "-r", "-", input="\n".join([*names, ""]))
         return change.end(add, names)

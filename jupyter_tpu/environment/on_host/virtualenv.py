@@ -7,7 +7,7 @@ import shutil
 
 from .commands import install_commands
 from .jaxkit import install_jaxkit
-from .packages import record, uv_pip
+from .packages import drop_incomplete, record, uv_pip
 from .paths import MARKER, environment_dir, exclusive_lock
 from .probe import chips, environment_python
 from .processes import clean_environment, run
@@ -46,6 +46,7 @@ def install_packages(uv, name, requirements, packages=(), jaxkit=None):
     with exclusive_lock(name):
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(path, MARKER))  # until it is verified again
+        drop_incomplete(path)
         uv_pip(uv, path, "install", "-r", "-", input=requirements, on_line=Counter().line)
         install_commands(path)
         if jaxkit is not None:

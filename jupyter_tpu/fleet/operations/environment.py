@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 
@@ -19,9 +20,10 @@ from .progress import Progress
 #: How long the links may take to come up; a TPU that just became ready needs a while. Seconds.
 LINKS_UP = 180.0
 
+LINKS = environment.StepPlan("links", "Connect to the hosts", 8)
 STEPS = (
     environment.StepPlan("key", "SSH key", 1),
-    environment.StepPlan("links", "Connect to the hosts", 8),
+    LINKS,
     *environment.STEPS,
 )
 
@@ -41,10 +43,8 @@ async def create_environment(
     progress.log(f"SSH key: {key}")
     progress.done("key")
 
-    progress.begin("links")
     links = connections.acquire(name, len(node.endpoints))
-    await environment.gather_or_cancel([_connect(link, progress) for link in links])
-    progress.done("links")
+    await connect_hosts(links, progress)
 
     accelerator = known_type(node.type)
     created = await environment.create(
@@ -81,10 +81,17 @@ async def wait_until_up(link: Link) -> None:
     await link.wait_up(timeout=LINKS_UP)
 
 
+async def connect_hosts(links: Sequence[Link], progress: Progress) -> None:
+    """The step LINKS."""
+    progress.begin(LINKS.key)
+    await environment.gather_or_cancel([_connect(link, progress) for link in links])
+    progress.done(LINKS.key)
+
+
 async def _connect(link: Link, progress: Progress) -> None:
     await wait_until_up(link)
     progress.log(f"Connected to host {link.host.worker}")
-    progress.host_done("links")
+    progress.host_done(LINKS.key)
 
 
 def merge_request(before: EnvironmentRecord | None, request: ConnectTPU) -> ConnectTPU:

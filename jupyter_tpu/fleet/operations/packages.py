@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ...cloud import NodeName
-from ...environment import Requested, gather_or_cancel, packages
+from ...environment import Requested, packages
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
 from ..discovery.observer import Observer
@@ -23,7 +23,7 @@ from ..models.requests import validated
 from ..store.records import EnvironmentRecord
 from . import checks, kinds
 from .connected import ConnectedTPUs
-from .environment import wait_until_up
+from .environment import LINKS, connect_hosts, wait_until_up
 from .progress import Progress
 from .runner import OperationRunner
 
@@ -74,10 +74,11 @@ class EnvironmentService:
         record = self._require(name, environment, ready=True)
 
         async def work(progress: Progress) -> None:
-            progress.plan([packages.CHANGE, packages.SYNC], hosts=record.hosts)
+            progress.plan([LINKS, packages.CHANGE, packages.SYNC], hosts=record.hosts)
             await self._on_hosts(
                 name,
                 environment,
+                progress,
                 lambda links: packages.change(
                     links, environment, request.add, request.remove, progress
                 ),
@@ -91,18 +92,18 @@ class EnvironmentService:
         self, name: NodeName, environment: str, options: RemoveEnvironment
     ) -> Operation:
         """Raises NOT_FOUND, KERNELS_RUNNING unless *options* allow it, CONFLICT unless idle."""
-        self._require(name, environment)
+        record = self._require(name, environment)
         await self._connected.kernels.require_confirmation(
             name, options.end_kernels, "Removing the environment", environment
         )
 
         async def work(progress: Progress) -> None:
-            progress.plan([packages.REMOVE])
+            progress.plan([LINKS, packages.REMOVE], hosts=record.hosts)
             if self._observer.observed.is_ready(name):
                 await self._connected.kernels.shut_down_all(name, progress.log, environment)
                 links, release = self._links(name)
                 try:
-                    await gather_or_cancel([wait_until_up(link) for link in links])
+                    await connect_hosts(links, progress)
                     await packages.remove(links, environment, progress)
                 finally:
                     release()
@@ -138,10 +139,13 @@ class EnvironmentService:
         environment = record.environment.name
 
         async def work(progress: Progress) -> None:
-            progress.plan([packages.SYNC], hosts=record.hosts)
+            progress.plan([LINKS, packages.SYNC], hosts=record.hosts)
             try:
                 await self._on_hosts(
-                    name, environment, lambda links: packages.sync(links, environment, progress)
+                    name,
+                    environment,
+                    progress,
+                    lambda links: packages.sync(links, environment, progress),
                 )
             except TPUError as error:
                 self._failed[name, environment] = news.revision
@@ -158,12 +162,16 @@ class EnvironmentService:
     # ---- inside ----
 
     async def _on_hosts(
-        self, name: NodeName, environment: str, work: Callable[[Sequence[Link]], Any]
+        self,
+        name: NodeName,
+        environment: str,
+        progress: Progress,
+        work: Callable[[Sequence[Link]], Any],
     ) -> None:
         """Runs *work* on all hosts, and saves what is asked for then."""
         links, release = self._links(name)
         try:
-            await gather_or_cancel([wait_until_up(link) for link in links])
+            await connect_hosts(links, progress)
             requested = await work(links)
         finally:
             release()
@@ -193,7 +201,7 @@ class EnvironmentService:
             raise TPUError(
                 f"{name.node} has no environment {environment}. Its environments: {known}.",
                 Reason.NOT_FOUND,
-                f"Create it: jupyter tpu connect {name.node} --env {environment}",
+                f"Create it: jupyter tpu connect {name.node} --env {environment}" if ready else "",
             )
         if ready and record.environment.state != "ready":
             raise TPUError(

@@ -33,7 +33,9 @@ class Progress:
         """
         self._measured = measured
         self._weights = {step.key: step.weight for step in steps}
-        self._steps = {step.key: Step(title=step.title, hosts=hosts) for step in steps}
+        self._steps = {
+            step.key: Step(title=step.title, hosts=hosts if step.all_hosts else 0) for step in steps
+        }
         self._parts = dict.fromkeys(self._weights, 0.0)
         self.operation.steps = list(self._steps.values())
         self._update()
