@@ -20,6 +20,8 @@ from .kernel_errors import explain_kernel_errors
 from .proxy import PATTERN, ProxyHandler
 from .proxy_ports import ProxyPorts
 from .routes import COMPILE, ROOT
+from .terminals import PATTERN as TERMINALS
+from .terminals import TerminalHandler
 
 if TYPE_CHECKING:
     from ..cloud import Target
@@ -97,6 +99,7 @@ class JupyterTPU(ExtensionApp):
         assert self.serverapp is not None
         self._loop = self.serverapp.io_loop
         self._local: LocalEmulator | None = None
+        self._state_file: str | None = None
         if self.ssh_key:
             # Launchers of kernels are other processes, which must use the same key.
             os.environ["JUPYTER_TPU_SSH_KEY"] = self.ssh_key
@@ -114,6 +117,8 @@ class JupyterTPU(ExtensionApp):
         self.handlers.extend(jax_handlers(self.jax))
         compilations = {"compilations": Compilations(self.fleet)}
         self.handlers.append((f"/{ROOT}/{COMPILE.path}", CompileHandler, compilations))
+        terminals = {"fleet": self.fleet, "emulator": lambda: self._state_file}
+        self.handlers.append((TERMINALS, TerminalHandler, terminals))
         logger = self.serverapp.event_logger
         assert logger is not None
         logger.register_event_schema(SCHEMA)
@@ -162,6 +167,7 @@ class JupyterTPU(ExtensionApp):
             os.environ["JUPYTER_TPU_EMULATOR"] = state_file
         elif self.emulator:
             state_file = str(self.emulator)
+        self._state_file = state_file
         return Target.from_environment(
             emulator=state_file, project=self.project or None, zone=self.zone or None
         )

@@ -10,7 +10,7 @@ import msgspec
 
 from ..fleet.models import Problem
 from ..version import __version__
-from .routes import COMPILE, JAX_ROUTES, ROOT, ROUTES, Route
+from .routes import ALL_ROUTES, ROOT, Route
 
 _PARTS = {
     "tpu": "Its name, or zone~name if two zones have a TPU of this name",
@@ -19,15 +19,15 @@ _PARTS = {
     "operation": "The operation's id",
     "app": "The app's id",
     "tunnel": "The tunnel's id",
+    "host": "The host's number, from 0",
 }
 
 
 @cache
 def document(base_url: str = "/") -> dict[str, Any]:
-    routes = (*ROUTES, *JAX_ROUTES, COMPILE)
     types = [
         kind
-        for route in routes
+        for route in ALL_ROUTES
         for kind in (route.answer, route.body, route.result)
         if kind is not None
     ]
@@ -37,7 +37,7 @@ def document(base_url: str = "/") -> dict[str, Any]:
     )
     by_type = dict(zip(map(str, unique), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for route in routes:
+    for route in ALL_ROUTES:
         paths.setdefault(f"/{route.path}", {})[route.method.lower()] = _operation(route, by_type)
     return {
         "openapi": "3.1.0",

@@ -1,4 +1,4 @@
-"""All routes: the fleet's, and those of JAX, which need no TPU."""
+"""All routes: the fleet's, those of JAX, which need no TPU, and those that only a server has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,23 @@ from ..jaxkit.rest.models import (
 from ..jaxkit.sharding.models import Placement, PlacementRequest
 from ..jaxkit.tiles import TilingTable
 
-__all__ = ["COMPILE", "JAX_ROUTES", "ROOT", "ROUTES", "Route", "paths"]
+__all__ = [
+    "ALL_ROUTES",
+    "COMPILE",
+    "JAX_ROUTES",
+    "ROOT",
+    "ROUTES",
+    "TERMINAL",
+    "Route",
+    "Terminal",
+    "paths",
+]
+
+
+class Terminal(Struct, kw_only=True):
+    """A terminal of the Jupyter server."""
+
+    name: str  # in Jupyter's /api/terminals
 
 
 def _jax(call: str, about: str, answer: Any, body: type[Struct], **more: Any) -> Route:
@@ -49,6 +65,16 @@ COMPILE = _jax(
     "is executed on a TPU, and neither a TPU nor a project is needed. Other programs wait. The "
     "operation is lost when the server ends.",
 )  # fmt: skip
+
+TERMINAL = route(
+    "POST tpus/{tpu}/hosts/{host}/terminals", "terminal", "Open a terminal on a host", Terminal,
+    status=201,
+    more="A terminal of the Jupyter server that runs `jupyter tpu ssh`. Permission to write "
+    "terminals is needed, too. It is used and ended through Jupyter's own /api/terminals.",
+)  # fmt: skip
+
+#: All that the OpenAPI document describes.
+ALL_ROUTES = (*ROUTES, *JAX_ROUTES, COMPILE, TERMINAL)
 
 
 def paths() -> dict[str, dict[str, Route]]:

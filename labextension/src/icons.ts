@@ -10,7 +10,8 @@ import {
   notebookIcon,
   pythonIcon,
   runIcon,
-  stopIcon
+  stopIcon,
+  terminalIcon
 } from '@jupyterlab/ui-components';
 
 import chartSvg from '../style/icons/chart.svg';
@@ -55,6 +56,7 @@ const ACTION_ICONS: { [action in Action]: LabIcon } = {
   start: runIcon,
   stop: stopIcon,
   tensorboard: chartIcon,
+  terminal: terminalIcon,
   tunnel: tunnelIcon
 };
 

@@ -20,14 +20,14 @@ from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.server.events import CHANGE
 from jupyter_tpu.server.handlers import STATUS
 from jupyter_tpu.server.proxy_ports import ROOT as PROXY
-from jupyter_tpu.server.routes import COMPILE, JAX_ROUTES, ROOT, ROUTES
+from jupyter_tpu.server.routes import ALL_ROUTES, ROOT
 
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
 
 #: Pages of hosts under Jupyter's address, beside the REST interface.
 PAGES = f"/{PROXY}/{{tpu}}/{{host}}/{{port}}/page"
 ALL = [
-    *((route.method, route.path) for route in (*ROUTES, *JAX_ROUTES, COMPILE)),
+    *((route.method, route.path) for route in ALL_ROUTES),
     ("GET", "openapi.json"),
     *((method, PAGES) for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")),
 ]
@@ -174,6 +174,38 @@ async def test_of_two_requests_for_one_name_at_once_one_is_a_conflict(
     (status, operation), (refused, answer) = sorted(answers, key=lambda each: each[0])
     assert (status, refused, answer["reason"]) == (202, 409, "EXISTS")
     assert (await ended(call, operation))["problem"]["reason"] == "NO_CAPACITY"
+
+
+async def test_a_terminal_of_the_server_is_a_shell_on_the_host(
+    call: Callable[..., Any], create_tpu: Callable[..., Any], jp_ws_fetch: Any
+) -> None:
+    name = create_tpu(type="v5litepod-16")["name"].rpartition("/")[2]
+    status, answer = await call("POST", f"tpus/{name}/hosts/4/terminals")
+    assert (status, answer["message"]) == (404, f"{name} has no host 4.")
+    status, terminal = await call("POST", f"tpus/{name}/hosts/3/terminals")
+    assert status == 201
+    socket = await jp_ws_fetch("terminals", "websocket", terminal["name"])
+    await socket.write_message(json.dumps(["stdin", "echo on $(hostname)\r"]))
+    shown = ""
+    while not re.search(r"on t1v-n-\w+-w-3", shown):
+        message = await asyncio.wait_for(socket.read_message(), 60)
+        assert message is not None, shown
+        kind, *texts = json.loads(message)
+        assert kind != "disconnect", shown
+        shown += "".join(map(str, texts)) if kind == "stdout" else ""
+    socket.close()
+
+
+async def test_a_terminal_needs_permission_for_terminals_too(
+    call: Callable[..., Any], jp_serverapp: Any
+) -> None:
+    class NoTerminals(Authorizer):
+        def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
+            return resource != "terminals"
+
+    jp_serverapp.web_app.settings["authorizer"] = NoTerminals(parent=jp_serverapp)
+    status, answer = await call("POST", "tpus/any/hosts/0/terminals")
+    assert (status, answer["reason"]) == (403, "PERMISSION")
 
 
 async def test_unknown_things_are_not_found(call: Callable[..., Any]) -> None:

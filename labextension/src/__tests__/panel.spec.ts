@@ -190,6 +190,25 @@ describe('a TPU in the list', () => {
     expect(row?.querySelector('.jp-tpu-Dot.jp-mod-bad')).toBeNull();
   });
 
+  it('opens a terminal on each of its hosts', async () => {
+    const host = (index: number) => ({
+      index,
+      internal_address: `10.0.0.${index}`,
+      external_address: '',
+      link: { state: 'down', since: '', problem: null }
+    });
+    const { commands, node } = await openPanel({
+      ...listOf(aTPU({ hosts: [0, 1].map(host) as never })),
+      'POST tpus/us-central1-a~my-tpu/hosts/1/terminals': [201, { name: '7' }]
+    });
+    const execute = vi.fn();
+    commands.addCommand('terminal:create-new', { execute });
+    button(node, 'my-tpu').click();
+    await shows(node, '10.0.0.1');
+    button(node, 'Open a terminal on host 1').click();
+    await vi.waitFor(() => expect(execute).toHaveBeenCalledWith({ name: '7' }));
+  });
+
   it('says who has a kernel, and has this server take it', async () => {
     const mine = aKernel({ id: 'mine', notebook: 'mine.ipynb' });
     const theirs = aKernel({ notebook: 'theirs.ipynb', holder: 'me@laptop' });

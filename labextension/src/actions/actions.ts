@@ -88,6 +88,9 @@ export class Actions {
       case 'tensorboard':
         await this._openTensorBoard(tpu);
         break;
+      case 'terminal':
+        await this.openTerminal(tpu, 0);
+        break;
       case 'tunnel':
         await this._openTunnel(tpu);
         break;
@@ -109,6 +112,14 @@ export class Actions {
     if (name) {
       const kernelPreference = { name };
       await this._commands.execute('console:create', { kernelPreference });
+    }
+  }
+
+  /** Opens a terminal on a host. */
+  async openTerminal(tpu: ITPU, host: number): Promise<void> {
+    const name = await this.model.openTerminal(tpu, host);
+    if (name) {
+      await this._commands.execute('terminal:create-new', { name });
     }
   }
 

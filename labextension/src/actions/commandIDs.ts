@@ -17,6 +17,7 @@ export namespace CommandIDs {
   export const example = 'tpu:open-example';
   export const app = 'tpu:open-port';
   export const tensorboard = 'tpu:open-tensorboard';
+  export const terminal = 'tpu:open-terminal';
   export const tunnel = 'tpu:new-tunnel';
   export const showApp = 'tpu:show-app';
 }
@@ -34,6 +35,7 @@ export const COMMANDS: { [action in Action]: string } = {
   start: CommandIDs.start,
   stop: CommandIDs.stop,
   tensorboard: CommandIDs.tensorboard,
+  terminal: CommandIDs.terminal,
   tunnel: CommandIDs.tunnel
 };
 

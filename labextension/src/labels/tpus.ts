@@ -152,6 +152,8 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
       return trans.__('Open Web App…');
     case 'tensorboard':
       return trans.__('Open TensorBoard…');
+    case 'terminal':
+      return trans.__('Open Terminal');
     case 'tunnel':
       return trans.__('New Tunnel…');
   }
@@ -186,6 +188,8 @@ export function namedActionLabel(
       return trans.__('TPU: Open Web App on %1…', tpu);
     case 'tensorboard':
       return trans.__('TPU: Open TensorBoard on %1…', tpu);
+    case 'terminal':
+      return trans.__('TPU: Open Terminal on %1', tpu);
     case 'tunnel':
       return trans.__('TPU: New Tunnel to %1…', tpu);
   }

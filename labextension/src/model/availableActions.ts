@@ -14,6 +14,7 @@ export type Action =
   | 'start'
   | 'stop'
   | 'tensorboard'
+  | 'terminal'
   | 'tunnel';
 
 /** The environments in which a kernel can be started. */
@@ -70,7 +71,7 @@ export function availableActions(
       actions.push('environment');
     }
     if (!isBusy(operations, 'stop')) {
-      actions.push('tensorboard', 'app', 'tunnel');
+      actions.push('terminal', 'tensorboard', 'app', 'tunnel');
     }
   }
   // These cancel a running connect; any other operation must end first.

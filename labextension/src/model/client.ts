@@ -159,6 +159,12 @@ export class TPUClient {
     return this._call('POST', path, request);
   }
 
+  /** The name of a new terminal of the Jupyter server, which is a shell on a host. */
+  openTerminal(tpu: TPURef, host: number): Promise<{ name: string }> {
+    const path = [...this._path(tpu), 'hosts', `${host}`, 'terminals'];
+    return this._call('POST', path, {});
+  }
+
   tunnels(): Promise<ITunnel[]> {
     return this._call('GET', ['tunnels']);
   }

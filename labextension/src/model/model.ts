@@ -287,6 +287,15 @@ export class TPUModel extends Store {
     return kernels;
   }
 
+  /** The name of a new terminal on a host, in Jupyter; null if it was refused. */
+  async openTerminal(tpu: TPURef, host: number): Promise<string | null> {
+    let name: string | null = null;
+    await this._attempt(tpu, async () => {
+      ({ name } = await this._client.openTerminal(tpu, host));
+    });
+    return name;
+  }
+
   openTunnel(tpu: TPURef, request: IOpenTunnel): Promise<boolean> {
     return this._requests.send(tpu, async () => {
       this._resources.putTunnel(await this._client.openTunnel(tpu, request));

@@ -1,6 +1,6 @@
 // The details of one TPU: hosts, environments, kernels, web apps and tunnels.
 
-import { closeIcon, stopIcon } from '@jupyterlab/ui-components';
+import { closeIcon, stopIcon, terminalIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { traceIcon } from '../icons';
@@ -137,7 +137,7 @@ function Hosts(props: { tpu: ITPU; actions: Actions }): JSX.Element | null {
     >
       <ul>
         {hosts.map(host => (
-          <Host key={host.index} host={host} actions={actions} />
+          <Host key={host.index} host={host} tpu={tpu} actions={actions} />
         ))}
       </ul>
       {tpu.hosts.length > HOSTS_SHOWN && (
@@ -155,9 +155,13 @@ function Hosts(props: { tpu: ITPU; actions: Actions }): JSX.Element | null {
   );
 }
 
-function Host(props: { host: IHost; actions: Actions }): JSX.Element {
-  const { host } = props;
-  const { trans } = props.actions;
+function Host(props: {
+  host: IHost;
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element {
+  const { actions, host, tpu } = props;
+  const { trans } = actions;
   const { problem } = host.link;
   const label = linkLabel(host, trans);
   return (
@@ -177,6 +181,15 @@ function Host(props: { host: IHost; actions: Actions }): JSX.Element {
         >
           {label}
         </StateLabel>
+      )}
+      {tpu.state === 'READY' && (
+        <span className="jp-tpu-Row-buttons">
+          <IconButton
+            icon={terminalIcon}
+            label={trans.__('Open a terminal on host %1', host.index)}
+            onClick={() => void actions.openTerminal(tpu, host.index)}
+          />
+        </span>
       )}
       {problem && (
         <span className="jp-tpu-Row-more">

@@ -13,6 +13,7 @@ const ORDER: Action[] = [
   'notebook',
   'console',
   'example',
+  'terminal',
   'connect',
   'environment',
   'tensorboard',
