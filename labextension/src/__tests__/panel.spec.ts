@@ -202,7 +202,10 @@ describe('a TPU in the list', () => {
       'POST tpus/us-central1-a~my-tpu/hosts/1/terminals': [201, { name: '7' }]
     });
     const execute = vi.fn();
-    commands.addCommand('terminal:create-new', { execute });
+    commands.addCommand('terminal:create-new', {
+      describedBy: { args: {} },
+      execute
+    });
     button(node, 'my-tpu').click();
     await shows(node, '10.0.0.1');
     button(node, 'Open a terminal on host 1').click();
