@@ -203,6 +203,13 @@ class LabPage:
         self.panel.get_by_role("button", name="New TPU").first.click(timeout=60_000)
         expect(self.form.get_by_label("Type")).to_be_visible(timeout=60_000)
 
+    def choose_type(self, name: str) -> None:
+        """Finds a type in the open form by its name, and chooses it."""
+        field = self.form.get_by_label("Type")
+        field.fill(name)
+        self.form.get_by_role("option").locator(f"text=/^{name} /").click()
+        expect(field).to_have_value(name)
+
     def act(self, name: str, action: str) -> None:
         """Chooses an entry of a TPU's menu."""
         self.tpu(name).get_by_role("button", name=f"Actions for {name}").click()

@@ -47,7 +47,7 @@ def test_a_name_taken_meanwhile_is_refused_by_the_server(lab: LabPage) -> None:
     name = "race"
     lab.open_form()
     lab.form.get_by_label("Name").fill(name)
-    lab.form.get_by_label("Type").select_option("v5litepod-1")
+    lab.choose_type("v5litepod-1")
     lab.form.get_by_label("Zone").select_option("us-central1-a")
     body = {"name": name, "type": "v5litepod-1", "zone": "us-central1-a"}
     lab.page.route("**/api/events/subscribe*", lambda route: route.abort())
@@ -68,7 +68,7 @@ def test_a_name_taken_meanwhile_is_refused_by_the_server(lab: LabPage) -> None:
 
 def test_only_zones_that_offer_the_type_can_be_chosen(lab: LabPage) -> None:
     lab.open_form()
-    lab.form.get_by_label("Type").select_option("v4-32")
+    lab.choose_type("v4-32")
     zones = lab.form.get_by_label("Zone").locator("option")
     expect(zones).to_have_text(["us-central2-b"])
     expect(lab.form).to_contain_text("16 chips · 4 hosts")
@@ -80,7 +80,7 @@ def test_what_the_server_refuses_is_shown_beside_the_form_which_keeps_its_input(
 ) -> None:
     lab.open_form()
     lab.form.get_by_label("Name").fill("not-to-be")
-    lab.form.get_by_label("Type").select_option("v5litepod-4")
+    lab.choose_type("v5litepod-4")
     lab.form.get_by_label("Zone").select_option("us-west4-a")
     lab.form.get_by_label("Spot").check()
     lab.form.get_by_role("button", name="Advanced").click()

@@ -18,7 +18,7 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
     # Created: what the type means and costs is said before, and what it means after.
     lab.open_form()
     lab.form.get_by_label("Name").fill(NAME)
-    lab.form.get_by_label("Type").select_option("v5litepod-8")
+    lab.choose_type("v5litepod-8")
     expect(lab.form).to_contain_text("8 chips · 1 host · 128 GB HBM. JAX sees 8 devices.")
     real = "about $9.60 an hour (us-central1, on demand, list price of 2024-12-23)"
     expect(lab.form).to_contain_text(f"Costs nothing. A real one: {real}")

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
+import { CreateDefaults } from '../forms/createDefaults';
 import { CreateForm } from '../forms/createForm';
 import {
   anOperation,
@@ -84,6 +85,56 @@ describe('CreateForm', () => {
       ['v4', 1],
       ['v5e', 1]
     ]);
+  });
+
+  it('keeps the zone if the new type is there, and finds back to it', async () => {
+    const everywhere = { ...catalog.types[0], name: 'v4-8' };
+    everywhere.zones = ['us-central2-b', 'us-west4-a', 'us-central1-a'];
+    const types = [...catalog.types, everywhere];
+    const { form } = await openForm({
+      'GET catalog': [200, { ...catalog, types }]
+    });
+    form.set('type', 'v4-8');
+    expect(form.fields.zone).toBe('us-central1-a');
+    form.set('type', 'v5litepod-8');
+    form.set('zone', 'us-west4-a');
+    form.set('type', 'v4-32');
+    expect(form.fields.zone).toBe('us-central2-b');
+    form.set('type', 'v4-8');
+    expect(form.fields.zone).toBe('us-west4-a');
+  });
+
+  it('starts with the last choices, and with what the settings say', async () => {
+    const kept = new Map<string, string>();
+    const storage = {
+      getItem: (key: string) => kept.get(key) ?? null,
+      setItem: (key: string, value: string) => void kept.set(key, value)
+    };
+    const { model } = await openModel({ 'POST tpus': [202, anOperation()] });
+    await model.loadCatalog();
+    const form = new CreateForm(model, new CreateDefaults(storage));
+    form.set('zone', 'us-west4-a');
+    form.set('tier', 'spot');
+    await form.submit();
+    const last = { type: 'v5litepod-8', zone: 'us-west4-a', tier: 'spot' };
+    expect(form.fields).toMatchObject({ ...last, packages: '' });
+
+    const defaults = new CreateDefaults(storage);
+    const next = new CreateForm(model, defaults);
+    expect(next.fields).toMatchObject(last);
+    defaults.settings = {
+      tier: 'on-demand',
+      type: '',
+      packages: 'flax, optax'
+    };
+    expect(next.fields).toMatchObject({ ...last, tier: 'on-demand' });
+    expect(next.request.connect).toEqual({ packages: ['flax', 'optax'] });
+    next.set('packages', '');
+    next.set('tier', 'spot');
+    expect(next.request).toMatchObject({
+      tier: 'spot',
+      connect: { packages: [] }
+    });
   });
 
   it.each([

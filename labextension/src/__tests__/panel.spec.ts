@@ -346,7 +346,7 @@ describe('an operation', () => {
     button(node, 'Try Again').click();
     await vi.waitFor(() => {
       expect(node.querySelector('form input')).toHaveProperty('value', 'mine');
-      expect(node.querySelector('form select')).toHaveProperty(
+      expect(node.querySelector('form [role=combobox]')).toHaveProperty(
         'value',
         'v4-32'
       );
@@ -466,6 +466,75 @@ describe('a TPU that costs money', () => {
     actions.openCreateForm();
     await shows(node, 'Costs nothing. A real one: about $9.60 an');
     expect(node.textContent).not.toContain('You pay');
+  });
+});
+
+describe('the types of the form', () => {
+  async function openTypes(): Promise<{
+    input: HTMLInputElement;
+    options: () => string[];
+    press: (key: string) => void;
+    type: (text: string) => void;
+  }> {
+    const { actions, node } = await openPanel();
+    actions.openCreateForm();
+    const input = await vi.waitFor(() => {
+      const found = node.querySelector<HTMLInputElement>('[role=combobox]');
+      expect(found).toBeTruthy();
+      return found!;
+    });
+    const set = Object.getOwnPropertyDescriptor(
+      HTMLInputElement.prototype,
+      'value'
+    )!.set!;
+    return {
+      input,
+      options: () =>
+        [...node.querySelectorAll('[role=group]')].map(
+          group =>
+            `${group.getAttribute('aria-label')}: ${[
+              ...group.querySelectorAll('[role=option]')
+            ].map(option => option.firstChild?.textContent)}`
+        ),
+      press: key =>
+        input.dispatchEvent(
+          new KeyboardEvent('keydown', { key, bubbles: true })
+        ),
+      type: text => {
+        set.call(input, text);
+        input.dispatchEvent(new Event('input', { bubbles: true }));
+      }
+    };
+  }
+
+  it('are listed by generation, and chosen with the keyboard', async () => {
+    const { input, options, press } = await openTypes();
+    expect(input.value).toBe('v5litepod-8');
+    input.click();
+    await vi.waitFor(() =>
+      expect(options()).toEqual(['TPU v4: v4-32', 'TPU v5e: v5litepod-8'])
+    );
+    press('ArrowUp');
+    await vi.waitFor(() =>
+      expect(input.getAttribute('aria-activedescendant')).toMatch(/v4-32$/)
+    );
+    press('Enter');
+    await vi.waitFor(() => expect(input.value).toBe('v4-32'));
+    expect(options()).toEqual([]);
+  });
+
+  it('are found by words, and Escape keeps the chosen one', async () => {
+    const { input, options, press, type } = await openTypes();
+    type('4 HOSTS');
+    await vi.waitFor(() => expect(options()).toEqual(['TPU v4: v4-32']));
+    type('nothing like this');
+    await vi.waitFor(() => expect(options()).toEqual([]));
+    press('Escape');
+    await vi.waitFor(() => expect(input.value).toBe('v5litepod-8'));
+    type('v4');
+    await vi.waitFor(() => expect(options()).toEqual(['TPU v4: v4-32']));
+    press('Enter');
+    await vi.waitFor(() => expect(input.value).toBe('v4-32'));
   });
 });
 

@@ -7,10 +7,12 @@ import {
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 
 import { Examples } from '../examples';
 import { ConnectForm } from '../forms/connectForm';
+import { CreateDefaults, ICreateDefaults } from '../forms/createDefaults';
 import { CreateForm } from '../forms/createForm';
 import { PackagesForm } from '../forms/packagesForm';
 import { ServerKernels } from '../kernels/serverKernels';
@@ -27,18 +29,23 @@ const plugin: JupyterFrontEndPlugin<Actions> = {
   autoStart: true,
   provides: ITPUActions,
   requires: [ITPUModel],
-  optional: [ITranslator, ICommandPalette],
+  optional: [ITranslator, ICommandPalette, ISettingRegistry],
   activate: (
     app: JupyterFrontEnd,
     model: TPUModel,
     translator: ITranslator | null,
-    palette: ICommandPalette | null
+    palette: ICommandPalette | null,
+    registry: ISettingRegistry | null
   ) => {
     const { commands, serviceManager } = app;
+    const defaults = new CreateDefaults(
+      window.localStorage,
+      `jupyter-tpu:create:${serviceManager.serverSettings.baseUrl}`
+    );
     const language = translator?.languageCode.replace('_', '-') ?? 'default';
     const actions = new Actions(
       model,
-      new CreateForm(model),
+      new CreateForm(model, defaults),
       new ConnectForm(model),
       new PackagesForm(model),
       new PanelState(),
@@ -49,6 +56,18 @@ const plugin: JupyterFrontEndPlugin<Actions> = {
       language === 'default' ? 'en' : language
     );
     addCommands(commands, palette, actions);
+    void registry
+      ?.load(plugin.id)
+      .then(settings => {
+        const update = () => {
+          defaults.settings = settings.composite as Partial<ICreateDefaults>;
+        };
+        settings.changed.connect(update);
+        update();
+      })
+      .catch(reason => {
+        console.error('The settings for new TPUs could not be loaded', reason);
+      });
     return actions;
   }
 };

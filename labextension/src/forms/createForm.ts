@@ -11,6 +11,7 @@ import {
   IQuote
 } from '../api';
 import { catalogCost } from '../labels/costs';
+import { CreateDefaults } from './createDefaults';
 import { Form } from './form';
 import { packagesIn } from './packages';
 import { keyOf } from '../model/resources';
@@ -55,10 +56,18 @@ export function nameRule(trans: TranslationBundle): string {
 }
 
 export class CreateForm extends Form<IFields, IOperation> {
-  constructor(private _model: TPUModel) {
+  constructor(
+    private _model: TPUModel,
+    defaults: CreateDefaults | null = null
+  ) {
     super(EMPTY);
-    _model.stateChanged.connect(this._onModel, this);
+    this.defaults = defaults ?? new CreateDefaults();
+    _model.stateChanged.connect(this._onChanged, this);
+    this.defaults.stateChanged.connect(this._onChanged, this);
   }
+
+  /** What is shown until the user chooses. */
+  readonly defaults: CreateDefaults;
 
   get catalog(): ICatalog | null {
     return this._model.catalog;
@@ -66,12 +75,15 @@ export class CreateForm extends Form<IFields, IOperation> {
 
   /** What is shown: the input, and suggestions for the rest. */
   get fields(): IFields {
-    const { name, type, zone, version } = this.filled;
+    const { name, packages, tier, type, zone, version } = this.filled;
+    const defaults = this.defaults.values;
     return {
       ...this.filled,
       name: this._edited.has('name') ? name : this._suggestedName(),
       type: type || this._suggestedType()?.name || '',
       zone: zone || this._suggestedZone(),
+      tier: this._edited.has('tier') ? tier : defaults.tier || tier,
+      packages: this._edited.has('packages') ? packages : defaults.packages,
       version: this._edited.has('version')
         ? version
         : (this.type?.version ?? '')
@@ -144,6 +156,14 @@ export class CreateForm extends Form<IFields, IOperation> {
     return '';
   }
 
+  set<K extends keyof IFields>(field: K, value: IFields[K]): void {
+    if (field === 'type' && this.catalog) {
+      // The zone that is shown stays, if it offers the new type, or comes back with a type that it offers.
+      this._zone = this.filled.zone || this._zone || this.fields.zone;
+    }
+    super.set(field, value);
+  }
+
   /** Starts from *request*, for another try. */
   fill(request: Partial<ICreateTPU>): void {
     this.reset();
@@ -154,8 +174,8 @@ export class CreateForm extends Form<IFields, IOperation> {
     }
     this.filled.network = request.network ?? '';
     this.filled.subnetwork = request.subnetwork ?? '';
-    this.filled.tier = request.tier === 'spot' ? 'spot' : 'on-demand';
-    this.filled.packages = request.connect?.packages?.join('\n') ?? '';
+    this.set('tier', request.tier === 'spot' ? 'spot' : 'on-demand');
+    this.set('packages', request.connect?.packages?.join('\n') ?? '');
     this.filled.connect = request.connect !== null;
     this.changed();
   }
@@ -175,14 +195,17 @@ export class CreateForm extends Form<IFields, IOperation> {
     };
   }
 
-  protected ask(): Promise<IOperation> {
-    return this._model.create(this.request);
+  protected async ask(): Promise<IOperation> {
+    const { fields, request } = this;
+    const operation = await this._model.create(request);
+    this.defaults.remember(fields);
+    return operation;
   }
 
   protected edited(field: keyof IFields): void {
     this._edited.add(field);
     if (field === 'type') {
-      // The runtime version depends on the type; the zone is kept if it offers the type.
+      // They depend on the type.
       this._edited.delete('version');
       if (!this.zones.includes(this.filled.zone)) {
         this.filled.zone = '';
@@ -193,9 +216,10 @@ export class CreateForm extends Form<IFields, IOperation> {
   protected clear(): void {
     super.clear();
     this._edited.clear();
+    this._zone = '';
   }
 
-  private _onModel(): void {
+  private _onChanged(): void {
     this.changed();
   }
 
@@ -211,13 +235,19 @@ export class CreateForm extends Form<IFields, IOperation> {
 
   private _suggestedType(): IAcceleratorType | undefined {
     const types = this.catalog?.types ?? [];
-    return types.find(type => type.name === USUAL_TYPE) ?? types[0];
+    const named = (name: string) => types.find(type => type.name === name);
+    return named(this.defaults.values.type) ?? named(USUAL_TYPE) ?? types[0];
   }
 
   private _suggestedZone(): string {
     const home = this.catalog?.default_zone ?? '';
-    return this.zones.includes(home) ? home : (this.zones[0] ?? home);
+    const wanted = [this._zone, this.defaults.values.zone, home];
+    return (
+      wanted.find(zone => this.zones.includes(zone)) ?? this.zones[0] ?? home
+    );
   }
 
   private _edited = new Set<keyof IFields>();
+  /** The zone of a type that was chosen before. */
+  private _zone = '';
 }

@@ -12,6 +12,7 @@ import { Field } from './field';
 import { Price } from '../price';
 import { FormPage, PackagesField, TextField } from './formPage';
 import { Disclosure, EmptyState, Alert } from './elements';
+import { TypePicker } from './typePicker';
 
 /** The network that every project has; a name, so not translated. */
 const USUAL_NETWORK = 'default';
@@ -81,24 +82,13 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
         help={type ? typeDescription(type, trans) : undefined}
       >
         {attributes => (
-          <HTMLSelect
-            {...attributes}
+          <TypePicker
+            attributes={attributes}
+            groups={form.generations}
             value={fields.type}
-            onChange={set('type')}
-          >
-            {form.generations.map(([generation, types]) => (
-              <optgroup key={generation} label={trans.__('TPU %1', generation)}>
-                {types.map(({ name, meaning }) => (
-                  <option key={name} value={name}>
-                    {`${name} — ${meaning}`}
-                  </option>
-                ))}
-              </optgroup>
-            ))}
-            {!type && fields.type && (
-              <option value={fields.type}>{fields.type}</option>
-            )}
-          </HTMLSelect>
+            onPick={name => form.set('type', name)}
+            trans={trans}
+          />
         )}
       </Field>
       <Field
