@@ -290,7 +290,7 @@ export class TPUModel extends Store {
   /** The name of a new terminal on a host, in Jupyter; null if it was refused. */
   async openTerminal(tpu: TPURef, host: number): Promise<string | null> {
     let name: string | null = null;
-    await this._attempt(tpu, async () => {
+    await this._requests.send(tpu, async () => {
       ({ name } = await this._client.openTerminal(tpu, host));
     });
     return name;
