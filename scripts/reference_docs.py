@@ -25,7 +25,7 @@ from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.magics import grammar as magics
 from jupyter_tpu.server.app import JupyterTPU
 from jupyter_tpu.server.handlers import STATUS
-from jupyter_tpu.server.routes import COMPILE, JAX_ROUTES, ROUTES
+from jupyter_tpu.server.routes import ALL_ROUTES
 
 DOCS = Path(__file__).parent.parent / "docs"
 BEGIN, END = "<!-- made by `make types`: {} -->", "<!-- end -->"
@@ -112,7 +112,7 @@ def _routes() -> str:
             if each.answer is not None
             else "204",
         )
-        for each in (*ROUTES, *JAX_ROUTES, COMPILE)
+        for each in ALL_ROUTES
     )
     return _table(("Request", "What it does", "Body", "Answer"), rows)
 
@@ -129,7 +129,7 @@ def _link(kind: Any) -> str:
 
 
 def _models() -> str:
-    routes = (*ROUTES, *JAX_ROUTES, COMPILE)
+    routes = ALL_ROUTES
     kinds = [kind for each in routes for kind in (each.body, each.answer, each.result) if kind]
     unique = list({str(kind): kind for kind in kinds}.values())
     _, schemas = msgspec.json.schema_components(unique, ref_template="{name}")
