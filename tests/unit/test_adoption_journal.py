@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -341,6 +344,26 @@ def test_a_server_does_not_lock_kernels_of_another_root_folder() -> None:
     kept().release()
     assert KernelFolder.find_unowned("/elsewhere") == []
     [(folder, _)] = KernelFolder.find_unowned("/")
+    folder.release()
+
+
+def test_a_record_is_on_the_disk_before_it_replaces_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[str] = []
+
+    def watched(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            calls.append(name)
+            return real(*arguments)
+
+        return call
+
+    folder = KernelFolder.create("k")
+    for name in ("fsync", "replace"):
+        monkeypatch.setattr(os, name, watched(name, getattr(os, name)))
+    folder.write(KernelRecord(id="k", kernel_name="s", root_dir="/", key="key", secret="s"))
+    assert calls == ["fsync", "replace"]
     folder.release()
 
 
