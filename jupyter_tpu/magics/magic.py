@@ -102,6 +102,10 @@ def _run(command: click.Command, line: str, kernels: NotebookKernels) -> Any:
         raise MagicError(usage_line(error)) from None
     except ValueError as error:  # of shlex
         raise MagicError(f"{command.name}: {error}".lower()) from None
+    except KeyboardInterrupt:
+        raise MagicError(
+            "Interrupted. `%tpu list` shows the TPUs, `%tpu status` this notebook's kernels."
+        ) from None
 
 
 @contextlib.contextmanager

@@ -138,9 +138,21 @@ def _html(operation: Operation, line: str) -> str:
     return (bar if operation.state == "running" else "") + f"<span>{escaped}</span>"
 
 
+def _line_of(operation: Operation) -> tuple[Operation, str]:
+    """What is shown of it: its step, and in the end only how it ended."""
+    from msgspec import structs
+
+    from ..commands.operations import activity, progress_line
+
+    if operation.state == "running":
+        return operation, progress_line(operation)
+    line = f"{activity(operation)}: {operation.state}"
+    return structs.replace(operation, progress=None), line[:1].upper() + line[1:]
+
+
 def wait_for(session: Session, operation: Operation) -> None:
     """Waits for an operation, shown as one display that is updated; raises what it failed with."""
-    from ..commands.operations import left_running, progress_line, raise_failure
+    from ..commands.operations import left_running, raise_failure
     from ..fleet.client import wait_for_end
     from ..links import core_thread
 
@@ -149,7 +161,7 @@ def wait_for(session: Session, operation: Operation) -> None:
     async def watch() -> Operation:
         try:
             return await wait_for_end(
-                session.fleet, operation, lambda now: states.put((now, progress_line(now)))
+                session.fleet, operation, lambda now: states.put(_line_of(now))
             )
         finally:
             states.put(None)
