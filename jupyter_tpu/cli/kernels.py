@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _kernel_argument = argument("kernel", metavar="KERNEL", help="Kernel ID, or its unique prefix.")
 
 
-@click.group("kernel", cls=Group)
+@click.group("kernel", cls=Group, aliases={"shutdown": "end", "stop": "end"})
 def kernel() -> None:
     """Manage the kernels of TPUs."""
 

@@ -346,6 +346,11 @@ def test_the_short_form_of_a_tunnel_and_an_app_opens_it() -> None:
     assert parsed("tunnel", "remove", "7007")["ids"] == ("7007",)
 
 
+def test_a_kernel_is_shut_down_by_the_word_of_jupyter_too() -> None:
+    for verb in ("end", "shutdown", "stop"):
+        assert parsed("kernel", verb, "t", "1b67")["kernel"] == "1b67"
+
+
 def test_what_follows_the_name_is_for_ssh_but_for_our_options() -> None:
     args = parsed("ssh", "t", "--worker", "1", "--mosh", "--", "-L", "1:h:1", "--", "ls", "--help")
     assert (args["name"], args["worker"], args["mosh"]) == ("t", 1, True)
