@@ -146,12 +146,15 @@ def _on_all_hosts(cloud: Cloud, node: Node, before: Sequence[str], after: Sequen
     before, after: words for ssh before and after the host's name. Raises INTERNAL if the command
     fails on a host.
     """
+    from ..links import HostName
+
     if not after:
         raise click.UsageError("--worker all needs --command CMD, without --mosh.")
     program = _program("ssh")
+    _host(node, 0)  # a TPU that is not ready may have none
 
     def run(worker: int) -> int:
-        entry = _entry(cloud, _host(node, worker))
+        entry = _entry(cloud, HostName(node.name, worker))
         options = [*_options(entry), "-o", "BatchMode yes", *before]
         process = subprocess.Popen(
             [program, *options, "--", entry.names[0], *after],
@@ -167,9 +170,8 @@ def _on_all_hosts(cloud: Cloud, node: Node, before: Sequence[str], after: Sequen
                 print(f"{worker}: {line}", end="" if line.endswith("\n") else "\n", flush=True)
         return process.returncode
 
-    hosts = range(len(node.endpoints))
-    with ThreadPoolExecutor(max(1, len(hosts))) as threads:
-        codes = list(threads.map(run, hosts))
+    with ThreadPoolExecutor(len(node.endpoints)) as threads:
+        codes = list(threads.map(run, range(len(node.endpoints))))
     failed = ", ".join(f"{worker} (exit code {code})" for worker, code in enumerate(codes) if code)
     if failed:
         raise TPUError(f"The command failed on hosts of {node.name.node}: {failed}.")
