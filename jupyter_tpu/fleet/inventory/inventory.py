@@ -101,7 +101,7 @@ class Inventory:
             connected=name in self._desired.connected,
             environments=environments,
             links=self._connections.links(name),
-            operations=self._runner.running_on(name),
+            operations=self._runner.known_on(name),
             kernels=sum(kernel.state != "dead" for kernel in self._kernels.known(name)),
             supervised=self._supervised,
             failure=self._failures.problem(name),

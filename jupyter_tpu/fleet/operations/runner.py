@@ -73,6 +73,12 @@ class OperationRunner:
         records = [r.record for r in self._running.values() if r.name == name]
         return sorted(records, key=lambda r: r.operation.created, reverse=True)
 
+    def known_on(self, name: NodeName) -> list[OperationRecord]:
+        """Those that run on one TPU in whichever process, newest first."""
+        elsewhere = [record for record in self._elsewhere.values() if record.name == name]
+        records = [*self.running_on(name), *elsewhere]
+        return sorted(records, key=lambda record: record.operation.created, reverse=True)
+
     def failed_deletion(self, name: NodeName) -> Operation | None:
         """The newest operation on one TPU, if it should have deleted that and has not."""
         about = (each for each in self.all() if (each.tpu, each.zone) == (name.node, name.zone))

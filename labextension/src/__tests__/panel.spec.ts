@@ -18,6 +18,7 @@ import {
   trans
 } from './server';
 import {
+  answerDialog,
   button,
   disposeWidgets,
   listOf,
@@ -376,6 +377,44 @@ describe('what goes on without the user', () => {
     };
     changes.operation({ ...deleting, state: 'failed', problem });
     await shows(node, 'my-tpu could not be deleted', 'You may not delete it.');
+  });
+
+  it('says what Google refuses to delete, until the user ends that', async () => {
+    const problem: IProblem = {
+      message: 'my-tpu is not deleted yet. It has disks.',
+      reason: 'CONFLICT',
+      hint: '',
+      retry_after: 30,
+      scope: ''
+    };
+    const creating = anOperation({ kind: 'create', undeleted: 'retrying' });
+    const { node, changes, server } = await openPanel({
+      ...listOf(aTPU({ emulated: false, cost: aCost(), problem })),
+      'POST operations/o1/stop-trying': [202, creating]
+    });
+    expect(() => button(node, 'Stop Trying…')).toThrow();
+    changes.operation(creating);
+    await shows(node, 'Deleting my-tpu', 'It has disks.', 'in 30 s.');
+    button(node, 'Stop Trying…').click();
+    await answerDialog('Cancel');
+    button(node, 'Stop Trying…').click();
+    expect(await answerDialog('Stop Trying')).toContain(
+      'You go on paying for it: About $9.60 an hour'
+    );
+    await vi.waitFor(() => {
+      const asked = server.calls.filter(one => one.method === 'POST');
+      expect(asked.map(one => one.body)).toEqual([{ keep_tpu: true }]);
+    });
+    changes.operation({
+      ...creating,
+      state: 'failed',
+      undeleted: 'kept',
+      problem: { ...problem, message: 'my-tpu is READY. It has disks.' }
+    });
+    await shows(node, 'my-tpu could not be deleted', 'my-tpu is READY.');
+    expect(() => button(node, 'Stop Trying…')).toThrow();
+    button(node, 'Try Again').click();
+    expect(await answerDialog('Cancel')).toContain('Delete my-tpu?');
   });
 
   it('says when it is tried again', async () => {

@@ -17,6 +17,7 @@ import {
   confirmCloseTunnel,
   confirmCost,
   confirmDestructive,
+  confirmKeep,
   confirmStart,
   confirmTakeOver,
   DestructiveAction
@@ -193,6 +194,8 @@ export class Actions {
     if (operation.kind === 'create' && !tpu) {
       this.createForm.fill(model.createRequest(operation) ?? { name, zone });
       this.openCreateForm();
+    } else if (tpu && operation.undeleted) {
+      await this.act('delete', tpu);
     } else if (tpu) {
       switch (operation.kind) {
         case 'create':
@@ -214,6 +217,13 @@ export class Actions {
       }
     }
     model.dismiss(operation.id);
+  }
+
+  /** Ends the attempts to delete a TPU, if the user agrees that it stays. */
+  async stopTrying(tpu: ITPU, operation: IOperation): Promise<void> {
+    if (await confirmKeep(tpu, this.trans)) {
+      await this.model.stopTrying(operation);
+    }
   }
 
   async shutDownKernel(tpu: ITPU, kernel: IKernel): Promise<void> {

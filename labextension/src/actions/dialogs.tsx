@@ -196,6 +196,35 @@ async function confirm(
   return result.button.accept;
 }
 
+/** Asks for confirmation to keep a TPU that should have been deleted. */
+export async function confirmKeep(
+  tpu: ITPU,
+  trans: TranslationBundle
+): Promise<boolean> {
+  const { cost, emulated, name, tier } = tpu;
+  const result = await showDialog({
+    title: trans.__('Stop trying to delete %1?', name),
+    body: (
+      <div className="jp-tpu-Dialog">
+        <p>{trans.__('%1 is not deleted, and stays.', name)}</p>
+        {!emulated && tpu.state !== 'STOPPED' && (
+          <p>
+            {trans.__('You go on paying for it:')}{' '}
+            <Price cost={cost} tier={tier} trans={trans} />
+          </p>
+        )}
+      </div>
+    ),
+    // Enter alone must not spend anything.
+    defaultButton: 0,
+    buttons: [
+      Dialog.cancelButton({ label: trans.__('Cancel') }),
+      Dialog.warnButton({ label: trans.__('Stop Trying') })
+    ]
+  });
+  return result.button.accept;
+}
+
 /** Asks for confirmation to take a kernel over from its user. */
 export async function confirmTakeOver(
   kernel: IKernel,

@@ -9,7 +9,9 @@ export function operationTitle(
   operation: IOperation,
   trans: TranslationBundle
 ): string {
-  return titles(operation.kind, operation.tpu, trans)[operation.state];
+  // A creation whose undo is refused is about the deletion.
+  const kind = operation.undeleted ? 'delete' : operation.kind;
+  return titles(kind, operation.tpu, trans)[operation.state];
 }
 
 /** Deleting, starting and stopping can't be cancelled: what becomes of it, the TPU's state says. */

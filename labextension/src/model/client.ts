@@ -24,6 +24,7 @@ import {
   IQuote,
   IRemoveEnvironment,
   IStopTPU,
+  IStopTrying,
   ITPU,
   ITPUList,
   ITunnel,
@@ -215,6 +216,10 @@ export class TPUClient {
 
   cancel(id: string): Promise<IOperation> {
     return this._call('DELETE', ['operations', id]);
+  }
+
+  stopTrying(id: string, how: IStopTrying): Promise<IOperation> {
+    return this._call('POST', ['operations', id, 'stop-trying'], how);
   }
 
   private _path(tpu: TPURef): string[] {

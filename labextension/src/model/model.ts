@@ -372,6 +372,13 @@ export class TPUModel extends Store {
     this.changed();
   }
 
+  /** Ends the attempts to delete a TPU that Google refuses to delete: it stays. */
+  async stopTrying(operation: IOperation): Promise<void> {
+    await this._attempt({ name: operation.tpu, zone: operation.zone }, () =>
+      this._client.stopTrying(operation.id, { keep_tpu: true })
+    );
+  }
+
   /** Whether its cancellation was requested and it is still running. */
   isCancelling(operation: IOperation): boolean {
     return this._cancelling.has(operation.id) && operation.state === 'running';

@@ -44,6 +44,9 @@ export function TPU(props: {
   const status = tpuStatus(tpu, trans);
   const cost = tpuCost(tpu, trans);
   const type = model.catalog?.types.find(one => one.name === tpu.type);
+  const refused = model
+    .runningOn(tpu)
+    .find(operation => operation.undeleted === 'retrying');
   const isTheProblem = (one: IEnvironment) => isSame(one.problem, tpu.problem);
   return (
     <li className="jp-tpu-TPU" aria-label={tpu.name}>
@@ -92,7 +95,16 @@ export function TPU(props: {
           <div title={priceSource(tpu.cost, tpu.tier, trans)}>{cost}</div>
         )}
         {tpu.problem && !tpu.environments.some(isTheProblem) && (
-          <Alert kind="warning" {...problemText(tpu.problem, trans)} />
+          <Alert kind="warning" {...problemText(tpu.problem, trans)}>
+            {refused && (
+              <Button
+                className="jp-tpu-Button"
+                onClick={() => void actions.stopTrying(tpu, refused)}
+              >
+                {trans.__('Stop Trying…')}
+              </Button>
+            )}
+          </Alert>
         )}
         {tpu.environments.map(environment => (
           <EnvironmentAlert
