@@ -27,6 +27,7 @@ COMMANDS = {
     "disconnect": "power:disconnect",
     "kernel": "kernels:kernel",
     "env": "environments:env",
+    "operation": "operations:operation",
     "tunnel": "tunnels:tunnel",
     "app": "apps:app",
     "tensorboard": "apps:tensorboard",

@@ -30,8 +30,12 @@ def activity(operation: Operation) -> str:
 
 
 def progress_line(operation: Operation) -> str:
-    """The current step: "my-tpu: Installing JAX (2 of 4 hosts)"; "" once it has ended."""
+    """The current step: "my-tpu: Installing JAX (2 of 4 hosts)", or what stands in its way; "" once
+    it has ended.
+    """
     line = operation.message if operation.state == "running" else ""
+    if line and operation.problem is not None:
+        return operation.problem.message
     for step in operation.steps:
         if step.state == "running" and step.title == line and step.hosts > 1:
             line += f" ({step.hosts_done} of {step.hosts} hosts)"
@@ -40,8 +44,7 @@ def progress_line(operation: Operation) -> str:
 
 def status_command(operation: Operation) -> str:
     """The command that shows how it is going."""
-    command = "list" if operation.tpu else f"api GET operations/{operation.id}"
-    return f"`jupyter tpu {command}`"
+    return f"`jupyter tpu {'list' if operation.tpu else 'operation list'}`"
 
 
 def raise_failure(ended: Operation) -> None:

@@ -453,6 +453,43 @@ def test_a_deletion_can_be_left_but_not_cancelled(
     until(lambda: state_of(emulator, name) == "")
 
 
+def test_a_create_of_one_command_is_cancelled_by_another(
+    alone: Shell, name: str, faults: Any, emulator: Any
+) -> None:
+    faults(kind="slow", seconds=60, count=1)
+    creating = subprocess.Popen(
+        [*COMMAND, "create", name, "--type", "v5litepod-1"],
+        env=alone.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until(lambda: state_of(emulator, name) == "CREATING")
+    [operation] = alone.json("operation", "list", "--json")
+    assert (operation["kind"], operation["state"]) == ("create", "running")
+    id = operation["id"]
+    assert alone.out("operation", "cancel", id[:6]) == f"Cancelled creating {name}.\n"
+    assert creating.communicate(timeout=LIMIT)[1].endswith(f"Cancelled creating {name}.\n")
+    assert state_of(emulator, name) == ""
+    assert "No operation begins with 'x'." in alone.complaint("operation", "cancel", "x")
+
+
+def test_what_google_refuses_to_delete_is_said_until_somebody_agrees_to_keep_it(
+    served: Shell, create_tpu: Callable[..., Any], faults: Any
+) -> None:
+    name = create_tpu(type="v5litepod-1")["name"].rpartition("/")[2]
+    faults(kind="error", method="DeleteNode", code="FAILED_PRECONDITION", message="It has disks.")
+    operation = served.json("delete", name, "--yes", "--no-wait", "--json")
+    until(lambda: "It has disks." in served.out("operation", "list"))
+    assert f"{name} is not deleted yet." in served.out("list")
+    terminal = Terminal(served, "operation", "stop-trying", operation["id"][:6])
+    terminal.expect(f"{name} is not deleted, and stays. Stop trying to delete it")
+    terminal.type("y\n")
+    terminal.expect("READY. Trying to delete it was stopped. It has disks.")
+    assert terminal.end() == 0
+    assert f"{name} was not deleted." in served.out("list")
+
+
 def test_a_signal_without_a_terminal_says_what_goes_on_and_a_second_one_cancels(
     alone: Shell, name: str, faults: Any, emulator: Any
 ) -> None:

@@ -1,0 +1,108 @@
+"""``jupyter tpu operation``: what takes longer than a second, whichever process runs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ..commands.grammar import Group, argument, examples
+from ..commands.operations import activity, progress_line, raise_failure
+from ..commands.session import Session, open_session
+from ..commands.tables import table
+from ..errors import Reason, TPUError
+from .console import confirm, json_option, print_json, yes_option
+
+if TYPE_CHECKING:
+    from ..fleet.models import Operation
+
+_operation_argument = argument("id", metavar="ID", help="Operation ID, or its unique prefix.")
+
+
+@click.group("operation", cls=Group)
+def operation() -> None:
+    """Show and cancel operations, also those of servers and other commands."""
+
+
+@operation.command("list")
+@json_option
+def list_operations(as_json: bool) -> None:
+    """List running and recent operations, newest first."""
+    with open_session() as session:
+        operations = session.call(session.fleet.operations())
+    if as_json:
+        return print_json(operations)
+    if not operations:
+        print("No operations yet.")
+        return None
+    rows = [
+        (each.id, activity(each), each.state, each.created, progress_line(each) or each.message)
+        for each in operations
+    ]
+    print(table(("ID", "OPERATION", "STATE", "STARTED", "MESSAGE"), rows))
+    return None
+
+
+@operation.command("cancel", epilog=examples("jupyter tpu operation cancel 3f2a"))
+@_operation_argument
+@json_option
+def cancel(id: str, as_json: bool) -> None:
+    """Cancel an operation, and wait until it has cleaned up.
+
+    Cancelling a create deletes what was created.
+    """
+    with open_session() as session:
+        found = _find(session, id)
+        ended = _wait(session, session.call(session.fleet.cancel(found.id)))
+    if ended.state == "failed":
+        raise_failure(ended)
+    if as_json:
+        print_json(ended)
+    elif ended.state == "cancelled":
+        print(f"Cancelled {activity(ended)}.")
+    else:
+        print(f"Not cancelled: {activity(ended)} was done before.")
+
+
+@operation.command("stop-trying", epilog=examples("jupyter tpu operation stop-trying 3f2a"))
+@_operation_argument
+@yes_option("Keep the TPU without asking.")
+@json_option
+def stop_trying(id: str, yes: bool, as_json: bool) -> None:
+    """Stop trying to delete a TPU that Google refuses to delete. The TPU stays."""
+    from ..fleet.models import StopTrying
+
+    with open_session() as session:
+        found = _find(session, id)
+        try:
+            asked = session.call(session.fleet.stop_trying(found.id, StopTrying(keep_tpu=yes)))
+        except TPUError as error:
+            if error.reason is not Reason.STILL_BILLED:
+                raise
+            confirm(f"{error.message} Stop trying to delete it?", "Add --yes to keep it.")
+            asked = session.call(session.fleet.stop_trying(found.id, StopTrying(keep_tpu=True)))
+        ended = _wait(session, asked)
+    if as_json:
+        print_json(ended)
+    elif ended.undeleted and ended.problem is not None:
+        print(ended.problem.message)
+    else:
+        print(f"Google has deleted {ended.tpu} meanwhile.")
+
+
+def _find(session: Session, id: str) -> Operation:
+    operations = session.call(session.fleet.operations())
+    found = [each for each in operations if each.id.startswith(id)]
+    if len(found) == 1:
+        return found[0]
+    raise TPUError(
+        f"{'Several operations begin' if found else 'No operation begins'} with {id!r}.",
+        Reason.CONFLICT if found else Reason.NOT_FOUND,
+        "See their IDs: `jupyter tpu operation list`.",
+    )
+
+
+def _wait(session: Session, operation: Operation) -> Operation:
+    from ..fleet.client import wait_for_end
+
+    return session.call(wait_for_end(session.fleet, operation))
