@@ -402,18 +402,6 @@ async def test_a_delete_that_is_refused_has_failed_and_one_in_conflict_is_tried_
 
 
 @pytest.mark.asyncio
-async def test_of_two_creates_of_one_name_at_once_one_is_refused(world: World, name: str) -> None:
-    server = await world.server()
-    outcomes = await asyncio.gather(
-        server.create(name), server.create(name), return_exceptions=True
-    )
-    [refused] = [each for each in outcomes if isinstance(each, TPUError)]
-    assert refused.reason is Reason.EXISTS
-    [operation] = [each for each in outcomes if isinstance(each, Operation)]
-    assert (await server.end(operation)).state == "done"
-
-
-@pytest.mark.asyncio
 async def test_cancelling_a_create_leaves_a_tpu_of_the_name_that_somebody_else_created(
     world: World, faults: Any, name: str
 ) -> None:
