@@ -374,8 +374,9 @@ export class TPUModel extends Store {
 
   /** Ends the attempts to delete a TPU that Google refuses to delete: it stays. */
   async stopTrying(operation: IOperation): Promise<void> {
-    await this._attempt({ name: operation.tpu, zone: operation.zone }, () =>
-      this._client.stopTrying(operation.id, { keep_tpu: true })
+    await this._requests.send(
+      { name: operation.tpu, zone: operation.zone },
+      () => this._client.stopTrying(operation.id, { keep_tpu: true })
     );
   }
 
