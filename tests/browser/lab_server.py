@@ -24,6 +24,8 @@ from waiting import until
 
 #: A browser's window. An animation, such as that of a progress bar, takes a tenth of a core.
 WINDOW: Any = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
+#: An option without which each page that is opened starts Node.js, to check JupyterLab's build.
+UNCHECKED = "--ServerApp.tornado_settings={'page_config_data': {'buildCheck': False}}"
 #: Seconds: a first environment downloads JAX.
 CONNECT = 240.0
 #: Options with which a page can be told to change its theme.
@@ -86,6 +88,7 @@ class LabServer:
             *("--ServerApp.port_retries=0", f"--ServerApp.root_dir={self.root}"),
             *(f"--LabApp.user_settings_dir={settings}", "--LabApp.news_url=None"),
             f"--LabApp.workspaces_dir={folder / 'workspaces'}",
+            UNCHECKED,
             *options,
         ]
         with self.log.open("wb") as log:

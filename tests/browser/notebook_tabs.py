@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from adoption_server import Server
-from lab_server import chromium
+from lab_server import UNCHECKED, chromium
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 from waiting import until
 
@@ -53,6 +53,7 @@ def lab_beside(
         f"--LabApp.workspaces_dir={folder / 'workspaces'}",
         "--LabApp.news_url=None",
         "--no-browser",
+        UNCHECKED,
         *options,
         module="jupyterlab",
         python=python,
