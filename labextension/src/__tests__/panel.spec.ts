@@ -566,6 +566,12 @@ describe('the types of the form', () => {
     const { input, options, press, type } = await openTypes();
     type('4 HOSTS');
     await vi.waitFor(() => expect(options()).toEqual(['TPU v4: v4-32']));
+    type('8 hosts'); // 8 chips on 1 host
+    await vi.waitFor(() => expect(options()).toEqual([]));
+    type('v5e 12');
+    await vi.waitFor(() => expect(options()).toEqual([]));
+    type('v5lite 128');
+    await vi.waitFor(() => expect(options()).toEqual(['TPU v5e: v5litepod-8']));
     type('nothing like this');
     await vi.waitFor(() => expect(options()).toEqual([]));
     press('Escape');

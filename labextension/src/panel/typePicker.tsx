@@ -1,21 +1,26 @@
 // The field for a TPU's type: a search over the catalog, grouped by generation.
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useId, useState } from 'react';
+import React, { useEffect, useId, useRef, useState } from 'react';
 
 import { IAcceleratorType } from '../api';
 
 type Groups = [string, IAcceleratorType[]][];
 
-/** The types that have each word of *query* in their name, generation or meaning. */
+/**
+ * The types that have each word of *query* in their name, generation or meaning: its beginning, or
+ * the whole of a number.
+ */
 export function matchingTypes(groups: Groups, query: string): Groups {
-  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = (query.toLowerCase().match(/[-\w]+/g) ?? []).map(
+    word => new RegExp(/^\d+$/.test(word) ? `\\b${word}\\b` : `\\b${word}`)
+  );
   return groups
     .map(([generation, types]): Groups[number] => [
       generation,
       types.filter(({ name, meaning }) => {
         const text = `${name} ${generation} ${meaning}`.toLowerCase();
-        return words.every(word => text.includes(word));
+        return words.every(word => word.test(text));
       })
     ])
     .filter(([, types]) => types.length > 0);
@@ -38,6 +43,17 @@ export function TypePicker(props: {
   const shown = matchingTypes(groups, query ?? '');
   const names = shown.flatMap(([, types]) => types.map(({ name }) => name));
   const current = names.includes(active) ? active : names[0];
+
+  const list = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const option = list.current?.querySelector<HTMLElement>(
+      '[aria-selected=true]'
+    );
+    if (list.current && option) {
+      const middle = (list.current.clientHeight - option.clientHeight) / 2;
+      list.current.scrollTop = option.offsetTop - middle;
+    }
+  }, [open, current]);
 
   const close = () => {
     setOpen(false);
@@ -97,6 +113,7 @@ export function TypePicker(props: {
       />
       {open && (
         <div
+          ref={list}
           id={`${id}list`}
           role="listbox"
           className="jp-tpu-Types"
@@ -120,10 +137,6 @@ export function TypePicker(props: {
                   role="option"
                   aria-selected={name === current}
                   title={`${name} · ${meaning}`}
-                  ref={node =>
-                    name === current &&
-                    node?.scrollIntoView?.({ block: 'nearest' })
-                  }
                   onClick={() => pick(name)}
                 >
                   {name} <small>{meaning}</small>
