@@ -209,6 +209,7 @@ class LabPage:
     def choose_type(self, name: str) -> None:
         """Finds a type in the open form by its name, and chooses it."""
         field = self.form.get_by_label("Type")
+        field.click()  # opens the list, also where the name is there already
         field.fill(name)
         self.form.get_by_role("option").locator(f"text=/^{name} /").click()
         expect(field).to_have_value(name)
