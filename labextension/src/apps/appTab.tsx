@@ -94,8 +94,7 @@ class AppView extends Panel {
           })
       );
       const canStore =
-        !storageCheck ||
-        (await canStoreInFrame(storageCheck, SANDBOX, this.node));
+        !storageCheck || (await canStoreInFrame(storageCheck, SANDBOX));
       if (attempt === this._attempt && !this.isDisposed) {
         this._app = id;
         if (canStore) {

@@ -5,7 +5,7 @@
 const CHECK_TIMEOUT = 8000;
 
 /**
- * Loads a page of ours from the app's origin in a hidden frame of *parent*; it tries, and answers.
+ * Loads a page of ours from the app's origin in a hidden frame; it tries, and answers.
  * Without an answer the app is expected to work.
  *
  * @param check the page's URL
@@ -13,8 +13,7 @@ const CHECK_TIMEOUT = 8000;
  */
 export async function canStoreInFrame(
   check: string,
-  sandbox: readonly string[],
-  parent: HTMLElement
+  sandbox: readonly string[]
 ): Promise<boolean> {
   const frame = document.createElement('iframe');
   frame.hidden = true;
@@ -34,7 +33,7 @@ export async function canStoreInFrame(
         },
         { signal: done.signal }
       );
-      parent.append(frame);
+      document.body.append(frame);
     });
   } finally {
     clearTimeout(timer);
