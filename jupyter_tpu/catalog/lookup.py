@@ -88,14 +88,16 @@ def _by_name() -> dict[str, AcceleratorType]:
     return {accelerator.name: accelerator for accelerator in types()}
 
 
+def official_name(name: str) -> str:
+    """People say "v5e-8"; the API says "v5litepod-8". Other names are returned as they are."""
+    generation, dash, size = name.partition("-")
+    prefixes = {each.name: each.prefix for each in GENERATIONS}
+    return f"{prefixes.get(generation, generation)}{dash}{size}"
+
+
 def _near(name: str) -> list[str]:
-    # People say "v5e-8"; the API says "v5litepod-8".
-    for generation in GENERATIONS:
-        prefix = f"{generation.name}-"
-        if name.startswith(prefix) and generation.prefix != generation.name:
-            official = generation.prefix + name[len(prefix) - 1 :]
-            if official in _by_name():
-                return [official]
+    if (official := official_name(name)) in _by_name():
+        return [official]
     return difflib.get_close_matches(name.lower(), _by_name(), n=3, cutoff=0.6)
 
 

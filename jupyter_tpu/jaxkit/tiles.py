@@ -101,7 +101,7 @@ class Layout(NamedTuple):
 def padded_bytes(shape: Sequence[int], dtype: Any = "float32", generation: str = "v5e") -> int:
     """Bytes that an array of *shape* and *dtype* takes in the HBM of a TPU.
 
-    *generation*: "v5e", or a type such as "v5litepod-8".
+    *generation*: "v5e", or a type such as "v5litepod-8" or "v5e-8".
 
     The rules are those of the compiler of libtpu 0.0.42 (see the top of this file). Raises
     `TPUError` (INVALID) for negative or fractional sizes, unknown dtypes and unknown generations.

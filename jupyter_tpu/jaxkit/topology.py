@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..catalog import AcceleratorType, UnknownType, accelerator_type
+from ..catalog import AcceleratorType, UnknownType, accelerator_type, official_name
 from ..errors import InvalidInput
 
 #: GiB of HBM a program may use on one device (v4: a megacore of two; tpu7x: a core).
@@ -44,7 +44,7 @@ class Topology(Struct, kw_only=True, frozen=True):
 
 
 def topology(name: str) -> Topology:
-    """The topology of the catalog's type *name*, or of "tpu7x-<chips' bounds>" such as tpu7x-2x2x1.
+    """The topology of the catalog's type *name* ("v5litepod-8", "v5e-8") or of "tpu7x-2x2x1".
 
     TPU7x is not in the catalog, since the Cloud TPU API does not offer it; the compiler knows it.
     Raises `InvalidInput` with similar names.
@@ -84,9 +84,9 @@ def generation_of(name: str) -> str:
 
 
 def known_type(name: str) -> AcceleratorType:
-    """The catalog's type; raises `InvalidInput` with similar names."""
+    """The catalog's type, also as "v5e-8"; raises `InvalidInput` with similar names."""
     try:
-        return accelerator_type(name)
+        return accelerator_type(official_name(name))
     except UnknownType as error:
         raise InvalidInput(str(error)) from None
 

@@ -153,7 +153,7 @@ def test_what_does_not_go_together_is_said_in_words(mesh, shape, spec, says: str
 
 def test_unknown_types_and_pictures_are_refused_with_near_names() -> None:
     with pytest.raises(TPUError, match="v5litepod-8"):
-        jaxkit.placement({"d": 1}, {"x": (8,)}, types=["v5e-8"])
+        jaxkit.placement({"d": 1}, {"x": (8,)}, types=["v5e-7"])
     with pytest.raises(TPUError, match="no array 'y'"):
         jaxkit.placement({"d": 1}, {"x": (8,)}, picture="y")
     with pytest.raises(TPUError, match="does not match the tree"):

@@ -71,7 +71,14 @@ def test_a_row_of_three_takes_four_rows_and_a_column_of_one_is_turned() -> None:
 
 @pytest.mark.parametrize(
     ("name", "generation"),
-    [("v5litepod-8", "v5e"), ("v3-8", "v3"), ("v4-8", "v4"), ("tpu7x-2x2x1", "tpu7x")],
+    [
+        ("v5litepod-8", "v5e"),
+        ("v5e-8", "v5e"),
+        ("v5e-256", "v5e"),
+        ("v3-8", "v3"),
+        ("v4-8", "v4"),
+        ("tpu7x-2x2x1", "tpu7x"),
+    ],
 )
 def test_a_type_stands_for_its_generation(name: str, generation: str) -> None:
     assert jaxkit.padded_bytes((1000, 1), "int8", name) == jaxkit.padded_bytes(
@@ -116,6 +123,7 @@ def test_names_in_html_are_escaped() -> None:
         ((3,), "float33", "v5e", "Unknown dtype 'float33'"),
         ((3,), None, "v5e", "Unknown dtype"),
         ((3,), "float32", "v9", "Unknown TPU generation 'v9'"),
+        ((3,), "float32", "v5e-7", "There is no TPU type 'v5litepod-7'"),
         ("3x4", "float32", "v5e", "list of whole numbers"),
     ],
 )

@@ -148,12 +148,10 @@ def types_to_try(request: CompileRequest) -> list[str]:
 
 
 def _known(names: list[str]) -> list[str]:
-    """*names*, each once; raises `InvalidInput` for an unknown one."""
+    """The types called *names*, each once; raises `InvalidInput` for an unknown one."""
     if not names:
         raise InvalidInput("There are no types to try.")
-    for name in names:
-        topology(name)
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(topology(name).type for name in names))
 
 
 def cheapest_type(
