@@ -304,5 +304,5 @@ def requirements(spec: EnvironmentSpec, *, emulated: bool) -> str:
     needed any more.
     """
     kernel = ["jax" if emulated else "jax[tpu]", "ipykernel", "pyzmq", "ipywidgets"]
-    notebook = ["matplotlib", "tqdm", *REQUIREMENTS]
+    notebook = ["cloudpickle", "matplotlib", "tqdm", *REQUIREMENTS]
     return "\n".join([*kernel, *notebook, *spec.packages, spec.requirements.strip(), ""])

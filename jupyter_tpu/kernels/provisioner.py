@@ -12,9 +12,8 @@ from traitlets import Bool, Enum, Float, Integer, Unicode
 
 from ..cloud import NodeName, Target
 from ..errors import TPUError
-from ..links import HostName, core_thread, default_links
+from ..links import HostName, Link, core_thread, default_links
 from . import persistence
-from .attachment import Host
 from .persistence import KernelPersistence
 from .relay import Relay
 from .specs import JOURNAL_LIMIT, LEAST_JOURNAL
@@ -116,10 +115,10 @@ class TPUProvisioner(LocalProvisioner):
             raise
 
     async def _make_relay(self) -> Relay:
-        return Relay(self._host(), str(self.kernel_id), self._persistence)
+        return Relay(self.host(), str(self.kernel_id), self._persistence)
 
-    def _host(self) -> Host:
-        """The link to the host; on the core loop."""
+    def host(self) -> Link:
+        """The link to the kernel's host; call it on the core loop."""
         target = Target(emulator=self.emulator, project=self.project or None, zone=self.zone)
         node = NodeName(self.project, self.zone, self.tpu)
         return default_links(target).get(HostName(node, self.worker))

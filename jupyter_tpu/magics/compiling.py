@@ -6,27 +6,45 @@ import ast
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from .show import MagicError
+from .failures import MagicError
 
 if TYPE_CHECKING:
     from ..jaxkit import CompileReport
 
+_HELP = """Usage: %%tpu compile TYPE [OPTIONS]
+
+  Compile a program for a TPU of that type, on this computer. No TPU is needed.
+
+  The cell runs here. Its last line is a function and the shapes of its
+  arguments: step, params, (1024, 512). The result is a report: does the
+  program fit, and what does it need? TYPE is a type such as v5litepod-8.
+
+Options, as in a call of jaxkit.compile_for:
+  mesh={"data": -1}           Axes of the mesh and their sizes. -1: the rest.
+  in_shardings=P("data")      Partition specs of the arguments.
+  out_shardings=P()           Partition specs of the results.
+  donate_argnums=0            Arguments whose memory the results may use.
+  limits=CompileLimits(...)   Of time and memory, see jaxkit.CompileLimits."""
 _FORM = "The cell's last line must be a function and the shapes of its arguments: step, (8, 4)"
 
 
-def compile_cell(shell: Any, line: str, cell: str) -> CompileReport:
+def compile_cell(shell: Any, line: str, cell: str) -> CompileReport | None:
     """Runs *cell* in the notebook's namespace, and compiles the function in its last line.
 
     *line*: the accelerator type, then options of :func:`jaxkit.compile_for` as in a call:
-    ``v5litepod-8 mesh={"data": -1}, in_shardings=P("data")``; evaluated after the cell.
+    ``v5litepod-8 mesh={"data": -1}, in_shardings=P("data")``; evaluated after the cell. With
+    ``--help`` it prints how to use it, and returns None.
 
     Raises `MagicError` for a cell of another form, what the cell raises, and the `TPUError` of
     `compile_for`.
     """
+    accelerator_type, _, options = line.strip().partition(" ")
+    if accelerator_type in ("-h", "--help"):
+        print(_HELP)
+        return None
     from ..jaxkit import compile_for
     from ..jaxkit.compile.compiler import quiet_libtpu
 
-    accelerator_type, _, options = line.strip().partition(" ")
     if not accelerator_type:
         raise MagicError("Give an accelerator type, such as %%tpu compile v5litepod-8.")
     known = {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import keyword
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -12,6 +14,7 @@ from ..commands.grammar import (
     Group,
     argument,
     environment_option,
+    examples,
     local_port_option,
     packages_option,
     ports_argument,
@@ -28,6 +31,39 @@ from .show import wait_for
 if TYPE_CHECKING:
     from .kernels import NotebookKernels
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Variable(click.ParamType):
+    """The name of a variable."""
+
+    name = "variable"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not value.isidentifier() or keyword.iskeyword(value):
+            self.fail(f"{value!r} is not the name of a variable.", param, ctx)
+        return str(value)
+
+
+def _names_argument(help: str) -> Callable[[F], F]:
+    return argument(
+        "names", nargs=-1, required=True, type=Variable(), metavar="VARIABLE...", help=help
+    )
+
+
+_tpu_option = click.option(
+    "--tpu", metavar="NAME", help="The TPU.  [default: the one that was used last]"
+)
+_some_environment_option = click.option(
+    "--env", "environment", metavar="ENV", help="Name of the environment."
+)
+_unpickle_option = click.option(
+    "--unpickle",
+    is_flag=True,
+    show_default=False,
+    help="Also copy objects that must be unpickled. This can run any code of the TPU here.",
+)
+
 
 @click.group("%tpu", cls=Group, context_settings=CONTEXT, invoke_without_command=True)
 @click.pass_context
@@ -35,11 +71,13 @@ def line(ctx: click.Context) -> None:
     """Run cells of this notebook on a TPU.
 
     \b
-    %%tpu [NAME] [--env ENV]
-                           run this cell there (default: on the TPU that was used last)
+    %%tpu [NAME] [OPTIONS]
+                           run this cell there (default: on the TPU that was used last);
+                           see %%tpu --help
     %%tpu compile TYPE [OPTIONS]
                            compile the program in the cell's last line (function, shapes ...) for
                            a TPU of that type; needs no TPU
+    %%local                run this cell here, while `%tpu auto` is on
 
     A notebook has one kernel per TPU and environment, which keeps its variables from cell to
     cell. It ends when the notebook's own kernel ends.
@@ -82,6 +120,7 @@ def connect(
 @click.pass_obj
 def status(kernels: NotebookKernels) -> None:
     """List this notebook's kernels on TPUs."""
+    print(_auto_state(kernels))
     if not kernels.all():
         print("This notebook has no kernel on a TPU. Start one: %tpu connect NAME")
         return
@@ -172,6 +211,9 @@ def disconnect(kernels: NotebookKernels, name: str | None) -> None:
         for key in kernels.all():
             if key[0] == ref:
                 kernels.end(key)
+        if kernels.auto is not None and kernels.auto[0] == ref:
+            kernels.auto = None
+            print(_auto_state(kernels))
         try:
             wait_for(session, session.call(session.fleet.disconnect(ref)))
         except TPUError as error:
@@ -182,9 +224,129 @@ def disconnect(kernels: NotebookKernels, name: str | None) -> None:
             print(f"Disconnected {tpu.name}. Its environments stay on its hosts.")
 
 
-@click.command("%%tpu", cls=Command, context_settings=CONTEXT)
+@line.command("push", epilog=examples("%tpu push x params", "%tpu push x --tpu my-tpu"))
+@_names_argument("Variables of this notebook.")
+@_tpu_option
+@_some_environment_option
+@click.pass_obj
+def push(
+    kernels: NotebookKernels, names: tuple[str, ...], tpu: str | None, environment: str | None
+) -> None:
+    """Copy variables of this notebook to its kernel on a TPU.
+
+    Arrays, also within lists, dicts and other objects, are copied as raw bytes, with their dtype.
+    A JAX array becomes one of the TPU's first device. What is not built in, NumPy's or JAX's is
+    pickled here, and unpickled there, where its package must be installed.
+    """
+    from .variables import push_variables
+
+    push_variables(kernels.use(tpu, environment)[0], kernels.namespace, names)
+
+
+@line.command("pull", epilog=examples("%tpu pull loss params", "%tpu pull model --unpickle"))
+@_names_argument("Variables of the kernel on the TPU.")
+@_tpu_option
+@_some_environment_option
+@_unpickle_option
+@click.pass_obj
+def pull(
+    kernels: NotebookKernels,
+    names: tuple[str, ...],
+    tpu: str | None,
+    environment: str | None,
+    unpickle: bool,
+) -> None:
+    """Copy variables of the kernel on a TPU to this notebook.
+
+    Arrays are copied as raw bytes, with their dtype. JAX's are JAX arrays here if this notebook
+    has imported JAX, and NumPy arrays if not. Built-in values, data frames, and lists, tuples,
+    dicts and sets of these are rebuilt without running code. Other objects need --unpickle.
+    """
+    from .variables import pull_variables
+
+    kernel, _ = kernels.use(tpu, environment)
+    pull_variables(kernel, kernels.namespace, names, unpickle=unpickle)
+
+
+@line.command("auto", epilog=examples("%tpu auto on", "%tpu auto on my-tpu", "%tpu auto off"))
+@argument(
+    "state",
+    type=click.Choice(["on", "off"]),
+    required=False,
+    metavar="[on|off]",
+    help="Without it, the command says which it is.",
+)
 @tpu_argument(required=False)
-@click.option("--env", "environment", metavar="ENV", help="Name of the environment.")
-def cell(name: str | None, environment: str | None) -> tuple[str | None, str | None]:
-    """Run this cell on a TPU, by default the one that was used last; see %tpu."""
-    return name, environment
+@_some_environment_option
+@click.pass_obj
+def auto(
+    kernels: NotebookKernels, state: str | None, name: str | None, environment: str | None
+) -> None:
+    """Run every following cell on a TPU, as if it began with %%tpu.
+
+    Cells that begin with %tpu, %%tpu or %%local run as before: %%local means here.
+    """
+    if state == "on":
+        kernels.use(name, environment)
+        kernels.auto = kernels.last
+    elif state == "off":
+        kernels.auto = None
+    print(_auto_state(kernels))
+
+
+def _auto_state(kernels: NotebookKernels) -> str:
+    if kernels.auto is None:
+        return "Automatic running is off: cells that begin with %%tpu run on a TPU."
+    ref, environment = kernels.auto
+    return (
+        f"Automatic running is on: every cell runs on {ref.partition('~')[2]} (environment "
+        f"{environment}), except those that begin with %%local. To end it: %tpu auto off"
+    )
+
+
+class CellOptions(NamedTuple):
+    """What the line of a ``%%tpu`` cell says."""
+
+    name: str | None
+    environment: str | None
+    #: The local variable that gets the cell's value, or its handle.
+    out: str | None
+    wait: bool
+    unpickle: bool
+
+
+@click.command(
+    "%%tpu",
+    cls=Command,
+    context_settings=CONTEXT,
+    epilog=examples("%%tpu", "%%tpu my-tpu --out loss", "%%tpu --no-wait --out training"),
+)
+@tpu_argument(required=False)
+@_some_environment_option
+@click.option(
+    "--out",
+    metavar="VARIABLE",
+    type=Variable(),
+    help="Copy the value of the cell's last line to this variable of this notebook. With "
+    "--no-wait, the variable gets the handle.",
+)
+@click.option(
+    "--no-wait",
+    "wait",
+    flag_value=False,
+    default=True,
+    show_default=False,
+    help="Return at once, with a handle: its result(), done(), output, show() and interrupt().",
+)
+@_unpickle_option
+def cell(
+    name: str | None, environment: str | None, out: str | None, wait: bool, unpickle: bool
+) -> CellOptions:
+    """Run this cell on a TPU, by default the one that was used last; see %tpu.
+
+    The value of the last line is also Out[n] and _ of this notebook: itself if it is small and
+    plain (numbers, text, arrays of up to 64 KiB), else a stand-in, whose pull() copies the value.
+    An error is raised here with the nearest built-in class: `except ValueError` catches it.
+    exit() ends the kernel on the TPU, with its variables.
+    """
+    return CellOptions(name, environment, out, wait, unpickle)

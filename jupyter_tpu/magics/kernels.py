@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, Reason, TPUError
 
@@ -19,10 +19,14 @@ Key = tuple[str, str]
 class NotebookKernels:
     """Starts, finds and ends them."""
 
-    def __init__(self) -> None:
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        #: The notebook's own variables.
+        self.namespace = namespace
         self._kernels: dict[Key, tuple[RemoteKernel, Comms]] = {}
         #: The one used last.
         self.last: Key | None = None
+        #: Where cells without ``%%tpu`` run, if they don't run here.
+        self.auto: Key | None = None
 
     def all(self) -> dict[Key, RemoteKernel]:
         return {key: kernel for key, (kernel, _) in self._kernels.items()}
@@ -52,7 +56,7 @@ class NotebookKernels:
         key = self._choose(name, environment)
         kernel, comms = self._kernels[key]
         if not kernel.alive():
-            self.end(key)
+            self.end_kernel(kernel)
             raise TPUError(
                 f"This notebook's kernel on {kernel.tpu} has ended.",
                 Reason.CONFLICT,
@@ -68,14 +72,21 @@ class NotebookKernels:
         comms.close()
         kernel.end()
 
+    def end_kernel(self, kernel: RemoteKernel) -> None:
+        """Ends a kernel whose TPU stays the default: the next cell there starts a new one."""
+        for key, each in self.all().items():
+            if each is kernel:
+                self.end(key)
+                self.last = key
+
     def end_all(self) -> None:
         for key in tuple(self._kernels):
             self.end(key)
 
     def _choose(self, name: str | None, environment: str | None) -> Key:
-        if name is None and environment is None and self.last is not None:
-            return self.last
-        ref = name.replace("/", "~", 1) if name else (self.last[0] if self.last else None)
+        ref = None if name is None else name.replace("/", "~", 1)
+        if name is None and self.last is not None:
+            ref, environment = self.last[0], environment or self.last[1]
         for key in self._kernels:
             if (ref is None or ref in (key[0], key[0].partition("~")[2])) and (
                 environment in (None, key[1])

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import shlex
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import no_var_expand
 
-from ..errors import TPUError
+from ..errors import InvalidInput
+from .auto import AutoRun
 from .kernels import NotebookKernels, kernelspecs
 
 if TYPE_CHECKING:
     import click
+
+    from .cells import CellHandle
+    from .grammar import CellOptions
 
 
 class TPUMagics:
@@ -22,45 +24,80 @@ class TPUMagics:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self._kernels = NotebookKernels()
+        self._kernels = NotebookKernels(shell.user_ns)
+        self._auto = AutoRun(shell, self._kernels)
 
     def register(self) -> None:
         self._shell.register_magic_function(self.line, "line", "tpu")
         self._shell.register_magic_function(self.cell, "cell", "tpu")
+        self._auto.register()
         self._shell.set_hook("complete_command", self._complete, re_key=r"%%?tpu\b")
         # Before the notebook's kernel exits, so that its kernels on TPUs end with it.
         atexit.register(self._kernels.end_all)
 
     def unregister(self) -> None:
+        self._auto.unregister()
         self._kernels.end_all()
         atexit.unregister(self._kernels.end_all)
         for kind in ("line", "cell"):
             self._shell.magics_manager.magics[kind].pop("tpu", None)
 
     def line(self, line: str) -> None:
-        """%tpu connect|status|list|tunnel|disconnect: this notebook's kernels on TPUs."""
+        """%tpu connect|status|push|pull|auto|list|tunnel|disconnect: see %tpu --help."""
         from . import grammar
+        from .failures import plain_errors
 
-        with _plain_errors():
+        with plain_errors():
             _run(grammar.line, line, self._kernels)
 
     @no_var_expand
     def cell(self, line: str, cell: str) -> Any:
         """%%tpu [NAME]: runs this cell on a TPU; see %tpu."""
         from . import grammar
-        from .show import run_cell
+        from .failures import plain_errors
 
         word, _, rest = line.strip().partition(" ")
-        with _plain_errors():
+        with plain_errors():
             if word == "compile":  # a TPU of that name is ZONE/compile
                 from .compiling import compile_cell
 
                 return compile_cell(self._shell, rest, cell)
             # As IPython does it for magics; the line of `compile` has Python's own braces.
-            choice = _run(grammar.cell, self._shell.var_expand(line, 2), self._kernels)
-            if choice is not None:
-                kernel, comms = self._kernels.use(*choice)
-                run_cell(kernel, comms, cell, allow_stdin=self._allow_stdin())
+            options = _run(grammar.cell, self._shell.var_expand(line, 2), self._kernels)
+            if options is None:
+                return None
+            return self._run_there(options, cell) if options.wait else self._start(options, cell)
+
+    def _run_there(self, options: CellOptions, code: str) -> None:
+        from .cells import run_cell
+        from .results import RemoteValue
+
+        kernel, comms = self._kernels.use(options.name, options.environment)
+        outcome = run_cell(self._shell, kernel, comms, code, allow_stdin=self._allow_stdin())
+        if outcome.exited:
+            self._kernels.end_kernel(kernel)
+            print(
+                f"exit() ended this notebook's kernel on {kernel.tpu}. Its variables are lost. "
+                "The next %%tpu cell starts a new one."
+            )
+        if options.out is not None:
+            if outcome.content is None:
+                raise InvalidInput(
+                    f"The cell's last line has no value, so {options.out} was not set."
+                )
+            value = outcome.value
+            if isinstance(value, RemoteValue):
+                value = value.pull(unpickle=options.unpickle)
+            self._kernels.namespace[options.out] = value
+
+    def _start(self, options: CellOptions, code: str) -> CellHandle | None:
+        from .cells import CellHandle, start_cell
+
+        kernel, comms = self._kernels.use(options.name, options.environment)
+        handle = CellHandle(comms, start_cell(kernel, code, allow_stdin=False))
+        if options.out is None:
+            return handle
+        self._kernels.namespace[options.out] = handle
         return None
 
     def _allow_stdin(self) -> bool:
@@ -69,7 +106,7 @@ class TPUMagics:
         return bool(getattr(kernel, "_allow_stdin", True))
 
     def _complete(self, _shell: Any, event: Any) -> list[str]:
-        """Commands, and the names of TPUs that have a kernel here; asks no network."""
+        """Commands, variables, and the names of TPUs that have a kernel here; asks no network."""
         from .grammar import line, tunnel
 
         words = event.line.split()
@@ -82,7 +119,10 @@ class TPUMagics:
             return [*names, "compile"]
         if len(words) < 2 or (len(words) == 2 and not event.line.endswith(" ")):
             return list(line.commands)
-        return [*tunnel.commands, *names] if words[1] == "tunnel" else names
+        if words[1] == "push":
+            return [name for name in self._shell.user_ns if not name.startswith("_")]
+        first = {"tunnel": [*tunnel.commands], "auto": ["on", "off"]}
+        return [] if words[1] == "pull" else [*first.get(words[1], []), *names]
 
 
 def _run(command: click.Command, line: str, kernels: NotebookKernels) -> Any:
@@ -90,30 +130,21 @@ def _run(command: click.Command, line: str, kernels: NotebookKernels) -> Any:
     import click
 
     from ..commands.grammar import usage_line
-    from .show import MagicError
+    from .failures import MagicError
 
+    assert command.name is not None
     try:
-        assert command.name is not None
-        with command.make_context(command.name, shlex.split(line), obj=kernels) as ctx:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise MagicError(f"{command.name}: {error}".lower()) from None
+    try:
+        with command.make_context(command.name, words, obj=kernels) as ctx:
             return command.invoke(ctx)
     except click.exceptions.Exit:
         return None
     except click.UsageError as error:
         raise MagicError(usage_line(error)) from None
-    except ValueError as error:  # of shlex
-        raise MagicError(f"{command.name}: {error}".lower()) from None
     except KeyboardInterrupt:
         raise MagicError(
             "Interrupted. `%tpu list` shows the TPUs, `%tpu status` this notebook's kernels."
         ) from None
-
-
-@contextlib.contextmanager
-def _plain_errors() -> Iterator[None]:
-    """What the core raises, as one sentence without a traceback."""
-    from .show import MagicError
-
-    try:
-        yield
-    except TPUError as error:
-        raise MagicError(str(error)) from None

@@ -11,11 +11,13 @@ import asyncio
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
 
 from ..errors import Reason, TPUError
-from ..links import core_thread
+from ..links import Link, core_thread
+from .transfer.stream import installation
 
 T = TypeVar("T")
 
@@ -39,8 +41,7 @@ class RemoteKernel:
         self._client: Any = None
         self._settled = threading.Event()  # it was started, or what had begun of it is undone
         self._readers: list[asyncio.Task[None]] = []
-        self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self._request = ""  # the id of the execute_request that runs
+        self._runs: dict[str, Run] = {}  # by message id, those that have not finished
         #: Called on the core's thread with comm messages that come between cells.
         self.on_comm: Any = None
 
@@ -90,12 +91,21 @@ class RemoteKernel:
 
         core_thread().submit(send())
 
-    def execute(self, code: str, *, allow_stdin: bool) -> Iterator[Message]:
-        """Runs *code*, and yields each message about it as it arrives; the reply is the last one.
+    def host(self) -> Link:
+        """The link to the kernel's host; call it on the core's thread."""
+        link: Link = self._manager.provisioner.host()
+        return link
 
-        An interrupt of this thread while it waits is raised here; the iterator stays usable.
+    def execute(self, code: str, **options: Any) -> Run:
+        """Sends *code*; the result yields each message about it. The last one is the reply.
+
+        *options* of jupyter_client's ``execute``. The kernel runs one request after the other.
         """
-        return _Run(self, code, allow_stdin)
+        return _wait(self._execute(code, options))
+
+    def unfinished(self) -> Run | None:
+        """A request that runs or waits in the kernel; the one sent first."""
+        return next(iter(tuple(self._runs.values())), None)
 
     # ---- on the core's thread ------------------------------------------------------------------
 
@@ -122,6 +132,8 @@ class RemoteKernel:
                     "`%tpu list` shows the state of the TPU.",
                 ) from None
             raise
+        # Its errors show in the first value that is asked for: see `results`.
+        client.execute(installation(), silent=True, store_history=False)
         self._manager, self._client = manager, client
         self._settled.set()
         self._readers = [
@@ -144,56 +156,108 @@ class RemoteKernel:
     async def _read(self, channel: str, get: Any) -> None:
         while True:
             message = await get(timeout=None)
-            parent = message["parent_header"].get("msg_id")
-            if parent == self._request:
-                self._messages.put((channel, message))
-            elif message["msg_type"].startswith("comm_") and self.on_comm is not None:
-                self.on_comm(message)
+            run = self._runs.get(message["parent_header"].get("msg_id"))
+            if message["msg_type"].startswith("comm_") and (run is None or run.detached):
+                if self.on_comm is not None:
+                    self.on_comm(message)
+            elif run is not None and run.arrived(channel, message):
+                del self._runs[run.id]
 
-    async def _begin(self, code: str, allow_stdin: bool) -> str:
+    async def _execute(self, code: str, options: dict[str, Any]) -> Run:
         if self._client is None:
             raise TPUError(f"The kernel on {self.tpu} has ended.", Reason.CONFLICT)
-        self._messages = queue.SimpleQueue()
-        self._request = self._client.execute(code, allow_stdin=allow_stdin, stop_on_error=False)
-        return self._request
+        id = self._client.execute(code, stop_on_error=False, **options)
+        run = self._runs[id] = Run(self, id)
+        return run
 
 
-class _Run:
-    """The messages about one cell, up to its reply and the end of its output."""
+class Run:
+    """One request and the messages about it, up to its reply and the end of its output.
 
-    def __init__(self, kernel: RemoteKernel, code: str, allow_stdin: bool) -> None:
-        self._kernel = kernel
-        _wait(kernel._begin(code, allow_stdin))
-        self._reply: dict[str, Any] | None = None
+    An interrupt of the thread that waits for the next message is raised there; the iterator stays
+    usable.
+    """
+
+    def __init__(self, kernel: RemoteKernel, id: str) -> None:
+        self.kernel = kernel
+        self.id = id
+        #: Nobody waits for its messages, so its comms are served as those between cells.
+        self.detached = False
+        #: Whether the kernel has begun with it.
+        self.begun = False
+        self.reply: dict[str, Any] | None = None
         self._idle = False
-        self._given = False
+        self._started = time.monotonic()
+        self._took: float | None = None
+        #: None is the end.
+        self._messages: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._ended = False
+        self._done = threading.Event()
+
+    @property
+    def finished(self) -> bool:
+        return self._idle and self.reply is not None
+
+    def arrived(self, channel: str, message: dict[str, Any]) -> bool:
+        """Takes a message, on the core's thread; whether it was the last one."""
+        if channel == "shell":
+            self.reply = message
+        elif message["msg_type"] == "status":
+            self._idle = message["content"]["execution_state"] == "idle"
+            self.begun = True
+        else:
+            self._messages.put((channel, message))
+        if self.finished:
+            self._took = self.seconds
+            self._messages.put(None)
+            self._done.set()
+        return self.finished
+
+    @property
+    def seconds(self) -> float:
+        """Since it was sent, until now or until it finished."""
+        return time.monotonic() - self._started if self._took is None else self._took
+
+    def wait(self, seconds: float = ALIVE_EVERY) -> bool:
+        """Whether it finishes within *seconds*; takes none of its messages.
+
+        Raises CONFLICT if the kernel dies.
+        """
+        if self._done.wait(seconds):
+            return True
+        self._check_alive()
+        return False
 
     def __iter__(self) -> Iterator[Message]:
         return self
 
     def __next__(self) -> Message:
-        kernel = self._kernel
-        while not self._given:
-            if self._reply is not None and self._idle:
-                self._given = True
-                return "shell", self._reply
+        """Raises CONFLICT if the kernel dies."""
+        while not self._ended:
             try:
-                channel, message = kernel._messages.get(timeout=ALIVE_EVERY)
+                return self.next_within(ALIVE_EVERY)
             except queue.Empty:
-                if not kernel.alive():
-                    raise TPUError(
-                        f"The kernel on {kernel.tpu} died.",
-                        Reason.CONFLICT,
-                        "Run the cell again to start a new one, without the old one's variables.",
-                    ) from None
-                continue
-            if channel == "shell":
-                self._reply = message
-            elif message["msg_type"] == "status":
-                self._idle = message["content"]["execution_state"] == "idle"
-            else:
-                return channel, message
+                self._check_alive()
         raise StopIteration
+
+    def _check_alive(self) -> None:
+        if not self.kernel.alive():
+            raise TPUError(
+                f"The kernel on {self.kernel.tpu} died.",
+                Reason.CONFLICT,
+                "Run the cell again to start a new one, without the old one's variables.",
+            )
+
+    def next_within(self, seconds: float) -> Message:
+        """As ``next``; raises ``queue.Empty`` if no message comes in this time."""
+        message = None if self._ended else self._messages.get(timeout=seconds)
+        if message is not None:
+            return message
+        if self._ended:
+            raise StopIteration
+        self._ended = True
+        assert self.reply is not None
+        return "shell", self.reply
 
 
 def _wait(coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:

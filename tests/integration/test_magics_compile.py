@@ -106,7 +106,7 @@ def test_mistakes_are_reported_in_one_sentence(notebook: Notebook) -> None:
         ("%%tpu compile v5litepod-8\n1, 2", "last line"),
         (f"%%tpu compile v5litepod-8 color=1\n{cell}", "no option color"),
         (f"%%tpu compile v5litepod-8 ), print(1\n{cell}", "options as in a call"),
-        (f"%%tpu compile v5e-8\n{cell}", "v5litepod-8"),
+        (f"%%tpu compile v5e-7\n{cell}", "v5litepod-8"),
     ):
         assert word in notebook.complaint(code), code
 
@@ -127,6 +127,11 @@ def test_an_error_in_the_cell_is_the_cells_own(notebook: Notebook) -> None:
 def test_a_cell_for_a_tpu_still_takes_its_name_from_a_variable(notebook: Notebook) -> None:
     notebook.run("name = 'nowhere'")
     assert "nowhere has no kernel" in notebook.complaint("%%tpu {name}\n1")
+
+
+def test_help_is_printed(notebook: Notebook) -> None:
+    (output,) = notebook.run("%%tpu compile --help")
+    assert output["text"].startswith("Usage: %%tpu compile TYPE")
 
 
 def test_types_are_completed(notebook: Notebook) -> None:

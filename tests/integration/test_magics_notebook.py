@@ -72,6 +72,11 @@ class Notebook:
         )["content"]
         return outputs
 
+    def interrupted(self, code: str) -> list[dict[str, Any]]:
+        """The outputs of a cell that is interrupted at its first one."""
+        once = iter([self.manager.interrupt_kernel])
+        return self.run(code, at=lambda _output: next(once, lambda: None)())
+
     def text(self, code: str, **how: Any) -> str:
         """What a cell prints."""
         outputs = self.run(code, **how)
@@ -183,7 +188,7 @@ def test_output_streams_while_the_cell_runs(notebook: Notebook, emulator: Any) -
         "while not pathlib.Path('go').exists(): time.sleep(0.01)\nprint('seen')",
         at=go_on,
     )
-    assert outputs[-1]["text"] == "seen\n"
+    assert "".join(output["text"] for output in outputs).endswith("\nseen\n")
 
 
 def test_displays_are_shown_and_updated_in_place(notebook: Notebook) -> None:
@@ -218,9 +223,8 @@ def test_input_is_asked_here_and_answered_there(notebook: Notebook) -> None:
 
 
 def test_interrupting_the_notebook_interrupts_the_cell_there(notebook: Notebook) -> None:
-    *_, error = notebook.run(
-        "%%tpu\nkept = 7\nprint('going', flush=True)\nimport time; time.sleep(600)",
-        at=lambda output: output["type"] == "stream" and notebook.manager.interrupt_kernel(),
+    *_, error = notebook.interrupted(
+        "%%tpu\nkept = 7\nprint('going', flush=True)\nimport time; time.sleep(600)"
     )
     assert error["ename"] == "KeyboardInterrupt"
     assert notebook.text("%%tpu\nprint(kept)") == "7\n"
@@ -242,6 +246,158 @@ def test_comms_of_widgets_go_both_ways(notebook: Notebook) -> None:
         pass
     assert message["content"] == {"comm_id": opened["comm_id"], "data": {"thanks": True}}
     assert notebook.text("%%tpu\nprint(heard)") == "[{'clicked': 3}]\n"
+
+
+def test_the_value_of_a_cell_is_the_notebooks_own_result(notebook: Notebook) -> None:
+    (result,) = notebook.run("%%tpu\n40 + 2")
+    number = result["execution_count"]
+    assert (result["type"], result["data"]) == ("execute_result", {"text/plain": "42"})
+    assert notebook.text(f"print(_ + 1, Out[{number}] is _{number})") == "43 True\n"
+    (result,) = notebook.run("%%tpu\nimport jax\njax.numpy.arange(3, dtype='bfloat16')")
+    assert result["data"]["text/plain"] == "Array([0, 1, 2], dtype=bfloat16)"
+    assert notebook.text("print(type(_).__name__, _.dtype)") == "ndarray bfloat16\n"
+    # What is large, or of another class, stays there.
+    notebook.run("%%tpu\njax.devices()[0]")
+    assert notebook.text("print(type(_).__name__, _)").startswith("RemoteValue CpuDevice(")
+    notebook.run("%%tpu\njax.numpy.ones(10**6)")
+    assert notebook.text("print(type(_).__name__, int(_.pull().sum()))") == "RemoteValue 1000000\n"
+    before = notebook.text("print(_)")
+    assert notebook.run("%%tpu\nx = 1") == []
+    assert notebook.text("print(_)") == before
+    assert notebook.text("%%capture kept\n%%tpu\n7") == ""
+    assert notebook.text("print(kept.outputs[0].data)") == "{'text/plain': '7'}\n"
+
+
+def test_the_value_of_a_cell_is_copied_to_a_variable(notebook: Notebook) -> None:
+    notebook.run("%%tpu --out total\nimport jax\njax.numpy.ones((1000, 1000), 'bfloat16')")
+    assert notebook.text("print(total.shape, total.dtype, total.nbytes)") == (
+        "(1000, 1000) bfloat16 2000000\n"
+    )
+    *_, error = notebook.run("%%tpu --out total\ny = 1")
+    assert error["evalue"] == "The cell's last line has no value, so total was not set."
+
+
+def test_variables_are_pushed_and_pulled(notebook: Notebook) -> None:
+    notebook.run("import numpy as np\nimport ml_dtypes")
+    notebook.run(
+        "params = {'w': np.arange(6.0, dtype=ml_dtypes.bfloat16).reshape(2, 3), 'n': (1, 'a')}\n"
+        "def double(x): return 2 * x\n"
+        "big = np.arange(4_000_000)"
+    )
+    assert notebook.text("%tpu push params").startswith("Pushed params to magics: ")
+    shown = notebook.run("%tpu push big")
+    assert "<progress" in shown[0]["data"]["text/html"]
+    assert "Pushing big: 32.0 MB of 32.0 MB" in shown[-2]["data"]["text/html"]
+    assert re.match(r"Pushed big to magics: 32\.0 MB in .* MB/s", shown[-1]["text"])
+    assert notebook.text("%%tpu\nprint(params['w'].dtype, params['n'], big.sum())") == (
+        "bfloat16 (1, 'a') 7999998000000\n"
+    )
+    notebook.run("%%tpu\nparams['w'] = jax.numpy.asarray(params['w']) * 2; big += 1")
+    notebook.run("%tpu pull params big")
+    assert notebook.text("print(type(params['w']).__name__, params['w'].sum(), big.sum())") == (
+        "ndarray 30 8000002000000\n"
+    )
+    notebook.run("import jax")  # then its arrays come as such
+    notebook.run("%tpu pull params")
+    assert notebook.text("print(isinstance(params['w'], jax.Array), params['w'].dtype)") == (
+        "True bfloat16\n"
+    )
+
+
+def test_pull_unpickles_only_if_it_may(notebook: Notebook) -> None:
+    notebook.run("%%tpu\nimport fractions\nhalf = [fractions.Fraction(1, 2)]")
+    said = notebook.complaint("%tpu pull half")
+    assert "half[0] is of the class fractions.Fraction. It would have to be unpickled" in said
+    assert "allow it: --unpickle" in said
+    assert notebook.text("%tpu pull half --unpickle").startswith("Pulled half")
+    assert notebook.text("print(half)") == "[Fraction(1, 2)]\n"
+
+
+def test_what_cannot_be_copied_is_said_and_the_kernel_goes_on(notebook: Notebook) -> None:
+    assert "no variable nothing in this notebook" in notebook.complaint("%tpu push nothing")
+    assert "no variable nothing in this kernel" in notebook.complaint("%tpu pull nothing")
+    notebook.run("generator = (x for x in [1])")
+    assert "can't be pickled" in notebook.complaint("%tpu push generator")
+    assert "'1x' is not the name of a variable" in notebook.complaint("%tpu push 1x")
+    assert notebook.text("%%tpu\nprint('here')") == "here\n"
+
+
+def test_an_interrupted_copy_is_one_sentence_and_the_kernel_goes_on(notebook: Notebook) -> None:
+    notebook.run("import numpy as np\nlarge = np.empty(300_000_000, 'u1')")
+    *_, error = notebook.interrupted("%tpu push large")
+    assert error["traceback"] == ["Interrupted. The variables may not have been set on magics."]
+    assert notebook.text("del large\n%tpu auto off").startswith("Automatic running is off")
+    assert notebook.text("%%tpu\nprint('large' in dir())").endswith("False\n")
+
+
+def test_an_error_there_is_caught_here_by_its_class(notebook: Notebook) -> None:
+    caught = (
+        "try: get_ipython().run_cell_magic('tpu', '', {code!r})\n"
+        "except {kind} as error: print(type(error).__name__, error)"
+    )
+    assert notebook.text(caught.format(code="1 / 0", kind="ZeroDivisionError")) == (
+        "ZeroDivisionError division by zero\n"
+    )
+    code = "import json\njson.loads('{')"
+    assert notebook.text(caught.format(code=code, kind="ValueError")).startswith("JSONDecodeError")
+
+
+def test_a_cell_that_is_not_waited_for_has_a_handle(notebook: Notebook, emulator: Any) -> None:
+    [host] = emulator.hosts(NAME)
+    folder = notebook.text("%%tpu\nimport os; print(os.getcwd())").strip()
+    notebook.run(
+        "%%tpu --no-wait --out job\nimport pathlib, time\nprint('begun', flush=True)\n"
+        "while not pathlib.Path('free').exists(): time.sleep(0.01)\nx = 6\nx * 7"
+    )
+    notebook.run("import time\nwhile job.output != 'begun\\n': time.sleep(0.01)")
+    assert re.fullmatch(
+        r"<cell on magics: running, \d+ s> False\n", notebook.text("print(job, job.done())")
+    )
+    (error,) = notebook.run("job.result(timeout=0.01)")
+    assert error["ename"] == "TimeoutError"
+    # A cell that waits for it can be interrupted, and the handle's goes on.
+    *_, error = notebook.interrupted("%%tpu\n'never'")
+    assert error["evalue"] == "This cell did not begin. The one before it still runs on magics."
+    Path(host["folder"] + folder, "free").touch()
+    assert (
+        notebook.text("print(job.result() + 1, job.done(), job.output)") == "43 True begun\n42\n\n"
+    )
+    assert "ended" in notebook.text("print(job)")
+    notebook.run("%%tpu --no-wait --out job\n[][1]")
+    assert notebook.text("try: job.result()\nexcept LookupError as e: print(e)") == (
+        "list index out of range\n"
+    )
+    assert "IndexError" in notebook.text("print(job.output)")
+    notebook.run("%%tpu --no-wait --out job\nimport time; time.sleep(600)")
+    notebook.run("while 'running' not in str(job): time.sleep(0.01)\njob.interrupt()")
+    *_, error = notebook.run("job.result()")
+    assert error["ename"] == "KeyboardInterrupt"
+
+
+def test_with_auto_every_cell_runs_there_until_it_is_off(notebook: Notebook) -> None:
+    assert "Automatic running is on: every cell runs on magics" in notebook.text("%tpu auto on")
+    node = notebook.text("import platform\nprint(platform.node())")
+    assert node.startswith("t1v-n-")
+    assert notebook.text("%%local\nimport platform\nprint(platform.node())") != node
+    notebook.run("%%local\nhere = 1")
+    assert notebook.text("print('here' in dir())") == "False\n"
+    assert notebook.text("%%local\n%time print(here)").startswith("1\n")  # no part of it, either
+    assert notebook.text("%%bash\nhostname") == node
+    assert "is on" in notebook.text("%tpu status")
+    assert "is off" in notebook.text("%tpu auto off")
+    assert notebook.text("print(here)") == "1\n"
+    assert notebook.text("%%local\nprint(here)") == "1\n"
+
+
+def test_exit_in_a_cell_ends_the_kernel_there_and_says_so(notebook: Notebook, shell: Shell) -> None:
+    notebook.run("%%tpu\nkept = 1")
+    (before,) = running(shell)
+    said = notebook.text("%%tpu\nexit()")
+    assert "exit() ended this notebook's kernel on magics. Its variables are lost." in said
+    assert running(shell) == []
+    assert notebook.text("%%tpu\nprint('kept' in dir())") == "False\n"
+    (after,) = running(shell)
+    assert after["id"] != before["id"]
 
 
 @pytest.mark.parametrize(
@@ -268,6 +424,9 @@ def test_subcommands_and_tpus_are_completed(notebook: Notebook) -> None:
     assert "connect" in completed("%tpu co")
     assert NAME in completed("%tpu connect ")
     assert NAME in completed("%%tpu mag")
+    notebook.run("mine = 1")
+    assert "mine" in completed("%tpu push ")
+    assert "off" in completed("%tpu auto ")
 
 
 def test_describe_and_delete_name_the_notebook_whose_kernel_would_end(

@@ -67,6 +67,7 @@ def test_real_hosts_get_jax_for_tpus_and_emulated_ones_the_plain_one() -> None:
         "ipykernel",
         "pyzmq",
         "ipywidgets",
+        "cloudpickle",
         "matplotlib",
         "tqdm",
         "msgspec",

@@ -1,0 +1,207 @@
+"""Values as structure and raw buffers, there and back, and what must not be read."""
+
+from __future__ import annotations
+
+import json
+from collections import namedtuple
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import optax
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_tpu.magics.transfer import codec
+
+Point = namedtuple("Point", "x y")
+
+
+def sent(value: Any, *, pickled: bool = False, **reading: Any) -> Any:
+    """*value* after a transfer."""
+    header, buffers = codec.encode({"v": value}, pickled=pickled)
+    options = {"unpickle": pickled, "import_jax": True, **reading}
+    return codec.decode(json.loads(header), list(map(bytearray, buffers)), **options)["v"]
+
+
+plain = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.complex_numbers(allow_nan=False)
+    | st.text()
+    | st.binary(),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text() | st.integers() | st.tuples(st.integers()), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(plain)
+def test_built_in_values_come_back_equal_and_of_their_class(value: Any) -> None:
+    back = sent(value)
+    assert back == value
+    assert repr(back) == repr(value)
+
+
+DTYPES = (
+    [np.dtype(name) for name in ["bool", "int8", "uint64", "float16", "float64", "complex64"]]
+    + [np.dtype(name) for name in (">i4", "<M8[ns]", "<m8[s]", "<U3", "S2")]
+    + [np.dtype(getattr(ml_dtypes, name)) for name in ("bfloat16", "float8_e4m3fn", "int4")]
+)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_arrays_keep_dtype_shape_and_bytes_without_being_pickled(dtype: np.dtype) -> None:
+    array = np.arange(24).astype(dtype).reshape(2, 3, 4)
+    for each in (array, array.T, array[:, ::2], array[:0], array[0, 0, 0:1].reshape(())):
+        back = sent(each)
+        assert (back.dtype, back.shape) == (each.dtype, each.shape)
+        assert back.tobytes() == each.tobytes()
+        assert back.flags.writeable
+    scalar = sent(array[1, 2, 3])
+    assert type(scalar) is type(array[1, 2, 3])
+    assert scalar == array[1, 2, 3]
+
+
+def test_an_arrays_bytes_are_sent_as_they_are_without_a_copy() -> None:
+    array = np.arange(1000.0)
+    header, (buffer,) = codec.encode({"v": array}, pickled=False)
+    assert len(header) < 200
+    assert np.shares_memory(np.frombuffer(buffer), array)
+
+
+def test_a_tree_of_jax_arrays_comes_back_with_its_dtypes_and_classes() -> None:
+    params = {"w": jnp.ones((3, 2), jnp.bfloat16), "b": [jnp.arange(3), Point(jnp.int8(1), 2.5)]}
+    state = optax.adam(0.1).init(params)
+    back_params, back_state = sent((params, state))
+    assert jax.tree.structure((back_params, back_state)) == jax.tree.structure((params, state))
+    for here, there in zip(
+        jax.tree.leaves((params, state)), jax.tree.leaves((back_params, back_state)), strict=True
+    ):
+        assert type(here) is type(there)
+        assert getattr(here, "dtype", None) == getattr(there, "dtype", None)
+        assert (np.asarray(here) == np.asarray(there)).all()
+
+
+def test_64_bits_and_random_keys_are_kept() -> None:
+    with jax.enable_x64(True):
+        wide = jnp.arange(3) * 2**40
+    back = sent(wide)
+    assert isinstance(back, jax.Array)
+    assert back.dtype == np.int64
+    assert (np.asarray(back) == np.asarray(wide)).all()
+    key = jax.random.key(7, impl="rbg")
+    assert (sent(key) == key).all()
+
+
+def test_a_named_tuple_of_a_class_that_is_not_here_keeps_name_and_fields() -> None:
+    header, buffers = codec.encode({"v": Point(1, 2)}, pickled=False)
+    elsewhere = json.loads(header.replace(__name__.encode(), b"not.here"))
+    back = codec.decode(elsewhere, buffers, unpickle=False, import_jax=False)["v"]
+    assert type(back) is not Point
+    assert (type(back).__name__, back._fields, back) == ("Point", ("x", "y"), (1, 2))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"a": [1, 2], "text": ["x", None], "when": pd.to_datetime(["2024", "2025"])}),
+        pd.DataFrame({"any": [1, "x"]}, index=pd.Index(["r", "s"], name="row")),
+        pd.DataFrame([[1.5, True]], columns=["same", "same"]),
+        pd.DataFrame(index=pd.to_datetime(["2024"])),
+        pd.DataFrame(),
+        pd.Series([1, 2], name="s", index=range(5, 9, 2), dtype="int8"),
+    ],
+    ids=range(6),
+)
+def test_data_frames_of_plain_columns_come_back_without_being_pickled(frame: Any) -> None:
+    back = sent(frame)
+    equal = pd.testing.assert_frame_equal if frame.ndim == 2 else pd.testing.assert_series_equal
+    equal(back, frame)
+
+
+def test_an_odd_data_frame_and_a_function_of_a_notebook_are_pickled_with_their_arrays_outside() -> (
+    None
+):
+    frame = pd.DataFrame({"a": np.arange(100_000.0), "b": pd.Categorical(["x"] * 100_000)})
+    with pytest.raises(codec.NeedsPickle, match="v is of the class pandas"):
+        sent(frame)
+    pd.testing.assert_frame_equal(sent(frame, pickled=True), frame)
+    _, buffers = codec.encode({"v": frame}, pickled=True)
+    assert any(buffer.nbytes == 800_000 for buffer in buffers)
+    offset = 3
+    assert sent(lambda x: x + offset, pickled=True)(4) == 7
+    array = {"frame": frame, "weights": jnp.ones(1000, jnp.bfloat16), "step": slice(1, 2)}
+    back = sent(array, pickled=True)
+    assert back["weights"].dtype == jnp.bfloat16
+    assert back["step"] == slice(1, 2)
+
+
+class Runs:
+    """Pickled, it is a call."""
+
+    def __reduce__(self) -> Any:
+        return pytest.fail, ("code of the other side ran",)
+
+
+def test_nothing_is_unpickled_unless_it_was_allowed() -> None:
+    with pytest.raises(codec.NeedsPickle, match=r"v\['model'\]\[1\] is of the class .*Runs"):
+        codec.encode({"v": {"model": [1, Runs()]}}, pickled=False)
+    header, buffers = codec.encode({"v": {"model": [1, Runs()]}}, pickled=True)
+    with pytest.raises(codec.NeedsPickle):  # whatever the other side was told
+        codec.decode(json.loads(header), buffers, unpickle=False, import_jax=False)
+
+
+@pytest.mark.parametrize(
+    "coded",
+    [
+        ["array", "|O", [1], "C", 0],
+        ["array", "finfo", [1], "C", 0],
+        ["namedtuple", "os", "system", ["x"], 1],
+        ["namedtuple", "m", "a b", ["x"], 1],
+        ["global", "os.system"],
+    ],
+)
+def test_a_header_cannot_name_code(coded: Any) -> None:
+    header = {"values": {"v": coded}, "sizes": [8], "python": [3, 11]}
+    try:
+        back = codec.decode(header, [bytearray(8)], unpickle=False, import_jax=False)["v"]
+    except (codec.CodecError, ValueError):
+        return
+    assert (type(back).__name__, back) == ("system", (1,))  # a tuple of that name, nothing else
+
+
+def test_what_cannot_be_sent_is_said_with_its_place() -> None:
+    def complaint(value: Any, **options: Any) -> str:
+        with pytest.raises(codec.CodecError) as caught:
+            codec.encode({"v": value}, pickled=True, **options)
+        return str(caught.value)
+
+    assert "v[0] is of the class generator, which can't be pickled" in complaint([(x for x in ())])
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    assert "contains itself" in complaint(cycle)
+    assert "larger than the limit" in complaint(np.zeros(100), limit=799)
+    donated = jnp.ones(3)
+    donated.delete()
+    assert "v was deleted" in complaint(donated)
+
+
+def test_code_of_another_python_is_refused_before_it_is_read() -> None:
+    header, buffers = codec.encode({"v": lambda: 1}, pickled=True)
+    other = {**json.loads(header), "python": [3, 8]}
+    with pytest.raises(codec.CodecError, match=r"code of Python 3\.8"):
+        codec.decode(other, buffers, unpickle=True, import_jax=False)
+    # By its name it is no code.
+    header, buffers = codec.encode({"v": json.dumps}, pickled=True)
+    other = {**json.loads(header), "python": [3, 8]}
+    assert codec.decode(other, buffers, unpickle=True, import_jax=False)["v"] is json.dumps
