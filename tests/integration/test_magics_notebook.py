@@ -481,7 +481,7 @@ def test_disconnecting_takes_the_kernel_out_of_jupyter(
 
 def test_tunnels_are_opened_listed_and_removed_in_a_notebook(notebook: Notebook) -> None:
     said = notebook.text(f"%tpu tunnel {NAME} 6006")
-    found = re.fullmatch(rf"localhost:(\d+) forwards to port 6006 of {NAME}\n", said)
+    found = re.match(rf"localhost:(\d+) forwards to port 6006 of {NAME}\b", said)
     assert found, said
     assert f"localhost:{found[1]}" in notebook.text("%tpu tunnel list")
     assert f"localhost:{found[1]}" in notebook.text(f"%tpu tunnel list {NAME}")
