@@ -93,7 +93,7 @@ def main() -> None:
                 ) as browser,
             ):
                 write_notebook(server, "lines.ipynb", spec, CODE)
-                page = open_notebook(browser, server, "lines.ipynb")
+                page = open_notebook(browser.new_context(), server, "lines.ipynb")
                 run_cell(page)
                 expect(cell_of(page)).to_contain_text("line 20\n")
                 cell_of(page).evaluate(WATCH)
