@@ -180,5 +180,5 @@ class LocalHost:
 class LocalTPUProvisioner(TPUProvisioner):
     """The provisioner, but with a host from `hosts`."""
 
-    def _host(self):
+    def host(self):
         return hosts[self.tpu]
