@@ -1,6 +1,7 @@
 // The field for a TPU's type: a search over the catalog, grouped by generation.
 
 import { TranslationBundle } from '@jupyterlab/translation';
+import { caretDownEmptyIcon } from '@jupyterlab/ui-components';
 import React, { useEffect, useId, useRef, useState } from 'react';
 
 import { IAcceleratorType } from '../api';
@@ -90,27 +91,37 @@ export function TypePicker(props: {
   };
   return (
     <>
-      <input
-        {...attributes}
-        className="jp-mod-styled"
-        role="combobox"
-        aria-autocomplete="list"
-        aria-expanded={open}
-        aria-controls={`${id}list`}
-        aria-activedescendant={open && current ? `${id}${current}` : undefined}
-        autoComplete="off"
-        spellCheck={false}
-        placeholder={trans.__('Search, for example v5e or 16 chips')}
-        value={query ?? value}
-        onFocus={event => event.target.select()}
-        onClick={show}
-        onBlur={close}
-        onKeyDown={onKeyDown}
-        onChange={event => {
-          show();
-          setQuery(event.target.value);
-        }}
-      />
+      <div className="jp-HTMLSelect">
+        <input
+          {...attributes}
+          className="jp-mod-styled"
+          role="combobox"
+          aria-autocomplete="list"
+          aria-expanded={open}
+          aria-controls={`${id}list`}
+          aria-activedescendant={
+            open && current ? `${id}${current}` : undefined
+          }
+          autoComplete="off"
+          spellCheck={false}
+          placeholder={trans.__('Search, for example v5e or 16 chips')}
+          value={query ?? value}
+          onFocus={event => event.target.select()}
+          onClick={show}
+          onBlur={close}
+          onKeyDown={onKeyDown}
+          onChange={event => {
+            show();
+            setQuery(event.target.value);
+          }}
+        />
+        <caretDownEmptyIcon.react
+          tag="span"
+          stylesheet="select"
+          right="4px"
+          top="4px"
+        />
+      </div>
       {open && (
         <div
           ref={list}
