@@ -92,6 +92,15 @@ class World:
         node = self.node(name)
         return node["state"] if node else "gone"
 
+    async def used(self, fault: dict[str, Any]) -> None:
+        """Waits until a fault with a count has hit that many calls."""
+
+        def waiting() -> list[str]:
+            faults = self.emulator.request("GET", "/emulator/v1/faults")["faults"]
+            return [each["id"] for each in faults]
+
+        await eventually(lambda: fault["id"] not in waiting())
+
     def remove(self, name: str) -> None:
         self.emulator.wait(self.emulator.request("DELETE", f"{NODES}/{name}"))
 
@@ -289,9 +298,10 @@ async def test_the_next_server_finishes_a_create_whose_answer_was_lost(
 ) -> None:
     monkeypatch.setattr(provisioning, "SETTLE", 3.0)
     first = await world.server()
-    faults(kind="silent", method="CreateNode", count=1)
+    silent = faults(kind="silent", method="CreateNode", count=1)
     operation = await first.create(name)
     await eventually(lambda: _claim(first, name).sent)
+    await world.used(silent)
     await world.stop(first)  # the call is given up, and was not carried out
     second = await world.server()
     assert (await second.fleet.operation(operation.id)).state == "running"
@@ -325,9 +335,10 @@ async def test_a_resumed_create_takes_nobody_elses_tpu(
 ) -> None:
     monkeypatch.setattr(provisioning, "SETTLE", 2.0)
     first = await world.server()
-    faults(kind="silent", method="CreateNode", count=1)
+    silent = faults(kind="silent", method="CreateNode", count=1)
     operation = await first.create(name)
     await eventually(lambda: _claim(first, name).sent)
+    await world.used(silent)
     await world.stop(first)  # Google has not heard of it
     theirs = world.emulator.create(name, "v5litepod-4", ZONE)
     second = await world.server()
@@ -410,6 +421,7 @@ async def test_cancelling_a_create_leaves_a_tpu_of_the_name_that_somebody_else_c
     silent = faults(kind="silent", method="CreateNode", count=1)
     operation = await server.create(name)
     await eventually(lambda: _claim(server, name).sent)
+    await world.used(silent)  # or the other one's call would be hit
     theirs = world.emulator.create(name, "v5litepod-4", ZONE)
     world.emulator.request("DELETE", f"/emulator/v1/faults/{silent['id']}")
     await server.fleet.cancel(operation.id)
