@@ -13,6 +13,7 @@ import { startableEnvironments } from './model/availableActions';
 import { Actions } from './actions/actions';
 import { IOperation } from './api';
 import { kernelName } from './actions/dialogs';
+import { hasDocument } from './kernels/kernelWidget';
 import { keyOf } from './model/resources';
 import { ITPUActions } from './tokens';
 import { operationTitle } from './labels/operations';
@@ -20,10 +21,14 @@ import { operationTitle } from './labels/operations';
 /** Milliseconds for which a success is shown. */
 const SUCCESS_TIMEOUT = 8000;
 
-/** *wanted* says whether to notify of operations. */
+/**
+ * wanted: whether to notify of operations.
+ * isOpen: whether this page shows the document of a kernel, by its path on the server.
+ */
 export function addNotifications(
   actions: Actions,
-  wanted: () => boolean
+  wanted: () => boolean,
+  isOpen: (path: string) => boolean
 ): void {
   const { model, trans } = actions;
   const onEnd = (_: unknown, operation: IOperation) => {
@@ -60,6 +65,8 @@ export function addNotifications(
     }
   };
   model.operationEnded.connect(onEnd);
+  // One notification for all kernels that were lost for the same reason.
+  const lost = new Map<string, { id: string; names: string[] }>();
   model.kernelProblem.connect((_, kernel) => {
     const { message, hint, reason } = kernel.problem!;
     const name = kernelName(kernel, trans);
@@ -81,10 +88,25 @@ export function addNotifications(
       Notification.warning(message, { autoClose: false, actions: [end, show] });
       return;
     }
-    Notification.error(`${name}: ${message} ${hint ?? ''}`.trim(), {
-      autoClose: false,
-      actions: [show]
-    });
+    const isShutDown = reason === 'CANCELLED';
+    if (isShutDown && kernel.notebook && !isOpen(kernel.notebook)) {
+      return; // somebody wanted it, and nobody here looks for it
+    }
+    const why = `${message} ${hint ?? ''}`.trim();
+    const shown = lost.get(why);
+    if (shown && Notification.manager.has(shown.id)) {
+      const names = [...new Set([...shown.names, name])];
+      const { id } = shown;
+      lost.set(why, { id, names });
+      Notification.update({ id, message: `${names.join(', ')}: ${why}` });
+    } else {
+      const id = Notification.emit(
+        `${name}: ${why}`,
+        isShutDown ? 'warning' : 'error',
+        { autoClose: false, actions: [show] }
+      );
+      lost.set(why, { id, names: [name] });
+    }
   });
 }
 
@@ -95,7 +117,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
   requires: [ITPUActions],
   optional: [ISettingRegistry],
   activate: (
-    _: JupyterFrontEnd,
+    app: JupyterFrontEnd,
     actions: Actions,
     registry: ISettingRegistry | null
   ) => {
@@ -103,7 +125,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
     let settings: ISettingRegistry.ISettings | null = null;
     addNotifications(
       actions,
-      () => (settings?.get('notify').composite ?? true) as boolean
+      () => (settings?.get('notify').composite ?? true) as boolean,
+      path => hasDocument(app.shell, path)
     );
     registry
       ?.load(plugin.id)

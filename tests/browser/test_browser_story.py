@@ -73,6 +73,8 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
     lab.act(NAME, "Delete")
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(tpu).to_have_count(0)
+    told = page.get_by_role("alert").filter(has_text=f"shut down to delete {NAME}. Choose")
+    expect(told).to_have_count(1)  # why the notebook has no kernel
     expect(panel.get_by_role("button", name=f"Deleted {NAME}")).to_be_visible()
     page.get_by_role("button", name="New Launcher").first.click()
     expect(page.locator(".jp-LauncherCard").first).to_be_visible()

@@ -115,6 +115,8 @@ class KernelService:
         self._desired = desired
         self._observed = observed
         self._changes = changes
+        # Of each TPU, the kernels that were last shut down with something else, and why.
+        self._shut_down: dict[NodeName, tuple[set[str], TPUError]] = {}
 
     async def list_kernels(self, name: NodeName) -> list[Kernel]:
         """Asks the agent; returns what is known if its TPU is not READY."""
@@ -155,10 +157,16 @@ class KernelService:
         await self._fetch(name)
 
     async def shut_down_all(
-        self, name: NodeName, log: Callable[[str], None], environment: str | None = None
+        self,
+        name: NodeName,
+        why: TPUError,
+        log: Callable[[str], None],
+        environment: str | None = None,
     ) -> int:
         """Shuts all kernels down (of one environment), warm ones too; returns how many that were
         not warm.
+
+        why: what their users are told, see :func:`shut_down_error`.
 
         If the TPU does not answer, they end with it or continue.
         """
@@ -171,6 +179,7 @@ class KernelService:
             except TPUError as error:
                 log(f"The kernels could not be shut down: {error}")
             else:
+                self._shut_down[name] = {kernel.id for kernel in kernels}, why
                 if kernels:
                     log(f"Shutting down {len(kernels)} kernel{'s' * (len(kernels) > 1)}")
                 ends = (self._shut_down_and_log(name, kernel.id, log) for kernel in kernels)
@@ -245,6 +254,9 @@ class KernelService:
         self, name: NodeName, id: str, environment: str, notebook: str, problem: TPUError
     ) -> None:
         """A kernel of this process is dead, and why: it is shown until somebody has seen it."""
+        ids, why = self._shut_down.get(name, (set(), problem))
+        if problem.reason is Reason.CANCELLED and id in ids:
+            problem = why  # its client knows only that somebody shut it down
         lost = Kernel(
             id=id,
             tpu=name.node,
@@ -270,6 +282,11 @@ class KernelService:
 def _of(kernels: list[Kernel], environment: str | None) -> list[Kernel]:
     """Those of one environment; None: all."""
     return [each for each in kernels if environment in (None, each.environment)]
+
+
+def shut_down_error(purpose: str, hint: str) -> TPUError:
+    """Why a kernel was shut down. JupyterLab shows the first 140 characters of this."""
+    return TPUError(f"The kernel was shut down to {purpose}.", Reason.CANCELLED, hint)
 
 
 def _not_found(name: NodeName, id: str) -> TPUError:

@@ -10,6 +10,7 @@ from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ..discovery.observer import Observer
 from ..hosts.connections import HostConnections
+from ..hosts.kernels import shut_down_error
 from ..knowledge.desired import DesiredState
 from ..models import ConnectTPU, DisconnectTPU, Operation
 from ..models.requests import validated
@@ -101,7 +102,10 @@ class ConnectService:
                 StepPlan("forget", "Remove its kernels from Jupyter", 1),
             ]
         )
-        await self._connected.shut_down_kernels(name, progress)
+        why = shut_down_error(
+            f"disconnect {name.node}", f"Connect {name.node}. Then restart the kernel."
+        )
+        await self._connected.shut_down_kernels(name, why, progress)
         await self._tensorboard.stop(name)
         progress.begin("forget")
         self._connected.disconnect(name)

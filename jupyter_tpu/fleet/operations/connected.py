@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...cloud import Cloud, NodeName
 from ...environment import single_host_variables
+from ...errors import TPUError
 from ..forwarding.apps import Apps
 from ..forwarding.tunnels import Tunnels
 from ..hosts.connections import HostConnections
@@ -96,10 +97,10 @@ class ConnectedTPUs:
         self._apps.forget(name)
         self._runner.drop_resumable(name)
 
-    async def shut_down_kernels(self, name: NodeName, progress: Progress) -> None:
-        """The first step of what ends the kernels of a TPU."""
+    async def shut_down_kernels(self, name: NodeName, why: TPUError, progress: Progress) -> None:
+        """The first step of what ends the kernels of a TPU. *why*: see ``shut_down_all``."""
         progress.begin("kernels")
-        count = await self.kernels.shut_down_all(name, progress.log)
+        count = await self.kernels.shut_down_all(name, why, progress.log)
         progress.done("kernels", "done" if count else "skipped")
 
     def _unregister(self, name: NodeName) -> None:

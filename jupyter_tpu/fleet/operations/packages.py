@@ -17,6 +17,7 @@ from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
 from ..discovery.observer import Observer
 from ..hosts.connections import HostConnections
+from ..hosts.kernels import shut_down_error
 from ..knowledge.desired import DesiredState
 from ..models import ChangePackages, InstalledPackage, Operation, Problem, RemoveEnvironment
 from ..models.requests import validated
@@ -100,7 +101,10 @@ class EnvironmentService:
         async def work(progress: Progress) -> None:
             progress.plan([LINKS, packages.REMOVE], hosts=record.hosts)
             if self._observer.observed.is_ready(name):
-                await self._connected.kernels.shut_down_all(name, progress.log, environment)
+                why = shut_down_error(
+                    f"remove its environment {environment}", "Choose another kernel."
+                )
+                await self._connected.kernels.shut_down_all(name, why, progress.log, environment)
                 links, release = self._links(name)
                 try:
                     await connect_hosts(links, progress)

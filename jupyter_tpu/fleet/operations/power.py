@@ -12,6 +12,7 @@ from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ..discovery.observer import Observer
 from ..hosts.connections import HostConnections
+from ..hosts.kernels import shut_down_error
 from ..knowledge.observed import CHANGING
 from ..models import DeleteTPU, Operation, StopTPU, StopTrying
 from ..models.costs import billing_words
@@ -81,7 +82,8 @@ class PowerService:
         progress.plan(
             [StepPlan("kernels", "Shut down kernels", 1), StepPlan("stop", "Stop the TPU", 9)]
         )
-        await self._connected.shut_down_kernels(name, progress)
+        why = shut_down_error(f"stop {name.node}", f"Start {name.node}. Then restart the kernel.")
+        await self._connected.shut_down_kernels(name, why, progress)
         self._connections.release(name)
         progress.begin("stop")
         await self._change(record, self._cloud.begin_stop, ("READY",), "STOPPED", progress)
@@ -137,7 +139,8 @@ class PowerService:
                 StepPlan("forget", "Remove its kernels from Jupyter", 1),
             ]
         )
-        await self._connected.shut_down_kernels(name, progress)
+        why = shut_down_error(f"delete {name.node}", "Choose the kernel of another TPU.")
+        await self._connected.shut_down_kernels(name, why, progress)
         progress.begin("delete")
         self._observer.request_refresh()
         end = await provisioner.run(progress)

@@ -368,10 +368,6 @@ export class Actions {
           return;
         }
       }
-      // Otherwise their notebooks would try to start them again.
-      await this.serverKernels.shutDown(
-        (kernels ?? []).map(kernel => kernel.id)
-      );
       this.model.dismissFailure(tpu);
       await (action === 'environment'
         ? this.model.removeEnvironment(tpu, environment, running > 0)

@@ -6,6 +6,7 @@ import { Widget } from '@lumino/widgets';
 
 export interface IKernelWidget {
   sessionContext: {
+    path: string;
     session: { kernel: Kernel.IKernelConnection | null } | null;
   };
 }
@@ -21,4 +22,19 @@ export function findKernelWidget(
     (widget): widget is Widget & IKernelWidget =>
       widget.sessionContext?.session?.kernel?.clientId === clientId
   );
+}
+
+/** Whether a notebook or console is open whose *path* on the server's machine is this. */
+export function hasDocument(
+  shell: JupyterFrontEnd.IShell,
+  path: string
+): boolean {
+  const widgets: Iterable<Widget & Partial<IKernelWidget>> =
+    shell.widgets('main');
+  const absolute = path.replace(/\\/g, '/');
+  return [...widgets].some(({ sessionContext }) => {
+    // Below the server's folder; a drive of the browser's, such as RTC:, is not part of it.
+    const relative = sessionContext?.path?.replace(/^\w+:/, '');
+    return !!relative && absolute.endsWith(`/${relative}`);
+  });
 }

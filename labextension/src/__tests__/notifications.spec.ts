@@ -1,0 +1,60 @@
+import { Notification } from '@jupyterlab/apputils';
+import { afterEach, expect, it } from 'vitest';
+
+import { Actions } from '../actions/actions';
+import { IKernel } from '../api';
+import { addNotifications } from '../notifications';
+import { aKernel, openModel, trans } from './server';
+
+const OPEN = ['/home/me/one.ipynb', '/home/me/two.ipynb'];
+
+afterEach(() => Notification.dismiss());
+
+async function openNotifications() {
+  const { model, changes } = await openModel();
+  const actions = { model, trans, view: { visible: true } } as Actions;
+  addNotifications(
+    actions,
+    () => true,
+    path => OPEN.includes(path)
+  );
+  return (id: string, notebook: string, message: string, reason: string) => {
+    const hint = 'Do this.';
+    const problem = { message, reason, hint, retry_after: null, scope: '' };
+    changes.kernel({
+      ...aKernel({ id, notebook, state: 'dead' }),
+      problem: problem as IKernel['problem']
+    });
+  };
+}
+
+function shown(): string[] {
+  return Notification.manager.notifications.map(
+    ({ message, type }) => `${type}: ${message}`
+  );
+}
+
+it('says once why notebooks lost their kernels', async () => {
+  const lose = await openNotifications();
+  lose('1', OPEN[0], 'It was stopped.', 'CANCELLED');
+  lose('2', OPEN[1], 'It was stopped.', 'CANCELLED');
+  lose('2', OPEN[1], 'It was stopped.', 'CANCELLED');
+  expect(shown()).toEqual([
+    'warning: one.ipynb, two.ipynb: It was stopped. Do this.'
+  ]);
+});
+
+it('says it again when it happens again', async () => {
+  const lose = await openNotifications();
+  lose('1', OPEN[0], 'It was stopped.', 'CANCELLED');
+  Notification.dismiss();
+  lose('3', OPEN[1], 'It was stopped.', 'CANCELLED');
+  expect(shown()).toEqual(['warning: two.ipynb: It was stopped. Do this.']);
+});
+
+it('says that a kernel died where nobody shows its notebook, but not that it was shut down', async () => {
+  const lose = await openNotifications();
+  lose('1', '/home/me/closed.ipynb', 'It was stopped.', 'CANCELLED');
+  lose('2', '/home/me/closed.ipynb', 'It was preempted.', 'CONFLICT');
+  expect(shown()).toEqual(['error: closed.ipynb: It was preempted. Do this.']);
+});
