@@ -21,6 +21,9 @@ SAMPLE = 32 << 10
 RATIO = 0.7
 #: Seconds for which a decision is valid: compressed transfers don't tell the line's speed.
 VALID = 60.0
+#: Measurements in a row that have to speak against compression to end it. One may be a burst: what
+#: waited on the way while this machine was busy comes at once.
+AGAINST = 2
 
 
 class CompressionPolicy:
@@ -29,6 +32,7 @@ class CompressionPolicy:
     def __init__(self) -> None:
         self._until = float("-inf")  # the decision is valid
         self._last = float("-inf")
+        self._against = 0
         self._begin(0.0)
 
     def _begin(self, now: float) -> None:
@@ -49,11 +53,15 @@ class CompressionPolicy:
         if len(self._sample) < SAMPLE:
             self._sample += data[: SAMPLE - len(self._sample)]
         if self._bytes >= ENOUGH:
-            if not compressed:
-                slow = self._bytes < SLOW * (now - self._begun)
-                self._until = now + VALID if slow and self._compresses_well() else float("-inf")
-            elif not self._compresses_well():
-                self._until = float("-inf")
+            fast = not compressed and self._bytes >= SLOW * (now - self._begun)
+            if fast or not self._compresses_well():
+                self._against += 1
+                if self._against >= AGAINST:
+                    self._until = float("-inf")
+            else:
+                self._against = 0
+                if not compressed:
+                    self._until = now + VALID
             self._begin(now)
 
     def _compresses_well(self) -> bool:

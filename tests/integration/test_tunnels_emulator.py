@@ -382,7 +382,7 @@ async def test_a_tpu_that_is_not_ready_or_not_there_gets_no_tunnel(
 async def test_on_a_slow_line_what_shrinks_is_compressed_and_what_does_not_is_not(
     fleet: Fleet, tpu: dict[str, Any], emulator: Any
 ) -> None:
-    text, noise = b"step 1200 loss 0.3141 accuracy 0.92\n" * 40_000, os.urandom(1 << 20)
+    text, noise = b"step 1200 loss 0.3141 accuracy 0.92\n" * 40_000, os.urandom(3 << 19)
     saying = text
 
     async def say(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

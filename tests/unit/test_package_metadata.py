@@ -12,8 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-#: Imported where somebody has it: by a caller that passes its tensors.
-WHOEVER_HAS_IT = {"torch"}
+#: Imported where somebody has it: by a caller that passes its tensors, arrays or frames.
+WHOEVER_HAS_IT = {"ml_dtypes", "pandas", "torch"}
 
 
 def imported_by(module: str) -> Iterator[tuple[str, str]]:

@@ -49,6 +49,14 @@ def test_it_is_given_up_when_the_line_is_seen_to_be_fast():
     assert not tunnel.transfer(TEXT, 20e6)
 
 
+def test_a_burst_after_a_pause_of_this_machine_does_not_end_it():
+    tunnel = Tunnel()
+    assert tunnel.transfer(TEXT, 1e6)
+    for _ in range(ENOUGH // len(TEXT) + 1):
+        tunnel.policy.record(TEXT, tunnel.now + 1, compressed=False)
+    assert tunnel.policy.should_compress(tunnel.now + 1)
+
+
 def test_what_is_compressed_tells_whether_it_shrinks_and_nothing_about_the_line():
     tunnel = Tunnel()
     assert tunnel.transfer(TEXT, 1e6)
