@@ -528,5 +528,5 @@ SETTINGS = settings(
 )
 TestInterleavings = Interleavings.TestCase
 TestInterleavings.settings = SETTINGS
-TestManyInterleavings = pytest.mark.timeout(3600)(pytest.mark.long(ManyInterleavings.TestCase))
-TestManyInterleavings.settings = settings(SETTINGS, max_examples=2000)
+TestManyInterleavings = pytest.mark.timeout(1800)(pytest.mark.long(ManyInterleavings.TestCase))
+TestManyInterleavings.settings = settings(SETTINGS, max_examples=600)
