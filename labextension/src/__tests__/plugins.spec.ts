@@ -26,6 +26,7 @@ const IDS = [
   'jupyter-tpu:connection-dialog',
   'jupyter-tpu:running-cells',
   'jupyter-tpu:kernelspecs',
+  'jupyter-tpu:dead-kernels',
   'jupyter-tpu:notifications',
   'jupyter-tpu:running',
   'jupyter-tpu:status-bar'

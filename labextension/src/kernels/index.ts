@@ -1,6 +1,6 @@
 // Plugins for kernels on TPUs: websockets that lose nothing, running cells in a notebook that is
-// opened again, why a kernel can't be reached or that it can again, and kernelspecs that appear with
-// their TPU.
+// opened again, why a kernel can't be reached or that it can again, kernelspecs that appear with their
+// TPU, and notebooks without a kernel when it died.
 
 /* eslint-disable jupyter/prefer-lazy-imports -- Kernels connect as soon as the page is there. */
 
@@ -25,6 +25,9 @@ import { notifyOfConnectionProblems } from './connectionProblems';
 import { IKernelReplay, KernelReplay } from './replay';
 import { restoreRunningCells } from './runningCells';
 import { KernelStatus, replayingSocket } from './socket';
+
+/** Milliseconds between two looks for a dead kernel, and until JupyterLab looks itself. */
+const DROP = { interval: 500, timeout: 10000 };
 
 const replay: ServiceManagerPlugin<KernelReplay> = {
   id: 'jupyter-tpu:kernel-replay',
@@ -116,6 +119,38 @@ const kernelspecs: JupyterFrontEndPlugin<void> = {
   }
 };
 
+const deadKernels: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:dead-kernels',
+  description: 'Shows at once that a notebook has no kernel any more.',
+  autoStart: true,
+  requires: [ITPUModel],
+  activate: (app: JupyterFrontEnd, model: TPUModel) => {
+    model.kernelProblem.connect((_, { id, state }) => {
+      if (state === 'dead') {
+        void dropKernel(app.serviceManager, id);
+      }
+    });
+  }
+};
+
+/**
+ * Looks at the server's list until it is without a kernel that died. JupyterLab looks only every
+ * 10 seconds, and until then *Restart Kernel* would fail.
+ */
+async function dropKernel(
+  { sessions }: ServiceManager.IManager,
+  id: string
+): Promise<void> {
+  const end = Date.now() + DROP.timeout;
+  while (
+    Date.now() < end &&
+    [...sessions.running()].some(({ kernel }) => kernel?.id === id)
+  ) {
+    await new Promise(resolve => setTimeout(resolve, DROP.interval));
+    await sessions.refreshRunning().catch(() => undefined); // tried again
+  }
+}
+
 /** False where it is known that another provisioner, or none, has the kernel. */
 function mayRunOnTPU(services: ServiceManager.IManager, id: string): boolean {
   const { kernels, sessions, kernelspecs } = services;
@@ -160,5 +195,6 @@ export default [
   connections,
   connectionDialog,
   runningCells,
-  kernelspecs
+  kernelspecs,
+  deadKernels
 ];
