@@ -11,8 +11,12 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: lab setup dist test test-python test-frontend test-browser test-long test-oldest \
 	test-newest lint format bench types screenshots clean
 
-lab: setup
-	$(BIN)/python scripts/lab.py
+# In few lines: what pip, npm and the build say is shown only if they fail.
+lab:
+	@$(MAKE) --question setup >/dev/null 2>&1 || { \
+		echo "Installing into .venv and node_modules. This takes a minute or two."; mkdir -p .lab; \
+		$(MAKE) --no-print-directory setup >.lab/setup.log 2>&1 || { cat .lab/setup.log >&2; exit 1; }; }
+	@$(BIN)/python scripts/lab.py $(OPTIONS)
 
 setup: .venv/installed jupyter_tpu/labextension/package.json
 

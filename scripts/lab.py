@@ -4,6 +4,9 @@ Everything it writes stays in .lab/ under the checkout: settings, kernels, keys,
 TPUs. Only the list of running servers is the user's own, so that ``jupyter tpu …`` in another
 terminal finds this one. The notebooks are copies of examples/, so that running them changes
 nothing in the checkout.
+
+The terminal gets the URL, and errors. The rest of Jupyter's log is in .lab/lab.log, or with --debug
+on the terminal.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import logging
 import os
 import shutil
 from pathlib import Path
@@ -24,6 +28,7 @@ def main() -> None:
     parser.add_argument("--browser", action="store_true", help="open a browser")
     parser.add_argument("--no-browser", dest="browser", action="store_false")
     parser.add_argument("--folder", type=Path, default=CHECKOUT / ".lab", help="where it keeps all")
+    parser.add_argument("--debug", action="store_true", help="show the whole log")
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="options for JupyterLab, after --")
     chosen = parser.parse_args()
     folder = chosen.folder.resolve()
@@ -38,8 +43,10 @@ def main() -> None:
         "--ServerApp.answer_yes=True",  # one Ctrl-C is enough
         "--JupyterTPU.emulator=True",
         *(["--allow-root"] if os.geteuid() == 0 else []),
+        *(["--debug"] if chosen.debug else _log_options(folder / "lab.log")),
         *(word for word in chosen.rest if word != "--"),
     ]
+    print("Starting JupyterLab with an emulated Cloud TPU …", flush=True)
     _serve(options, folder)
 
 
@@ -85,6 +92,35 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+class Problems(logging.Filter):
+    """Passes errors. Jupyter's notices at its start and end are critical to it, too."""
+
+    NOTICES = ("start_app", "_confirm_exit", "_signal_stop")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.levelno >= logging.ERROR and record.funcName not in self.NOTICES
+
+
+def _log_options(file: Path) -> list[str]:
+    """Everything goes to *file*, and only what is wrong to the terminal."""
+    file.unlink(missing_ok=True)
+    both = {"handlers": ["console", "file"]}
+    config = {
+        "filters": {"problems": {"()": f"{__name__}.{Problems.__name__}"}},
+        "handlers": {
+            "console": {"filters": ["problems"]},
+            "file": {
+                "class": "logging.FileHandler",
+                "filename": str(file),
+                "formatter": "console",
+                "level": "INFO",
+            },
+        },
+        "loggers": {"ServerApp": both, "LabApp": both},
+    }
+    return [f"--Application.logging_config={config}"]
+
+
 def _serve(options: list[str], folder: Path) -> None:
     """Runs JupyterLab in this process, so that signals need no passing on, until it is stopped."""
     from jupyterlab.labapp import LabApp
@@ -95,8 +131,8 @@ def _serve(options: list[str], folder: Path) -> None:
 
     def say() -> None:
         whole = f"{url}?token={token}" if token else url
-        print(f"\nJupyterLab with an emulated Cloud TPU: {whole}")
-        print(f"Ctrl-C ends it. Its TPUs and settings are kept in {folder}\n", flush=True)
+        print(f"Open {whole}")
+        print(f"Ctrl-C ends it. Its TPUs, settings and log are kept in {folder}", flush=True)
 
     # After what the server itself says at its start, which is said before the loop runs.
     server.io_loop.add_callback(say)

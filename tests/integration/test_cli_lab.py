@@ -32,13 +32,13 @@ def test_lab_starts_with_an_emulator_says_its_url_and_ends_with_one_ctrl_c(tmp_p
     assert process.stdout is not None
     try:
         said = ""
-        while (found := re.search(r"^JupyterLab with an emulated.*: (\S+)$", said, re.M)) is None:
+        while (found := re.search(r"^Open (\S+)$", said, re.M)) is None:
             line = process.stdout.readline()
             assert line, said
             said += line
         url = found[1]
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/lab\?token=\w+", url)
-        assert "is running at" in said  # the URL comes after all that the server says itself
+        assert said.count("\n") == 2, said  # what it starts, and where that is
         with urllib.request.urlopen(url, timeout=LIMIT) as page:
             assert page.status == 200
         catalog = url.replace("/lab?", "/jupyter-tpu/v1/catalog?")
@@ -48,7 +48,9 @@ def test_lab_starts_with_an_emulator_says_its_url_and_ends_with_one_ctrl_c(tmp_p
         assert (folder / "tpu" / "emulator" / "emulator.json").exists()
 
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=LIMIT)
+        said, _ = process.communicate(timeout=LIMIT)
+        assert said.count("\n") == 1, said  # how it ends, and what it keeps
+        assert "is running at" in (folder / "lab.log").read_text()
     finally:
         if process.poll() is None:
             process.kill()
