@@ -107,8 +107,10 @@ def _routes() -> str:
         (
             f"`{each.method} {each.path}`",
             each.about + "".join(f"<br>`?{name}=`: {what}" for name, what in each.query.items()),
-            _link(each.body),
-            " ".join(filter(None, (str(each.status), _link(each.answer))))
+            "the file" if each.file == "body" else _link(each.body),
+            "200 the file"
+            if each.file == "answer"
+            else f"{each.status} {_link(each.answer)}".strip()
             if each.answer is not None
             else "204",
         )

@@ -46,6 +46,7 @@ ANSWERS = (
     models.Environment,
     models.InstalledPackage,
     models.Kernel,
+    models.HostFile,
     models.Operation,
     models.Tunnel,
     models.App,

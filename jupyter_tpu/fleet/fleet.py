@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..cloud import Node, NodeName
-from ..errors import TPUError
-from ..links import Links
+from ..errors import Reason, TPUError
+from ..links import HostName, Links
 from ..paths import data_dir
 from . import models
 from .discovery.availability import Availability
@@ -20,6 +20,7 @@ from .discovery.observer import Observer
 from .forwarding.apps import Apps
 from .forwarding.tunnels import Tunnels
 from .hosts.connections import HostConnections
+from .hosts.files import HostFiles
 from .hosts.kernels import KernelMonitor, KernelService, TakeOver
 from .hosts.poller import HostPoller
 from .hosts.warm_kernels import WarmKernelMonitor
@@ -380,6 +381,15 @@ class Fleet:
     ) -> models.Operation:
         node = await self._find_ready(ref, "Kernels run on READY TPUs.")
         return await self._tensorboard.profile(node, kernel_id, request or models.ProfileKernel())
+
+    # ---- files ----
+
+    async def host_files(self, ref: str, host: str) -> HostFiles:
+        """The files of a host, by its number. Raises NOT_FOUND, CONFLICT if it is not READY."""
+        node = await self._find_ready(ref, "Files are on the hosts of a READY TPU.")
+        if not (host.isdecimal() and int(host) < len(node.endpoints)):
+            raise TPUError(f"{node.name.node} has no host {host}.", Reason.NOT_FOUND)
+        return HostFiles(self._connections.link(HostName(node.name, int(host))))
 
     # ---- operations ----
 

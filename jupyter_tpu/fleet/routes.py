@@ -22,7 +22,7 @@ class Route(Struct, frozen=True, kw_only=True):
     there is one. For other routes: their name.
     """
 
-    method: Literal["GET", "POST", "DELETE"]
+    method: Literal["GET", "POST", "PUT", "DELETE"]
     path: str
     call: str
     about: str
@@ -31,6 +31,7 @@ class Route(Struct, frozen=True, kw_only=True):
     query: dict[str, str] = {}  # names and what they mean
     status: int = 200
     media: dict[str, str] = {}  # other types of content the answer may have, and when
+    file: Literal["", "body", "answer"] = ""  # which of them is a file's content
     result: Any = None  # of the operation that is the answer, when that is done
     more: str = ""  # a longer description for the document
 

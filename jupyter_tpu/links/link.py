@@ -8,7 +8,7 @@ import functools
 import logging
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from asyncssh import SSHTCPChannel
 
     from ..ssh.agent_client import AgentClient
+    from ..ssh.stream import CommandStream
 
 log = logging.getLogger(__name__)
 
@@ -241,17 +242,28 @@ class Link:
         end = loop.time() + WAIT
         while True:
             async with self._session_up(end - loop.time()) as session:
-                host = session.connection.host
-                connection = (
-                    (compressed and await self._compressed.get(host))
-                    or await self._bulk.get(host)
-                    or session.connection
-                )
+                connection = await self._bulk_connection(session, compressed)
                 try:
                     return await connection.open_port(factory, port, window=window)
                 except ConnectionLost:
                     if not connection.closed or loop.time() >= end:
                         raise
+
+    @contextlib.asynccontextmanager
+    async def stream_bulk(self, argv: Sequence[str]) -> AsyncIterator[CommandStream]:
+        """`Connection.stream`, over a connection that kernels don't use where possible."""
+        async with self._session_up() as session:
+            connection = await self._bulk_connection(session)
+            async with connection.stream(argv) as stream:
+                yield stream
+
+    async def _bulk_connection(self, session: HostSession, compressed: bool = False) -> Connection:
+        host = session.connection.host
+        return (
+            (compressed and await self._compressed.get(host))
+            or await self._bulk.get(host)
+            or session.connection
+        )
 
     async def agent(self) -> AgentClient:
         """Our agent on the host; deployed if it is not there yet, kept for the connection.

@@ -13,6 +13,8 @@ from traitlets import Bool, List, TraitError, Unicode, Union, validate
 from ..errors import Reason, TPUError
 from .compiling import Compilations, CompileHandler
 from .events import CHANGE, SCHEMA
+from .files import CONTENT_PATTERN, ContentHandler, FileHandler
+from .files import PATTERN as FILES
 from .fleet_handle import FleetHandle
 from .handlers import handlers
 from .jax import JaxService, jax_handlers
@@ -119,6 +121,8 @@ class JupyterTPU(ExtensionApp):
         self.handlers.append((f"/{ROOT}/{COMPILE.path}", CompileHandler, compilations))
         terminals = {"fleet": self.fleet, "emulator": lambda: self._state_file}
         self.handlers.append((TERMINALS, TerminalHandler, terminals))
+        for pattern, handler in ((FILES, FileHandler), (CONTENT_PATTERN, ContentHandler)):
+            self.handlers.append((pattern, handler, {"fleet": self.fleet}))
         logger = self.serverapp.event_logger
         assert logger is not None
         logger.register_event_schema(SCHEMA)

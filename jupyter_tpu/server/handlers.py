@@ -140,7 +140,7 @@ class RouteHandler(Handler):
         body = parse_request(route.body, self.request.body)
         for name, value in query.items():
             if value is not None:
-                body = validated(msgspec.structs.replace(body, **{name: _boolean(value)}))
+                body = validated(msgspec.structs.replace(body, **{name: boolean(value)}))
         return [body]
 
 
@@ -153,7 +153,8 @@ class DocumentHandler(Handler):
         self.finish(msgspec.json.encode(document(self.base_url)))
 
 
-def _boolean(value: str) -> Any:
+def boolean(value: str) -> Any:
+    """What a query says; the text itself if that is neither true nor false."""
     return {"true": True, "1": True, "false": False, "0": False}.get(value.lower(), value)
 
 

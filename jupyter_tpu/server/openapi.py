@@ -22,6 +22,8 @@ _PARTS = {
     "host": "The host's number, from 0",
 }
 
+_FILE: dict[str, Any] = {"application/octet-stream": {}}
+
 
 @cache
 def document(base_url: str = "/") -> dict[str, Any]:
@@ -89,11 +91,13 @@ def _operation(route: Route, by_type: dict[str, Any]) -> dict[str, Any]:
         success["content"] = _json(answer) | {
             kind: {"schema": {"description": when}} for kind, when in route.media.items()
         }
+    if route.file == "answer":
+        success["content"] = _FILE
     operation: dict[str, Any] = {
         "operationId": route.call.replace("/", "_"),
         "summary": route.about,
         "responses": {
-            str(route.status if route.answer is not None else 204): success,
+            str(route.status if "content" in success else 204): success,
             "default": {"description": "What went wrong", "content": _json(by_type[str(Problem)])},
         },
     }
@@ -103,6 +107,8 @@ def _operation(route: Route, by_type: dict[str, Any]) -> dict[str, Any]:
         operation["parameters"] = parameters
     if route.body is not None:
         operation["requestBody"] = {"content": _json(by_type[str(route.body)])}
+    elif route.file == "body":
+        operation["requestBody"] = {"content": _FILE, "required": True}
     return operation
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..fleet.models import Operation
+from ..fleet.models import HostFile, Operation
 from ..fleet.routes import ROOT, ROUTES, Route, route
 from ..jaxkit.compile.models import CompileOutcome, CompileRequest
 from ..jaxkit.rest.models import (
@@ -24,6 +24,7 @@ from ..jaxkit.tiles import TilingTable
 __all__ = [
     "ALL_ROUTES",
     "COMPILE",
+    "FILE",
     "JAX_ROUTES",
     "ROOT",
     "ROUTES",
@@ -73,8 +74,32 @@ TERMINAL = route(
     "terminals is needed, too. It is used and ended through Jupyter's own /api/terminals.",
 )  # fmt: skip
 
+_FILE = {"path": "relative to the home folder, or absolute; it has no . or .. in it"}
+_CONTENTS = "Permission to {} Jupyter's contents is needed, too."
+
+FILE = route(
+    "GET tpus/{tpu}/hosts/{host}/files", "file", "What a file of a host is", HostFile, query=_FILE,
+    more=_CONTENTS.format("read"),
+)  # fmt: skip
+
+FILE_CONTENT = (
+    route(
+        "GET tpus/{tpu}/hosts/{host}/files/content", "download", "Download a file of a host",
+        query=_FILE, file="answer",
+        more="If the file becomes shorter meanwhile, or the host can't be reached any more, the "
+        "connection is closed before Content-Length bytes were sent. " + _CONTENTS.format("read"),
+    ),
+    route(
+        "PUT tpus/{tpu}/hosts/{host}/files/content", "upload", "Upload a file to a host", HostFile,
+        query=_FILE | {"overwrite": "true: a file of this name is replaced; else: EXISTS"},
+        file="body", status=201,
+        more="The folder must exist. The file has its name when it is whole, and a broken upload "
+        "leaves nothing. " + _CONTENTS.format("write"),
+    ),
+)  # fmt: skip
+
 #: All that the OpenAPI document describes.
-ALL_ROUTES = (*ROUTES, *JAX_ROUTES, COMPILE, TERMINAL)
+ALL_ROUTES = (*ROUTES, *JAX_ROUTES, COMPILE, TERMINAL, FILE, *FILE_CONTENT)
 
 
 def paths() -> dict[str, dict[str, Route]]:

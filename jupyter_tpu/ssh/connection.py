@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +16,7 @@ from msgspec import Struct
 from ..errors import ConnectionLost, Reason, TPUError
 from .address import HostAddress
 from .command import CompletedCommand, NotListening, command_error, command_line, relative_to_home
+from .stream import CommandStream
 from .transport import WINDOW
 
 if TYPE_CHECKING:
@@ -165,6 +166,28 @@ class Connection:
         if check and completed.returncode != 0:
             raise command_error(argv, completed, self.host.label)
         return completed
+
+    @contextlib.asynccontextmanager
+    async def stream(self, argv: Sequence[str]) -> AsyncIterator[CommandStream]:
+        """Runs a command whose input and output are streams; leaving the block closes both.
+
+        Raises UNREACHABLE if the connection is lost.
+        """
+        import asyncssh
+
+        stream = CommandStream(self._lost_error)
+        async with self._sessions:
+            try:
+                opening = self._ssh.create_session(
+                    stream.session, command_line(argv), encoding=None, window=WINDOW
+                )
+                await asyncio.wait_for(opening, CHANNEL_LIMIT)
+            except (TimeoutError, asyncssh.Error, OSError) as error:
+                raise self._lost_error() from error
+            try:
+                yield stream
+            finally:
+                stream.close()
 
     async def open_unix(self, path: str) -> tuple[SSHReader[bytes], SSHWriter[bytes]]:
         """A stream to the unix socket at *path* (absolute) on the host.

@@ -64,9 +64,9 @@ class ChannelTransport(asyncio.Transport):
         self._closing = False
         self._ended = False
 
-    def session(self) -> _Session:
+    def session(self) -> Session:
         """The channel's session, for `open_port`."""
-        return _Session(self)
+        return Session(self)
 
     # ---- asyncio's side ----
 
@@ -176,7 +176,7 @@ class ChannelTransport(asyncio.Transport):
         self._protocol.connection_lost(error)
 
 
-class _Session:
+class Session:
     """The channel's session, whose methods asyncssh calls."""
 
     def __init__(self, transport: ChannelTransport) -> None:

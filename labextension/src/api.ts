@@ -188,6 +188,12 @@ export interface IHost {
   link: ILinkStatus;
 }
 
+/** A file on a host. */
+export interface IHostFile {
+  path: string;
+  size: number;
+}
+
 /** A package in an environment. */
 export interface IInstalledPackage {
   name: string;

@@ -3,7 +3,9 @@
 import {
   consoleIcon,
   deleteIcon,
+  downloadIcon,
   duplicateIcon,
+  fileUploadIcon,
   LabIcon,
   launchIcon,
   linkIcon,
@@ -50,6 +52,7 @@ const ACTION_ICONS: { [action in Action]: LabIcon } = {
   console: consoleIcon,
   delete: deleteIcon,
   disconnect: unlinkIcon,
+  download: downloadIcon,
   environment: pythonIcon,
   example: duplicateIcon,
   notebook: notebookIcon,
@@ -57,7 +60,8 @@ const ACTION_ICONS: { [action in Action]: LabIcon } = {
   stop: stopIcon,
   tensorboard: chartIcon,
   terminal: terminalIcon,
-  tunnel: tunnelIcon
+  tunnel: tunnelIcon,
+  upload: fileUploadIcon
 };
 
 export function actionIcon(action: Action): LabIcon {

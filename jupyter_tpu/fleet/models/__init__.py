@@ -18,6 +18,7 @@ from .environments import (
     RemoveEnvironment,
     WarmKernel,
 )
+from .files import HostFile
 from .forwarding import (
     App,
     AppVisit,
@@ -65,6 +66,7 @@ __all__ = [
     "FailingTPU",
     "FleetStatus",
     "Host",
+    "HostFile",
     "InstalledPackage",
     "KeepWarm",
     "Kernel",

@@ -34,6 +34,7 @@ import {
   portTarget
 } from '../apps/target';
 import { CommandIDs } from './commandIDs';
+import { FileTransfers } from './files';
 import { askPort } from './portDialog';
 import { PanelState } from './panelState';
 
@@ -51,7 +52,9 @@ export class Actions {
     readonly trans: TranslationBundle,
     /** A BCP 47 tag, for dates. */
     readonly language = 'en'
-  ) {}
+  ) {
+    this._files = new FileTransfers(model, trans);
+  }
 
   /** Brings the panel to the front, if there is one. */
   openPanel(): void {
@@ -71,6 +74,9 @@ export class Actions {
         break;
       case 'console':
         await this.openConsole(tpu);
+        break;
+      case 'download':
+        await this._files.download(tpu);
         break;
       case 'environment':
         this.openConnectForm(tpu);
@@ -94,6 +100,9 @@ export class Actions {
         break;
       case 'tunnel':
         await this._openTunnel(tpu);
+        break;
+      case 'upload':
+        await this._files.upload(tpu);
         break;
       default:
         await this._destroy(action, tpu);
@@ -390,4 +399,6 @@ export class Actions {
       return null;
     }
   }
+
+  private _files: FileTransfers;
 }

@@ -14,11 +14,13 @@ export namespace CommandIDs {
   export const remove = 'tpu:delete';
   export const notebook = 'tpu:new-notebook';
   export const console = 'tpu:new-console';
+  export const download = 'tpu:download-file';
   export const example = 'tpu:open-example';
   export const app = 'tpu:open-port';
   export const tensorboard = 'tpu:open-tensorboard';
   export const terminal = 'tpu:open-terminal';
   export const tunnel = 'tpu:new-tunnel';
+  export const upload = 'tpu:upload-files';
   export const showApp = 'tpu:show-app';
 }
 
@@ -29,6 +31,7 @@ export const COMMANDS: { [action in Action]: string } = {
   console: CommandIDs.console,
   delete: CommandIDs.remove,
   disconnect: CommandIDs.disconnect,
+  download: CommandIDs.download,
   environment: CommandIDs.environment,
   example: CommandIDs.example,
   notebook: CommandIDs.notebook,
@@ -36,7 +39,8 @@ export const COMMANDS: { [action in Action]: string } = {
   stop: CommandIDs.stop,
   tensorboard: CommandIDs.tensorboard,
   terminal: CommandIDs.terminal,
-  tunnel: CommandIDs.tunnel
+  tunnel: CommandIDs.tunnel,
+  upload: CommandIDs.upload
 };
 
 /** How a command that takes no arguments describes them. */

@@ -2,11 +2,12 @@
 
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
-import { HTMLSelect, ReactWidget } from '@jupyterlab/ui-components';
+import { ReactWidget } from '@jupyterlab/ui-components';
 import React, { useState } from 'react';
 
 import { IOpenTunnel, ITPU } from '../api';
 import { Field } from '../panel/field';
+import { HostField } from '../panel/hostField';
 
 /** What is typed; "" for the local port that the server chooses. */
 interface IPorts {
@@ -26,7 +27,7 @@ export async function askPort(
     title: tunnel
       ? trans.__('New tunnel to %1', tpu.name)
       : trans.__('Open a web app on %1', tpu.name),
-    body: new PortBody(tunnel, tpu.hosts.length, trans),
+    body: new PortBody(tunnel, tpu, trans),
     focusNodeSelector: 'input',
     buttons: [
       Dialog.cancelButton({ label: trans.__('Cancel') }),
@@ -55,7 +56,7 @@ export function portProblem(text: string, trans: TranslationBundle): string {
 class PortBody extends ReactWidget implements Dialog.IBodyWidget<IPorts> {
   constructor(
     private _tunnel: boolean,
-    private _hosts: number,
+    private _tpu: ITPU,
     private _trans: TranslationBundle
   ) {
     super();
@@ -71,7 +72,7 @@ class PortBody extends ReactWidget implements Dialog.IBodyWidget<IPorts> {
       <Ports
         ports={this._ports}
         tunnel={this._tunnel}
-        hosts={this._hosts}
+        tpu={this._tpu}
         trans={this._trans}
         onChange={ports => {
           this._ports = ports;
@@ -86,11 +87,11 @@ class PortBody extends ReactWidget implements Dialog.IBodyWidget<IPorts> {
 function Ports(props: {
   ports: IPorts;
   tunnel: boolean;
-  hosts: number;
+  tpu: ITPU;
   trans: TranslationBundle;
   onChange: (ports: IPorts) => void;
 }): JSX.Element {
-  const { hosts, trans, tunnel } = props;
+  const { tpu, trans, tunnel } = props;
   const [ports, setPorts] = useState(props.ports);
   const change = (more: Partial<IPorts>) => {
     const now = { ...ports, ...more };
@@ -117,23 +118,12 @@ function Ports(props: {
           onChange={local => change({ local })}
         />
       )}
-      {hosts > 1 && (
-        <Field label={trans.__('Host')}>
-          {attributes => (
-            <HTMLSelect
-              {...attributes}
-              value={ports.host}
-              onChange={event => change({ host: Number(event.target.value) })}
-            >
-              {[...Array(hosts).keys()].map(host => (
-                <option key={host} value={host}>
-                  {trans.__('Host %1', host)}
-                </option>
-              ))}
-            </HTMLSelect>
-          )}
-        </Field>
-      )}
+      <HostField
+        tpu={tpu}
+        host={ports.host}
+        trans={trans}
+        onChange={host => change({ host })}
+      />
     </>
   );
 }

@@ -138,6 +138,8 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
       return trans.__('Delete…');
     case 'disconnect':
       return trans.__('Disconnect');
+    case 'download':
+      return trans.__('Download File…');
     case 'environment':
       return trans.__('New Environment…');
     case 'example':
@@ -156,6 +158,8 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
       return trans.__('Open Terminal');
     case 'tunnel':
       return trans.__('New Tunnel…');
+    case 'upload':
+      return trans.__('Upload Files…');
   }
 }
 
@@ -174,6 +178,8 @@ export function namedActionLabel(
       return trans.__('TPU: Delete %1…', tpu);
     case 'disconnect':
       return trans.__('TPU: Disconnect %1', tpu);
+    case 'download':
+      return trans.__('TPU: Download File from %1…', tpu);
     case 'environment':
       return trans.__('TPU: New Environment on %1…', tpu);
     case 'example':
@@ -192,6 +198,8 @@ export function namedActionLabel(
       return trans.__('TPU: Open Terminal on %1', tpu);
     case 'tunnel':
       return trans.__('TPU: New Tunnel to %1…', tpu);
+    case 'upload':
+      return trans.__('TPU: Upload Files to %1…', tpu);
   }
 }
 

@@ -8,6 +8,7 @@ export type Action =
   | 'console'
   | 'delete'
   | 'disconnect'
+  | 'download'
   | 'environment'
   | 'example'
   | 'notebook'
@@ -15,7 +16,8 @@ export type Action =
   | 'stop'
   | 'tensorboard'
   | 'terminal'
-  | 'tunnel';
+  | 'tunnel'
+  | 'upload';
 
 /** The environments in which a kernel can be started. */
 export function startableEnvironments(tpu: ITPU): IEnvironment[] {
@@ -71,7 +73,8 @@ export function availableActions(
       actions.push('environment');
     }
     if (!isBusy(operations, 'stop')) {
-      actions.push('terminal', 'tensorboard', 'app', 'tunnel');
+      actions.push('terminal', 'upload', 'download');
+      actions.push('tensorboard', 'app', 'tunnel');
     }
   }
   // These cancel a running connect; any other operation must end first.

@@ -13,6 +13,7 @@ import {
   IDeleteTPU,
   IDisconnectTPU,
   IFleetStatus,
+  IHostFile,
   IInstalledPackage,
   IKernel,
   IOpenApp,
@@ -31,6 +32,7 @@ import {
   IVisitApp,
   Reason
 } from '../api';
+import { IUploadOptions, putFile } from './upload';
 
 /**
  * Besides the server's reasons. MISSING: the server extension is not enabled; NETWORK: the server does
@@ -166,6 +168,39 @@ export class TPUClient {
     return this._call('POST', path, {});
   }
 
+  /** What a file of a host is. */
+  file(tpu: TPURef, host: number, path: string): Promise<IHostFile> {
+    return this._call('GET', this._files(tpu, host), undefined, { path });
+  }
+
+  /** Where the browser downloads a file of a host from. */
+  fileURL(tpu: TPURef, host: number, path: string): string {
+    return this._url([...this._files(tpu, host), 'content'], { path });
+  }
+
+  async upload(
+    tpu: TPURef,
+    host: number,
+    path: string,
+    content: Blob,
+    options: IUploadOptions = {}
+  ): Promise<IHostFile> {
+    const url = this._url([...this._files(tpu, host), 'content'], {
+      path,
+      overwrite: String(options.overwrite ?? false)
+    });
+    let answer: { status: number; text: string };
+    try {
+      answer = await putFile(url, content, this._settings, options);
+    } catch {
+      throw new Failure('', 'NETWORK');
+    }
+    if (answer.status === 201) {
+      return JSON.parse(answer.text) as IHostFile;
+    }
+    throw failureOf(answer.status, answer.text);
+  }
+
   tunnels(): Promise<ITunnel[]> {
     return this._call('GET', ['tunnels']);
   }
@@ -230,16 +265,27 @@ export class TPUClient {
     return [...this._path(tpu), 'environments', name];
   }
 
-  private async _call<T>(
-    method: string,
-    path: string[],
-    body?: object
-  ): Promise<T> {
+  private _files(tpu: TPURef, host: number): string[] {
+    return [...this._path(tpu), 'hosts', `${host}`, 'files'];
+  }
+
+  private _url(path: string[], query: { [name: string]: string } = {}): string {
     const url = URLExt.join(
       this._settings.baseUrl,
       'jupyter-tpu/v1',
       ...path.map(encodeURIComponent)
     );
+    const text = new URLSearchParams(query).toString();
+    return text ? `${url}?${text}` : url;
+  }
+
+  private async _call<T>(
+    method: string,
+    path: string[],
+    body?: object,
+    query: { [name: string]: string } = {}
+  ): Promise<T> {
+    const url = this._url(path, query);
     const init: RequestInit = { method };
     if (body) {
       init.body = JSON.stringify(body);

@@ -11,6 +11,7 @@ import {
   ICreateTPU,
   IEnvironment,
   IFleetStatus,
+  IHostFile,
   IInstalledPackage,
   IKernel,
   IOpenApp,
@@ -29,6 +30,7 @@ import { DismissedOperations } from './dismissed';
 import { isOf, isSame, Resources } from './resources';
 import { Phase, Synchronizer } from './synchronizer';
 import { TPURequests } from './tpuRequests';
+import { IUploadOptions } from './upload';
 
 /** TPUs, operations and kernels, and every call that changes them. */
 export class TPUModel extends Store {
@@ -294,6 +296,27 @@ export class TPUModel extends Store {
       ({ name } = await this._client.openTerminal(tpu, host));
     });
     return name;
+  }
+
+  /** What a file of a host is. Throws `Failure`. */
+  file(tpu: TPURef, host: number, path: string): Promise<IHostFile> {
+    return this._client.file(tpu, host, path);
+  }
+
+  /** Where the browser downloads a file of a host from. */
+  fileURL(tpu: TPURef, host: number, path: string): string {
+    return this._client.fileURL(tpu, host, path);
+  }
+
+  /** Uploads a file to a host. Throws `Failure`. */
+  upload(
+    tpu: TPURef,
+    host: number,
+    path: string,
+    content: Blob,
+    options: IUploadOptions
+  ): Promise<IHostFile> {
+    return this._client.upload(tpu, host, path, content, options);
   }
 
   openTunnel(tpu: TPURef, request: IOpenTunnel): Promise<boolean> {

@@ -14,6 +14,8 @@ const ORDER: Action[] = [
   'console',
   'example',
   'terminal',
+  'upload',
+  'download',
   'connect',
   'environment',
   'tensorboard',

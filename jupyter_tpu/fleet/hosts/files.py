@@ -1,0 +1,146 @@
+"""Single files of a host: what they are, and their content, both ways.
+
+A small program runs on the host for each request (`file_on_host`), over the connection for bulk
+data. It writes to another name first, and renames when the file is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+from ...errors import InvalidInput, Reason, TPUError
+from ...links import Link
+from ...ssh.stream import CommandStream
+from ..models import HostFile
+
+_PROGRAM = "file_on_host.py"
+
+
+class HostFiles:
+    """The files of one host, as the user that we log in as.
+
+    A path is relative to the home folder, where kernels run by default, or absolute. All methods
+    raise INVALID for a path that is not clear or leads to a folder, NOT_FOUND, PERMISSION,
+    and UNREACHABLE where the connection is lost.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def describe(self, path: str) -> HostFile:
+        path = _checked(path)
+        async with self._run("describe", path) as stream:
+            return HostFile(path=path, size=(await self._answer(stream, path))["size"])
+
+    @contextlib.asynccontextmanager
+    async def download(self, path: str) -> AsyncIterator[tuple[HostFile, AsyncIterator[bytes]]]:
+        """The file, and its content. The content ends early, with INTERRUPTED, if the file becomes
+        shorter meanwhile.
+        """
+        path = _checked(path)
+        async with self._run("send", path) as stream:
+            size = (await self._answer(stream, path))["size"]
+            yield HostFile(path=path, size=size), _content(stream, path, size)
+
+    async def upload(
+        self, path: str, size: int, content: AsyncIterator[bytes], *, overwrite: bool = False
+    ) -> HostFile:
+        """Writes a file of *size* bytes; the folder must exist. A failure leaves no part of it.
+
+        Raises EXISTS unless *overwrite*, NO_FOLDER, DISK_FULL, INTERRUPTED if *content* ends early.
+        """
+        path = _checked(path)
+        left = size
+        async with self._run("receive", path, size, overwrite) as stream:
+            await self._answer(stream, path)  # it is ready
+            async for chunk in content:
+                if not await stream.write(chunk):
+                    break  # the host says why
+                left -= len(chunk)
+            else:
+                if left > 0:
+                    raise TPUError(f"The upload of {path} ended early.", Reason.INTERRUPTED)
+            try:
+                answer = await self._answer(stream, path)
+            except TPUError as error:
+                if error.reason is Reason.UNREACHABLE and left <= 0:
+                    error.hint = "The file may be there or not. Look, or upload it again."
+                raise
+        return HostFile(path=path, size=answer["size"])
+
+    @contextlib.asynccontextmanager
+    async def _run(self, *request: Any) -> AsyncIterator[CommandStream]:
+        program = files(__package__).joinpath(_PROGRAM).read_text(encoding="utf-8")
+        argv = ["python3", "-I", "-c", program, json.dumps(request)]
+        async with self._link.stream_bulk(argv) as stream:
+            yield stream
+
+    async def _answer(self, stream: CommandStream, path: str) -> dict[str, Any]:
+        line = await stream.read_line()
+        try:
+            answer = msgspec.json.decode(line, type=dict[str, Any])
+        except msgspec.DecodeError:
+            why = stream.errors.strip().rpartition("\n")[2] or "it ended without an answer"
+            raise TPUError(f"On {self._link.host}, {path} failed: {why}.") from None
+        if "error" in answer:
+            raise self._error(answer["error"], answer["message"], path)
+        return answer
+
+    def _error(self, code: str, message: str, path: str) -> TPUError:
+        host = self._link.host
+        match code:
+            case "ENOENT":
+                return TPUError(
+                    f"There is no {path} on {host}.", Reason.NOT_FOUND, "Check its path."
+                )
+            case "EEXIST":
+                return TPUError(
+                    f"{path} exists on {host}.", Reason.EXISTS, "Overwrite it, or use another name."
+                )
+            case "ENOTDIR":
+                folder = path.rpartition("/")[0] or "/"
+                return TPUError(
+                    f"There is no folder {folder} on {host}.",
+                    Reason.NO_FOLDER,
+                    "Create it there first.",
+                )
+            case "EISDIR":
+                return InvalidInput(f"{path} is a folder on {host}.", "Name a file.")
+            case "EACCES" | "EPERM" | "EROFS":
+                return TPUError(f"{path} on {host}: {message}.", Reason.PERMISSION)
+            case "ENOSPC" | "EDQUOT":
+                return TPUError(
+                    f"The disk of {host} is full.",
+                    Reason.DISK_FULL,
+                    "Delete files there. `df -h` and `du -sh ~/* ~/.cache` show what uses the "
+                    "space.",
+                )
+        return InvalidInput(f"{path} on {host}: {message}.")
+
+
+async def _content(stream: CommandStream, path: str, size: int) -> AsyncIterator[bytes]:
+    left = size
+    while left:
+        chunk = await stream.read()
+        if not chunk:
+            raise TPUError(f"The download of {path} ended early.", Reason.INTERRUPTED)
+        left -= len(chunk)
+        yield chunk
+
+
+def _checked(path: str) -> str:
+    """*path* without ``~/``; raises INVALID unless it can mean only one file."""
+    path = path.removeprefix("~/")
+    parts = path.removeprefix("/").split("/")
+    if "\0" in path or not all(parts) or {".", ".."} & set(parts):
+        raise InvalidInput(
+            f"{path!r} is not a path of a file.",
+            "A path is relative to the home folder, or begins with /. It has no . or .. in it.",
+        )
+    return path

@@ -1,0 +1,94 @@
+"""A command on a host whose input and output are streams, for data of any size."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ..errors import TPUError
+from .transport import ChannelTransport, Session
+
+#: Bytes of the command's error output that are kept.
+_ERRORS = 2000
+
+#: Bytes that are read at once at most; twice that waits here for a slow reader, and the window.
+CHUNK = 256 << 10
+
+
+class CommandStream:
+    """Made by `Connection.stream`. Memory stays flat however slow either side is.
+
+    lost: makes the error for a lost connection, which all methods raise then (UNREACHABLE).
+    """
+
+    def __init__(self, lost: Callable[[], TPUError]) -> None:
+        self._lost = lost
+        self._errors = bytearray()
+        self._reader = asyncio.StreamReader(limit=CHUNK)
+        protocol = asyncio.StreamReaderProtocol(self._reader)
+        self._transport = ChannelTransport(protocol)
+        loop = asyncio.get_running_loop()
+        self._writer = asyncio.StreamWriter(self._transport, protocol, self._reader, loop)
+
+    @property
+    def errors(self) -> str:
+        """The beginning of what the command has written to its standard error."""
+        return self._errors.decode("utf-8", "replace")
+
+    def session(self) -> Any:
+        """The channel's session, for asyncssh's `create_session`."""
+        return _CommandSession(self._transport, self._errors)
+
+    async def read(self) -> bytes:
+        """What there is of its output, up to `CHUNK` bytes; b"" at its end."""
+        return await self._read(self._reader.read(CHUNK))
+
+    async def read_line(self) -> bytes:
+        """A line of its output with its end; less at the output's end."""
+        return await self._read(self._reader.readline())
+
+    async def write(self, data: bytes) -> bool:
+        """Writes to its input; False if the command reads no more."""
+        import asyncssh
+
+        self._writer.write(data)
+        try:
+            await self._writer.drain()
+        except ConnectionResetError:
+            return False
+        except (asyncssh.Error, OSError) as error:
+            raise self._lost() from error
+        return not self._transport.is_closing()
+
+    def close(self) -> None:
+        """Ends its input and output, which a command should take as a reason to end."""
+        self._writer.close()
+
+    async def _read(self, reading: Coroutine[Any, Any, bytes]) -> bytes:
+        import asyncssh
+
+        try:
+            return await reading
+        except (asyncssh.Error, OSError) as error:
+            raise self._lost() from error
+
+
+class _CommandSession(Session):
+    """Keeps error output apart. What a command's end means, its output says."""
+
+    def __init__(self, transport: ChannelTransport, errors: bytearray) -> None:
+        super().__init__(transport)
+        self._errors = errors
+
+    def data_received(self, data: bytes, datatype: int | None) -> None:
+        if datatype is None:
+            super().data_received(data, datatype)
+        else:
+            self._errors += data[: _ERRORS - len(self._errors)]
+
+    def exit_status_received(self, status: int) -> None:
+        pass
+
+    def exit_signal_received(self, *why: object) -> None:
+        pass
