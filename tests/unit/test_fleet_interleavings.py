@@ -124,7 +124,7 @@ class Server:
         )
         connected: Any = SimpleNamespace(
             kernels=SimpleNamespace(require_confirmation=_nothing),
-            shut_down_kernels=lambda _, progress: _nothing(),
+            shut_down_kernels=_nothing,
             forget=self.runner.drop_resumable,
         )
         self.power = PowerService(links.cloud, observer, None, connected, self.runner)  # type: ignore[arg-type]
