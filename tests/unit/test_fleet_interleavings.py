@@ -201,7 +201,7 @@ class Server:
         while left := self._left():  # asyncio.wait_for sometimes swallows a cancel
             for task in left:
                 task.cancel()
-            self.world.loop.run_until_complete(asyncio.wait(left))
+            self.world.loop.run_until_complete(asyncio.wait(left, timeout=0))
         self.lease.close()
 
 
