@@ -48,7 +48,8 @@ def test_lab_starts_with_an_emulator_says_its_url_and_ends_with_one_ctrl_c(tmp_p
         assert (folder / "tpu" / "emulator" / "emulator.json").exists()
 
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=LIMIT)
+        said = process.stdout.read()  # `communicate` would miss what was read with the URL's line
+        process.wait(LIMIT)
         assert said.count("\n") == 1, said  # how it ends, and what it keeps
         assert "is running at" in (folder / "lab.log").read_text()
     finally:

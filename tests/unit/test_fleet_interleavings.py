@@ -529,4 +529,4 @@ SETTINGS = settings(
 TestInterleavings = Interleavings.TestCase
 TestInterleavings.settings = SETTINGS
 TestManyInterleavings = pytest.mark.timeout(1800)(pytest.mark.long(ManyInterleavings.TestCase))
-TestManyInterleavings.settings = settings(SETTINGS, max_examples=600)
+TestManyInterleavings.settings = settings(SETTINGS, max_examples=2000)
