@@ -510,7 +510,7 @@ def test_a_signal_without_a_terminal_says_what_goes_on_and_a_second_one_cancels(
     assert "Press Ctrl-C again to cancel" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     _, rest = process.communicate(timeout=LIMIT)
-    assert process.returncode == 1
+    assert process.returncode == 1, rest
     assert f"Cancelled creating {name}." in rest
     assert "Traceback" not in rest
     assert state_of(emulator, name) in ("", "DELETING")
