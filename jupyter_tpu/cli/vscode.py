@@ -42,7 +42,7 @@ def vscode(dir: str, remote: str | None, worker: int) -> None:
         return
     folder = Path(dir).expanduser()
     if not folder.is_dir():
-        raise TPUError(f"There is no folder {folder}.", Reason.NOT_FOUND)
+        raise TPUError(f"The folder {folder} does not exist.", Reason.NOT_FOUND)
     path = (folder / ".vscode" / "tasks.json").resolve()
     shown = os.path.relpath(path) if not dir.startswith(("/", "~")) else str(path)
     old = _read(path)

@@ -123,7 +123,7 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     others: list[str] = []
     if not path.is_file():
-        raise FileNotFoundError(f"There is no file {path}.")
+        raise FileNotFoundError(f"The file {path} does not exist.")
     try:
         with library.safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}

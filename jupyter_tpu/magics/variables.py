@@ -25,7 +25,7 @@ def push_variables(kernel: RemoteKernel, namespace: dict[str, Any], names: Seque
     """Copies variables of *namespace* to the kernel; prints what it copied."""
     for name in names:
         if name not in namespace:
-            raise InvalidInput(f"There is no variable {name} in this notebook.")
+            raise InvalidInput(f"The variable {name} does not exist in this notebook.")
     wait_for_turn(kernel)
     progress = _TransferProgress(f"Pushing {', '.join(names)}")
     with _interruptible(f"The variables may not have been set on {kernel.tpu}."):

@@ -386,7 +386,7 @@ def open_missing_folder(lab: LabPage, tpu: dict[str, Any]) -> Locator:
     dialog.get_by_role("button", name="Open").click()
     tab = lab.page.locator(".jp-tpu-App")
     expect(tab).to_contain_text("TensorBoard has nothing to show")
-    expect(tab).to_contain_text("There is no folder /home/")
+    expect(tab).to_contain_text(re.compile(r"The folder /home/\S+ does not exist\."))
     return tab
 
 

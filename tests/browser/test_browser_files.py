@@ -33,7 +33,7 @@ def test_a_file_goes_to_a_host_and_comes_back(
     lab.act(name, "Download File…")
     page.get_by_label("File on the host").fill("no-such-file")
     page.get_by_role("button", name="Download", exact=True).click()
-    expect(page.get_by_text("There is no no-such-file on")).to_be_visible()
+    expect(page.get_by_text("no-such-file does not exist on")).to_be_visible()
 
     lab.act(name, "Download File…")
     page.get_by_label("File on the host").fill(chosen.name)

@@ -218,7 +218,7 @@ def test_a_wrong_command_line_is_one_line_and_exit_code_2(
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("vscode /nowhere/at/all", "There is no folder /nowhere/at/all"),
+        ("vscode /nowhere/at/all", "The folder /nowhere/at/all does not exist"),
         ("connect t --requirements /nowhere", "Can't read /nowhere: No such file"),
         ("api GET http://example.org/", "is a URL; a path is needed"),
         ("api GET tpus/../../api", "is not a path"),

@@ -43,7 +43,7 @@ def check_log_folder(logdir):
         return
     raise HostError(
         "NO_FOLDER",
-        "There is no folder %s." % logdir,
+        "The folder %s does not exist." % logdir,
         "Check its path. To open it before it exists, use `--allow-missing`.",
     )
 

@@ -97,7 +97,7 @@ class HostFiles:
         match code:
             case "ENOENT":
                 return TPUError(
-                    f"There is no {path} on {host}.", Reason.NOT_FOUND, "Check its path."
+                    f"{path} does not exist on {host}.", Reason.NOT_FOUND, "Check its path."
                 )
             case "EEXIST":
                 return TPUError(
@@ -106,7 +106,7 @@ class HostFiles:
             case "ENOTDIR":
                 folder = path.rpartition("/")[0] or "/"
                 return TPUError(
-                    f"There is no folder {folder} on {host}.",
+                    f"The folder {folder} does not exist on {host}.",
                     Reason.NO_FOLDER,
                     "Create it there first.",
                 )

@@ -75,7 +75,7 @@ def send(names: list[str], pickled: bool) -> None:
     namespace = _shell().user_ns
     for name in names:
         if name not in namespace:
-            raise CodecError(f"There is no variable {name} in this kernel.")
+            raise CodecError(f"The variable {name} does not exist in this kernel.")
     header, buffers = encode({name: namespace[name] for name in names}, pickled=pickled)
     with _connected() as connection:
         connection.sendall(SIZE.pack(len(header)) + header)
