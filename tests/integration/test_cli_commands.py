@@ -509,8 +509,8 @@ def test_a_signal_without_a_terminal_says_what_goes_on_and_a_second_one_cancels(
     process.send_signal(signal.SIGINT)
     assert "Press Ctrl-C again to cancel" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    _, rest = process.communicate(timeout=LIMIT)
-    assert process.returncode == 1, rest
+    shown, rest = process.communicate(timeout=LIMIT)
+    assert process.returncode == 1, shown + rest
     assert f"Cancelled creating {name}." in rest
     assert "Traceback" not in rest
     assert state_of(emulator, name) in ("", "DELETING")
