@@ -9,7 +9,6 @@ import tempfile
 
 import pytest
 
-from jupyter_tpu.agent.daemon.process_env import kernel_environment, without_allocator
 from jupyter_tpu.agent.protocol import messages, paths
 from jupyter_tpu.agent.protocol.paths import (
     keeper_socket,
@@ -17,6 +16,7 @@ from jupyter_tpu.agent.protocol.paths import (
     private_folder,
     run_folder,
 )
+from jupyter_tpu.agent.protocol.process_env import process_environment, without_allocator
 
 
 def test_tcmalloc_is_not_preloaded_into_kernels_but_other_libraries_stay():
@@ -35,7 +35,7 @@ def test_kernels_keep_the_hosts_tpu_variables_and_lose_those_of_the_login(monkey
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     (tmp_path / "env" / "bin").mkdir(parents=True)
     (tmp_path / "env" / "pyvenv.cfg").touch()
-    found = kernel_environment(str(tmp_path / "env/bin/python"))
+    found = process_environment(str(tmp_path / "env/bin/python"))
     assert found["TPU_WORKER_ID"] == "3"
     assert found["JAX_PLATFORMS"] == "cpu"
     assert "SSH_CONNECTION" not in found
@@ -43,6 +43,28 @@ def test_kernels_keep_the_hosts_tpu_variables_and_lose_those_of_the_login(monkey
     assert found["PATH"].split(os.pathsep)[0] == str(tmp_path / "env/bin")
     assert found["VIRTUAL_ENV"] == str(tmp_path / "env")
     assert found["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / ".cache/jupyter-tpu/jax")
+
+
+def test_compiled_programs_are_kept_in_an_environment_of_ours_and_deleted_with_it(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    ours = tmp_path / ".jupyter-tpu/environments/default"
+    (ours / "bin").mkdir(parents=True)
+    (ours / "pyvenv.cfg").touch()
+    found = process_environment(str(ours / "bin/python"))
+    assert found["JAX_COMPILATION_CACHE_DIR"] == str(ours / "jax-cache")
+    mine = process_environment(base={"JAX_COMPILATION_CACHE_DIR": "gs://mine/cache"})
+    assert mine["JAX_COMPILATION_CACHE_DIR"] == "gs://mine/cache"
+
+
+def test_a_variable_that_libtpu_has_renamed_is_set_under_both_names():
+    host = {"TPU_VISIBLE_DEVICES": "0,1,2,3", "TPU_CHIPS_PER_HOST_BOUNDS": "2,2,1"}
+    asked = {"TPU_VISIBLE_CHIPS": "2", "TPU_CHIPS_PER_PROCESS_BOUNDS": "1,1,1"}
+    found = process_environment(variables=asked, base=host)
+    assert found["TPU_VISIBLE_CHIPS"] == found["TPU_VISIBLE_DEVICES"] == "2"
+    assert found["TPU_CHIPS_PER_HOST_BOUNDS"] == found["TPU_CHIPS_PER_PROCESS_BOUNDS"] == "1,1,1"
 
 
 def test_everything_is_below_one_private_folder(monkeypatch):

@@ -23,6 +23,7 @@ from typing import Any, Awaitable, Callable, Dict
 from ..keeper.exit_cause import chip_devices
 from ..protocol.paths import boot
 from ..protocol.peer import peer_user
+from ..protocol.process_env import with_both_names
 from .chips import holders
 from .keepers import Keepers, KeeperSilent, StartError
 from .packages import RequestedPackages
@@ -284,7 +285,7 @@ class Daemon:
             {
                 "python": str(each["python"]),
                 "imports": [str(name) for name in each.get("imports", ())],
-                "env": {str(name): str(value) for name, value in each.get("env", {}).items()},
+                "env": _variables(each),
             }
             for each in params["environments"]
         ]
@@ -357,11 +358,16 @@ def _spec_from(params: Dict[str, Any]) -> Dict[str, Any]:
         "secret": str(params["secret"]),
         "environment": str(params.get("environment", "")),
         "notebook": str(params.get("notebook", "")),
-        "env": {str(name): str(value) for name, value in params.get("env", {}).items()},
+        "env": _variables(params),
         "cwd": cwd if os.path.isdir(cwd) else home,
         "journal_limit": params.get("journal_limit"),
         "when_full": params.get("when_full"),
     }
+
+
+def _variables(params: Dict[str, Any]) -> Dict[str, str]:
+    wanted = params.get("env", {})
+    return with_both_names({str(name): str(value) for name, value in wanted.items()})
 
 
 def _from_oserror(error: OSError) -> Dict[str, Any]:

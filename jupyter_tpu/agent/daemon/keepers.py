@@ -22,9 +22,9 @@ from ..keeper.exit_cause import chip_devices
 from ..keeper.kernel_process import descendants, kill_leftovers
 from ..protocol import frames
 from ..protocol.paths import keeper_socket, kernel_folder, private_folder
+from ..protocol.process_env import process_environment
 from ..protocol.processes import signal_process, start_time
 from .chips import holders
-from .process_env import kernel_environment
 from .warm_kernels import WarmKernels
 
 #: Seconds for a keeper to start listening, and to answer a query or to end.
@@ -152,7 +152,7 @@ class Keepers:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=kernel_environment(spec["python"]),
+                env=process_environment(spec["python"]),
                 cwd="/",
                 start_new_session=True,
             )

@@ -13,9 +13,9 @@ import sys
 import time
 
 from ..protocol.paths import run_folder
+from ..protocol.process_env import without_allocator
 from .daemon import IDLE, Daemon
 from .keepers import last_line
-from .process_env import without_allocator
 
 #: Seconds for the daemon to answer.
 LIMIT = 10.0

@@ -17,8 +17,8 @@ import time
 from typing import Any, Dict, Hashable, List, Optional
 
 from ..keeper.ipython_kernel import installed
+from ..protocol.process_env import process_environment
 from ..protocol.processes import signal_process, start_time
-from .process_env import kernel_environment
 
 #: Seconds between two checks, and after a start before the next warm kernel may replace it: the
 #: started kernel's first cell comes first.
@@ -57,7 +57,7 @@ class WarmKernel:
                 "keeper",
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                env=kernel_environment(python),
+                env=process_environment(python),
                 cwd="/",
                 start_new_session=True,
             )

@@ -1,0 +1,93 @@
+"""The clean environment variables of whatever runs on a host: kernels, jobs, commands, shells.
+
+This file imports the standard library only, and nothing of the agent, so that programs that are
+sent to a host by themselves can be sent with it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, Mapping, Optional
+
+#: Not passed on: they belong to one SSH session, or to another Python.
+_EXCLUDED = ("PYTHONHOME", "PYTHONPATH", "PYTHONEXECUTABLE", "PYTHONSTARTUP", "VIRTUAL_ENV",
+             "CONDA_PREFIX", "XDG_SESSION_ID", "XDG_SESSION_TYPE", "XDG_SESSION_CLASS", "MAIL",
+             "OLDPWD", "SHLVL", "_")  # fmt: skip
+#: The newer and the older name of one variable of libtpu, of which versions read either.
+_SAME = (
+    ("TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"),
+    ("TPU_CHIPS_PER_PROCESS_BOUNDS", "TPU_CHIPS_PER_HOST_BOUNDS"),
+    ("TPU_PROCESS_BOUNDS", "TPU_HOST_BOUNDS"),
+)
+#: The folder of JAX's compilation cache, in an environment that jupyter-tpu created.
+CACHE = "jax-cache"
+
+
+def process_environment(
+    python: str = "",
+    variables: Optional[Mapping[str, str]] = None,
+    base: Optional[Mapping[str, str]] = None,
+) -> Dict[str, str]:
+    """The variables for a process on this host, which uses the environment of *python*.
+
+    Without TCMalloc and what belongs to a login or another Python. TPU_* and JAX_* stay as the host
+    has them. The environment's commands come first in PATH, and JAX's persistent compilation cache
+    is on.
+
+    Parameters
+    ----------
+    python: the path of the environment's interpreter; "": of none.
+    variables: more variables; they win.
+    base: what to start from; None: the variables of this process.
+    """
+    environment = {
+        name: value
+        for name, value in without_allocator(os.environ if base is None else base).items()
+        if name not in _EXCLUDED and not name.startswith("SSH_")
+    }
+    if python:
+        folder = os.path.dirname(os.path.abspath(python))
+        environment["PATH"] = folder + os.pathsep + environment.get("PATH", "/usr/bin:/bin")
+        if os.path.exists(os.path.join(os.path.dirname(folder), "pyvenv.cfg")):
+            environment["VIRTUAL_ENV"] = os.path.dirname(folder)
+    environment.setdefault("JAX_COMPILATION_CACHE_DIR", _cache(environment.get("VIRTUAL_ENV", "")))
+    return {**environment, **with_both_names(variables or {})}
+
+
+def with_both_names(variables: Mapping[str, str]) -> Dict[str, str]:
+    """*variables*, where one that libtpu has renamed has both names.
+
+    Without this, a host's own older name could contradict what was asked for.
+    """
+    complete = dict(variables)
+    for names in _SAME:
+        for name, other in (names, names[::-1]):
+            if name in variables:
+                complete.setdefault(other, variables[name])
+    return complete
+
+
+def without_allocator(environment: Mapping[str, str]) -> Dict[str, str]:
+    """*environment* without TCMalloc in LD_PRELOAD, which TPU VM images put into every login.
+
+    It breaks processes whose libraries use another allocator. Other entries are kept.
+    """
+    clean = dict(environment)
+    entries = clean.get("LD_PRELOAD", "").replace(":", " ").split()
+    kept = [entry for entry in entries if "tcmalloc" not in os.path.basename(entry)]
+    if kept:
+        clean["LD_PRELOAD"] = " ".join(kept)
+    else:
+        clean.pop("LD_PRELOAD", None)
+    return clean
+
+
+def _cache(environment: str) -> str:
+    """Where JAX keeps compiled programs: in an environment of ours, and deleted with it.
+
+    In one that was found on the host nothing is written.
+    """
+    ours = os.path.join(os.path.expanduser("~"), ".jupyter-tpu", "environments")
+    if environment and os.path.dirname(environment) == ours:
+        return os.path.join(environment, CACHE)
+    return os.path.join(os.path.expanduser("~"), ".cache", "jupyter-tpu", "jax")
