@@ -314,8 +314,12 @@ def test_pull_unpickles_only_if_it_may(notebook: Notebook) -> None:
 
 
 def test_what_cannot_be_copied_is_said_and_the_kernel_goes_on(notebook: Notebook) -> None:
-    assert "The variable nothing does not exist in this notebook" in notebook.complaint("%tpu push nothing")
-    assert "The variable nothing does not exist in this kernel" in notebook.complaint("%tpu pull nothing")
+    assert "The variable nothing does not exist in this notebook" in notebook.complaint(
+        "%tpu push nothing"
+    )
+    assert "The variable nothing does not exist in this kernel" in notebook.complaint(
+        "%tpu pull nothing"
+    )
     notebook.run("generator = (x for x in [1])")
     assert "can't be pickled" in notebook.complaint("%tpu push generator")
     assert "'1x' is not the name of a variable" in notebook.complaint("%tpu push 1x")
