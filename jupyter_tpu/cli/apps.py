@@ -80,7 +80,7 @@ def open_app(
         )
     wanted = OpenApp(port=port, host=worker, path=path, anywhere=anywhere)
     with open_session() as session:
-        opened = session.call(session.fleet.open_app(name, wanted))
+        opened = session.call(session.fleet.apps.open(name, wanted))
         _show(session, opened, no_browser, as_json)
 
 
@@ -89,7 +89,7 @@ def open_app(
 def list_apps(as_json: bool) -> None:
     """List the open web apps."""
     with open_session() as session:
-        apps = session.call(session.fleet.apps())
+        apps = session.call(session.fleet.apps.list())
     if as_json:
         print_json(apps)
     elif not apps:
@@ -122,7 +122,9 @@ def close_app(id: str, as_json: bool) -> None:
     """Close a web app."""
     with open_session() as session:
         found = [
-            each for each in session.call(session.fleet.apps()) if id in (each.id, str(each.port))
+            each
+            for each in session.call(session.fleet.apps.list())
+            if id in (each.id, str(each.port))
         ]
         if not found:
             raise TPUError(
@@ -131,7 +133,7 @@ def close_app(id: str, as_json: bool) -> None:
                 "Give its ID or its port; `jupyter tpu app list` shows them.",
             )
         for each in found:
-            session.call(session.fleet.close_app(each.id))
+            session.call(session.fleet.apps.close(each.id))
             if not as_json:
                 print(f"Closed {_title(each)}")
     if as_json:
@@ -162,7 +164,7 @@ def tensorboard(
 
     wanted = OpenTensorBoard(logdir=logdir, host=worker, allow_missing=allow_missing)
     with open_session() as session:
-        operation = session.call(session.fleet.open_tensorboard(name, wanted))
+        operation = session.call(session.fleet.tensorboard.open(name, wanted))
         _finish(session, operation, no_browser, as_json)
 
 
@@ -194,7 +196,7 @@ def profile(
     wanted = ProfileKernel(seconds=seconds, logdir=logdir or "")
     with open_session() as session:
         kernel = kernel or _only_kernel(session, name)
-        operation = session.call(session.fleet.profile(name, kernel, wanted))
+        operation = session.call(session.fleet.tensorboard.profile(name, kernel, wanted))
         _finish(session, operation, no_browser, as_json)
 
 
@@ -210,7 +212,7 @@ def _only_kernel(session: Session, name: str) -> str:
 
 def _finish(session: Session, operation: Operation, no_browser: bool, as_json: bool) -> None:
     ended = finish(session, operation, progress_stream(as_json))
-    for opened in session.call(session.fleet.apps()):
+    for opened in session.call(session.fleet.apps.list()):
         if opened.id == ended.app:
             _show(session, opened, no_browser, as_json)
 
@@ -221,7 +223,7 @@ def _show(session: Session, opened: App, no_browser: bool, as_json: bool) -> Non
 
     if as_json:
         print_json(opened)
-    visit = session.call(session.fleet.visit_app(opened.id))
+    visit = session.call(session.fleet.apps.visit(opened.id))
     if not as_json:
         print(f"{_title(opened)}: {visit.url}", flush=True)
     if not no_browser:

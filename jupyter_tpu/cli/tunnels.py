@@ -71,7 +71,7 @@ def open_tunnel(
     with open_session() as session:
         if session.server is None:
             return _keep_open(session, name, wanted, as_json)
-        opened = [session.call(session.fleet.open_tunnel(name, each)) for each in wanted]
+        opened = [session.call(session.fleet.tunnels.open(name, each)) for each in wanted]
     if as_json:
         return print_json(opened)
     for each in opened:
@@ -100,7 +100,7 @@ def _keep_open(session: Session, name: str, wanted: list[OpenTunnel], as_json: b
                 note(f"port {each.local_port}: {_state(each)}")
 
     fleet.subscribe(changed)
-    opened = [session.call(fleet.open_tunnel(name, each, keep=False)) for each in wanted]
+    opened = [session.call(fleet.tunnels.open(name, each, keep=False)) for each in wanted]
     if as_json:
         print_json(opened)
     for each in opened:
@@ -119,7 +119,7 @@ def list_tunnels(name: str | None, as_json: bool) -> None:
     """List the tunnels of a TPU, or of all TPUs."""
     with open_session() as session:
         fleet = session.fleet
-        tunnels = session.call(fleet.all_tunnels() if name is None else fleet.tunnels(name))
+        tunnels = session.call(fleet.tunnels.all() if name is None else fleet.tunnels.list(name))
     if as_json:
         print_json(tunnels)
     else:

@@ -36,7 +36,7 @@ def requests(
 
 def close_tunnels(session: Session, ids: Sequence[str]) -> Iterator[Tunnel]:
     """Closes tunnels by ID or local port, one after the other; raises NOT_FOUND."""
-    tunnels = session.call(session.fleet.all_tunnels())
+    tunnels = session.call(session.fleet.tunnels.all())
     for id in ids:
         found = [each for each in tunnels if id in (each.id, str(each.local_port))]
         if not found:
@@ -46,5 +46,5 @@ def close_tunnels(session: Session, ids: Sequence[str]) -> Iterator[Tunnel]:
                 "Give its ID or local port; `jupyter tpu tunnel list` shows them.",
             )
         for each in found:
-            session.call(session.fleet.close_tunnel(f"{each.zone}~{each.tpu}", each.id))
+            session.call(session.fleet.tunnels.close(f"{each.zone}~{each.tpu}", each.id))
             yield each

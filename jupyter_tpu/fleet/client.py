@@ -21,7 +21,7 @@ import msgspec
 from ..errors import Reason, TPUError
 from .api import FleetAPI
 from .models import Change, Operation, Problem
-from .routes import BY_CALL, ROOT, Route
+from .routes import BY_CALL, PARTS, ROOT, Route
 
 if TYPE_CHECKING:
     import aiohttp
@@ -79,8 +79,13 @@ class FleetClient:
 
     # ---- the fleet's methods -------------------------------------------------------------------
 
-    def __getattr__(self, call: str) -> Callable[..., Coroutine[Any, Any, Any]]:
-        """The coroutine method of the fleet that a route calls."""
+    def __getattr__(self, name: str) -> Any:
+        """The coroutine method of the fleet that a route calls, or a part that has such methods."""
+        if name in PARTS:
+            return _Part(self, name)
+        return self._method(name)
+
+    def _method(self, call: str) -> Callable[..., Coroutine[Any, Any, Any]]:
         route = BY_CALL.get(call)
         if route is None:
             raise AttributeError(f"{type(self).__name__} has no attribute {call!r}")
@@ -212,6 +217,17 @@ class FleetClient:
         change = msgspec.convert(event, Change)
         for subscriber in tuple(self._subscribers):
             subscriber(change)
+
+
+class _Part:
+    """A part of the fleet, such as its tunnels."""
+
+    def __init__(self, client: FleetClient, name: str) -> None:
+        self._client = client
+        self._name = name
+
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        return self._client._method(f"{self._name}.{name}")
 
 
 def error_of(answer: Response, url: str) -> TPUError:

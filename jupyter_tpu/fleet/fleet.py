@@ -8,9 +8,8 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ..cloud import Node, NodeName
+from ..cloud import NodeName
 from ..errors import Reason, TPUError
 from ..links import HostName, Links
 from ..paths import data_dir
@@ -29,9 +28,9 @@ from .kernelspecs import KernelSpecRegistry
 from .knowledge.changes import ChangeFeed
 from .knowledge.desired import DesiredState
 from .knowledge.failures import TPUFailures
+from .knowledge.finder import TPUFinder
 from .knowledge.observed import ObservedState
 from .knowledge.run_times import RunTimes
-from .models.requests import validated
 from .operations.connect import ConnectService
 from .operations.connected import ConnectedTPUs
 from .operations.create import CreateService
@@ -44,9 +43,6 @@ from .reconcile.loops import Loops
 from .reconcile.takeover import Takeover
 from .store.process_lease import ProcessLease
 from .store.store import Store
-
-if TYPE_CHECKING:
-    from ..apps import Site
 
 log = logging.getLogger(__name__)
 
@@ -95,10 +91,13 @@ class Fleet:
         kernels = self._kernels = KernelService(
             connections, monitor, warm, desired, observed, changes
         )
-        tunnels = self._tunnels = Tunnels(
-            links, store, lease, failures, lambda id: changes.mark_changed("tunnel", id)
+        finder = self._finder = TPUFinder(
+            lambda: self._inventory.reload(), lambda ref: self._inventory.find(ref), observed
         )
-        apps = self._apps = Apps(links, lambda id: changes.mark_changed("app", id))
+        tunnels = self.tunnels = Tunnels(
+            links, finder, store, lease, failures, lambda id: changes.mark_changed("tunnel", id)
+        )
+        apps = self.apps = Apps(links, finder, lambda id: changes.mark_changed("app", id))
 
         runner = self._runner = OperationRunner(
             store, lease, changed=self._operation_changed, ended=self._operation_ended
@@ -114,14 +113,14 @@ class Fleet:
         connected = ConnectedTPUs(
             cloud, desired, kernelspecs, connections, kernels, tunnels, apps, runner
         )
-        self._tensorboard = TensorBoardService(connections, kernels, apps, runner)
+        self.tensorboard = TensorBoardService(finder, connections, kernels, apps, runner)
         connect = self._connect = ConnectService(
             cloud,
             desired,
             observer,
             connections,
             connected,
-            self._tensorboard,
+            self.tensorboard,
             runner,
             poller.wake,
         )
@@ -215,15 +214,15 @@ class Fleet:
         if self._supervise:
             self._loops.start("TPUs", self._controller.run)
             self._loops.start("hosts", self._poller.run)
-            self._loops.start("tunnels", self._tunnels.run)
+            self._loops.start("tunnels", self.tunnels.run)
 
     async def close(self) -> None:
         """Ends what this object runs; desired state stays, interrupted work can be resumed."""
         await self._runner.close()
         await self._loops.close()
         await self._controller.close()
-        await self._tunnels.close()
-        await self._apps.close()
+        await self.tunnels.shut_down()
+        await self.apps.shut_down()
         self._connections.close()
         self._changes.close()
         await self._store.close()
@@ -240,13 +239,6 @@ class Fleet:
     def _operation_ended(self, name: NodeName) -> None:
         self._observer.request_refresh()
         self._controller.wake()
-
-    async def _find(self, ref: str) -> NodeName:
-        await self._inventory.reload()
-        return await self._inventory.find(ref)
-
-    async def _find_ready(self, ref: str, purpose: str) -> Node:
-        return self._observed.require(await self._find(ref), ("READY",), purpose)
 
     async def status(self) -> models.FleetStatus:
         return models.FleetStatus(
@@ -267,7 +259,7 @@ class Fleet:
         return await self._inventory.list()
 
     async def tpu(self, ref: str) -> models.TPU:
-        return self._inventory.tpu(await self._find(ref))
+        return self._inventory.tpu(await self._finder.find(ref))
 
     async def quote(self, request: models.CreateTPU) -> models.Quote:
         return await self._create.quote(request)
@@ -276,22 +268,24 @@ class Fleet:
         return await self._create.start(request)
 
     async def start(self, ref: str) -> models.Operation:
-        return await self._power.start(await self._find(ref))
+        return await self._power.start(await self._finder.find(ref))
 
     async def stop(self, ref: str, options: models.StopTPU | None = None) -> models.Operation:
-        return await self._power.stop(await self._find(ref), options or models.StopTPU())
+        return await self._power.stop(await self._finder.find(ref), options or models.StopTPU())
 
     async def delete(self, ref: str, options: models.DeleteTPU | None = None) -> models.Operation:
-        return await self._power.delete(await self._find(ref), options or models.DeleteTPU())
+        return await self._power.delete(await self._finder.find(ref), options or models.DeleteTPU())
 
     async def connect(self, ref: str, request: models.ConnectTPU | None = None) -> models.Operation:
-        return await self._connect.connect(await self._find(ref), request or models.ConnectTPU())
+        return await self._connect.connect(
+            await self._finder.find(ref), request or models.ConnectTPU()
+        )
 
     async def disconnect(
         self, ref: str, options: models.DisconnectTPU | None = None
     ) -> models.Operation:
         return await self._connect.disconnect(
-            await self._find(ref), options or models.DisconnectTPU()
+            await self._finder.find(ref), options or models.DisconnectTPU()
         )
 
     # ---- environments and kernels ----
@@ -302,91 +296,45 @@ class Fleet:
     async def keep_warm(
         self, ref: str, environment: str, options: models.KeepWarm
     ) -> models.Environment:
-        name = await self._find(ref)
+        name = await self._finder.find(ref)
         self._warm.configure(name, environment, options)
         self._poller.wake()
         environments = self._inventory.tpu(name).environments
         return next(each for each in environments if each.name == environment)
 
     async def packages(self, ref: str, environment: str) -> list[models.InstalledPackage]:
-        return await self._environments.installed(await self._find(ref), environment)
+        return await self._environments.installed(await self._finder.find(ref), environment)
 
     async def change_packages(
         self, ref: str, environment: str, request: models.ChangePackages
     ) -> models.Operation:
-        return await self._environments.change(await self._find(ref), environment, request)
+        return await self._environments.change(await self._finder.find(ref), environment, request)
 
     async def remove_environment(
         self, ref: str, environment: str, options: models.RemoveEnvironment | None = None
     ) -> models.Operation:
         return await self._environments.remove(
-            await self._find(ref), environment, options or models.RemoveEnvironment()
+            await self._finder.find(ref), environment, options or models.RemoveEnvironment()
         )
 
     async def kernels(self, ref: str) -> list[models.Kernel]:
-        return await self._kernels.list_kernels(await self._find(ref))
+        return await self._kernels.list_kernels(await self._finder.find(ref))
 
     async def chips(self, ref: str) -> list[models.ChipHolder]:
-        return await self._kernels.chips(await self._find(ref))
+        return await self._kernels.chips(await self._finder.find(ref))
 
     async def end_kernel(self, ref: str, id: str) -> None:
-        await self._kernels.shut_down(await self._find(ref), id)
+        await self._kernels.shut_down(await self._finder.find(ref), id)
 
     async def take_over_kernel(self, ref: str, id: str) -> None:
-        await self._kernels.take_over(await self._find(ref), id)
+        await self._kernels.take_over(await self._finder.find(ref), id)
         self._poller.wake()
-
-    # ---- tunnels and apps ----
-
-    async def tunnels(self, ref: str) -> list[models.Tunnel]:
-        name = await self._find(ref)
-        tunnels = await self.all_tunnels()
-        return [each for each in tunnels if (each.tpu, each.zone) == (name.node, name.zone)]
-
-    async def all_tunnels(self) -> list[models.Tunnel]:
-        await self._inventory.reload()
-        return self._tunnels.all()
-
-    async def open_tunnel(
-        self, ref: str, request: models.OpenTunnel, *, keep: bool = True
-    ) -> models.Tunnel:
-        """keep: whether it should be there after this process, too."""
-        request = validated(request)
-        node = await self._find_ready(ref, "Tunnels lead to READY TPUs.")
-        return await self._tunnels.open(node, request, keep=keep)
-
-    async def close_tunnel(self, ref: str, id: str) -> None:
-        await self._tunnels.remove(await self._find(ref), id)
-
-    async def apps(self) -> list[models.App]:
-        return self._apps.all()
-
-    async def open_app(self, ref: str, request: models.OpenApp) -> models.App:
-        request = validated(request)
-        node = await self._find_ready(ref, "Apps run on READY TPUs.")
-        return await self._apps.open(node, request)
-
-    async def visit_app(self, id: str, request: models.VisitApp | None = None) -> models.AppVisit:
-        return self._apps.visit(id, request or models.VisitApp())
-
-    async def close_app(self, id: str) -> None:
-        await self._apps.remove(id)
-
-    async def open_tensorboard(self, ref: str, request: models.OpenTensorBoard) -> models.Operation:
-        node = await self._find_ready(ref, "TensorBoard runs on READY TPUs.")
-        return await self._tensorboard.open(node, request)
-
-    async def profile(
-        self, ref: str, kernel_id: str, request: models.ProfileKernel | None = None
-    ) -> models.Operation:
-        node = await self._find_ready(ref, "Kernels run on READY TPUs.")
-        return await self._tensorboard.profile(node, kernel_id, request or models.ProfileKernel())
 
     # ---- files ----
 
     async def host_files(self, ref: str, host: str) -> HostFiles:
         """The files of a host, by its number. Raises NOT_FOUND, CONFLICT if it is not READY."""
-        node = await self._find_ready(ref, "Files are on the hosts of a READY TPU.")
+        node = await self._finder.find_ready(ref, "Files are on the hosts of a READY TPU.")
         if not (host.isdecimal() and int(host) < len(node.endpoints)):
             raise TPUError(f"{node.name.node} has no host {host}.", Reason.NOT_FOUND)
         return HostFiles(self._connections.link(HostName(node.name, int(host))))
@@ -424,15 +372,6 @@ class Fleet:
     def set_take_over(self, take_over: TakeOver | None) -> None:
         """Says how this process becomes the master of a kernel; None: it can't."""
         self._kernels.take_over_here = take_over
-
-    def set_path_under_server(self, path: Callable[[models.App], str]) -> None:
-        """Says where beneath its own address the server shows an app; "" for nowhere."""
-        self._apps.path_under_server = path
-
-    async def site(self, ref: str, host: int, port: int, begin: bool) -> Site:
-        """See `Apps.site`."""
-        node = await self._find_ready(ref, "Apps run on READY TPUs.")
-        return await self._apps.site(node, host, port, begin)
 
     async def notify_chip_holders(self, where: dict[str, str], problem: TPUError) -> None:
         """A kernel was not started because others hold the chips of its TPU, which is in *where*

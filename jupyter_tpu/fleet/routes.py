@@ -18,8 +18,8 @@ ROOT = "jupyter-tpu/v1"
 class Route(Struct, frozen=True, kw_only=True):
     """One method on one path.
 
-    call: the fleet's method. Its arguments are the path's parts, then the body (or *query*) if
-    there is one. For other routes: their name.
+    call: the fleet's method, or a part's ("tunnels.open"). Its arguments are the path's parts,
+    then the body (or *query*) if there is one. For other routes: their name.
     """
 
     method: Literal["GET", "POST", "PUT", "DELETE"]
@@ -45,11 +45,20 @@ def route(line: str, call: str, about: str, answer: Any = None, **more: Any) -> 
 
 def _fleet(line: str, call: str, about: str, **more: Any) -> Route:
     """The route to one of the fleet's methods, whose types say what it takes and answers."""
-    hints = get_type_hints(getattr(FleetAPI, call))
+    hints = get_type_hints(_method(call))
     answer = hints.pop("return")
     kinds = [kind for hint in hints.values() for kind in (*get_args(hint), hint)]
     more["body"] = next((k for k in kinds if isinstance(k, type) and issubclass(k, Struct)), None)
     return route(line, call, about, None if answer is type(None) else answer, **more)
+
+
+def _method(call: str) -> Any:
+    """The method of `FleetAPI`, or of one of its parts, without an object."""
+    owner: Any = FleetAPI
+    *parts, name = call.split(".")
+    for part in parts:
+        owner = get_type_hints(getattr(owner, part).fget)["return"]
+    return getattr(owner, name)
 
 
 _ENDS = {"end_kernels": "true: running kernels may be shut down"}
@@ -81,16 +90,16 @@ ROUTES = (
     _fleet("DELETE tpus/{tpu}/kernels/{kernel}", "end_kernel", "Shut down a kernel"),
     _fleet("POST tpus/{tpu}/kernels/{kernel}/take", "take_over_kernel",
            "Take over a kernel from its client"),
-    _fleet("GET tpus/{tpu}/tunnels", "tunnels", "The tunnels to it"),
-    _fleet("POST tpus/{tpu}/tunnels", "open_tunnel", "Open a tunnel", status=201),
-    _fleet("DELETE tpus/{tpu}/tunnels/{tunnel}", "close_tunnel", "Close a tunnel"),
-    _fleet("GET tunnels", "all_tunnels", "All tunnels"),
-    _fleet("POST tpus/{tpu}/apps", "open_app", "Open a web app of a host", status=201),
-    _fleet("GET apps", "apps", "The open web apps"),
-    _fleet("POST apps/{app}/visits", "visit_app", "A URL that opens an app once", status=201),
-    _fleet("DELETE apps/{app}", "close_app", "Close an app"),
-    _fleet("POST tpus/{tpu}/tensorboard", "open_tensorboard", "Open TensorBoard for a folder"),
-    _fleet("POST tpus/{tpu}/kernels/{kernel}/profile", "profile",
+    _fleet("GET tpus/{tpu}/tunnels", "tunnels.list", "The tunnels to it"),
+    _fleet("POST tpus/{tpu}/tunnels", "tunnels.open", "Open a tunnel", status=201),
+    _fleet("DELETE tpus/{tpu}/tunnels/{tunnel}", "tunnels.close", "Close a tunnel"),
+    _fleet("GET tunnels", "tunnels.all", "All tunnels"),
+    _fleet("POST tpus/{tpu}/apps", "apps.open", "Open a web app of a host", status=201),
+    _fleet("GET apps", "apps.list", "The open web apps"),
+    _fleet("POST apps/{app}/visits", "apps.visit", "A URL that opens an app once", status=201),
+    _fleet("DELETE apps/{app}", "apps.close", "Close an app"),
+    _fleet("POST tpus/{tpu}/tensorboard", "tensorboard.open", "Open TensorBoard for a folder"),
+    _fleet("POST tpus/{tpu}/kernels/{kernel}/profile", "tensorboard.profile",
            "Trace a kernel and show it in TensorBoard"),
     _fleet("GET operations", "operations", "Running and recent operations"),
     _fleet("GET operations/{operation}", "operation", "One operation, with its log"),
@@ -102,3 +111,5 @@ ROUTES = (
 
 #: The routes by the method that they call.
 BY_CALL = {each.call: each for each in ROUTES}
+#: What stands before the dot of a call.
+PARTS = {each.call.partition(".")[0] for each in ROUTES if "." in each.call}

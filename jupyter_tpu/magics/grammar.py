@@ -173,7 +173,7 @@ def open_tunnel(
                 f"In a terminal: jupyter tpu tunnel open {name} {ports[0][0]}",
             )
         for each in wanted:
-            print(opened_tunnel(session.call(session.fleet.open_tunnel(name, each))))
+            print(opened_tunnel(session.call(session.fleet.tunnels.open(name, each))))
 
 
 @tunnel.command("list")
@@ -182,7 +182,7 @@ def list_tunnels(name: str | None) -> None:
     """List the tunnels of a TPU, or of all TPUs."""
     with open_session() as session:
         fleet = session.fleet
-        tunnels = session.call(fleet.all_tunnels() if name is None else fleet.tunnels(name))
+        tunnels = session.call(fleet.tunnels.all() if name is None else fleet.tunnels.list(name))
         print(tunnel_table(tunnels))
 
 

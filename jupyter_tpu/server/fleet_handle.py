@@ -7,6 +7,7 @@ them does not open it.
 from __future__ import annotations
 
 import asyncio
+import operator
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ class FleetHandle:
     target: returns the cloud to use; called on the core thread.
     changed: called with each change, on the core thread.
     take_over_kernel: see `Fleet.take_over_kernel`.
-    path_under_server: see `Fleet.set_path_under_server`.
+    path_under_server: see `Apps.path_under_server`.
     """
 
     def __init__(
@@ -55,7 +56,10 @@ class FleetHandle:
         self._closed = False
 
     async def call(self, method: str, *arguments: Any) -> Any:
-        """The result of a method of the fleet. Raises what it raises, or TPUError (no fleet)."""
+        """The result of a method of the fleet, or of one of its parts ("tunnels.open").
+
+        Raises what that raises, or TPUError (no fleet).
+        """
         return await core_thread().call(self._call(method, arguments))
 
     async def open(self) -> None:
@@ -100,7 +104,7 @@ class FleetHandle:
         if method == "operations":
             return await self._operations()
         fleet = await self._open()
-        return await getattr(fleet, method)(*arguments)
+        return await operator.attrgetter(method)(fleet)(*arguments)
 
     async def _operations(self) -> list[Operation]:
         try:
@@ -130,7 +134,7 @@ class FleetHandle:
         fleet.subscribe(self._changed)
         fleet.set_take_over(self._take_over_kernel)
         if self._path_under_server is not None:
-            fleet.set_path_under_server(self._path_under_server)
+            fleet.apps.path_under_server = self._path_under_server
         return fleet
 
     async def _close(self) -> None:

@@ -94,7 +94,7 @@ def _operation(route: Route, by_type: dict[str, Any]) -> dict[str, Any]:
     if route.file == "answer":
         success["content"] = _FILE
     operation: dict[str, Any] = {
-        "operationId": route.call.replace("/", "_"),
+        "operationId": re.sub(r"\W", "_", route.call),
         "summary": route.about,
         "responses": {
             str(route.status if "content" in success else 204): success,

@@ -193,7 +193,7 @@ class ProxyHandler(Handler):
         if not host.isdecimal():
             raise InvalidInput(f"{host!r} is not a host number.", "Hosts are numbered from 0.")
         begin = self.request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
-        site = await self._fleet.call("site", tpu, int(host), int(port), begin)
+        site = await self._fleet.call("apps.site", tpu, int(host), int(port), begin)
         proxy = ReverseProxy(site.upstream, site.name, self._mount, "", site.allow_external)
         if self._upgrade:
             return await self._forward_websocket(proxy, request)

@@ -107,14 +107,14 @@ async def opened(
     anywhere: bool = False,
 ) -> AsyncIterator[Visitor]:
     """The app on *port*, and a browser that has entered it."""
-    app: App = await fleet.open_app(
+    app: App = await fleet.apps.open(
         tpu, OpenApp(port=port, path=path, host=host, anywhere=anywhere)
     )
-    visitor = Visitor(await fleet.visit_app(app.id, VisitApp(framed_by=framed_by)))
+    visitor = Visitor(await fleet.apps.visit(app.id, VisitApp(framed_by=framed_by)))
     try:
         assert (await visitor.enter()).status == 303
         yield visitor
     finally:
         await visitor.session.close()
-        if any(each.id == app.id for each in await fleet.apps()):
-            await fleet.close_app(app.id)
+        if any(each.id == app.id for each in await fleet.apps.list()):
+            await fleet.apps.close(app.id)

@@ -86,11 +86,11 @@ async def test_a_page_of_a_host_opens_at_an_origin_of_its_own(
     changes: list[Change] = []
     fleet.subscribe(changes.append)
     async with serving(application(deep=echo), address) as port:
-        app = await fleet.open_app(tpu, OpenApp(port=port, path="/deep?a=1", name="My App!"))
+        app = await fleet.apps.open(tpu, OpenApp(port=port, path="/deep?a=1", name="My App!"))
         assert (app.tpu, app.host, app.port, app.name) == (tpu, 0, port, "My App!")
-        again = await fleet.open_app(tpu, OpenApp(port=port, path="/deep?a=1"))
+        again = await fleet.apps.open(tpu, OpenApp(port=port, path="/deep?a=1"))
         assert again.id == app.id
-        visitor = Visitor(await fleet.visit_app(app.id, VisitApp(framed_by=LAB)))
+        visitor = Visitor(await fleet.apps.visit(app.id, VisitApp(framed_by=LAB)))
         assert visitor.host.startswith("my-app-")
         assert visitor.host.partition(":")[0].endswith(".localhost")
         entered = await visitor.enter()
@@ -122,16 +122,16 @@ async def test_a_page_of_a_host_opens_at_an_origin_of_its_own(
             f"frame-ancestors 'self' {LAB}; connect-src 'self' ws://{visitor.host}; "
             "form-action 'self'"
         )
-        [listed] = await fleet.apps()
+        [listed] = await fleet.apps.list()
         assert listed.sent > 0
         assert listed.received > 0
-        await fleet.close_app(app.id)
+        await fleet.apps.close(app.id)
         gone = await visitor.get("/deep")
         assert gone.status == 421
         await visitor.session.close()
-    assert await fleet.apps() == []
+    assert await fleet.apps.list() == []
     with pytest.raises(TPUError, match="no app"):
-        await fleet.visit_app(app.id)
+        await fleet.apps.visit(app.id)
     await eventually(lambda: any(change.gone for change in changes if change.what == "app"))
     mine = [change for change in changes if change.what == "app"]
     assert mine[0].app is not None
@@ -196,9 +196,9 @@ async def test_only_its_own_pages_and_who_opens_it_reach_an_app(
         probe = await visitor.get("/.jupyter-tpu/here", headers={"Host": visitor.host})
         assert (probe.status, await probe.read()) == (204, b"")
         for origin in ("http://a; script-src *", "http://a b", "javascript:x", "http://a\n"):
-            [app] = await fleet.apps()
+            [app] = await fleet.apps.list()
             with pytest.raises(TPUError) as error:
-                await fleet.visit_app(app.id, VisitApp(framed_by=origin))
+                await fleet.apps.visit(app.id, VisitApp(framed_by=origin))
             assert error.value.reason is Reason.INVALID
 
 
@@ -261,8 +261,8 @@ async def test_answers_come_back_as_the_apps_own(fleet: Fleet, tpu: str, address
 
 async def test_an_app_may_be_let_reach_anywhere(fleet: Fleet, tpu: str, address: str) -> None:
     async with serving(application(index=echo), address) as port:
-        narrow = await fleet.open_app(tpu, OpenApp(port=port))
-        wide = await fleet.open_app(tpu, OpenApp(port=port, anywhere=True))
+        narrow = await fleet.apps.open(tpu, OpenApp(port=port))
+        wide = await fleet.apps.open(tpu, OpenApp(port=port, anywhere=True))
         assert (narrow.anywhere, wide.anywhere) == (False, True)
         assert wide.id != narrow.id
         for app, policy in (
@@ -270,13 +270,13 @@ async def test_an_app_may_be_let_reach_anywhere(fleet: Fleet, tpu: str, address:
              "form-action 'self'"),
             (wide, f"frame-ancestors 'self' {LAB}"),
         ):  # fmt: skip
-            visitor = Visitor(await fleet.visit_app(app.id, VisitApp(framed_by=LAB)))
+            visitor = Visitor(await fleet.apps.visit(app.id, VisitApp(framed_by=LAB)))
             await visitor.enter()
             answer = await visitor.get("/")
             said = answer.headers["Content-Security-Policy"]
             assert said == policy.replace("HOST", visitor.host)
             await visitor.session.close()
-            await fleet.close_app(app.id)
+            await fleet.apps.close(app.id)
 
 
 async def test_events_arrive_as_they_are_sent(fleet: Fleet, tpu: str, address: str) -> None:
@@ -336,8 +336,8 @@ async def test_a_websocket_carries_messages_both_ways_and_its_end(
         # The host ends it: so does ours.
         async with visitor.websocket("/talk") as socket:
             await socket.receive()
-            [app] = await fleet.apps()
-            await fleet.close_app(app.id)
+            [app] = await fleet.apps.list()
+            await fleet.apps.close(app.id)
             came = await asyncio.wait_for(socket.receive(), LIMIT)
             assert came.type in (aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.CLOSE)
 
@@ -499,9 +499,9 @@ async def test_a_port_without_a_web_server_is_reported_as_such(
         OpenApp(port=80, path="/\n"),
     ):
         with pytest.raises(TPUError) as refused:
-            await fleet.open_app(tpu, wanted)
+            await fleet.apps.open(tpu, wanted)
         assert refused.value.reason is Reason.INVALID
-    assert await fleet.apps() == []
+    assert await fleet.apps.list() == []
 
 
 async def test_a_server_that_closes_after_each_answer_serves_many(
@@ -584,7 +584,7 @@ async def test_a_host_that_reboots_cuts_what_is_under_way_and_is_found_again(
             assert again.status in (502, 504), again.status
             assert asyncio.get_running_loop().time() < deadline, await again.text()
             await asyncio.sleep(0.5)
-        [app] = await fleet.apps()
+        [app] = await fleet.apps.list()
         assert app.state == "open"
 
 

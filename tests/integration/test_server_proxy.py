@@ -508,15 +508,15 @@ async def test_a_visit_says_where_an_app_is_beneath_jupyter(
     allowed, other = (each.getsockname()[1] for each in sockets)
     found = []
     for port in (allowed, other):
-        app = await fleet.call("open_app", tpu, OpenApp(port=port, path="/echo"))
-        found.append(await fleet.call("visit_app", app.id))
+        app = await fleet.call("apps.open", tpu, OpenApp(port=port, path="/echo"))
+        found.append(await fleet.call("apps.visit", app.id))
     path = f"jupyter-tpu/proxy/{ZONE}~{tpu}/0/{allowed}/echo"
     assert [visit.beneath for visit in found] == [path, ""]
     browser.prefix = f"{browser.base}{path}"
     assert (await browser.get("")).status == 200
     # Closed: a page that was left open gets no answer, and does not open it again.
-    for app in await fleet.call("apps"):
-        await fleet.call("close_app", app.id)
+    for app in await fleet.call("apps.list"):
+        await fleet.call("apps.close", app.id)
     stale = await browser.get("")
     assert stale.status == 502
     assert "is closed" in (await stale.json())["message"]

@@ -139,12 +139,12 @@ async def until(
 
     unsubscribe = fleet.subscribe(told)
     try:
-        for tunnel in await fleet.all_tunnels():
+        for tunnel in await fleet.tunnels.all():
             if tunnel.id == id and condition(tunnel):
                 return tunnel
         return await asyncio.wait_for(found, limit)
     except TimeoutError:
-        raise AssertionError(f"not so: {await fleet.all_tunnels()}") from None
+        raise AssertionError(f"not so: {await fleet.tunnels.all()}") from None
     finally:
         unsubscribe()
 
@@ -173,7 +173,7 @@ async def test_bytes_arrive_right_both_ways_and_each_end_may_finish_first(
 ) -> None:
     data = os.urandom(5_000_000)
     async with listening(echo, internal(tpu)) as port:
-        tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+        tunnel = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=port))
         assert (tunnel.host, tunnel.port, tunnel.address) == (0, port, "127.0.0.1")
         answer = await exchange(tunnel.local_port, data)
         assert answer == data + f"|{len(data)}".encode()
@@ -185,7 +185,7 @@ async def test_bytes_arrive_right_both_ways_and_each_end_may_finish_first(
 
 async def test_many_connections_at_once_do_not_mix(fleet: Fleet, tpu: dict[str, Any]) -> None:
     async with listening(echo, internal(tpu)) as port:
-        tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+        tunnel = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=port))
         payloads = [os.urandom(1 + 777 * number) for number in range(100)]
         answers = await asyncio.gather(*(exchange(tunnel.local_port, each) for each in payloads))
         assert answers == [each + f"|{len(each)}".encode() for each in payloads]
@@ -205,8 +205,8 @@ async def test_a_reader_that_does_not_read_stops_the_sender_and_not_the_others(
                 sent += 65536
 
     async with listening(flood, internal(tpu)) as port, listening(echo, internal(tpu)) as other:
-        tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
-        beside = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=other))
+        tunnel = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=port))
+        beside = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=other))
         reader, writer = await asyncio.open_connection("127.0.0.1", tunnel.local_port, limit=1000)
         await reader.readexactly(1000)
         before = -1
@@ -232,9 +232,9 @@ async def test_each_host_of_a_pod_has_its_own_tunnels(fleet: Fleet, tpu: dict[st
         ]
         for host, port in enumerate(ports):
             wanted = OpenTunnel(port=port, host=host)
-            tunnel = await fleet.open_tunnel(name_of(tpu), wanted)
+            tunnel = await fleet.tunnels.open(name_of(tpu), wanted)
             assert await exchange(tunnel.local_port, b"") == f"host {host}".encode()
-        listed = await fleet.tunnels(f"{ZONE}~{name_of(tpu)}")
+        listed = await fleet.tunnels.list(f"{ZONE}~{name_of(tpu)}")
         assert [(each.host, each.port) for each in listed] == list(enumerate(ports))
 
 
@@ -243,7 +243,7 @@ async def test_each_host_of_a_pod_has_its_own_tunnels(fleet: Fleet, tpu: dict[st
 
 async def refusal(fleet: Fleet, tpu: dict[str, Any], **wanted: Any) -> TPUError:
     with pytest.raises(TPUError) as caught:
-        await fleet.open_tunnel(name_of(tpu), OpenTunnel(**wanted))
+        await fleet.tunnels.open(name_of(tpu), OpenTunnel(**wanted))
     return caught.value
 
 
@@ -254,7 +254,7 @@ async def test_an_invalid_port_is_an_error(fleet: Fleet, tpu: dict[str, Any], po
         assert error.reason is Reason.INVALID
         assert f"{port} is not a port" in error.message
         assert "1 to 65535" in error.hint
-    assert await fleet.all_tunnels() == []
+    assert await fleet.tunnels.all() == []
 
 
 async def test_a_host_that_is_not_there_is_an_error(fleet: Fleet, tpu: dict[str, Any]) -> None:
@@ -271,9 +271,9 @@ async def test_a_local_port_in_use_and_a_dead_port_on_the_host_are_different_err
         error = await refusal(fleet, tpu, port=9, local_port=taken)
         assert error.reason is Reason.CONFLICT
         assert error.message == f"Port {taken} on this machine is in use by another program."
-    assert await fleet.all_tunnels() == []
+    assert await fleet.tunnels.all() == []
 
-    tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=9))
+    tunnel = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=9))
     with pytest.raises(ConnectionResetError):
         await exchange(tunnel.local_port, b"")
     told = await until(fleet, tunnel.id, lambda told: told.problem is not None)
@@ -287,7 +287,7 @@ async def test_a_dead_port_that_comes_alive_is_reached_through_the_same_tunnel(
 ) -> None:
     async with listening(echo, internal(tpu)) as port:
         pass
-    tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+    tunnel = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=port))
     with pytest.raises(ConnectionResetError):
         await exchange(tunnel.local_port, b"")
     started = await asyncio.start_server(echo, internal(tpu), port)
@@ -299,23 +299,23 @@ async def test_a_dead_port_that_comes_alive_is_reached_through_the_same_tunnel(
 async def test_two_tunnels_on_one_port_are_refused_and_the_same_twice_is_one(
     fleet: Fleet, tpu: dict[str, Any]
 ) -> None:
-    first = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=8888))
-    again = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=8888))
+    first = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=8888))
+    again = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=8888))
     assert again.id == first.id
     error = await refusal(fleet, tpu, port=7777, local_port=first.local_port)
     assert error.reason is Reason.CONFLICT
     assert f"used by the tunnel to port 8888 of {name_of(tpu)}" in error.message
     local = free_port()
-    other = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=8888, local_port=local))
+    other = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=8888, local_port=local))
     assert (other.local_port, other.id != first.id) == (local, True)
-    assert len(await fleet.all_tunnels()) == 2
+    assert len(await fleet.tunnels.all()) == 2
 
 
 async def test_a_tunnel_has_the_ports_own_number_if_it_is_free_and_else_says_why_not(
     fleet: Fleet, tpu: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def opened(port: int, host: int = 0) -> Tunnel:
-        return await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port, host=host))
+        return await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=port, host=host))
 
     async with listening(echo, internal(tpu)) as port, listening(echo, internal(tpu)) as other:
         first = await opened(other)
@@ -349,7 +349,7 @@ async def test_a_tunnel_has_the_ports_own_number_if_it_is_free_and_else_says_why
 async def test_a_tunnel_listens_on_loopback_alone_unless_that_was_allowed(
     fleet: Fleet, tpu: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=8888))
+    tunnel = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=8888))
     assert listeners(tunnel.local_port) == {"0100007F", "0" * 24 + "01000000"}  # 127.0.0.1, ::1
 
     for address in ("0.0.0.0", "::", "example.com", ""):
@@ -358,7 +358,7 @@ async def test_a_tunnel_listens_on_loopback_alone_unless_that_was_allowed(
         assert ADDRESSES_VARIABLE in error.hint
     monkeypatch.setenv(ADDRESSES_VARIABLE, "127.9.9.9")
     async with listening(echo, internal(tpu)) as port:
-        wide = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port, address="127.9.9.9"))
+        wide = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=port, address="127.9.9.9"))
         assert await exchange(wide.local_port, b"x", "127.9.9.9") == b"x|1"
         with pytest.raises(ConnectionRefusedError):
             await exchange(wide.local_port, b"x")
@@ -372,7 +372,7 @@ async def test_a_tpu_that_is_not_ready_or_not_there_gets_no_tunnel(
     error = await refusal(fleet, made, port=8888)
     assert (error.reason, error.hint) == (Reason.CONFLICT, "Start it first.")
     with pytest.raises(TPUError) as caught:
-        await fleet.open_tunnel("nothing", OpenTunnel(port=8888))
+        await fleet.tunnels.open("nothing", OpenTunnel(port=8888))
     assert caught.value.reason is Reason.NOT_FOUND
 
 
@@ -392,13 +392,13 @@ async def test_on_a_slow_line_what_shrinks_is_compressed_and_what_does_not_is_no
     with line_to(emulator, name_of(tpu)) as line:
         line.rate = 1e6
         async with listening(say, internal(tpu)) as port:
-            tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+            tunnel = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=port))
 
             async def fetch() -> tuple[bytes, bool, int]:
                 """What came, whether the next would be compressed, and the line's bytes."""
                 line.count()
                 came = await exchange(tunnel.local_port, b"")
-                [now] = await fleet.all_tunnels()
+                [now] = await fleet.tunnels.all()
                 return came, now.compressed, line.count()[1]
 
             came, compressed, carried = await fetch()
@@ -435,7 +435,7 @@ async def test_a_command_does_not_wait_behind_a_download(
 
     async with listening(flood, internal(tpu)) as port:
         with line_to(emulator, name_of(tpu)) as line:
-            tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+            tunnel = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=port))
             link = link_to(server, tpu)
             reader, writer = await asyncio.open_connection("127.0.0.1", tunnel.local_port)
             taking = asyncio.create_task(take(reader))
@@ -460,7 +460,7 @@ async def test_a_host_that_accepts_no_other_connection_has_tunnels_all_the_same(
             link = link_to(server, tpu)
             await link.wait_up()
             line.full()
-            tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+            tunnel = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=port))
             assert await exchange(tunnel.local_port, b"x") == b"x|1"
             assert (link.state, line.flows) == (LinkState.UP, 1)
 
@@ -493,7 +493,7 @@ async def test_who_connects_again_after_a_cut_is_not_reset_a_second_time(
 
     async with listening(echo, internal(tpu)) as port:
         with line_to(emulator, name_of(tpu)) as line:
-            tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+            tunnel = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=port))
             link = link_to(server, tpu)
             programs = [asyncio.create_task(program(index)) for index in range(8)]
             try:
@@ -521,7 +521,7 @@ async def test_a_cut_link_resets_what_is_open_and_the_port_stays(
     fleet: Fleet, tpu: dict[str, Any], emulator: Any
 ) -> None:
     async with listening(echo, internal(tpu)) as port:
-        tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+        tunnel = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=port))
         reader, writer = await asyncio.open_connection("127.0.0.1", tunnel.local_port)
         writer.write(b"before")
         assert await asyncio.wait_for(reader.readexactly(6), LIMIT) == b"before"
@@ -538,7 +538,7 @@ async def test_a_host_that_reboots_comes_back_behind_the_same_port(
 ) -> None:
     made = await asyncio.to_thread(create_tpu)
     async with listening(echo, internal(made)) as port:
-        tunnel = await fleet.open_tunnel(name_of(made), OpenTunnel(port=port))
+        tunnel = await fleet.tunnels.open(name_of(made), OpenTunnel(port=port))
         assert await exchange(tunnel.local_port, b"1") == b"1|1"
         link = link_to(server, made)
         before = link.address
@@ -559,7 +559,7 @@ async def test_a_stopped_tpu_needs_you_and_its_tunnel_works_when_it_was_started(
 ) -> None:
     made = await asyncio.to_thread(create_tpu)
     async with listening(echo, internal(made)) as port:
-        tunnel = await fleet.open_tunnel(name_of(made), OpenTunnel(port=port))
+        tunnel = await fleet.tunnels.open(name_of(made), OpenTunnel(port=port))
         assert await exchange(tunnel.local_port, b"1") == b"1|1"
         await fleet.wait((await fleet.stop(name_of(made))).id)
         told = await until(fleet, tunnel.id, lambda told: told.state == "needs-you")
@@ -579,7 +579,7 @@ async def test_a_stopped_tpu_needs_you_and_its_tunnel_works_when_it_was_started(
 
 async def test_the_tunnels_of_a_deleted_tpu_are_gone(fleet: Fleet, create_tpu: Any) -> None:
     made = await asyncio.to_thread(create_tpu)
-    tunnel = await fleet.open_tunnel(name_of(made), OpenTunnel(port=8888))
+    tunnel = await fleet.tunnels.open(name_of(made), OpenTunnel(port=8888))
     gone = asyncio.Event()
     fleet.subscribe(lambda change: change.id == tunnel.id and change.gone and gone.set())
     await until(fleet, tunnel.id, lambda told: True)
@@ -587,7 +587,7 @@ async def test_the_tunnels_of_a_deleted_tpu_are_gone(fleet: Fleet, create_tpu: A
     await asyncio.wait_for(gone.wait(), LIMIT)
     with pytest.raises(ConnectionRefusedError):
         await exchange(tunnel.local_port, b"")
-    assert await fleet.all_tunnels() == []
+    assert await fleet.tunnels.all() == []
 
 
 # ---- servers that end --------------------------------------------------------------------------
@@ -599,16 +599,16 @@ async def test_the_next_server_has_the_same_tunnels_on_the_same_ports(
     async with listening(echo, internal(tpu, 1)) as port:
         wanted = OpenTunnel(port=port, host=1)
         async with server as first:
-            tunnel = await first.open_tunnel(name_of(tpu), wanted)
-            closed = await first.open_tunnel(name_of(tpu), OpenTunnel(port=8888))
-            await first.close_tunnel(name_of(tpu), closed.id)
+            tunnel = await first.tunnels.open(name_of(tpu), wanted)
+            closed = await first.tunnels.open(name_of(tpu), OpenTunnel(port=8888))
+            await first.tunnels.close(name_of(tpu), closed.id)
         with pytest.raises(ConnectionRefusedError):
             await exchange(tunnel.local_port, b"")
         async with server as second:
             told = await until(second, tunnel.id, lambda told: told.state == "open")
             assert told.local_port == tunnel.local_port
             assert await exchange(tunnel.local_port, b"x") == b"x|1"
-            assert len(await second.all_tunnels()) == 1
+            assert len(await second.tunnels.all()) == 1
 
 
 async def test_a_port_that_was_taken_meanwhile_is_had_as_soon_as_it_is_free(
@@ -616,7 +616,7 @@ async def test_a_port_that_was_taken_meanwhile_is_had_as_soon_as_it_is_free(
 ) -> None:
     async with listening(echo, internal(tpu)) as port:
         async with server as first:
-            tunnel = await first.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+            tunnel = await first.tunnels.open(name_of(tpu), OpenTunnel(port=port))
         thief = socket.create_server(("127.0.0.1", tunnel.local_port))
         async with server as second:
             told = await until(second, tunnel.id, lambda told: told.state == "taken")
@@ -633,19 +633,19 @@ async def test_two_servers_share_the_tunnels_and_one_takes_over_from_the_other(
     other = Server(emulator.state_file, tmp_path)
     async with listening(echo, internal(tpu)) as port, other as beside:
         async with server as first:
-            tunnel = await first.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+            tunnel = await first.tunnels.open(name_of(tpu), OpenTunnel(port=port))
             told = await until(beside, tunnel.id, lambda told: told.state == "elsewhere")
             assert told.local_port == tunnel.local_port
-            again = await beside.open_tunnel(name_of(tpu), OpenTunnel(port=port))
+            again = await beside.tunnels.open(name_of(tpu), OpenTunnel(port=port))
             assert again.id == tunnel.id
         await until(beside, tunnel.id, lambda told: told.state == "open")
         assert await exchange(tunnel.local_port, b"x") == b"x|1"
         async with server as first:
             # What one closes is closed at the other, too.
-            await first.close_tunnel(name_of(tpu), tunnel.id)
+            await first.tunnels.close(name_of(tpu), tunnel.id)
 
             async def closed() -> bool:
-                return not (await beside.all_tunnels() or listeners(tunnel.local_port))
+                return not (await beside.tunnels.all() or listeners(tunnel.local_port))
 
             await eventually(closed)
 
@@ -668,8 +668,8 @@ async def test_gigabytes_and_thousands_of_requests_go_through_with_flat_memory(
 
     expected = hashlib.sha256(block * (size // len(block) // 64)).hexdigest()
     async with listening(source, internal(tpu)) as port, listening(echo, internal(tpu)) as other:
-        tunnel = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=port))
-        small = await fleet.open_tunnel(name_of(tpu), OpenTunnel(port=other))
+        tunnel = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=port))
+        small = await fleet.tunnels.open(name_of(tpu), OpenTunnel(port=other))
         assert await exchange(small.local_port, b"x") == b"x|1"
         before = psutil.Process().memory_info().rss
         most = before

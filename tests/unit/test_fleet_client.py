@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -45,14 +46,14 @@ OPERATION = Operation(id="1", kind="stop")
             None,
             ("DELETE", "tpus/us-west4-a~my-tpu/kernels/a%2Fb%20c", None),
         ),
-        ("tunnels", ("my-tpu",), [], ("GET", "tpus/my-tpu/tunnels", None)),
+        ("tunnels.list", ("my-tpu",), [], ("GET", "tpus/my-tpu/tunnels", None)),
     ],
 )
 async def test_a_method_asks_its_route(
     call: str, arguments: tuple[Any, ...], answer: Any, asked: tuple[str, str, bytes | None]
 ) -> None:
     client = Recorder(answer)
-    assert await getattr(client, call)(*arguments) == answer
+    assert await attrgetter(call)(client)(*arguments) == answer
     method, path, body = asked
     assert client.asked == [(method, f"jupyter-tpu/v1/{path}", body)]
 
@@ -71,12 +72,14 @@ async def test_a_query_is_sent_only_if_it_is_given() -> None:
 @pytest.mark.asyncio
 async def test_an_answer_of_another_version_is_a_clear_error() -> None:
     with pytest.raises(TPUError, match="another version of jupyter-tpu"):
-        await Recorder({"port": "x"}).open_tunnel("my-tpu", OpenTunnel(port=6006))
+        await Recorder({"port": "x"}).tunnels.open("my-tpu", OpenTunnel(port=6006))
 
 
 def test_what_has_no_route_is_no_method() -> None:
     with pytest.raises(AttributeError, match="create_everything"):
         _ = Recorder().create_everything
+    with pytest.raises(AttributeError, match=r"tunnels\.open_all"):
+        _ = Recorder().tunnels.open_all
 
 
 def test_an_error_keeps_googles_limit_and_time_to_wait() -> None:

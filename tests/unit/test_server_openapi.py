@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 import pytest
@@ -65,10 +65,15 @@ def test_what_is_answered_fits_its_schema() -> None:
 
 def test_every_method_of_the_fleet_has_a_route_with_its_arguments() -> None:
     by_call = {route.call: route for route in ROUTES}
+    owners = {"": FleetAPI} | {
+        f"{name}.": get_type_hints(part.fget)["return"]
+        for name, part in inspect.getmembers(FleetAPI, lambda each: isinstance(each, property))
+    }
     methods = {
-        name: method
-        for name, method in inspect.getmembers(FleetAPI, inspect.iscoroutinefunction)
-        if name != "close"
+        prefix + name: method
+        for prefix, owner in owners.items()
+        for name, method in inspect.getmembers(owner, inspect.iscoroutinefunction)
+        if prefix + name != "close"
     }
     assert set(by_call) == set(methods)
     for name, method in methods.items():

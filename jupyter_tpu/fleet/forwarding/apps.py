@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ...cloud import Node, NodeName
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, Links
+from ..knowledge.finder import TPUFinder
 from ..models import App, AppVisit, OpenApp, Problem, VisitApp
+from ..models.requests import validated
 from ..models.times import timestamp
 from .forwarded_port import COUNT_EVERY, ForwardedPort
 from .ports import check_host_port
@@ -27,13 +29,14 @@ OnClose = Callable[[], Awaitable[None]]
 
 
 class Apps:
-    """The apps of one fleet. On the core loop.
+    """The apps of one fleet, as an :class:`~jupyter_tpu.fleet.api.AppsAPI`. On the core loop.
 
     changed(id) is called when something about an app may have changed.
     """
 
-    def __init__(self, links: Links, changed: Callable[[str], None]) -> None:
+    def __init__(self, links: Links, finder: TPUFinder, changed: Callable[[str], None]) -> None:
         self._links = links
+        self._finder = finder
         self._changed = changed
         self._server: AppServer | None = None
         self._open: dict[str, _ActiveApp] = {}
@@ -45,7 +48,10 @@ class Apps:
 
     # ---- asking ----
 
-    def all(self) -> list[App]:
+    async def list(self) -> Sequence[App]:
+        return self.known()
+
+    def known(self) -> Sequence[App]:
         """The oldest first."""
         return [each.describe() for each in self._open.values()]
 
@@ -53,10 +59,11 @@ class Apps:
         found = self._open.get(id)
         return found.describe() if found is not None else None
 
-    def visit(self, id: str, request: VisitApp) -> AppVisit:
-        """A URL for one browser; NOT_FOUND."""
+    async def visit(self, id: str, request: VisitApp | None = None) -> AppVisit:
+        """Raises NOT_FOUND, INVALID for what can't frame it."""
         from ...apps.headers import ORIGIN
 
+        request = request or VisitApp()
         if request.framed_by and not ORIGIN.fullmatch(request.framed_by):
             raise InvalidInput(
                 f"{request.framed_by!r} is not an origin.",
@@ -73,7 +80,11 @@ class Apps:
 
     # ---- changing ----
 
-    async def open(
+    async def open(self, ref: str, request: OpenApp) -> App:
+        request = validated(request)
+        return await self.open_on(await self._ready(ref), request)
+
+    async def open_on(
         self,
         node: Node,
         request: OpenApp,
@@ -82,11 +93,9 @@ class Apps:
         logdir: str = "",
         on_close: OnClose | None = None,
     ) -> App:
-        """Opens an app; the same one again for the same port and path of a host.
+        """As :meth:`open`.
 
         logdir, on_close: of a TensorBoard; what ends it.
-
-        Raises INVALID for what can't be a port, a host or a path.
         """
         check_host_port(node, request.port, request.host)
         if not request.path.startswith("/") or not request.path.isprintable():
@@ -133,12 +142,13 @@ class Apps:
         self._changed(id)
         return self._open[id].describe()
 
-    async def site(self, node: Node, host: int, port: int, begin: bool) -> Site:
+    async def site(self, ref: str, host: int, port: int, begin: bool) -> Site:
         """The site of a port, for a face that shows it under an address of its own.
 
         A port that is not open is opened only with *begin*, otherwise NOT_FOUND: a page that was
         left open must not open again what was closed.
         """
+        node = await self._ready(ref)
         place = (node.name, host, port)
         found = [e for e in self._open.values() if (e.name, e.app.host, e.app.port) == place]
         if not found:
@@ -148,15 +158,11 @@ class Apps:
                     Reason.NOT_FOUND,
                     "Open its page again.",
                 )
-            app = await self.open(node, OpenApp(port=port, host=host))
+            app = await self.open_on(node, OpenApp(port=port, host=host))
             return self._open[app.id].site
         return found[0].site
 
-    async def remove(self, id: str) -> None:
-        """Closes an app, and ends what was started on the host for it; NOT_FOUND.
-
-        A host that can't be reached keeps it: it is found again, or ends at a disconnect.
-        """
+    async def close(self, id: str) -> None:
         each = self._get(id)
         reached = each.describe().state == "open"
         await self._close(each)
@@ -168,12 +174,12 @@ class Apps:
         self._closing += [each for each in self._open.values() if each.name == name]
         self._wake.set()
 
-    async def close(self) -> None:
+    async def shut_down(self) -> None:
         """Ends them here; what runs on hosts goes on there."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        for each in list(self._open.values()):
+        for each in tuple(self._open.values()):
             await self._close(each)
         if self._server is not None:
             await self._server.close()
@@ -192,6 +198,9 @@ class Apps:
                 await asyncio.wait_for(self._wake.wait(), COUNT_EVERY if self._open else None)
 
     # ---- inside ----
+
+    async def _ready(self, ref: str) -> Node:
+        return await self._finder.find_ready(ref, "Apps run on READY TPUs.")
 
     def _get(self, id: str) -> _ActiveApp:
         found = self._open.get(id)

@@ -12,7 +12,7 @@ import contextlib
 import functools
 import os
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 from msgspec import structs
@@ -23,7 +23,9 @@ from ...links import HostName, Link, Links
 from ...ssh import Forwarder, PortInUse
 from ...ssh.listening import LOOPBACK
 from ..knowledge.failures import TPUFailures
+from ..knowledge.finder import TPUFinder
 from ..models import OpenTunnel, Problem, Tunnel
+from ..models.requests import validated
 from ..models.times import timestamp
 from ..store.process_lease import ProcessLease
 from ..store.records import TunnelRecord
@@ -40,7 +42,7 @@ _WHAT = "Tunnels"
 
 
 class Tunnels:
-    """The tunnels of one fleet. On the core loop.
+    """The tunnels of one fleet, as a :class:`~jupyter_tpu.fleet.api.TunnelsAPI`. On the core loop.
 
     changed(id) is called when something about a tunnel may have changed.
     """
@@ -48,12 +50,14 @@ class Tunnels:
     def __init__(
         self,
         links: Links,
+        finder: TPUFinder,
         store: Store,
         owner: ProcessLease,
         failures: TPUFailures,
         changed: Callable[[str], None],
     ) -> None:
         self._links = links
+        self._finder = finder
         self._store = store
         self._owner = owner
         self._failures = failures
@@ -73,8 +77,15 @@ class Tunnels:
         ids = [record.node_id for record in self._records.values() if record.name == name]
         return ids[-1] if ids else ""
 
-    def all(self) -> list[Tunnel]:
-        """The oldest first."""
+    async def list(self, ref: str) -> Sequence[Tunnel]:
+        name = await self._finder.find(ref)
+        return [each for each in self._all() if (each.tpu, each.zone) == (name.node, name.zone)]
+
+    async def all(self) -> Sequence[Tunnel]:
+        await self._finder.reload()
+        return self._all()
+
+    def _all(self) -> Sequence[Tunnel]:
         records = sorted(self._records.values(), key=lambda record: (record.created, record.id))
         return [self._tunnel(record) for record in records]
 
@@ -84,15 +95,13 @@ class Tunnels:
 
     # ---- changing ----
 
-    async def open(self, node: Node, request: OpenTunnel, *, keep: bool = True) -> Tunnel:
-        """Opens a tunnel; it listens when this returns, whatever the link does.
+    async def open(self, ref: str, request: OpenTunnel, *, keep: bool = True) -> Tunnel:
+        """It listens when this returns, whatever the link does.
 
         keep: whether it should be there after this process, too.
-
-        Asking twice for a tunnel to the same port, without a local port, gives the first one.
-        Raises INVALID for a wrong port, host or address, CONFLICT for a local port that is in use,
-        PERMISSION for one that only the system may use.
         """
+        request = validated(request)
+        node = await self._finder.find_ready(ref, "Tunnels lead to READY TPUs.")
         _check(node, request, self._links.cloud.emulated)
         # A tunnel that is not kept lasts as long as a command, and is never a server's.
         others = [
@@ -147,8 +156,9 @@ class Tunnels:
         self._changed(id)
         return self._tunnel(record)
 
-    async def remove(self, name: NodeName, id: str) -> None:
-        """Closes a tunnel. Raises NOT_FOUND if the TPU has none of that id."""
+    async def close(self, ref: str, id: str) -> None:
+        """Raises NOT_FOUND if the TPU has none of that id."""
+        name = await self._finder.find(ref)
         record = self._records.get(id)
         if record is None or record.name != name:
             raise TPUError(f"There is no tunnel {id!r} to {name.node}.", Reason.NOT_FOUND)
@@ -157,7 +167,7 @@ class Tunnels:
 
     def forget(self, name: NodeName) -> None:
         """The TPU is gone: closes its tunnels."""
-        for record in list(self._records.values()):
+        for record in tuple(self._records.values()):
             if record.name == name:
                 self._store.drop_tunnel(record.id)
                 del self._records[record.id]
@@ -244,9 +254,9 @@ class Tunnels:
             await active.forwarded.close()
         self._changed(id)
 
-    async def close(self) -> None:
+    async def shut_down(self) -> None:
         """Closes them here. The next server opens those again that are kept."""
-        for active in list(self._active.values()):
+        for active in tuple(self._active.values()):
             await active.forwarded.close()
         self._active.clear()
 

@@ -13,6 +13,7 @@ from ..forwarding.apps import Apps
 from ..forwarding.ports import check_host
 from ..hosts.connections import HostConnections
 from ..hosts.kernels import KernelService
+from ..knowledge.finder import TPUFinder
 from ..models import OpenApp, OpenTensorBoard, Operation, ProfileKernel
 from ..models.requests import validated
 from .progress import Progress
@@ -29,27 +30,28 @@ _OPEN = (StepPlan("start", "Start TensorBoard", 15), StepPlan("open", "Open Tens
 
 
 class TensorBoardService:
-    """Operations on TensorBoards of hosts; several may run at the same time."""
+    """TensorBoards, as a :class:`~jupyter_tpu.fleet.api.TensorBoardAPI`; several of its operations
+    may run at the same time.
+    """
 
     def __init__(
         self,
+        finder: TPUFinder,
         connections: HostConnections,
         kernels: KernelService,
         apps: Apps,
         runner: OperationRunner,
     ) -> None:
+        self._finder = finder
         self._connections = connections
         self._kernels = kernels
         self._apps = apps
         self._runner = runner
 
-    async def open(self, node: Node, request: OpenTensorBoard) -> Operation:
-        """Installs what is missing, starts TensorBoard or finds it running, and opens it.
-
-        Raises INVALID for what can't be a folder or a host. The operation fails with NO_FOLDER for
-        a folder that does not exist, unless `allow_missing`.
-        """
+    async def open(self, ref: str, request: OpenTensorBoard) -> Operation:
+        """Installs what is missing, starts TensorBoard or finds it running, and opens it."""
         request = validated(request)
+        node = await self._finder.find_ready(ref, "TensorBoard runs on READY TPUs.")
         _check_logdir(request.logdir)
         check_host(node, request.host)
 
@@ -64,13 +66,13 @@ class TensorBoardService:
 
         return await self._runner.start(self._runner.new_record("tensorboard", node.name), work)
 
-    async def profile(self, node: Node, kernel_id: str, request: ProfileKernel) -> Operation:
-        """Traces a kernel while it works, and shows the trace.
-
-        Raises INVALID for a wrong request, NOT_FOUND for an unknown kernel.
-        """
-        request = validated(request)
+    async def profile(
+        self, ref: str, kernel_id: str, request: ProfileKernel | None = None
+    ) -> Operation:
+        """Raises INVALID for a wrong request, NOT_FOUND for an unknown kernel."""
+        request = validated(request or ProfileKernel())
         _check_profile(request)
+        node = await self._finder.find_ready(ref, "Kernels run on READY TPUs.")
         kernel = await self._kernels.require(node.name, kernel_id)
 
         async def work(progress: Progress) -> None:
@@ -98,7 +100,7 @@ class TensorBoardService:
         earlier server may have left some. Hosts that don't answer keep theirs.
         """
         hosts = {0}
-        for app in self._apps.all():
+        for app in self._apps.known():
             if app.kind == "tensorboard" and (app.tpu, app.zone) == (name.node, name.zone):
                 hosts.add(app.host)
         for host in sorted(hosts):
@@ -112,7 +114,7 @@ class TensorBoardService:
         board = await tensorboard.start(link, logdir, progress)
         progress.done("start", "skipped" if board.reused else "done")
         progress.begin("open")
-        app = await self._apps.open(
+        app = await self._apps.open_on(
             node,
             OpenApp(port=board.port, host=link.host.worker, name="TensorBoard"),
             kind="tensorboard",
