@@ -21,7 +21,7 @@ from .jaxkit_sources import REQUIREMENTS, jaxkit_sources
 from .models import CreatedEnvironment, EnvironmentSpec, ExpectedHardware, RemoteHost, Requested
 from .progress import ProgressReporter, StepPlan
 from .remote_call import NoSuchPython, call
-from .verification import HostCheck, require_usable, single_host_variables
+from .verification import HostCheck, chips_in_use, require_usable, single_host_variables
 
 STEPS = (
     StepPlan("look", "Check the hosts", 3),
@@ -99,8 +99,9 @@ class _Creation:
         checks = await self._verify()
         checks = await self._align_versions(uvs, checks)
         require_usable(checks, self._expected, self._reporter.log)
-        created = self._result(probes[0], checks[0])
-        if not any(check.backend_error for check in checks):
+        unknown = not self._expected.emulated and any(map(chips_in_use, checks))
+        created = self._result(probes[0], checks[0], unknown)
+        if not unknown:
             await self._write_markers(created)
         self._reporter.done("verify")
         return created
@@ -212,15 +213,16 @@ class _Creation:
             )  # fmt: skip
         return await self._verify()
 
-    def _result(self, probe: _Probe, check: HostCheck) -> CreatedEnvironment:
+    def _result(self, probe: _Probe, check: HostCheck, unknown: bool) -> CreatedEnvironment:
+        """unknown: the chips were in use, so that JAX was not checked."""
         expected = self._expected.devices_per_host or 0
         return CreatedEnvironment(
             path=probe.path,
             requested=self._requested,
             python=check.python,
             jax=check.jax,
-            platform="tpu" if check.platform is UNSET else check.platform,
-            devices=expected if check.devices is UNSET else check.devices,
+            platform="tpu" if unknown or check.platform is UNSET else check.platform,
+            devices=expected if unknown or check.devices is UNSET else check.devices,
         )
 
     async def _write_markers(self, created: CreatedEnvironment) -> None:

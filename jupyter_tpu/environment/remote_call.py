@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from ..agent import protocol
 from ..errors import Reason, TPUError
 from .models import RemoteHost
 
@@ -25,10 +26,12 @@ for name in python3 python3.14 python3.13 python3.12 python3.11 python3.10 pytho
 done
 exit {_NO_PYTHON}
 """
-#: The modules of ``on_host``, in the order in which they import each other.
+#: What the agent and ``on_host`` share, and the modules of ``on_host``, in the order in which they
+#: import each other.
+_SHARED = "chips", "process_env"
 _MODULES = (
-    "protocol", "paths", "processes", "uv", "packages", "commands", "notebook", "jaxkit", "probe",
-    "virtualenv", "tensorboard", "main",
+    "protocol", "paths", "processes", "uv", "packages", "commands", "notebook", "jaxkit",
+    "hardware", "probe", "virtualenv", "doctor", "tensorboard", "main",
 )  # fmt: skip
 _BOOT = """
 import json, sys, types
@@ -36,8 +39,9 @@ package = sys.modules["on_host"] = types.ModuleType("on_host")
 package.__path__ = []
 package.sources = dict(json.loads(sys.stdin.buffer.readline()))
 for name, source in package.sources.items():
-    module = sys.modules["on_host." + name] = types.ModuleType("on_host." + name)
-    module.__package__ = "on_host"
+    full = name if "." in name else "on_host." + name
+    module = sys.modules[full] = types.ModuleType(full)
+    module.__package__ = full.rpartition(".")[0]
     exec(compile(source, name + ".py", "exec"), module.__dict__)
 module.main()
 """
@@ -45,9 +49,11 @@ module.main()
 
 @cache
 def _script() -> bytes:
-    folder = files(__package__).joinpath("on_host")
-    sources = [(n, folder.joinpath(f"{n}.py").read_text(encoding="utf-8")) for n in _MODULES]
-    return json.dumps(sources).encode() + b"\n"
+    shared, own = files(protocol), files(__package__).joinpath("on_host")
+    sources = [(f"{protocol.__name__}.{n}", shared.joinpath(f"{n}.py")) for n in _SHARED]
+    sources += [(n, own.joinpath(f"{n}.py")) for n in _MODULES]
+    texts = [(name, path.read_text(encoding="utf-8")) for name, path in sources]
+    return json.dumps(texts).encode() + b"\n"
 
 
 class NoSuchPython(Exception):

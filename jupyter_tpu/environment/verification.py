@@ -10,22 +10,65 @@ from msgspec import UNSET, Struct, UnsetType, convert
 from ..errors import Reason, TPUError
 from .models import ExpectedHardware
 
+#: Where a login's variables may be set.
+_LOGIN_FILES = "/etc/environment, /etc/profile.d, ~/.profile and ~/.bashrc"
+
+
+class ChipHolder(Struct, frozen=True, kw_only=True):
+    """A process that has chips open, or libtpu's lock."""
+
+    pid: int
+    user: str
+    command: str
+    devices: list[str] = []
+
+    def __str__(self) -> str:
+        return f"process {self.pid} of {self.user}: {self.command}"
+
+
+class LockFile(Struct, frozen=True, kw_only=True):
+    """The file that libtpu locks; owner is "" if it does not exist."""
+
+    owner: str = ""
+    mine: bool = False
+    held: bool = False
+    protected: bool = False  # by fs.protected_regular: root can't open another user's, either
+
+
+class Hardware(Struct, frozen=True, kw_only=True):
+    """What decides whether JAX can use a host's chips; see ``on_host.hardware``."""
+
+    chips: list[str] = []  # the generation of each on the PCI bus
+    device_files: list[str] = []
+    holders: list[ChipHolder] = []
+    lock: LockFile = LockFile()
+    variables: dict[str, str] = {}  # of a login, as far as JAX and libtpu read them
+    no_library: str = ""  # TPU_LIBRARY_PATH, if nothing is there
+    emulated: bool = False
+
 
 class HostCheck(Struct, frozen=True, kw_only=True):
-    """What the environment's Python found on one host; see ``on_host.virtualenv.verify``."""
+    """What the environment's Python found on one host; see ``on_host.virtualenv.check_python``."""
 
     python: str = ""
     packages: dict[str, str] = {}
     jax: str = ""
     platform: str | UnsetType = UNSET  # JAX's default backend
     devices: int | UnsetType = UNSET
-    chips: int = 0  # that are plugged in
     error: str | None = None  # something could not be imported
-    backend_error: str = ""  # JAX found no device, or could not use it
+    backend_error: str = ""  # JAX found no device, or could not use the TPU
+    libtpu_wanted: str = ""  # the version that JAX asks for, such as "==0.0.42.*"
+    libtpu_fits: bool = True
+    hardware: Hardware = Hardware()
 
     @classmethod
     def parse(cls, answer: Any) -> HostCheck:
         return convert(answer, cls)
+
+    @property
+    def libtpu(self) -> str:
+        """The version of libtpu; "" if it is not installed."""
+        return self.packages.get("libtpu") or self.packages.get("libtpu-nightly") or ""
 
 
 def single_host_variables(hosts: int) -> dict[str, str]:
@@ -51,13 +94,20 @@ def require_usable(
     for index, check in enumerate(checks):
         _require_usable_host(index, check, expected, log)
     for index, check in enumerate(checks):
-        differences = _differences(checks[0], check)
+        differences = differences_between(checks[0], check)
         if differences:
             raise TPUError(
                 f"Host {index} has other versions than host 0: {differences}.",
                 Reason.ENVIRONMENT,
                 "Use another environment name to create it again on all hosts.",
             )
+
+
+def chips_in_use(check: HostCheck) -> bool:
+    """Whether another program has the chips, so that nothing is known of JAX."""
+    error = check.backend_error
+    busy = "in use" in error or "busy" in error.lower()
+    return check.platform != "tpu" and (busy or bool(check.hardware.holders))
 
 
 def _require_usable_host(
@@ -69,13 +119,23 @@ def _require_usable_host(
             Reason.ENVIRONMENT,
             "If one of your packages replaced another's version, leave it out or pin it.",
         )
-    trouble = check.backend_error
-    if trouble and ("in use" in trouble or "busy" in trouble.lower()):
-        # Another program has the chips: no reason to refuse, and nothing to verify now.
-        log(f"host {index}: the chips are in use, so they were not checked")
-        return
-    if trouble or (not expected.emulated and check.platform != "tpu"):
-        raise _cpu_fallback(index, check)
+    if not expected.emulated:
+        if chips_in_use(check):
+            # No reason to refuse. A kernel is refused while they are.
+            who = f" by {check.hardware.holders[0]}" if check.hardware.holders else ""
+            log(f"host {index}: the chips are in use{who}. So JAX was not checked there")
+            return
+        if check.platform != "tpu":
+            cause, hint = fallback_cause(check)
+            raise TPUError(
+                f"JAX on host {index} does not use the TPU: {cause}.", Reason.CPU_FALLBACK, hint
+            )
+    elif check.platform is UNSET:
+        raise TPUError(
+            f"JAX does not work on host {index}: {first_line(check.backend_error)}",
+            Reason.ENVIRONMENT,
+            "The log has details.",
+        )
     want = expected.devices_per_host
     if want is not None and want != check.devices:
         raise TPUError(
@@ -87,7 +147,53 @@ def _require_usable_host(
     log(f"host {index}: {versions}, {check.devices} {check.platform} devices")
 
 
-def _differences(first: HostCheck, other: HostCheck) -> str:
+def fallback_cause(check: HostCheck) -> tuple[str, str]:
+    """Why JAX does not use the chips of a host, as the end of a sentence; and what to do."""
+    found = check.hardware
+    platforms = found.variables.get("JAX_PLATFORMS", "")
+    if platforms and "tpu" not in platforms.split(","):
+        return (
+            f"the host sets JAX_PLATFORMS={platforms}",
+            f"Remove JAX_PLATFORMS from {_LOGIN_FILES} there, and connect again.",
+        )
+    if not found.chips and not found.device_files:
+        return (
+            "the host has no TPU chips",
+            "Restart the TPU. If that does not help, delete it and create it again, with its "
+            "type's default runtime version.",
+        )
+    if not found.device_files:
+        return (
+            f"its {count(len(found.chips), 'chip')} have no device files, because the runtime "
+            "version has no TPU driver",
+            "Create the TPU again with its type's default runtime version.",
+        )
+    if found.no_library:
+        return (
+            f"the host sets TPU_LIBRARY_PATH to {found.no_library}, which does not exist",
+            f"Remove TPU_LIBRARY_PATH from {_LOGIN_FILES} there, and connect again.",
+        )
+    if not check.libtpu:
+        return (
+            "the package libtpu is not installed",
+            f"Add the package jax[tpu]=={check.jax} to the environment.",
+        )
+    if found.holders:
+        return (
+            f"its chips are in use by {found.holders[0]}",
+            "Stop that process on the host, or wait until it ends.",
+        )
+    if not check.libtpu_fits:
+        return (
+            f"JAX {check.jax} needs libtpu{check.libtpu_wanted}, but {check.libtpu} is installed",
+            f"Add the package jax[tpu]=={check.jax} to the environment.",
+        )
+    why = first_line(check.backend_error) or f"it chose {check.platform or 'no device'}"
+    return why.rstrip("."), "The log has details. `jupyter tpu doctor` checks the hosts."
+
+
+def differences_between(first: HostCheck, other: HostCheck) -> str:
+    """The versions that differ on two hosts, at most five; "" if there are none."""
     ours, theirs = first.packages, other.packages
     names = [name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)]
     found = [f"{n} {theirs.get(n, 'missing')} instead of {ours.get(n, 'none')}" for n in names[:5]]
@@ -96,17 +202,9 @@ def _differences(first: HostCheck, other: HostCheck) -> str:
     return ", ".join(sorted(found))
 
 
-def _cpu_fallback(index: int, check: HostCheck) -> TPUError:
-    if not check.chips:
-        return TPUError(
-            f"Host {index} has no TPU chips, so JAX falls back to the CPU.",
-            Reason.CPU_FALLBACK,
-            "The runtime version may not fit the type. Create the TPU with the type's default.",
-        )
-    why = f" ({check.backend_error.splitlines()[0]})" if check.backend_error else ""
-    used = "CPU" if check.platform in (UNSET, "cpu") else check.platform
-    return TPUError(
-        f"JAX on host {index} uses the {used} instead of its {check.chips} TPU chips{why}.",
-        Reason.CPU_FALLBACK,
-        "Check the packages: one may have replaced jax[tpu] or libtpu. The log has details.",
-    )
+def first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+def count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

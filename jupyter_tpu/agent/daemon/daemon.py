@@ -20,11 +20,10 @@ import time
 import traceback
 from typing import Any, Awaitable, Callable, Dict
 
-from ..keeper.exit_cause import chip_devices
+from ..protocol.chips import chip_devices, holders
 from ..protocol.paths import boot
 from ..protocol.peer import peer_user
 from ..protocol.process_env import with_both_names
-from .chips import holders
 from .keepers import Keepers, KeeperSilent, StartError
 from .packages import RequestedPackages
 from .probe import probe

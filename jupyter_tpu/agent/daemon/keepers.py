@@ -18,13 +18,12 @@ import time
 from typing import Any, Dict, List, Optional
 
 from ..keeper.endings import ASKED, ROOM, forget_ending, read_ending
-from ..keeper.exit_cause import chip_devices
 from ..keeper.kernel_process import descendants, kill_leftovers
 from ..protocol import frames
+from ..protocol.chips import chip_devices, holders
 from ..protocol.paths import keeper_socket, kernel_folder, private_folder
 from ..protocol.process_env import process_environment
 from ..protocol.processes import signal_process, start_time
-from .chips import holders
 from .warm_kernels import WarmKernels
 
 #: Seconds for a keeper to start listening, and to answer a query or to end.

@@ -8,8 +8,7 @@ import shutil
 import socket
 from typing import Any, Dict
 
-#: The PCI vendor of TPU chips.
-GOOGLE = "0x1ae0"
+from ..protocol.chips import chips
 
 
 def probe() -> Dict[str, Any]:
@@ -23,7 +22,7 @@ def probe() -> Dict[str, Any]:
         "disk_total": disk.total,
         "memory": _memory(),
         "emulated": os.environ.get("JUPYTER_TPU_EMULATED") == "1",
-        "chips": _chips(),
+        "chips": len(chips()),
         "home": os.path.expanduser("~"),
         "user": os.environ.get("USER", ""),
     }
@@ -34,20 +33,3 @@ def _memory() -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):
         return 0
-
-
-def _chips() -> int:
-    """TPU chips on the PCI bus; a TPU7x shows one function per core, of which .0 is the chip."""
-    devices, chips = "/sys/bus/pci/devices", set()
-    try:
-        names = os.listdir(devices)
-    except OSError:
-        return 0
-    for name in names:
-        try:
-            with open(os.path.join(devices, name, "vendor")) as vendor:
-                if vendor.read().strip() == GOOGLE:
-                    chips.add(name.rpartition(".")[0])
-        except OSError:
-            continue
-    return len(chips)

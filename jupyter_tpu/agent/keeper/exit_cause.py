@@ -7,26 +7,14 @@ system's count of such kills tells the difference.
 from __future__ import annotations
 
 import contextlib
-import os
-import re
 import signal
-from typing import List
 
-#: A chip's device file.
-CHIP = re.compile(r"/dev/(?:accel|vfio/)\d+")
+from ..protocol.chips import chip_devices
+
 #: The system's counters.
 COUNTERS = "/proc/vmstat"
 #: A kernel ended at the same time as another process if it ended within so many checks.
 _CHECKS = 3
-
-
-def chip_devices() -> List[str]:
-    """The device files of chips; [] on a host without any."""
-    found = []
-    for folder in ("/dev", "/dev/vfio"):
-        with contextlib.suppress(OSError):
-            found += [os.path.join(folder, name) for name in os.listdir(folder)]
-    return sorted(path for path in found if CHIP.fullmatch(path))
 
 
 class HostWatch:

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 
+from .doctor import clock, examine, listen, reach
 from .packages import change_packages, list_packages, lock_packages, sync_packages
 from .probe import probe
 from .processes import stop, watch_reader
@@ -24,6 +25,10 @@ CALLS: dict = {
     "lock_packages": lock_packages,
     "sync_packages": sync_packages,
     "verify": verify,
+    "examine": examine,
+    "clock": clock,
+    "listen": listen,
+    "reach": reach,
     "write_marker": write_marker,
     "remove": remove,
     "check_log_folder": check_log_folder,

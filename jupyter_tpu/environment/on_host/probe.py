@@ -6,12 +6,11 @@ import os
 import platform
 import subprocess
 
+from jupyter_tpu.agent.protocol.chips import chips
+
 from .packages import summary
 from .paths import HOME, MARKER, environment_dir
 from .uv import find_uv
-
-PCI = "/sys/bus/pci/devices"
-GOOGLE = "0x1ae0"  # the PCI vendor of TPU chips
 
 
 def python_version(path):
@@ -62,19 +61,6 @@ def pythons():
     return chosen
 
 
-def chips():
-    """The number of TPU chips."""
-    count = 0
-    try:
-        devices = os.listdir(PCI)
-    except OSError:
-        return 0
-    for device in devices:
-        with contextlib.suppress(OSError), open(os.path.join(PCI, device, "vendor")) as file:
-            count += file.read().strip() == GOOGLE
-    return count
-
-
 def free_space():
     """Bytes for this user on the disk with the home."""
     stat = os.statvfs(HOME)
@@ -115,7 +101,7 @@ def probe(name):
         "machine": platform.machine(),
         "home": HOME,
         "free": free_space(),
-        "chips": chips(),
+        "chips": len(chips()),
         "uv": find_uv(),
         "path": path,
         "environment": environment_python(path),

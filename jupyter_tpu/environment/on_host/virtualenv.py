@@ -5,12 +5,15 @@ import json
 import os
 import shutil
 
+from jupyter_tpu.agent.protocol.process_env import process_environment
+
 from .commands import install_commands
+from .hardware import hardware
 from .jaxkit import install_jaxkit
 from .packages import drop_incomplete, record, uv_pip
 from .paths import MARKER, environment_dir, exclusive_lock
-from .probe import chips, environment_python
-from .processes import clean_environment, run
+from .probe import environment_python
+from .processes import run
 from .protocol import HostError, emit
 from .uv import uv_environment, uv_error
 
@@ -80,15 +83,28 @@ VERIFY = r"""
 import json, sys
 found = {"python": "%d.%d.%d" % sys.version_info[:3]}
 try:
-    from importlib.metadata import distributions
+    from importlib.metadata import distributions, requires
     found["packages"] = {d.metadata["Name"].lower(): d.version for d in distributions()}
     import ipykernel, zmq, jax
     found["jax"] = jax.__version__
     try:
-        found["platform"] = jax.default_backend()
-        found["devices"] = jax.local_device_count()
-    except RuntimeError as error:
-        found["backend_error"] = str(error)
+        from packaging.requirements import Requirement
+        wanted = [Requirement(line) for line in requires("jax") or () if line[:6] == "libtpu"]
+        have = found["packages"].get("libtpu")
+        found["libtpu_wanted"] = next((str(each.specifier) for each in wanted), "")
+        found["libtpu_fits"] = have is None or all(have in each.specifier for each in wanted)
+    except ImportError:
+        pass
+    if sys.argv[1] == "start":
+        try:
+            found["platform"] = jax.default_backend()
+            found["devices"] = jax.local_device_count()
+        except RuntimeError as error:
+            found["backend_error"] = str(error)
+        else:
+            # JAX takes the CPU without an error if the TPU fails.
+            errors = getattr(sys.modules.get("jax._src.xla_bridge"), "_backend_errors", {})
+            found["backend_error"] = str(errors.get("tpu", "")) if errors else ""
 except Exception as error:
     found["error"] = "%s: %s" % (type(error).__name__, error)
 print("verified " + json.dumps(found))
@@ -96,21 +112,32 @@ print("verified " + json.dumps(found))
 
 
 def verify(name, variables):
-    """What JAX sees in the environment's Python; *variables* are for that process."""
+    """What JAX sees in the environment's Python, and what there is to see; see `check_python`."""
+    before = hardware()
+    return dict(check_python(name, variables), hardware=before)
+
+
+def check_python(name, variables, start_jax=True):
+    """The versions in an environment, and what JAX sees in it if it may be started.
+
+    *variables* are set for that process, as they are for kernels.
+    """
     path = environment_dir(name)
-    env = dict(clean_environment(), **variables)
+    python = os.path.join(path, "bin", "python")
+    env = process_environment(python, variables)
     # What is compiled here goes where the kernels look for it; -I ignores the variable.
     bytecode = os.environ.get("PYTHONPYCACHEPREFIX")
     options = ["-X", "pycache_prefix=" + bytecode] if bytecode else []
     status, lines = run(
-        [os.path.join(path, "bin", "python"), "-I", *options, "-c", VERIFY],
+        [python, "-I", *options, "-c", VERIFY, "start" if start_jax else "look"],
         env=env,
         timeout=300,
         on_line=lambda line: None if line.startswith("verified ") else emit(log=line),
     )
     for line in lines:
         if line.startswith("verified "):
-            return dict(json.loads(line[len("verified ") :]), chips=chips())
+            found: dict = json.loads(line[len("verified ") :])
+            return found
     last = next((line for line in reversed(lines) if line.strip()), "no output")
     raise HostError(
         "ENVIRONMENT",

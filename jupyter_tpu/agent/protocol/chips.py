@@ -1,0 +1,163 @@
+"""This host's TPU chips: what is plugged in, their device files, and the processes that hold them.
+
+A process holds a chip while it has the chip's device file open: /dev/accelN, or /dev/vfio/N, where
+N is the number of an IOMMU group. libtpu also locks a file, unless it is limited to single chips.
+The system drops that lock with the process, so a file that is left over does no harm, and it is
+never deleted here. The descriptors of other users' processes can't be read, but their locks can.
+
+This file imports the standard library only, and nothing of the agent, so that programs that are
+sent to a host by themselves can be sent with it. *root* is the host's root folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import re
+from typing import Any, Dict, List, Set
+
+#: A chip's device file.
+CHIP = re.compile(r"/dev/(?:accel|vfio/)\d+")
+#: The file that libtpu locks.
+LOCK = "/tmp/libtpu_lockfile"
+#: Characters of a command that are reported.
+COMMAND = 80
+#: The PCI vendor of TPU chips, and the generations by their PCI device. v2 and v3 have the same
+#: one, and another subsystem. Source: jax/_src/hardware_utils.py, tpu_info/device.py.
+GOOGLE = "0x1ae0"
+GENERATIONS = {
+    "0x005e": "v4",
+    "0x0062": "v5p",
+    "0x0063": "v5e",
+    "0x006f": "v6e",
+    "0x0076": "TPU7x",
+}
+SUBSYSTEMS = {"0x004e": "v2", "0x004f": "v3"}
+
+
+def chips(root: str = "/") -> List[str]:
+    """The generation of each chip on the PCI bus; "" of one that is not known.
+
+    A TPU7x shows one function per core; they count as one chip.
+    """
+    folder = os.path.join(root, "sys/bus/pci/devices")
+    found = {}
+    with contextlib.suppress(OSError):
+        for address in os.listdir(folder):
+            device = os.path.join(folder, address)
+            if _read(device, "vendor") == GOOGLE:
+                number = _read(device, "device")
+                generation = GENERATIONS.get(number, "")
+                if number == "0x0027":
+                    generation = SUBSYSTEMS.get(_read(device, "subsystem_device"), "")
+                found[address.rpartition(".")[0]] = generation
+    return [found[address] for address in sorted(found)]
+
+
+def chip_devices(root: str = "/") -> List[str]:
+    """The device files of chips; [] on a host without any."""
+    found = []
+    for folder in ("/dev", "/dev/vfio"):
+        with contextlib.suppress(OSError):
+            names = os.listdir(root.rstrip("/") + folder)
+            found += [os.path.join(folder, name) for name in names]
+    return sorted(path for path in found if CHIP.fullmatch(path))
+
+
+def holders(root: str = "/") -> List[Dict[str, Any]]:
+    """The processes that hold a chip: ``pid``, ``user``, ``command`` and ``devices``, by pid.
+
+    ``devices`` is empty if only the lock is known.
+    """
+    if not chip_devices(root):
+        return []
+    proc = os.path.join(root, "proc")
+    open_: Dict[int, Set[str]] = {pid: set() for pid in _lock_holders(root)}
+    for name in filter(str.isdigit, os.listdir(proc)):
+        for path in _open_files(os.path.join(proc, name)):
+            if CHIP.fullmatch(path):
+                open_.setdefault(int(name), set()).add(path)
+    return [
+        {
+            "pid": pid,
+            "user": _user(os.path.join(proc, str(pid))),
+            "command": _command(os.path.join(proc, str(pid))),
+            "devices": sorted(open_[pid]),
+        }
+        for pid in sorted(open_)
+    ]
+
+
+def lock_file(root: str = "/") -> Dict[str, Any]:
+    """libtpu's lock file: ``owner`` (a user), ``mine`` and ``held``; {} if it does not exist."""
+    try:
+        found = os.stat(root.rstrip("/") + LOCK)
+    except OSError:
+        return {}
+    owner = _user_name(found.st_uid)
+    return {
+        "owner": owner,
+        "mine": found.st_uid == os.getuid(),
+        "held": bool(_lock_holders(root)),
+    }
+
+
+def _read(*path: str) -> str:
+    try:
+        with open(os.path.join(*path)) as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _open_files(process: str) -> List[str]:
+    found = []
+    folder = os.path.join(process, "fd")
+    with contextlib.suppress(OSError):  # it has ended, or belongs to another user
+        for descriptor in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                found.append(os.readlink(os.path.join(folder, descriptor)))
+    return found
+
+
+def _lock_holders(root: str) -> List[int]:
+    """The processes with libtpu's lock, from the system's table of locks."""
+    try:
+        there = os.stat(root.rstrip("/") + LOCK)
+    except OSError:
+        return []
+    lines = [line.split() for line in _read(root, "proc/locks").splitlines()]
+    device = "%02x:%02x" % (os.major(there.st_dev), os.minor(there.st_dev))
+    file = "%s:%d" % (device, there.st_ino)
+    # "1: POSIX ADVISORY WRITE 4242 fe:01:1234 0 EOF"; those that wait have "->" after the number.
+    return [int(fields[4]) for fields in lines if len(fields) > 5 and fields[5] == file]
+
+
+def _user(process: str) -> str:
+    try:
+        return _user_name(os.stat(process).st_uid)
+    except OSError:
+        return ""
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _command(process: str) -> str:
+    try:
+        with open(os.path.join(process, "cmdline"), "rb") as file:
+            fields = file.read(4 * COMMAND).split(b"\0")
+    except OSError:
+        return ""
+    # Only the last part of each path.
+    text = " ".join(
+        os.path.basename(word) if os.path.isabs(word) else word
+        for word in (os.fsdecode(word) for word in fields)
+        if word
+    )
+    return text if len(text) <= COMMAND else text[: COMMAND - 1] + "\u2026"
