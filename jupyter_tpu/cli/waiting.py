@@ -22,6 +22,7 @@ from ..commands.operations import (
 from ..commands.tables import is_terminal
 from ..errors import Reason, TPUError
 from .console import ask, can_ask, note
+from .interrupts import Interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,34 +110,31 @@ def finish(session: Session, operation: Operation, stream: TextIO) -> Operation:
     from ..links import core_thread
 
     progress = Progress(stream)
-    future: Future[Operation] | None = None
-    interrupted = False
-    last_chance = False  # Ctrl-C came once, and nobody could be asked
-    try:
-        while True:
-            # All of it in here, so that there is no moment in which Ctrl-C is not answered.
-            try:
-                future = future or core_thread().submit(
-                    wait_for_end(session.fleet, operation, progress.show)
-                )
-                if interrupted:
-                    interrupted, cancelling = False, last_chance
-                    last_chance = not can_ask()
-                    progress.pause()
-                    if _wants_to_cancel(session, operation, future.done, sure=cancelling):
-                        ended = _cancel(session, operation)
-                        break
+    choice = ""
+    noted = False  # Ctrl-C came once, and nobody could be asked
+    with Interrupts() as interrupts:
+        following = ended = core_thread().submit(
+            wait_for_end(session.fleet, operation, progress.show)
+        )
+        try:
+            progress.resume()
+            while interrupts.wait(ended):
+                progress.pause()
+                choice = "c" if noted else _choice(operation, ended.done, interrupts)
+                if choice == "c":
+                    ended = _cancel(session, operation, interrupts)
+                if choice in ("c", "s"):
+                    break
+                noted = not can_ask()
                 progress.resume()
-                ended = future.result()
-                break
-            except KeyboardInterrupt:
-                interrupted = True
-    finally:
-        if future is not None:
-            future.cancel()
-        progress.pause()
-    raise_failure(ended)
-    return ended
+        finally:
+            following.cancel()
+            progress.pause()
+    if choice == "s":
+        leave(session, operation)
+        raise TPUError(left_running(session, operation), Reason.CANCELLED)
+    raise_failure(ended.result())
+    return ended.result()
 
 
 def finish_all(session: Session, operation: Operation, stream: TextIO) -> Operation:
@@ -164,68 +162,46 @@ def finish_all(session: Session, operation: Operation, stream: TextIO) -> Operat
     return ended
 
 
-def _cancel(session: Session, operation: Operation) -> Operation:
+def _cancel(session: Session, operation: Operation, interrupts: Interrupts) -> Future[Operation]:
     """Cancels and waits until that is done; another Ctrl-C stops waiting."""
     from ..fleet.client import wait_for_end
+    from ..links import core_thread
 
     async def cancel() -> Operation:
         return await wait_for_end(session.fleet, await session.fleet.cancel(operation.id))
 
     note(f"Cancelling {activity(operation)}, and cleaning up …")
-    try:
-        return session.call(cancel())
-    except KeyboardInterrupt:
+    future = core_thread().submit(cancel())
+    if interrupts.wait(future):
         who = "The Jupyter server" if session.server else "The next `jupyter tpu` or Jupyter server"
         raise TPUError(
             f"Cancelling {activity(operation)} has not ended.",
             Reason.INTERRUPTED,
             f"{who} continues it; {status_command(operation)} shows its state.",
-        ) from None
+        )
+    return future
 
 
-def _wants_to_cancel(
-    session: Session, operation: Operation, has_ended: Callable[[], bool], *, sure: bool
-) -> bool:
-    """After a Ctrl-C: whether to cancel. Raises CANCELLED to leave the operation running.
-
-    has_ended: then there is nothing to ask; sure: nobody could be asked, and this is the second
-    Ctrl-C.
+def _choice(operation: Operation, has_ended: Callable[[], bool], interrupts: Interrupts) -> str:
+    """After a Ctrl-C: "c" to cancel, "s" to stop waiting, else to wait on. While a question is
+    open, another Ctrl-C is the last choice; the question ends with the operation.
     """
     doing = f"Still {activity(operation)}."
-    if not operation.cancellable:
-        choices = "Enter: keep waiting, s or Ctrl-C: stop waiting"
-        question = f"{doing} It can't be cancelled. {choices}? "
-        _ask_to_leave(session, operation, question, has_ended)
-        return False
-    if sure:
-        return True
+    cancellable = operation.cancellable
     if not can_ask():
+        if not cancellable:
+            return "s"
         note(f"{doing} Press Ctrl-C again to cancel; {status_command(operation)} shows its state.")
-        return False
-    try:
-        answer = ask(
-            f"{doing} Enter: keep waiting, s: stop waiting, c or Ctrl-C: cancel? ", has_ended
-        )
-    except KeyboardInterrupt:
-        return True
-    choice = answer.strip().lower()[:1]
-    if choice == "s":
-        leave(session, operation)
-        raise TPUError(left_running(session, operation), Reason.CANCELLED)
-    return choice == "c"
-
-
-def _ask_to_leave(
-    session: Session, operation: Operation, question: str, has_ended: Callable[[], bool]
-) -> None:
-    """For what can't be cancelled. Raises CANCELLED to leave it running."""
-    try:
-        leaving = not can_ask() or ask(question, has_ended).strip().lower().startswith("s")
-    except KeyboardInterrupt:
-        leaving = True
-    if leaving:
-        leave(session, operation)
-        raise TPUError(left_running(session, operation), Reason.CANCELLED)
+        return ""
+    question = (
+        f"{doing} Enter: keep waiting, s: stop waiting, c or Ctrl-C: cancel? "
+        if cancellable
+        else f"{doing} It can't be cancelled. Enter: keep waiting, s or Ctrl-C: stop waiting? "
+    )
+    answer = ask(question, lambda: has_ended() or interrupts.pending).strip().lower()[:1]
+    if interrupts.take():
+        return "c" if cancellable else "s"
+    return answer if cancellable or answer == "s" else ""
 
 
 def left_line(session: Session, operation: Operation) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -22,26 +22,24 @@ from ..errors import InvalidInput, TPUError
 from ..fleet.models import Problem
 from ..links import core_thread
 from .fleet_handle import FleetHandle
-from .handlers import STATUS, Handler, boolean
+from .handlers import STATUS, boolean
 from .routes import FILE, ROOT
+from .streaming import StreamingHandler
 
 if TYPE_CHECKING:
     from ..fleet.hosts.files import HostFiles
     from ..fleet.models import HostFile
-
-T = TypeVar("T")
 
 #: Where they are, without the base URL.
 PATTERN = f"/{ROOT}/" + FILE.path.format(tpu="([^/]+)", host="([^/]+)")
 CONTENT_PATTERN = PATTERN + "/content"
 
 
-class FileHandler(Handler):
+class FileHandler(StreamingHandler):
     """What a file is. Files can have secrets, so the caller needs permission for Jupyter's own."""
 
     def initialize(self, fleet: FleetHandle) -> None:
         self._fleet = fleet
-        self._loop = asyncio.get_running_loop()
 
     @web.authenticated
     @authorized
@@ -174,12 +172,9 @@ class ContentHandler(FileHandler):
     async def _download(self) -> None:
         files = await self.host_files()
         async with files.download(self.raw_query("path")) as (file, content):
-            await self._on_server_loop(self._write_head(file))
+            await self.on_server_loop(self._write_head(file))
             async for chunk in content:
-                await self._on_server_loop(self._write_chunk(chunk))
-
-    async def _on_server_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
+                await self.on_server_loop(self.write_chunk(chunk))
 
     # ---- on the server's loop ----
 
@@ -191,8 +186,4 @@ class ContentHandler(FileHandler):
         self.set_header("Content-Disposition", f"attachment; filename*=UTF-8''{name}")
         self.set_header("X-Content-Type-Options", "nosniff")
         self.set_header("Cache-Control", "no-store")
-        await self.flush()
-
-    async def _write_chunk(self, chunk: bytes) -> None:
-        self.write(chunk)
         await self.flush()

@@ -11,8 +11,8 @@ import asyncio
 import contextlib
 import socket
 import sys
-from collections.abc import AsyncIterator, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
 
 from jupyter_core.utils import ensure_async
 from jupyter_server.auth.decorator import authorized
@@ -23,27 +23,24 @@ from tornado.iostream import IOStream, StreamClosedError
 from ..errors import InvalidInput, Reason, TPUError
 from ..links import core_thread
 from .fleet_handle import FleetHandle
-from .handlers import Handler
 from .proxy_ports import ROOT, ProxyPorts
+from .streaming import StreamingHandler
 
 if TYPE_CHECKING:
     from ..apps import Request, ReverseProxy
     from ..apps.headers import Headers
-
-T = TypeVar("T")
 
 #: The handler's URL below the base URL: TPU, host, port, and the path on that port.
 PATTERN = f"/{ROOT}/([^/]+)/([^/]+)/([^/]+)(/.*)?"
 
 
 @web.stream_request_body
-class ProxyHandler(Handler):
+class ProxyHandler(StreamingHandler):
     """One request. Everything is checked before the first byte of its body is read."""
 
     def initialize(self, ports: ProxyPorts, fleet: FleetHandle) -> None:
         self._ports = ports
         self._fleet = fleet
-        self._loop = asyncio.get_running_loop()
         self._buffered_body = bytearray()
         self._body_read = False
         #: On the core thread: a body that is forwarded while it arrives; b"" ends it.
@@ -199,9 +196,9 @@ class ProxyHandler(Handler):
             return await self._forward_websocket(proxy, request)
         async with proxy.forward(request) as response:
             head = self._write_head(response.status, response.reason, response.headers)
-            await self._on_server_loop(head)
+            await self.on_server_loop(head)
             async for chunk in response.chunks():
-                await self._on_server_loop(self._write_chunk(chunk))
+                await self.on_server_loop(self.write_chunk(chunk))
         return None
 
     async def _forward_websocket(self, proxy: ReverseProxy, request: Request) -> None:
@@ -210,25 +207,17 @@ class ProxyHandler(Handler):
         handshake = await proxy.open_websocket(request)
         if handshake.status != 101:
             status, headers = handshake.refuse()
-            return await self._on_server_loop(self._write_head(status, "", headers))
-        browser = await self._on_server_loop(self._detach_socket())
+            return await self.on_server_loop(self._write_head(status, "", headers))
+        browser = await self.on_server_loop(self._detach_socket())
         loop = asyncio.get_running_loop()
         transport, _ = await loop.connect_accepted_socket(_PausedProtocol, browser)
         return await tunnel(transport, handshake)
-
-    async def _on_server_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine on the server's loop; called on the core thread."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
 
     async def _write_head(self, status: int, reason: str, headers: Headers) -> None:
         self._headers = httputil.HTTPHeaders()  # without Jupyter's own
         self.set_status(status, reason or None)
         for name, value in headers:
             self.add_header(name, value.encode("utf-8", "surrogateescape"))
-        await self.flush()
-
-    async def _write_chunk(self, chunk: bytes) -> None:
-        self.write(chunk)
         await self.flush()
 
     async def _detach_socket(self) -> socket.socket:

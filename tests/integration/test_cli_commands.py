@@ -398,8 +398,12 @@ def test_a_third_ctrl_c_ends_the_waiting_and_the_cancel_goes_on(
     emulator.request("DELETE", "/emulator/v1/faults")
     with running_server(alone):  # nobody has to ask for it
         until(lambda: state_of(emulator, name) == "")
-        [ended] = alone.json("api", "GET", "operations")
-        assert (ended["kind"], ended["state"]) == ("create", "cancelled")
+
+        def is_cancelled() -> bool:
+            [operation] = alone.json("api", "GET", "operations")
+            return (operation["kind"], operation["state"]) == ("create", "cancelled")
+
+        until(is_cancelled)
 
 
 def test_a_question_that_nobody_answers_ends_with_the_operation(
