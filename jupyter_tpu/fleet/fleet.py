@@ -105,8 +105,8 @@ class Fleet:
         observer = self._observer = Observer(
             cloud,
             observed,
-            needed=lambda: bool(desired.connected or runner.resumable or tunnels.tpus()),
-            busy=runner.changes_tpus,
+            needed=lambda: bool(desired.connected or runner.known.resumable or tunnels.tpus()),
+            busy=runner.known.changes_tpus,
             polled=lambda: self._controller.polled(),
             described=lambda node: run_times.observe([node], time.time()),
         )
@@ -167,7 +167,7 @@ class Fleet:
             failures,
         )
         changes.register_tpus(inventory.describe)
-        changes.register("operation", runner.find)
+        changes.register("operation", runner.known.find)
         changes.register("kernel", monitor.find)
         changes.register("tunnel", tunnels.find)
         changes.register("app", apps.find)
@@ -343,11 +343,11 @@ class Fleet:
 
     async def operations(self) -> list[models.Operation]:
         await self._inventory.reload()
-        return self._runner.all()
+        return self._runner.known.all()
 
     async def operation(self, id: str) -> models.Operation:
         await self._inventory.reload()
-        return self._runner.get(id)
+        return self._runner.known.get(id)
 
     async def wait(self, id: str) -> models.Operation:
         """Waits until an operation has ended; for callers in this process."""

@@ -207,7 +207,7 @@ async def test_what_another_server_creates_is_shown_and_cancelled_whatever_becom
         assert (shown.state, shown.kind) == ("running", "create")
         if fate == "is killed":
             other.kill()
-            await eventually(lambda: id in server.fleet._runner._running)
+            await eventually(lambda: id in server.fleet._runner.known.running)
         elif fate == "hangs, and is killed":
             other.send_signal(signal.SIGSTOP)
         assert (await server.fleet.cancel(id)).state in ("running", "cancelled")

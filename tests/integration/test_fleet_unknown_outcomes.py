@@ -466,6 +466,6 @@ async def test_what_google_has_begun_to_stop_or_delete_can_not_be_cancelled(
 
 def _claim(server: Server, name: str) -> NodeClaim:
     runner = server.fleet._runner
-    [record] = runner.running_on(NodeName("emulated", ZONE, name))
+    [record] = runner.known.running_on(NodeName("emulated", ZONE, name))
     assert record.claim is not None
     return record.claim

@@ -153,9 +153,9 @@ class Server:
     async def _resume_connects(self) -> None:
         """What the controller does: a connect goes on when its TPU is seen and idle."""
         while True:
-            for name, record in list(self.runner.resumable.items()):
-                if not self.runner.running_on(name):
-                    del self.runner.resumable[name]
+            for name, record in list(self.runner.known.resumable.items()):
+                if not self.runner.known.running_on(name):
+                    del self.runner.known.resumable[name]
                     if name in self.google.nodes:
                         self.runner.resume(record, self._connecting)
                     else:
@@ -193,7 +193,7 @@ class Server:
                     self.world.failures.append(failure)
 
     def _left(self) -> list[asyncio.Task[Any]]:
-        running = (each.task for each in self.runner._running.values())
+        running = (each.task for each in self.runner.known.running.values())
         return [task for task in (*self.tasks, *running) if task and not task.done()]
 
     def kill(self) -> None:
@@ -366,7 +366,7 @@ class Interleavings(RuleBasedStateMachine):
         return [
             (server, record)
             for server in self.world.servers
-            for records in server.runner.running_by_tpu().values()
+            for records in server.runner.known.running_by_tpu().values()
             for record in records
             if record.operation.kind == (kind or record.operation.kind)
         ]

@@ -44,7 +44,9 @@ class Google:
 
     now: float = 1000.0
     node: SeenNode | None = None
-    operations: dict[str, tuple[float, str, TPUError | None]] = field(default_factory=dict)
+    operations: dict[str, tuple[float, str, SeenNode, TPUError | None]] = field(
+        default_factory=dict
+    )
     late: list[tuple[float, str, str]] = field(default_factory=list)
     ids: int = 0
     deleted: list[SeenNode] = field(default_factory=list)
@@ -74,17 +76,18 @@ class Google:
 
     def _begin(self, verb: str, error: TPUError | None) -> str:
         name = f"operation-{len(self.operations)}"
-        self.operations[name] = (self.now + 30, verb, error)
+        assert self.node is not None
+        self.operations[name] = (self.now + 30, verb, self.node, error)
         return name
 
     def settle(self) -> None:
         """Operations end when their time has come."""
-        for name, (at, verb, error) in list(self.operations.items()):
+        for name, (at, verb, meant, error) in list(self.operations.items()):
             if at > self.now or verb == "ended":
                 continue
-            self.operations[name] = (at, "ended", error)
+            self.operations[name] = (at, "ended", meant, error)
             node = self.node
-            if node is None:
+            if node is None or node.id != meant.id:
                 continue
             if verb == "delete":
                 self.deleted.append(node)
@@ -180,7 +183,7 @@ class Process:
         elif ask is Ask.NODE:
             life.node_seen(answer)
         else:
-            _, verb, error = answer
+            _, verb, _, error = answer
             if verb != "ended":
                 life.operation_runs()
             elif ask is Ask.CREATING:

@@ -362,7 +362,7 @@ async def take_over(
     takeover = Takeover(runner, resumed, resumed, nothing, supervise=supervise)  # type: ignore[arg-type]
     await takeover.check()
     await store.flush()
-    connects = [record.operation.id for record in runner.resumable.values()]
+    connects = [record.operation.id for record in runner.known.resumable.values()]
     return runner, sorted(resumed.ids + connects)
 
 
@@ -420,13 +420,13 @@ async def test_operations_of_a_dead_process_are_resumed_or_said_to_be_interrupte
     first, second = await open_store(), await open_store()
     runner, resumed = await take_over(first, ProcessLease(tmp_path / "owners"), supervise=True)
     assert resumed == ["cancelled", "connect", "create", "delete", "stop"]
-    stopped = runner.get("old stop")
+    stopped = runner.known.get("old stop")
     assert stopped.state == "failed"
     assert stopped.problem is not None
     assert stopped.problem.reason == "INTERRUPTED"
     assert stopped.problem.hint == "If the TPU stays READY, stop it again."
-    assert runner.get("profile").state == "failed"
-    assert runner.get("living").state == "running"
+    assert runner.known.get("profile").state == "failed"
+    assert runner.known.get("living").state == "running"
     # They have a living owner now, which a process that has not read that yet learns, too.
     _, resumed = await take_over(second, ProcessLease(tmp_path / "owners"), supervise=True)
     assert resumed == []
@@ -470,10 +470,10 @@ async def test_a_command_beside_no_server_continues_deletions_only(
     lease = ProcessLease(tmp_path / "owners")
     runner, resumed = await take_over(await open_store(), lease, supervise=False)
     assert resumed == ["cancelled"]
-    problem = runner.get("connect").problem
+    problem = runner.known.get("connect").problem
     assert problem is not None
     assert problem.hint == "Connect again. It continues where it stopped."
-    assert runner.get("create").state == "running"
+    assert runner.known.get("create").state == "running"
     server = ProcessLease(tmp_path / "owners")
     _, resumed = await take_over(await open_store(), server, supervise=True)
     assert resumed == ["connect", "create"]

@@ -75,7 +75,7 @@ class Inventory:
         """All TPUs that are shown: observed, desired, or being created."""
         being_created = {
             name
-            for name, records in self._runner.running_by_tpu().items()
+            for name, records in self._runner.known.running_by_tpu().items()
             if any(record.operation.kind == "create" for record in records)
         }
         desired = {*self._desired.connected, *self._tunnels.tpus()}
@@ -101,11 +101,11 @@ class Inventory:
             connected=name in self._desired.connected,
             environments=environments,
             links=self._connections.links(name),
-            operations=self._runner.known_on(name),
+            operations=self._runner.known.on(name),
             kernels=sum(kernel.state != "dead" for kernel in self._kernels.known(name)),
             supervised=self._supervised,
             failure=self._failures.problem(name),
-            undeleted=self._runner.failed_deletion(name) if node else None,
+            undeleted=self._runner.known.failed_deletion(name) if node else None,
         )
 
     async def list(self) -> TPUList:

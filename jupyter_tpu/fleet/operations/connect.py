@@ -53,10 +53,10 @@ class ConnectService:
         """Raises INVALID, and CONFLICT unless the TPU is READY and idle."""
         request = validated(request)
         checks.check_environment(request)
-        for record in self._runner.running_on(name):
+        for record in self._runner.known.running_on(name):
             if record.operation.kind == "connect" and record.connect == request:
                 return record.operation  # pressed twice
-        self._runner.require_idle(name)
+        self._runner.known.require_idle(name)
         node = self._observer.observed.require(name, ("READY",), _ONLY_READY)
         self._runner.drop_resumable(name)
         record = self._runner.new_record("connect", name, connect=request, node_id=node.id)
@@ -74,7 +74,7 @@ class ConnectService:
 
     def resume(self, name: NodeName) -> None:
         """Continues what a dead process left on a TPU."""
-        record = self._runner.resumable.pop(name)
+        record = self._runner.known.resumable.pop(name)
         request = record.connect
         assert request is not None
 

@@ -110,7 +110,7 @@ class CreateService:
         return work, provisioner.carry_out
 
     async def _require_new(self, name: NodeName) -> None:
-        if self._runner.running_on(name):
+        if self._runner.known.running_on(name):
             raise _exists(name)
         try:
             await self._cloud.get_node(name)
@@ -154,7 +154,7 @@ class CreateService:
             raise OperationCancelled
         progress.done("create")
         progress.log(f"{name.node} is READY")
-        if request.connect is not None and name not in self._runner.resumable:
+        if request.connect is not None and name not in self._runner.known.resumable:
             self._connect(name, request.connect, claim.node_id)
 
 

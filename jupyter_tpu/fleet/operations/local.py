@@ -46,7 +46,7 @@ class LocalOperations:
             ended=lambda _: None,
             keep=keep,
         )
-        self._changes.register("operation", self._runner.find)
+        self._changes.register("operation", self._runner.known.find)
 
     @classmethod
     async def open(cls, path: Path | None = None, *, keep: int = KEEP_AT_MOST) -> LocalOperations:
@@ -68,18 +68,18 @@ class LocalOperations:
         return await self._runner.start(record, work)
 
     async def has(self, id: str) -> bool:
-        if self._runner.find(id) is None:
+        if self._runner.known.find(id) is None:
             await self._recover()
-        return self._runner.find(id) is not None
+        return self._runner.known.find(id) is not None
 
     async def all(self) -> list[Operation]:
         """Running and lately ended ones, newest first."""
         await self._recover()
-        return self._runner.all()
+        return self._runner.known.all()
 
     async def operation(self, id: str) -> Operation:
         """Raises NOT_FOUND."""
-        return self._runner.get(id)
+        return self._runner.known.get(id)
 
     async def cancel(self, id: str) -> Operation:
         """Asks it to end, and waits for that for a moment; raises NOT_FOUND."""

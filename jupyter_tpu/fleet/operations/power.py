@@ -91,7 +91,7 @@ class PowerService:
 
     async def delete(self, name: NodeName, options: DeleteTPU) -> Operation:
         """Raises CONFLICT while it is being created, KERNELS_RUNNING unless *options* allow it."""
-        for record in self._runner.running_on(name):
+        for record in self._runner.known.running_on(name):
             if record.operation.kind == "create":
                 raise TPUError(
                     f"{name.node} is still being created.",
@@ -109,7 +109,7 @@ class PowerService:
         """Raises CONFLICT where Google does not refuse a deletion, STILL_BILLED unless *options*
         allow that.
         """
-        operation = self._runner.get(id)
+        operation = self._runner.known.get(id)
         if operation.undeleted == "retrying" and not options.keep_tpu:
             raise TPUError(self._stays(operation), Reason.STILL_BILLED, "Confirm that it stays.")
         return await self._runner.stop_trying(id)

@@ -15,6 +15,7 @@ from ..models.times import timestamp
 from ..store.database import KEEP_AT_MOST
 from ..store.records import OperationRecord, OperationRequest
 from . import kinds
+from .known import KnownOperations
 from .progress import Progress
 from .running import CarryOut, Lease, OperationCancelled, OperationStore, RunningOperation, Work
 
@@ -42,72 +43,9 @@ class OperationRunner:
         self._changed = changed
         self._ended = ended
         self._keep = keep
-        self._running: dict[str, RunningOperation] = {}
-        self._others: dict[str, Operation] = {}  # ended ones, and those of other processes
-        self._elsewhere: dict[str, OperationRecord] = {}  # running in other processes
+        self.known = KnownOperations()
         self._requests: dict[str, OperationRequest] = {}  # of users, by operation; as stored
-        #: Connects that dead processes left, to be resumed when their TPU is seen.
-        self.resumable: dict[NodeName, OperationRecord] = {}
         self.closing = False
-
-    # ---- asking ----
-
-    def all(self) -> list[Operation]:
-        """Newest first."""
-        mine = {id: running.record.operation for id, running in self._running.items()}
-        everything = {**self._others, **mine}
-        return sorted(everything.values(), key=lambda o: o.created, reverse=True)
-
-    def find(self, id: str) -> Operation | None:
-        running = self._running.get(id)
-        return running.record.operation if running else self._others.get(id)
-
-    def get(self, id: str) -> Operation:
-        operation = self.find(id)
-        if operation is None:
-            raise TPUError(f"There is no operation {id!r}.", Reason.NOT_FOUND)
-        return operation
-
-    def running_on(self, name: NodeName) -> list[OperationRecord]:
-        """Those that run on one TPU now, newest first."""
-        records = [r.record for r in self._running.values() if r.name == name]
-        return sorted(records, key=lambda r: r.operation.created, reverse=True)
-
-    def known_on(self, name: NodeName) -> list[OperationRecord]:
-        """Those that run on one TPU in whichever process, newest first."""
-        elsewhere = [record for record in self._elsewhere.values() if record.name == name]
-        records = [*self.running_on(name), *elsewhere]
-        return sorted(records, key=lambda record: record.operation.created, reverse=True)
-
-    def failed_deletion(self, name: NodeName) -> Operation | None:
-        """The newest operation on one TPU, if it should have deleted that and has not."""
-        about = (each for each in self.all() if (each.tpu, each.zone) == (name.node, name.zone))
-        newest = next(about, None)
-        if newest is None or newest.state != "failed":
-            return None
-        return newest if newest.kind == "delete" or newest.undeleted == "kept" else None
-
-    def running_by_tpu(self) -> dict[NodeName, list[OperationRecord]]:
-        found: dict[NodeName, list[OperationRecord]] = {}
-        for running in self._running.values():
-            found.setdefault(running.name, []).append(running.record)
-        return found
-
-    def changes_tpus(self) -> bool:
-        """Whether one runs that changes a TPU at Google."""
-        return any(
-            running.record.operation.kind not in kinds.LOCAL for running in self._running.values()
-        )
-
-    def require_idle(self, name: NodeName) -> None:
-        """Raises CONFLICT while one runs on the TPU that others must not run beside."""
-        for record in self.running_on(name):
-            if record.operation.kind not in kinds.NON_EXCLUSIVE:
-                raise TPUError(
-                    f"{name.node} is {kinds.PRESENT[record.operation.kind]}.",
-                    Reason.CONFLICT,
-                    "Wait until that has ended, or cancel it.",
-                )
 
     # ---- running ----
 
@@ -141,7 +79,7 @@ class OperationRunner:
 
         Raises CONFLICT where another one runs.
         """
-        self.require_idle(record.name)
+        self.known.require_idle(record.name)
         self.drop_resumable(record.name)
         return await self.start(record, work, carry_out)
 
@@ -156,8 +94,8 @@ class OperationRunner:
         operation = record.operation
         running = RunningOperation(record, record.name)
         running.carry_out = carry_out
-        self._running[operation.id] = running  # from now on the TPU is not idle
-        self._others.pop(operation.id, None)
+        self.known.running[operation.id] = running  # from now on the TPU is not idle
+        self.known.others.pop(operation.id, None)
         running.task = asyncio.create_task(
             self._run(running, work, new=new), name=f"tpu-{operation.kind}"
         )
@@ -186,7 +124,7 @@ class OperationRunner:
         Raises CONFLICT for one that can't be cancelled.
         """
         self._cancel_resumable(id)
-        operation = self.get(id)
+        operation = self.known.get(id)
         if operation.state == "running" and not operation.cancellable:
             raise TPUError(
                 f"{operation.tpu} is {kinds.PRESENT[operation.kind]}. That can't be cancelled.",
@@ -200,7 +138,7 @@ class OperationRunner:
 
         Raises CONFLICT where Google does not refuse it.
         """
-        operation = self.get(id)
+        operation = self.known.get(id)
         if operation.state == "running" and operation.undeleted != "retrying":
             raise TPUError(
                 "Google does not refuse to delete a TPU here.", Reason.CONFLICT, "Wait for its end."
@@ -217,7 +155,7 @@ class OperationRunner:
             return operation
         self._requests[operation.id] = request
         self._store.save_request(operation.id, request)
-        running = self._running.get(operation.id)
+        running = self.known.running.get(operation.id)
         if running is not None:
             self._carry_out(running, request)
         try:
@@ -247,20 +185,20 @@ class OperationRunner:
     def _carry_out_requests(self) -> None:
         """What is asked of the operations that run here, by whichever process."""
         for id, request in self._requests.items():
-            if (running := self._running.get(id)) is not None:
+            if (running := self.known.running.get(id)) is not None:
                 self._carry_out(running, request)
             elif request == "cancel":
                 self._cancel_resumable(id)
 
     def _cancel_resumable(self, id: str) -> None:
-        for name, record in list(self.resumable.items()):
+        for name, record in list(self.known.resumable.items()):
             if record.operation.id == id:
-                del self.resumable[name]
+                del self.known.resumable[name]
                 self._mark_ended(record, "cancelled", _cancelled())
 
     async def cancel_connects(self, name: NodeName, patience: float) -> None:
         """Cancels what installs something on a TPU; waits *patience* seconds for each."""
-        for record in self.running_on(name):
+        for record in self.known.running_on(name):
             if record.operation.kind in ("connect", "environment"):
                 await self.cancel(record.operation.id, patience)
 
@@ -300,7 +238,7 @@ class OperationRunner:
 
     def _finish(self, running: RunningOperation, task: asyncio.Task[None]) -> None:
         operation = running.record.operation
-        del self._running[operation.id]
+        del self.known.running[operation.id]
         running.accepted.set()
         if running.refused is not None:
             self._changed(operation.id, running.name)
@@ -321,9 +259,9 @@ class OperationRunner:
                 operation.problem = self._explain(operation, error)
         operation.message = operation.problem.message if operation.problem else "Done"
         operation.ended = timestamp()
-        self._others[operation.id] = operation
+        self.known.others[operation.id] = operation
         self._store.save_operation(running.record)
-        self._prune()
+        self._forget_oldest()
         self._changed(operation.id, running.name)
         self._ended(running.name)
 
@@ -338,12 +276,9 @@ class OperationRunner:
         self._store.save_operation(record)
         await self._store.flush()
 
-    def _prune(self) -> None:
-        ended = [operation for operation in self._others.values() if operation.state != "running"]
-        ended.sort(key=lambda operation: operation.ended, reverse=True)
-        for operation in ended[self._keep :]:
-            del self._others[operation.id]
-            self._changed(operation.id, None)
+    def _forget_oldest(self) -> None:
+        for id in self.known.forget_oldest(self._keep):
+            self._changed(id, None)
 
     @staticmethod
     def _explain(operation: Operation, error: BaseException) -> Problem:
@@ -362,23 +297,23 @@ class OperationRunner:
         self, records: Iterable[OperationRecord], requests: Mapping[str, OperationRequest]
     ) -> None:
         """Takes over what is stored of other processes' operations, and what they ask of ours."""
-        self._elsewhere.clear()
+        self.known.elsewhere.clear()
         for record in records:
             operation = record.operation
-            if operation.id in self._running or self._is_resumable(record):
+            if operation.id in self.known.running or self.known.is_resumable(record):
                 continue
             if operation.state == "running":
-                self._elsewhere[operation.id] = record
-            if self._others.get(operation.id) != operation:
-                self._others[operation.id] = operation
+                self.known.elsewhere[operation.id] = record
+            if self.known.others.get(operation.id) != operation:
+                self.known.others[operation.id] = operation
                 self._changed(operation.id, record.name)
-        self._prune()
+        self._forget_oldest()
         self._requests = dict(requests)
         self._carry_out_requests()
 
     def abandoned(self) -> list[OperationRecord]:
         """Running operations whose processes have ended."""
-        records = self._elsewhere.values()
+        records = self.known.elsewhere.values()
         return [record for record in records if not self._lease.alive(record.owner)]
 
     async def take_over(self, record: OperationRecord) -> OperationRecord | None:
@@ -387,17 +322,13 @@ class OperationRunner:
         """
         mine = await self._store.take_over_operation(record, self._lease.id)
         if mine is not None:
-            self._elsewhere.pop(record.operation.id, None)
-            self._others[mine.operation.id] = mine.operation
+            self.known.elsewhere.pop(record.operation.id, None)
+            self.known.others[mine.operation.id] = mine.operation
         return mine
-
-    def _is_resumable(self, record: OperationRecord) -> bool:
-        left = self.resumable.get(record.name)
-        return left is not None and left.operation.id == record.operation.id
 
     def drop_resumable(self, name: NodeName) -> None:
         """What a dead process left is not resumed: something else is wanted now."""
-        left = self.resumable.pop(name, None)
+        left = self.known.resumable.pop(name, None)
         if left is not None:
             self.mark_interrupted(left)
 
@@ -426,23 +357,23 @@ class OperationRunner:
         operation.ended = timestamp()
         operation.problem = problem
         operation.message = problem.message
-        self._others[operation.id] = operation
-        self._elsewhere.pop(operation.id, None)
+        self.known.others[operation.id] = operation
+        self.known.elsewhere.pop(operation.id, None)
         if save:
             self.save_soon(record)
         self._changed(operation.id, record.name)
 
     async def wait(self, id: str) -> Operation:
         """Waits until it has ended."""
-        running = self._running.get(id)
+        running = self.known.running.get(id)
         if running is not None and running.task is not None:
             await asyncio.wait([running.task])
-        return self.get(id)
+        return self.known.get(id)
 
     async def close(self) -> None:
         """Stops all of them without undoing anything; the next process can resume them."""
         self.closing = True
-        tasks = [r.task for r in self._running.values() if r.task is not None]
+        tasks = [r.task for r in self.known.running.values() if r.task is not None]
         for task in tasks:
             task.cancel()
         if tasks:

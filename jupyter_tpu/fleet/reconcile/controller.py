@@ -88,7 +88,7 @@ class Controller:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            names = {*self._desired.names(), *self._runner.resumable, *self._tunnels.tpus()}
+            names = {*self._desired.names(), *self._runner.known.resumable, *self._tunnels.tpus()}
             self._failures.retain(_WHAT, names)
             self._again |= names & self._tasks.keys()
             for name in names - self._tasks.keys():
@@ -124,18 +124,18 @@ class Controller:
             Desired(
                 node_id=self._desired.node_id(name) or self._tunnels.node_id(name),
                 connected=name in self._desired.connected,
-                unfinished=name in self._runner.resumable,
+                unfinished=name in self._runner.known.resumable,
                 unregistered=bool(self._connected.unregistered(name)),
             ),
             node,
             acquired=name in self._connections,
-            busy=bool(self._runner.running_on(name)),
+            busy=bool(self._runner.known.running_on(name)),
         )
         for action in todo:
             if action is Action.FORGET:
                 if node is None and not await self._is_gone(name):
                     continue
-                if not self._runner.running_on(name):
+                if not self._runner.known.running_on(name):
                     self._connected.forget(name)
             elif action is Action.RELEASE:
                 self._connections.release(name)

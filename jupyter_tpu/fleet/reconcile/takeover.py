@@ -81,7 +81,7 @@ class Takeover:
                 self._power.resume(record)
             case "connect":
                 operation.message = "Waiting to resume"
-                self._runner.resumable[record.name] = record  # resumed when the TPU is seen
+                self._runner.known.resumable[record.name] = record  # resumed when the TPU is seen
             case _:
                 self._runner.mark_interrupted(record)
 

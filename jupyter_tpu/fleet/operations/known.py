@@ -1,0 +1,92 @@
+"""What is known of operations: those that run here, those of other processes, and ended ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...cloud import NodeName
+from ...errors import Reason, TPUError
+from ..models import Operation
+from ..store.records import OperationRecord
+from . import kinds
+from .running import RunningOperation
+
+
+class KnownOperations:
+    """The operations of one cloud identity; `OperationRunner` keeps it up to date."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, RunningOperation] = {}
+        self.others: dict[str, Operation] = {}  # ended ones, and those of other processes
+        self.elsewhere: dict[str, OperationRecord] = {}  # running in other processes
+        #: Connects that dead processes left, to be resumed when their TPU is seen.
+        self.resumable: dict[NodeName, OperationRecord] = {}
+
+    def all(self) -> list[Operation]:
+        """Newest first."""
+        mine = {id: running.record.operation for id, running in self.running.items()}
+        everything = {**self.others, **mine}
+        return sorted(everything.values(), key=lambda o: o.created, reverse=True)
+
+    def find(self, id: str) -> Operation | None:
+        running = self.running.get(id)
+        return running.record.operation if running else self.others.get(id)
+
+    def get(self, id: str) -> Operation:
+        operation = self.find(id)
+        if operation is None:
+            raise TPUError(f"There is no operation {id!r}.", Reason.NOT_FOUND)
+        return operation
+
+    def running_on(self, name: NodeName) -> list[OperationRecord]:
+        """Those that run on one TPU now, newest first."""
+        records = [r.record for r in self.running.values() if r.name == name]
+        return sorted(records, key=lambda r: r.operation.created, reverse=True)
+
+    def on(self, name: NodeName) -> list[OperationRecord]:
+        """Those that run on one TPU in whichever process, newest first."""
+        elsewhere = [record for record in self.elsewhere.values() if record.name == name]
+        records = [*self.running_on(name), *elsewhere]
+        return sorted(records, key=lambda record: record.operation.created, reverse=True)
+
+    def failed_deletion(self, name: NodeName) -> Operation | None:
+        """The newest operation on one TPU, if it should have deleted that and has not."""
+        about = (each for each in self.all() if (each.tpu, each.zone) == (name.node, name.zone))
+        newest = next(about, None)
+        if newest is None or newest.state != "failed":
+            return None
+        return newest if newest.kind == "delete" or newest.undeleted == "kept" else None
+
+    def running_by_tpu(self) -> dict[NodeName, list[OperationRecord]]:
+        found: dict[NodeName, list[OperationRecord]] = {}
+        for running in self.running.values():
+            found.setdefault(running.name, []).append(running.record)
+        return found
+
+    def changes_tpus(self) -> bool:
+        """Whether one runs that changes a TPU at Google."""
+        return any(
+            running.record.operation.kind not in kinds.LOCAL for running in self.running.values()
+        )
+
+    def require_idle(self, name: NodeName) -> None:
+        """Raises CONFLICT while one runs on the TPU that others must not run beside."""
+        for record in self.running_on(name):
+            if record.operation.kind not in kinds.NON_EXCLUSIVE:
+                raise TPUError(
+                    f"{name.node} is {kinds.PRESENT[record.operation.kind]}.",
+                    Reason.CONFLICT,
+                    "Wait until that has ended, or cancel it.",
+                )
+
+    def is_resumable(self, record: OperationRecord) -> bool:
+        left = self.resumable.get(record.name)
+        return left is not None and left.operation.id == record.operation.id
+
+    def forget_oldest(self, keep: int) -> Iterator[str]:
+        """Forgets ended ones but the newest *keep*; their ids."""
+        ended = [operation for operation in self.others.values() if operation.state != "running"]
+        ended.sort(key=lambda operation: operation.ended, reverse=True)
+        for operation in ended[keep:]:
+            del self.others[operation.id]
+            yield operation.id
