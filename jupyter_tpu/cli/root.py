@@ -32,6 +32,7 @@ COMMANDS = {
     "app": "apps:app",
     "tensorboard": "apps:tensorboard",
     "profile": "apps:profile",
+    "doctor": "doctor:doctor",
     "ssh": "ssh:ssh",
     "ssh-config": "ssh:ssh_config",
     "vscode": "vscode:vscode",

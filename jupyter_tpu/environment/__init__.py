@@ -3,6 +3,8 @@
 from . import packages
 from .concurrency import gather_or_cancel
 from .creation import STEPS, create
+from .diagnosis import ExpectedTPU, Finding, diagnose
+from .examination import examine
 from .models import (
     CreatedEnvironment,
     EnvironmentSpec,
@@ -19,12 +21,16 @@ __all__ = [
     "CreatedEnvironment",
     "EnvironmentSpec",
     "ExpectedHardware",
+    "ExpectedTPU",
+    "Finding",
     "InstalledPackage",
     "ProgressReporter",
     "RemoteHost",
     "Requested",
     "StepPlan",
     "create",
+    "diagnose",
+    "examine",
     "gather_or_cancel",
     "packages",
     "single_host_variables",

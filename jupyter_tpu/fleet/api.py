@@ -78,6 +78,17 @@ class TensorBoardAPI(Protocol):
         """Traces a kernel for some seconds and opens the trace in TensorBoard."""
 
 
+class DoctorAPI(Protocol):
+    """What keeps JAX from the chips of a TPU."""
+
+    async def check(self, ref: str) -> models.Diagnosis:
+        """Checks all hosts at once, and JAX in each environment; changes nothing.
+
+        Takes as long as JAX takes to start in each environment. A host that can't be checked is a
+        finding. Raises CONFLICT for a TPU that is not READY.
+        """
+
+
 class FleetAPI(Protocol):
     """The fleet's methods, and its parts; REST has the same ones."""
 
@@ -89,6 +100,9 @@ class FleetAPI(Protocol):
 
     @property
     def tensorboard(self) -> TensorBoardAPI: ...
+
+    @property
+    def doctor(self) -> DoctorAPI: ...
 
     async def status(self) -> models.FleetStatus:
         """The health of the loops behind this interface; makes no call to Google or a host."""

@@ -19,6 +19,7 @@ from .discovery.observer import Observer
 from .forwarding.apps import Apps
 from .forwarding.tunnels import Tunnels
 from .hosts.connections import HostConnections
+from .hosts.doctor import Doctor
 from .hosts.files import HostFiles
 from .hosts.kernels import KernelMonitor, KernelService, TakeOver
 from .hosts.poller import HostPoller
@@ -97,6 +98,7 @@ class Fleet:
         tunnels = self.tunnels = Tunnels(
             links, finder, store, lease, failures, lambda id: changes.mark_changed("tunnel", id)
         )
+        self.doctor = Doctor(finder, desired, connections, cloud.emulated)
         apps = self.apps = Apps(links, finder, lambda id: changes.mark_changed("app", id))
 
         runner = self._runner = OperationRunner(

@@ -145,6 +145,16 @@ def list_tpus() -> None:
         print(tpu_table(session.call(session.fleet.tpus())))
 
 
+@line.command("doctor")
+@tpu_argument()
+def doctor(name: str) -> None:
+    """Check what keeps JAX from the chips of a TPU."""
+    from ..commands.doctor import describe
+
+    with open_session() as session:
+        print(describe(session.call(session.fleet.doctor.check(name))))
+
+
 @line.group("tunnel", cls=Group, short_form="open", aliases={"remove": "close"})
 def tunnel() -> None:
     """Forward local ports to ports of a host. The running Jupyter server keeps the tunnels.

@@ -191,3 +191,29 @@ def test_a_failed_environment_says_so_once_and_can_be_removed(server: Server) ->
     assert (tpu["connection"], tpu["problem"]) == ("connected", None)
     server.finish(server.tpu("DELETE", f"tpus/{NAME}/environments/typo"))
     assert [each["name"] for each in server.tpu("GET", f"tpus/{NAME}/environments")] == ["default"]
+
+
+def test_the_doctor_checks_all_hosts_and_names_the_one_that_differs(server: Server) -> None:
+    folder = (
+        'import pathlib, shutil, sysconfig; folder = pathlib.Path(sysconfig.get_path("purelib")) '
+        '/ "drift-1.0.dist-info"'
+    )
+    metadata = "Metadata-Version: 2.1\\nName: drift\\nVersion: 1.0\\n"
+    write = f'folder.mkdir(); (folder / "METADATA").write_text("{metadata}") and None'
+    assert on_host(server, 1, f"{folder}; {write}") == ""
+    try:
+        checked = cli(server, "doctor", NAME, "--json")
+    finally:
+        assert on_host(server, 1, f"{folder}; shutil.rmtree(folder)") == ""
+    assert checked.returncode == 1, checked.stderr
+    found = json.loads(checked.stdout)
+    assert not found["healthy"]
+    checks = {(each["host"], each["check"]) for each in found["findings"]}
+    both = {"connection", "agent", "chips", "holders", "jax", "disk", "clock"}
+    assert checks >= {(host, check) for host in (0, 1) for check in both} | {(1, "ports")}
+    [drift] = [each for each in found["findings"] if each["state"] != "ok"]
+    assert (drift["host"], drift["check"]) == (1, "versions")
+    assert drift["message"] == (
+        "default has other versions than on host 0: drift 1.0 instead of none."
+    )
+    assert any("4 cpu devices" in each["message"] for each in found["findings"])

@@ -171,7 +171,8 @@ def test_chips_that_no_kernel_holds_are_named_with_who_has_them(
         manager.start_kernel()
     user = "root" if root else user_name()
     assert f"are in use by process {pid} of {user}: python3 -c" in refused.value.message
-    assert refused.value.hint == "Stop that process on the host, or wait until it ends."
+    assert refused.value.hint.startswith("Stop that process on the host, or wait until it ends. `")
+    assert f"`jupyter tpu doctor {kernels_tpu}`" in refused.value.hint
     holder.communicate()
     manager.start_kernel()  # the lock's file is left over, and blocks nobody
     manager.shutdown_kernel(now=True)

@@ -20,7 +20,7 @@ import time
 import traceback
 from typing import Any, Awaitable, Callable, Dict
 
-from ..protocol.chips import chip_devices, holders
+from ..protocol.chips import chip_devices, chips, holders
 from ..protocol.paths import boot
 from ..protocol.peer import peer_user
 from ..protocol.process_env import with_both_names
@@ -200,8 +200,8 @@ class Daemon:
                     )
                 await self._keepers.end(kernel_id, now=True)
                 await self._keepers.make_room()
-                if params.get("needs_chips"):
-                    await self._wait_for_chips(spec["env"], str(params.get("tpu", "TPU")))
+                if params.get("needs_chips") and not _ignores_chips(spec["env"]):
+                    await self._wait_for_chips(str(params.get("tpu", "TPU")))
                 status = await self._launch(kernel_id, spec)
         return {
             "pid": status["pid"],
@@ -219,10 +219,12 @@ class Daemon:
                 "Connect the TPU again to repair its environment.",
             ) from error
 
-    async def _wait_for_chips(self, environment: Dict[str, str], tpu: str) -> None:
-        """Returns when no process holds the chips; raises OperationError after a while."""
-        if _ignores_chips(environment):
-            return
+    async def _wait_for_chips(self, tpu: str) -> None:
+        """Returns when no process holds the chips; raises OperationError after a while, and at once
+        if they can't be used at all.
+        """
+        if chips() and not chip_devices():
+            raise _without_driver(tpu)
         deadline = time.monotonic() + RELEASE
         while True:
             held = holders()
@@ -317,9 +319,21 @@ class Daemon:
         asyncio.get_running_loop().call_later(0.01, self._ended.set)
 
 
+def _without_driver(tpu: str) -> OperationError:
+    return OperationError(
+        "CPU_FALLBACK",
+        "The chips of %s have no device files, so JAX would use the CPU." % tpu,
+        "Create the TPU again with its type's default runtime version. `jupyter tpu doctor %s` "
+        "checks its hosts." % tpu,
+    )
+
+
 def _held_by(holder: Dict[str, Any], tpu: str) -> OperationError:
     who = "process %d of %s: %s" % (holder["pid"], holder["user"], holder["command"])
-    hint = "Stop that process on the host, or wait until it ends."
+    hint = (
+        "Stop that process on the host, or wait until it ends. `jupyter tpu doctor %s` lists all "
+        "that use the chips." % tpu
+    )
     if holder["kernel"]:
         notebook = os.path.basename(holder["notebook"])
         kernel = "of %s" % notebook if notebook else holder["kernel"]

@@ -6,13 +6,14 @@ import os
 import platform
 import shutil
 import socket
+import time
 from typing import Any, Dict
 
 from ..protocol.chips import chips
 
 
 def probe() -> Dict[str, Any]:
-    """The result of ``request("probe")``; sizes in bytes."""
+    """The result of ``request("probe")``; sizes in bytes, time in seconds since 1970."""
     disk = shutil.disk_usage(os.path.expanduser("~"))
     return {
         "hostname": socket.gethostname(),
@@ -25,6 +26,7 @@ def probe() -> Dict[str, Any]:
         "chips": len(chips()),
         "home": os.path.expanduser("~"),
         "user": os.environ.get("USER", ""),
+        "time": time.time(),
     }
 
 

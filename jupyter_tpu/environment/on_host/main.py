@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 
-from .doctor import clock, examine, listen, reach
+from .doctor import examine, listen, reach
 from .packages import change_packages, list_packages, lock_packages, sync_packages
 from .probe import probe
 from .processes import stop, watch_reader
@@ -26,7 +26,6 @@ CALLS: dict = {
     "sync_packages": sync_packages,
     "verify": verify,
     "examine": examine,
-    "clock": clock,
     "listen": listen,
     "reach": reach,
     "write_marker": write_marker,

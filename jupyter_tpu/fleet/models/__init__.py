@@ -4,10 +4,11 @@ Each is defined here once; the OpenAPI document and the frontend's TypeScript ty
 these classes. Times are RFC 3339 in UTC, sizes in bytes unless a name says otherwise.
 """
 
-from ...environment import InstalledPackage
+from ...environment import Finding, InstalledPackage
 from .catalog import Catalog
 from .changes import Change
 from .costs import Cost
+from .doctor import Diagnosis
 from .environments import (
     ChangePackages,
     ConnectTPU,
@@ -60,10 +61,12 @@ __all__ = [
     "Cost",
     "CreateTPU",
     "DeleteTPU",
+    "Diagnosis",
     "DisconnectTPU",
     "Environment",
     "EnvironmentName",
     "FailingTPU",
+    "Finding",
     "FleetStatus",
     "Host",
     "HostFile",

@@ -1,0 +1,52 @@
+"""The findings of `jupyter tpu doctor` and `%tpu doctor` as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..fleet.models import Diagnosis, Finding
+
+_MARKS = {"ok": "ok", "warning": "WARNING", "problem": "PROBLEM", "unknown": "unknown"}
+_WIDTH = max(map(len, _MARKS.values()))
+
+
+def describe(found: Diagnosis) -> str:
+    """A line per finding; what is the same on several hosts is one line, with their numbers."""
+    many = len({each.host for each in found.findings}) > 1
+    hosts: dict[tuple[str, str, str, str], list[int]] = {}
+    for each in found.findings:
+        hosts.setdefault((each.check, each.state, each.message, each.hint), []).append(each.host)
+    lines = []
+    for (_, state, message, hint), numbers in hosts.items():
+        where = f"{numbered(numbers)}: " if many else ""
+        lines.append(f"{_MARKS[state]:{_WIDTH}}  {where}{message}")
+        if hint:
+            lines.append(" " * (_WIDTH + 2) + hint)
+    return "\n".join([*lines, "", summary(found)])
+
+
+def summary(found: Diagnosis) -> str:
+    """The last line: how many problems there are, and what nobody knows."""
+    problems, unknown = _count(found.findings, "problem"), _count(found.findings, "unknown")
+    if problems:
+        return f"{found.tpu}: {problems} {'problem' if problems == 1 else 'problems'} found."
+    if unknown:
+        return f"{found.tpu}: no problem found, but {unknown} of the checks could not be made."
+    return f"{found.tpu}: no problem found."
+
+
+def numbered(hosts: list[int]) -> str:
+    """ "host 0", "hosts 0-2, 5"."""
+    runs: list[list[int]] = []
+    for host in sorted(hosts):
+        if runs and host == runs[-1][1] + 1:
+            runs[-1][1] = host
+        else:
+            runs.append([host, host])
+    text = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+    return f"host{'s' if len(hosts) > 1 else ''} {text}"
+
+
+def _count(findings: list[Finding], state: str) -> int:
+    return sum(each.state == state for each in findings)

@@ -1,0 +1,332 @@
+"""What the facts about a TPU's hosts mean: findings, each with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from msgspec import UNSET, Struct
+
+from ..errors import TPUError
+from .verification import (
+    ChipHolder,
+    Hardware,
+    HostCheck,
+    chips_in_use,
+    count,
+    differences_between,
+    fallback_cause,
+    first_line,
+)
+
+#: Ports through which the hosts of a pod start a program together. Google's own firewall rule opens
+#: some of 8470-8476; JAX 0.8.1 and later uses 8482.
+COORDINATOR_PORTS = (8470, 8471, 8474, 8476, 8482)
+#: Free bytes of a disk below which nothing works, and below which it is soon full.
+NO_SPACE, LITTLE_SPACE = 2**30, 5 * 2**30
+#: Bytes of libtpu's logs that are worth a line.
+MANY_LOGS = 2**30
+#: Seconds by which a clock may be wrong; beyond the second, requests to Google are refused.
+CLOCK_OFF, CLOCK_WRONG = 5.0, 240.0
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """The result of one check."""
+
+    check: Literal[
+        "connection", "agent", "chips", "holders", "lock", "login", "jax", "versions", "disk",
+        "clock", "ports",
+    ]  # fmt: skip
+    host: int
+    state: Literal["ok", "warning", "problem", "unknown"]
+    message: str
+    #: What to do; "" if nothing has to be done.
+    hint: str = ""
+
+
+class Disk(Struct, frozen=True, kw_only=True):
+    path: str
+    free: int  # bytes
+    total: int
+
+
+class HostFacts(Struct, frozen=True, kw_only=True):
+    """What a host says about itself; see ``on_host.doctor.examine``."""
+
+    hardware: Hardware
+    disks: list[Disk]
+    logs: int  # bytes in /tmp/tpu_logs
+    environments: dict[str, HostCheck]
+
+
+@dataclass(kw_only=True)
+class ExaminedHost:
+    """One host, and what is known of it. An error says why something is not known."""
+
+    host: int
+    facts: HostFacts | TPUError
+    agent: TPUError | None = None  # why the agent does not answer
+    kernels: dict[int, str] = field(default_factory=dict)  # of holders of chips: pid, notebook
+    clock: float | None = None  # seconds ahead of this computer's
+    ports: Sequence[int] | TPUError | None = None  # of host 0, that it reaches
+
+
+class ExpectedTPU(Struct, frozen=True, kw_only=True):
+    """What the hosts must have, according to the catalog; 0 and "" where it is not known."""
+
+    name: str
+    emulated: bool
+    generation: str = ""
+    chips_per_host: int = 0
+    devices_per_host: int = 0
+
+
+def diagnose(hosts: Sequence[ExaminedHost], expected: ExpectedTPU) -> list[Finding]:
+    """All findings, host by host; each host has at least one."""
+    return [finding for each in hosts for finding in _host(each, hosts[0], expected)]
+
+
+def _host(each: ExaminedHost, first: ExaminedHost, expected: ExpectedTPU) -> Iterator[Finding]:
+    report = _Report(each.host)
+    facts = each.facts
+    if isinstance(facts, TPUError):
+        yield report.problem("connection", f"The host was not checked: {facts.message}", facts.hint)
+        return
+    yield report.ok("connection", "Connected.")
+    if each.agent is not None:
+        yield report.problem("agent", each.agent.message, each.agent.hint)
+    else:
+        yield report.ok("agent", "The agent answers.")
+    yield _chips(report, facts.hardware, expected)
+    yield from _holders(report, facts.hardware, each.kernels, expected)
+    yield from _login(report, facts.hardware, expected)
+    yield from _environments(report, facts, first, expected)
+    yield from _disks(report, facts)
+    if each.clock is not None:
+        yield _clock(report, each.clock)
+    if each.ports is not None:
+        yield _ports(report, each.ports)
+
+
+class _Report:
+    """Makes the findings of one host."""
+
+    def __init__(self, host: int) -> None:
+        self.host = host
+
+    def ok(self, check: str, message: str) -> Finding:
+        return self._make(check, "ok", message, "")
+
+    def warning(self, check: str, message: str, hint: str) -> Finding:
+        return self._make(check, "warning", message, hint)
+
+    def problem(self, check: str, message: str, hint: str) -> Finding:
+        return self._make(check, "problem", message, hint)
+
+    def unknown(self, check: str, message: str, hint: str) -> Finding:
+        return self._make(check, "unknown", message, hint)
+
+    def _make(self, check: str, state: str, message: str, hint: str) -> Finding:
+        return Finding(check=check, host=self.host, state=state, message=message, hint=hint)  # type: ignore[arg-type]
+
+
+def _chips(report: _Report, found: Hardware, expected: ExpectedTPU) -> Finding:
+    if found.emulated or expected.emulated:
+        return report.ok("chips", "Emulated: JAX sees simulated devices instead of TPU chips.")
+    have, want = len(found.chips), expected.chips_per_host
+    again = (
+        "Restart the TPU. If that does not help, delete it and create it again, with its type's "
+        "default runtime version."
+    )
+    if not have or (want and have < want):
+        number = f"{have} of its {want}" if want else "no"
+        return report.problem("chips", f"The host has {number} TPU chips.", again)
+    if len(found.device_files) < have:
+        return report.problem(
+            "chips",
+            f"{have - len(found.device_files)} of {count(have, 'chip')} have no device file. "
+            "The runtime version may have no driver for them.",
+            again,
+        )
+    kind = next(filter(None, found.chips), "")
+    name = f"{kind} chip" if kind else "TPU chip"
+    return report.ok("chips", f"{count(have, name)} with device files.")
+
+
+def _holders(
+    report: _Report, found: Hardware, kernels: dict[int, str], expected: ExpectedTPU
+) -> Iterator[Finding]:
+    lock = found.lock
+    for holder in found.holders:
+        if holder.pid in kernels:
+            notebook = kernels[holder.pid]
+            whose = f"The kernel of {notebook}" if notebook else "A kernel of jupyter-tpu"
+            yield report.ok("holders", f"{whose} uses the chips (process {holder.pid}).")
+        else:
+            yield report.problem("holders", f"The chips are in use by {holder}.", _stop(holder))
+    if not found.holders:
+        yield report.ok("holders", "No process uses the chips.")
+    if lock.owner and not lock.mine and not lock.held:
+        root = " With fs.protected_regular, root can't use it, either." if lock.protected else ""
+        yield report.problem(
+            "lock",
+            f"libtpu's lock file belongs to {lock.owner}, so JAX says that the TPU is in use.{root}"
+            " No process holds the lock.",
+            f"Delete the file: jupyter tpu ssh {expected.name}{_on(report.host)} -- "
+            "sudo rm /tmp/libtpu_lockfile",
+        )
+    if found.variables.get("ALLOW_MULTIPLE_LIBTPU_LOAD") in ("1", "true"):
+        yield report.warning(
+            "lock",
+            "ALLOW_MULTIPLE_LIBTPU_LOAD is set, so programs don't see that the chips are in use.",
+            "Remove it from the files of the login on the host.",
+        )
+
+
+def _stop(holder: ChipHolder) -> str:
+    return f"Stop that process on the host (`sudo kill {holder.pid}`), or wait until it ends."
+
+
+def _login(report: _Report, found: Hardware, expected: ExpectedTPU) -> Iterator[Finding]:
+    if "tcmalloc" in found.variables.get("LD_PRELOAD", ""):
+        yield report.ok(
+            "login",
+            "Logins preload TCMalloc (LD_PRELOAD), which breaks some libraries. Kernels start "
+            "without it.",
+        )
+    platforms = found.variables.get("JAX_PLATFORMS", "")
+    if platforms and "tpu" not in platforms.split(",") and not expected.emulated:
+        yield report.problem(
+            "login",
+            f"Logins set JAX_PLATFORMS={platforms}, so JAX does not use the TPU.",
+            "Remove it from /etc/environment, /etc/profile.d, ~/.profile and ~/.bashrc there.",
+        )
+
+
+def _environments(
+    report: _Report, facts: HostFacts, first: ExaminedHost, expected: ExpectedTPU
+) -> Iterator[Finding]:
+    for name, check in facts.environments.items():
+        yield _jax(report, name, check, facts.hardware, expected)
+        if report.host == first.host or isinstance(first.facts, TPUError):
+            continue
+        theirs = first.facts.environments.get(name)
+        if theirs is None or theirs.error or check.error:
+            continue
+        if different := differences_between(theirs, check):
+            yield report.problem(
+                "versions",
+                f"{name} has other versions than on host {first.host}: {different}.",
+                f"Install them again: jupyter tpu env add {expected.name} --env {name} PACKAGE",
+            )
+        else:
+            yield report.ok("versions", f"{name} has the versions of host {first.host}.")
+
+
+def _jax(
+    report: _Report, name: str, check: HostCheck, found: Hardware, expected: ExpectedTPU
+) -> Finding:
+    connect = f"jupyter tpu connect {expected.name} --env {name}"
+    if check.error is not None:
+        return report.problem("jax", f"{name}: {check.error}", f"Create it again: {connect}")
+    versions = f"JAX {check.jax}" + (f", libtpu {check.libtpu}" if check.libtpu else "")
+    known = HostCheck(
+        jax=check.jax,
+        packages=check.packages,
+        platform=check.platform,
+        backend_error=check.backend_error,
+        libtpu_wanted=check.libtpu_wanted,
+        libtpu_fits=check.libtpu_fits,
+        hardware=found,
+    )
+    if (check.platform is UNSET and not check.backend_error) or (
+        not expected.emulated and chips_in_use(known)
+    ):
+        return report.unknown(
+            "jax",
+            f"{name}: {versions}. JAX was not started, because the chips are in use.",
+            "Check again when they are free.",
+        )
+    if expected.emulated and check.platform is UNSET:
+        return report.problem("jax", f"{name}: {first_line(check.backend_error)}", connect)
+    if not expected.emulated and check.platform != "tpu":
+        cause, hint = fallback_cause(known)
+        return report.problem("jax", f"{name}: JAX does not use the TPU: {cause}.", hint)
+    want = expected.devices_per_host
+    if want and check.devices != want:
+        return report.problem(
+            "jax",
+            f"{name}: JAX sees {check.devices} of {want} devices ({versions}).",
+            "Restart the TPU. If that does not help, delete it and create it again.",
+        )
+    if check.libtpu and not check.libtpu_fits:
+        return report.warning(
+            "jax",
+            f"{name}: JAX {check.jax} asks for libtpu{check.libtpu_wanted}, and {check.libtpu} is "
+            "installed.",
+            f"jupyter tpu env add {expected.name} --env {name} 'jax[tpu]=={check.jax}'",
+        )
+    devices = count(int(check.devices or 0), f"{check.platform} device")
+    return report.ok("jax", f"{name}: {versions}, {devices}.")
+
+
+def _disks(report: _Report, facts: HostFacts) -> Iterator[Finding]:
+    full: dict[tuple[int, int], Disk] = {(each.free, each.total): each for each in facts.disks}
+    for disk in full.values():
+        text = f"{_gib(disk.free)} of {_gib(disk.total)} are free in {disk.path}."
+        hint = "Delete files there. `du -sh ~/* ~/.cache` shows what uses the space."
+        if disk.free < NO_SPACE:
+            yield report.problem("disk", text, hint)
+        elif disk.free < LITTLE_SPACE:
+            yield report.warning("disk", text, hint)
+        else:
+            yield report.ok("disk", text)
+    if facts.logs > MANY_LOGS:
+        yield report.warning(
+            "disk",
+            f"libtpu's logs in /tmp/tpu_logs take {_gib(facts.logs)}.",
+            "Delete them. TPU_LOG_DIR=disabled, set before JAX starts, turns them off.",
+        )
+
+
+def _clock(report: _Report, ahead: float) -> Finding:
+    if abs(ahead) < CLOCK_OFF:
+        return report.ok("clock", "The clock agrees with this computer's.")
+    way = "ahead of" if ahead > 0 else "behind"
+    text = f"The clock is {abs(ahead):.0f} s {way} this computer's."
+    hint = "Check which one is wrong. On the host: sudo systemctl restart chrony"
+    if abs(ahead) < CLOCK_WRONG:
+        return report.warning("clock", text, hint)
+    return report.problem("clock", f"{text} Google refuses requests of such clocks.", hint)
+
+
+def _ports(report: _Report, reached: Sequence[int] | TPUError) -> Finding:
+    if isinstance(reached, TPUError):
+        return report.unknown(
+            "ports", f"Ports of host 0 were not checked: {reached.message}", reached.hint
+        )
+    missing = [port for port in COORDINATOR_PORTS if port not in reached]
+    if not missing:
+        return report.ok("ports", "Reaches the ports of host 0 through which JAX starts a pod.")
+    numbers = ", ".join(map(str, missing))
+    if missing == [8482]:
+        return report.warning(
+            "ports",
+            "Does not reach port 8482 of host 0, which JAX uses since 0.8.1.",
+            "Set coordinator_address to HOST_0:8476 in jax.distributed.initialize.",
+        )
+    return report.problem(
+        "ports",
+        f"Does not reach {'port' if len(missing) == 1 else 'ports'} {numbers} of host 0, so "
+        "programs on all hosts can't start.",
+        "Allow TCP 8470-8482 between the hosts in the firewall of their network.",
+    )
+
+
+def _on(host: int) -> str:
+    return f" --worker {host}" if host else ""
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"

@@ -1,0 +1,162 @@
+"""Asks all hosts of a TPU for what `diagnosis` needs. A host that fails keeps no other waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import convert
+
+from ..errors import Reason, TPUError
+from .diagnosis import COORDINATOR_PORTS, ExaminedHost, HostFacts
+from .models import RemoteHost
+from .remote_call import call
+from .verification import single_host_variables
+
+if TYPE_CHECKING:
+    from ..ssh.agent_client import AgentClient
+
+#: Seconds for a link to come up, for an agent's answer, and for a host's facts: in general, and
+#: more for each environment, in which JAX is started.
+CONNECT, ANSWER = 30.0, 30.0
+FACTS, PER_ENVIRONMENT = 60.0, 120.0
+#: Seconds for which host 0 listens while the others try to reach it.
+LISTEN = 60.0
+#: So many hosts are examined at a time.
+AT_ONCE = 32
+
+
+class ExaminableHost(RemoteHost, Protocol):
+    """A host that can be examined; ``links.Link`` is one."""
+
+    async def wait_up(self, timeout: float = ...) -> None: ...
+
+    async def agent(self) -> AgentClient: ...
+
+
+async def examine(
+    hosts: Sequence[ExaminableHost], environments: Sequence[str], internal: str
+) -> list[ExaminedHost]:
+    """What is known of each host, in order. Never raises TPUError.
+
+    internal: the address of host 0 inside the network, for the ports between the hosts of a pod.
+    """
+    limit = asyncio.Semaphore(AT_ONCE)
+    variables = single_host_variables(len(hosts))
+
+    async def one(host: ExaminableHost) -> ExaminedHost:
+        async with limit:
+            return await _examine(host, environments, variables)
+
+    examined = await asyncio.gather(*map(one, hosts))
+    up = [each for each in examined if not isinstance(each.facts, TPUError)]
+    if len(hosts) > 1:
+        await _check_ports(hosts, up, internal, limit)
+    return examined
+
+
+async def _examine(
+    host: ExaminableHost, environments: Sequence[str], variables: dict[str, str]
+) -> ExaminedHost:
+    worker = host.host.worker
+    try:
+        await host.wait_up(timeout=CONNECT)
+        facts = await _call(
+            host,
+            "examine",
+            timeout=FACTS + len(environments) * PER_ENVIRONMENT,
+            environments=list(environments),
+            variables=variables,
+        )
+    except TPUError as error:
+        return ExaminedHost(host=worker, facts=error)
+    examined = ExaminedHost(host=worker, facts=convert(facts, HostFacts))
+    try:
+        async with asyncio.timeout(ANSWER):
+            await _ask_agent(await host.agent(), examined)
+    except TPUError as error:
+        examined.agent = error
+    except TimeoutError:
+        examined.agent = TPUError(
+            f"The agent on host {worker} does not answer.",
+            Reason.TIMEOUT,
+            "Check again. If that does not help, restart the TPU.",
+        )
+    return examined
+
+
+async def _ask_agent(agent: AgentClient, examined: ExaminedHost) -> None:
+    before = time.time()
+    there = (await agent.request("probe"))["time"]
+    # The host looked at its clock at some moment in between.
+    after = time.time()
+    examined.clock = min(0.0, there - before) if there < before else max(0.0, there - after)
+    held = (await agent.request("chips"))["holders"]
+    examined.kernels = {
+        each["pid"]: each["notebook"].rpartition("/")[2] for each in held if each["kernel"]
+    }
+
+
+async def _check_ports(
+    hosts: Sequence[ExaminableHost],
+    up: Sequence[ExaminedHost],
+    internal: str,
+    limit: asyncio.Semaphore,
+) -> None:
+    """Sets what the hosts that are up, but for host 0, reach of it."""
+
+    async def reach(each: ExaminedHost) -> None:
+        async with limit:
+            try:
+                each.ports = await _call(
+                    hosts[each.host], "reach", timeout=LISTEN, **_ports(internal)
+                )
+            except TPUError as error:
+                each.ports = error
+
+    others = [each for each in up if each.host]
+    if len(others) == len(up):
+        return  # host 0 has a finding of its own
+    try:
+        async with _listening(hosts[0], internal):
+            await asyncio.gather(*map(reach, others))
+    except TPUError as error:
+        for each in others:
+            each.ports = each.ports or error
+
+
+@contextlib.asynccontextmanager
+async def _listening(host: ExaminableHost, address: str) -> AsyncIterator[None]:
+    """While host 0 listens on the ports that programs of a pod use."""
+    ready = asyncio.Event()
+    listening = asyncio.ensure_future(
+        _call(
+            host,
+            "listen",
+            timeout=2 * LISTEN,
+            part=lambda part: ready.set(),
+            seconds=LISTEN,
+            **_ports(address),
+        )
+    )
+    waiting = asyncio.ensure_future(ready.wait())
+    try:
+        await asyncio.wait([listening, waiting], return_when=asyncio.FIRST_COMPLETED)
+        if listening.done():
+            await listening  # raises why it can't
+        yield
+    finally:
+        waiting.cancel()
+        listening.cancel()
+        await asyncio.wait([listening, waiting])
+
+
+def _ports(address: str) -> dict[str, Any]:
+    return {"address": address, "ports": list(COORDINATOR_PORTS)}
+
+
+async def _call(host: RemoteHost, function: str, **arguments: Any) -> Any:
+    return await call(host, function, log=lambda line: None, **arguments)

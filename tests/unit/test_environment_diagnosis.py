@@ -1,0 +1,173 @@
+"""The findings about a TPU's hosts: which cause gives which finding, and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import convert
+
+from jupyter_tpu.commands.doctor import describe, numbered
+from jupyter_tpu.environment.diagnosis import (
+    COORDINATOR_PORTS,
+    ExaminedHost,
+    ExpectedTPU,
+    Finding,
+    HostFacts,
+    diagnose,
+)
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.models import Diagnosis
+
+EXPECTED = ExpectedTPU(
+    name="my-tpu", emulated=False, generation="v5e", chips_per_host=4, devices_per_host=4
+)
+HARDWARE: dict[str, Any] = {
+    "chips": ["v5e"] * 4,
+    "device_files": [f"/dev/vfio/{number}" for number in range(4)],
+}
+CHECK: dict[str, Any] = {
+    "python": "3.12.4",
+    "jax": "0.10.2",
+    "packages": {"jax": "0.10.2", "libtpu": "0.0.42"},
+    "platform": "tpu",
+    "devices": 4,
+}
+HOLDER = {"pid": 77, "user": "root", "command": "python3 train.py", "devices": ["/dev/vfio/0"]}
+LOCK = {"owner": "root", "mine": False, "held": False, "protected": False}
+
+
+def host(number: int = 0, **changes: Any) -> ExaminedHost:
+    """A host without problems, but for *changes*: of its hardware, its check, or what is beside."""
+    facts: dict[str, Any] = {
+        "hardware": {**HARDWARE, **changes.pop("hardware", {})},
+        "disks": [{"path": "/home/me", "free": 50 << 30, "total": 100 << 30}],
+        "logs": changes.pop("logs", 0),
+        "environments": {"default": {**CHECK, **changes.pop("check", {})}},
+    }
+    facts["disks"] = changes.pop("disks", facts["disks"])
+    known = {"host": number, "facts": convert(facts, HostFacts), "clock": 0.1, **changes}
+    return ExaminedHost(**known)
+
+
+def findings(*hosts: ExaminedHost, expected: ExpectedTPU = EXPECTED) -> list[Finding]:
+    """Those that are not ok."""
+    return [each for each in diagnose(hosts, expected) if each.state != "ok"]
+
+
+def finding(*hosts: ExaminedHost) -> Finding:
+    (only,) = findings(*hosts)
+    return only
+
+
+def test_a_tpu_without_problems_says_what_was_checked() -> None:
+    found = diagnose([host()], EXPECTED)
+    assert {each.state for each in found} == {"ok"}
+    text = describe(Diagnosis(tpu="my-tpu", zone="z", emulated=False, healthy=True, findings=found))
+    assert "ok       4 v5e chips with device files." in text
+    assert "ok       default: JAX 0.10.2, libtpu 0.0.42, 4 tpu devices." in text
+    assert text.endswith("\nmy-tpu: no problem found.")
+
+
+def test_a_host_that_cannot_be_reached_is_a_finding_and_the_others_are_checked() -> None:
+    gone = TPUError("my-tpu-1 can't be reached.", Reason.UNREACHABLE, "Restart the TPU.")
+    found = diagnose([host(0), ExaminedHost(host=1, facts=gone)], EXPECTED)
+    assert {each.host for each in found} == {0, 1}
+    (lost,) = [each for each in found if each.host == 1]
+    assert (lost.check, lost.state, lost.hint) == ("connection", "problem", "Restart the TPU.")
+    assert "my-tpu-1 can't be reached" in lost.message
+
+
+def test_who_has_the_chips_is_named_and_jax_is_unknown_then() -> None:
+    busy, jax = findings(
+        host(hardware={"holders": [HOLDER]}, check={"platform": "cpu", "devices": 1})
+    )
+    assert (busy.check, busy.state) == ("holders", "problem")
+    assert busy.message == "The chips are in use by process 77 of root: python3 train.py."
+    assert "sudo kill 77" in busy.hint
+    assert (jax.check, jax.state) == ("jax", "unknown")
+
+
+def test_a_kernel_may_have_the_chips() -> None:
+    mine = host(hardware={"holders": [HOLDER]}, kernels={77: "train.ipynb"}, check={"platform": ""})
+    found = diagnose([mine], EXPECTED)
+    assert not [each for each in found if each.state == "problem"]
+    assert "The kernel of train.ipynb uses the chips (process 77)." in [f.message for f in found]
+
+
+def test_a_lock_file_of_another_user_is_a_problem_only_while_nobody_holds_it() -> None:
+    left = finding(host(hardware={"lock": LOCK}))
+    assert left.check == "lock"
+    assert "belongs to root" in left.message
+    assert "jupyter tpu ssh my-tpu -- sudo rm /tmp/libtpu_lockfile" in left.hint
+    both = findings(host(hardware={"lock": {**LOCK, "held": True}, "holders": [HOLDER]}))
+    assert "lock" not in {each.check for each in both}, "a held lock is never deleted"
+    assert not findings(host(hardware={"lock": {**LOCK, "mine": True, "owner": "me"}}))
+
+
+def test_chips_and_their_driver_are_compared_with_the_type() -> None:
+    fewer = finding(host(hardware={"chips": ["v5e"] * 3}))
+    assert (fewer.state, fewer.message) == ("problem", "The host has 3 of its 4 TPU chips.")
+    undriven = [f for f in findings(host(hardware={"device_files": []})) if f.check == "chips"]
+    assert "4 of 4 chips have no device file" in undriven[0].message
+
+
+def test_the_cause_of_a_fallback_to_the_cpu_is_a_finding() -> None:
+    cpu = {"platform": "cpu", "devices": 1}
+    missing = finding(host(check={**cpu, "packages": {"jax": "0.10.2"}}))
+    assert missing.check == "jax"
+    assert missing.message == (
+        "default: JAX does not use the TPU: the package libtpu is not installed."
+    )
+    platforms = findings(host(check=cpu, hardware={"variables": {"JAX_PLATFORMS": "cpu"}}))
+    assert [each.check for each in platforms] == ["login", "jax"]
+    assert "JAX_PLATFORMS=cpu" in platforms[1].message
+
+
+def test_disks_logs_and_clocks_have_bounds() -> None:
+    full = [{"path": "/home/me", "free": 1 << 29, "total": 100 << 30}]
+    disk = finding(host(disks=full * 2))
+    assert (disk.check, disk.state) == ("disk", "problem")
+    logs = finding(host(logs=3 << 30))
+    assert "/tmp/tpu_logs take 3.0 GiB" in logs.message
+    behind = finding(host(clock=-7.4))
+    assert (behind.state, behind.message) == (
+        "warning",
+        "The clock is 7 s behind this computer's.",
+    )
+    assert finding(host(clock=3600.0)).state == "problem"
+
+
+def test_hosts_of_a_pod_are_compared_and_their_ports_checked() -> None:
+    drifted = host(1, check={"packages": {"jax": "0.10.2", "libtpu": "0.0.41"}}, ports=[8470, 8471])
+    versions, ports = findings(host(0), drifted)
+    assert (versions.host, versions.check) == (1, "versions")
+    assert "libtpu 0.0.41 instead of 0.0.42" in versions.message
+    assert "ports 8474, 8476, 8482 of host 0" in ports.message
+    newest = finding(host(0), host(1, ports=[p for p in COORDINATOR_PORTS if p != 8482]))
+    assert newest.state == "warning"
+    assert "HOST_0:8476" in newest.hint
+    assert not findings(host(0), host(1, ports=COORDINATOR_PORTS))
+
+
+def test_the_same_finding_of_many_hosts_is_one_line() -> None:
+    hosts = [host(0), *(host(number, ports=COORDINATOR_PORTS) for number in range(1, 64))]
+    text = describe(
+        Diagnosis(
+            tpu="my-pod",
+            zone="z",
+            emulated=False,
+            healthy=True,
+            findings=diagnose(hosts, EXPECTED),
+        )
+    )
+    assert len(text.splitlines()) < 12
+    assert "hosts 0-63: 4 v5e chips with device files." in text
+    assert numbered([5, 0, 1, 2]) == "hosts 0-2, 5"
+
+
+def test_an_emulated_tpu_says_so() -> None:
+    emulated = ExpectedTPU(name="my-tpu", emulated=True, devices_per_host=4)
+    bare = {"chips": [], "device_files": [], "emulated": True}
+    found = diagnose([host(hardware=bare, check={"platform": "cpu"})], emulated)
+    assert {each.state for each in found} == {"ok"}
+    assert any(each.message.startswith("Emulated: ") for each in found)
