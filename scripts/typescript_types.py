@@ -47,6 +47,8 @@ ANSWERS = (
     models.InstalledPackage,
     models.Kernel,
     models.HostFile,
+    models.Finding,
+    models.Diagnosis,
     models.Operation,
     models.Tunnel,
     models.App,

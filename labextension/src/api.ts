@@ -131,6 +131,18 @@ export interface IDeleteTPU {
 }
 
 /**
+ * The findings about all hosts of a TPU, host by host; each host has at least
+ * one.
+ */
+export interface IDiagnosis {
+  tpu: string;
+  zone: string;
+  emulated: boolean;
+  healthy: boolean;
+  findings: IFinding[];
+}
+
+/**
  * How a TPU is disconnected; `end_kernels` is required while kernels run there.
  */
 export interface IDisconnectTPU {
@@ -168,6 +180,26 @@ export interface IFailingTPU {
   failures: number;
   since: string;
   retry_at: string;
+}
+
+/** The result of one check. */
+export interface IFinding {
+  check:
+    | 'agent'
+    | 'chips'
+    | 'clock'
+    | 'connection'
+    | 'disk'
+    | 'holders'
+    | 'jax'
+    | 'lock'
+    | 'login'
+    | 'ports'
+    | 'versions';
+  host: number;
+  state: 'ok' | 'problem' | 'unknown' | 'warning';
+  message: string;
+  hint: string;
 }
 
 /** The project that is shown, and the health of what keeps it up to date. */

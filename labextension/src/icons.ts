@@ -1,6 +1,7 @@
 // The extension's own icons, and the icons of actions.
 
 import {
+  checkIcon,
   consoleIcon,
   deleteIcon,
   downloadIcon,
@@ -48,6 +49,7 @@ const unlinkIcon = new LabIcon({
 
 const ACTION_ICONS: { [action in Action]: LabIcon } = {
   app: launchIcon,
+  check: checkIcon,
   connect: linkIcon,
   console: consoleIcon,
   delete: deleteIcon,

@@ -34,6 +34,7 @@ import {
   portTarget
 } from '../apps/target';
 import { CommandIDs } from './commandIDs';
+import { checkTPU } from './doctor';
 import { FileTransfers } from './files';
 import { askPort } from './portDialog';
 import { PanelState } from './panelState';
@@ -68,6 +69,9 @@ export class Actions {
     switch (action) {
       case 'app':
         await this._openPort(tpu);
+        break;
+      case 'check':
+        await checkTPU(tpu, this.model, this.trans);
         break;
       case 'connect':
         await this._connect(tpu);

@@ -6,6 +6,7 @@ export namespace CommandIDs {
   export const open = 'tpu:open-panel';
   export const create = 'tpu:create';
   export const refresh = 'tpu:refresh';
+  export const check = 'tpu:check';
   export const connect = 'tpu:connect';
   export const disconnect = 'tpu:disconnect';
   export const environment = 'tpu:new-environment';
@@ -27,6 +28,7 @@ export namespace CommandIDs {
 /** The commands that do something to one TPU. */
 export const COMMANDS: { [action in Action]: string } = {
   app: CommandIDs.app,
+  check: CommandIDs.check,
   connect: CommandIDs.connect,
   console: CommandIDs.console,
   delete: CommandIDs.remove,

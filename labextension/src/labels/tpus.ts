@@ -130,6 +130,8 @@ export function tierLabel(
 
 export function actionLabel(action: Action, trans: TranslationBundle): string {
   switch (action) {
+    case 'check':
+      return trans.__('Check This TPU…');
     case 'connect':
       return trans.__('Connect');
     case 'console':
@@ -170,6 +172,8 @@ export function namedActionLabel(
   trans: TranslationBundle
 ): string {
   switch (action) {
+    case 'check':
+      return trans.__('TPU: Check %1…', tpu);
     case 'connect':
       return trans.__('TPU: Connect %1', tpu);
     case 'console':

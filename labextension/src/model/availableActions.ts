@@ -4,6 +4,7 @@ import { IEnvironment, IOperation, ITPU } from '../api';
 
 export type Action =
   | 'app'
+  | 'check'
   | 'connect'
   | 'console'
   | 'delete'
@@ -73,7 +74,7 @@ export function availableActions(
       actions.push('environment');
     }
     if (!isBusy(operations, 'stop')) {
-      actions.push('terminal', 'upload', 'download');
+      actions.push('terminal', 'check', 'upload', 'download');
       actions.push('tensorboard', 'app', 'tunnel');
     }
   }

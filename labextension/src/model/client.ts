@@ -13,6 +13,7 @@ import {
   IDeleteTPU,
   IDisconnectTPU,
   IFleetStatus,
+  IDiagnosis,
   IHostFile,
   IInstalledPackage,
   IKernel,
@@ -117,6 +118,11 @@ export class TPUClient {
 
   delete(tpu: TPURef, how: IDeleteTPU = {}): Promise<IOperation> {
     return this._call('DELETE', this._path(tpu), how);
+  }
+
+  check(tpu: TPURef, signal?: AbortSignal): Promise<IDiagnosis> {
+    const path = [...this._path(tpu), 'doctor'];
+    return this._call('POST', path, {}, {}, signal);
   }
 
   packages(tpu: TPURef, environment: string): Promise<IInstalledPackage[]> {
@@ -283,10 +289,11 @@ export class TPUClient {
     method: string,
     path: string[],
     body?: object,
-    query: { [name: string]: string } = {}
+    query: { [name: string]: string } = {},
+    signal?: AbortSignal
   ): Promise<T> {
     const url = this._url(path, query);
-    const init: RequestInit = { method };
+    const init: RequestInit = { method, signal };
     if (body) {
       init.body = JSON.stringify(body);
     }

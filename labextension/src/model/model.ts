@@ -11,6 +11,7 @@ import {
   ICreateTPU,
   IEnvironment,
   IFleetStatus,
+  IDiagnosis,
   IHostFile,
   IInstalledPackage,
   IKernel,
@@ -296,6 +297,11 @@ export class TPUModel extends Store {
       ({ name } = await this._client.openTerminal(tpu, host));
     });
     return name;
+  }
+
+  /** What keeps JAX from the chips of a TPU. Throws `Failure`. */
+  check(tpu: TPURef, signal?: AbortSignal): Promise<IDiagnosis> {
+    return this._client.check(tpu, signal);
   }
 
   /** What a file of a host is. Throws `Failure`. */

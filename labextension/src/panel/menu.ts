@@ -14,6 +14,7 @@ const ORDER: Action[] = [
   'console',
   'example',
   'terminal',
+  'check',
   'upload',
   'download',
   'connect',

@@ -1,0 +1,78 @@
+// The check of a TPU: what keeps JAX from its chips, and what to do.
+
+import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { IDiagnosis, IFinding, ITPU } from '../api';
+import { failureText } from '../labels/failures';
+import {
+  findingGroups,
+  findingStateLabel,
+  hostNumbers
+} from '../labels/doctor';
+import { Failure } from '../model/client';
+import { TPUModel } from '../model/model';
+
+/** Checks the hosts of a TPU, which takes seconds, and shows what was found. */
+export async function checkTPU(
+  tpu: ITPU,
+  model: TPUModel,
+  trans: TranslationBundle
+): Promise<void> {
+  const aborter = new AbortController();
+  const id = Notification.emit(
+    trans.__('Checking %1. JAX is started on its hosts.', tpu.name),
+    'in-progress',
+    {
+      autoClose: false,
+      actions: [{ label: trans.__('Cancel'), callback: () => aborter.abort() }]
+    }
+  );
+  let found: IDiagnosis;
+  try {
+    found = await model.check(tpu, aborter.signal);
+  } catch (error) {
+    if (!aborter.signal.aborted) {
+      const { message, hint } = failureText(Failure.from(error), trans);
+      Notification.error(`${message} ${hint}`.trim(), { autoClose: false });
+    }
+    return;
+  } finally {
+    Notification.dismiss(id);
+  }
+  await showDialog({
+    title: found.healthy
+      ? trans.__('%1: No Problem Found', tpu.name)
+      : trans.__('%1 Has Problems', tpu.name),
+    body: <Findings findings={found.findings} trans={trans} />,
+    buttons: [Dialog.okButton({ label: trans.__('Close') })]
+  });
+}
+
+function Findings(props: {
+  findings: IFinding[];
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { findings, trans } = props;
+  const many = findings.some(finding => finding.host > 0);
+  return (
+    <div className="jp-tpu-Dialog">
+      <ul className="jp-tpu-Findings">
+        {findingGroups(findings).map(({ finding, hosts }) => (
+          <li
+            key={`${hosts[0]} ${finding.check} ${finding.message}`}
+            data-state={finding.state}
+          >
+            <strong>{findingStateLabel(finding.state, trans)}</strong>
+            <span>
+              {many && <em>{hostNumbers(hosts, trans)} </em>}
+              {finding.message}
+              {finding.hint && <p>{finding.hint}</p>}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
