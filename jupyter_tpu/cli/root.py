@@ -33,6 +33,7 @@ COMMANDS = {
     "tensorboard": "apps:tensorboard",
     "profile": "apps:profile",
     "doctor": "doctor:doctor",
+    "copy": "copy:copy",
     "ssh": "ssh:ssh",
     "ssh-config": "ssh:ssh_config",
     "vscode": "vscode:vscode",

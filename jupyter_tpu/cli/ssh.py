@@ -16,6 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ..commands.grammar import Command, argument, command, examples, tpu_argument
+from ..commands.nodes import find_node, list_nodes
 from ..errors import Reason, TPUError
 from .console import note
 
@@ -54,7 +55,7 @@ class _SSHCommand(Command):
         return count
 
 
-class _Worker(click.ParamType):
+class WorkerOrAll(click.ParamType):
     """A host's number, or "all"."""
 
     name = "worker"
@@ -91,7 +92,7 @@ class _Worker(click.ParamType):
 )
 @click.option(
     "--worker",
-    type=_Worker(),
+    type=WorkerOrAll(),
     default=0,
     metavar="N|all",
     help="Number of the host, or all hosts, which needs a command.",
@@ -113,7 +114,7 @@ def ssh(
         if after or mosh:
             raise click.UsageError("--command needs no other command, and ssh instead of mosh.")
         after = [remote_command]
-    node, cloud = _wait(_node(name))
+    node, cloud = _wait(find_node(name))
     if isinstance(worker, str):
         _on_all_hosts(cloud, node, before, [] if mosh else after)
         return
@@ -206,7 +207,7 @@ def ssh_config(write: bool, remove: bool, between_hosts: str | None) -> None:
         from ..fleet.hosts import openssh
         from ..ssh.openssh_config import render
 
-        cloud, nodes = _wait(_nodes())
+        cloud, nodes = _wait(list_nodes())
         print(render(openssh.entries(cloud, nodes)), end="")
 
 
@@ -235,7 +236,7 @@ def _write_entries() -> None:
 
     config = user_config()
     text = read_user_config(config)
-    cloud, nodes = _wait(_nodes())
+    cloud, nodes = _wait(list_nodes())
     written = openssh.write(cloud, nodes)
     names = [entry.names[0] for entry in written]
     own = entries_named(text, names)
@@ -260,8 +261,8 @@ def open_remotely(name: str, worker: int, folder: str) -> None:
     from ..ssh.openssh_config import config_path, includes, read_user_config
     from ..ssh.proxies import user_config
 
-    cloud, nodes = _wait(_nodes())
-    node, _ = _wait(_node(name))
+    cloud, nodes = _wait(list_nodes())
+    node, _ = _wait(find_node(name))
     host = _host(node, worker)
     entries = openssh.write(cloud, nodes)
     alias = openssh.entry(cloud, host, ("x",)).alias
@@ -287,14 +288,15 @@ def _authorize_hosts(name: str) -> None:
     from ..links.pod_ssh import authorize_hosts
 
     async def all_of_them() -> int:
-        node, cloud = await _node(name)
+        node, cloud = await find_node(name)
         links = default_links(cloud.target)
         hosts = [
             (HostName(node.name, worker), endpoint.internal)
             for worker, endpoint in enumerate(node.endpoints)
         ]
         try:
-            await authorize_hosts(links, hosts)
+            for error in (await authorize_hosts(links, hosts)).values():
+                raise error
         finally:
             await links.close()
         return len(hosts)
@@ -307,31 +309,6 @@ def _authorize_hosts(name: str) -> None:
 
 
 # ---- which TPU -----------------------------------------------------------------------------------
-
-
-async def _nodes() -> tuple[Cloud, tuple[Node, ...]]:
-    from ..commands.session import current_target
-    from ..links import default_links
-
-    cloud = default_links(current_target()).cloud
-    return cloud, (await cloud.list_nodes()).nodes
-
-
-async def _node(ref: str) -> tuple[Node, Cloud]:
-    """The TPU that "name", "zone/name" or "zone~name" means."""
-    zone, _, name = ref.replace("~", "/", 1).rpartition("/")
-    cloud, nodes = await _nodes()
-    found = [node for node in nodes if node.name.node == name and zone in ("", node.name.zone)]
-    if not found:
-        raise TPUError(f"There is no TPU called {ref}.", Reason.NOT_FOUND)
-    if len(found) > 1:
-        zones = ", ".join(node.name.zone for node in found)
-        raise TPUError(
-            f"There are several TPUs called {name}: in {zones}.",
-            Reason.CONFLICT,
-            f"Give the zone, too: {found[0].name.zone}~{name}.",
-        )
-    return found[0], cloud
 
 
 def _host(node: Node, worker: int) -> HostName:

@@ -67,7 +67,8 @@ def _repeated(args: list[str], repeatable: Container[str]) -> list[str]:
 #: Words of other tools, and the verbs that may be meant.
 _MEANING = {
     "cancel": ("stop", "delete"),
-    "cp": ("ssh-config",),
+    "cp": ("copy",),
+    "download": ("copy",),
     "destroy": ("delete",),
     "end": ("close", "delete"),
     "forward": ("tunnel",),
@@ -81,12 +82,14 @@ _MEANING = {
     "remove": ("delete",),
     "resume": ("start",),
     "rm": ("delete", "remove", "close"),
-    "scp": ("ssh-config",),
+    "rsync": ("copy",),
+    "scp": ("copy",),
     "show": ("describe", "list"),
     "shutdown": ("end", "stop"),
     "status": ("list", "describe"),
     "suspend": ("stop",),
     "uninstall": ("remove",),
+    "upload": ("copy",),
 }
 
 

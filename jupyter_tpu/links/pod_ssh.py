@@ -9,9 +9,10 @@ TPUs nor their laptop, as with a copied private key or a forwarded agent.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple, TypeVar
 
+from ..errors import TPUError
 from ..ssh import HostAddress
 from .link import Link
 from .lookup import HostName
@@ -34,48 +35,63 @@ cat {KEY}.pub
 """
 
 
-async def authorize_hosts(links: Links, hosts: Sequence[tuple[HostName, str]]) -> None:
+async def authorize_hosts(
+    links: Links, hosts: Sequence[tuple[HostName, str]]
+) -> dict[HostName, TPUError]:
     """Lets *hosts* (with their internal addresses) log in to each other, as ``host-0`` and so on.
 
-    Repeat it after an address has changed. Raises what links and commands do.
+    Repeat it after an address has changed, always with all hosts of a pod. Returns why hosts failed
+    that did; the others can log in to each other.
     """
     links_up = [links.get(host) for host, _ in hosts]
     for link in links_up:
         link.acquire()
     try:
-        results = await _all(
-            [link.run(["sh", "-c", _MAKE_KEY], timeout=_LIMIT) for link in links_up]
+        made, failed = await _on_each(
+            links_up, lambda link: link.run(["sh", "-c", _MAKE_KEY], timeout=_LIMIT)
         )
-        host_addresses = [link.host_address for link in links_up]
-        addresses = [internal for _, internal in hosts]
-        keys = [each.stdout.strip() for each in results]
-        work = [
-            _configure(link, number, addresses, host_addresses, keys)
-            for number, link in enumerate(links_up)
+        internal = dict(hosts)
+        pod = [
+            _PodHost(link.host, internal[link.host], link.host_address, done.stdout.strip())
+            for link, done in made
         ]
-        await _all(work)
+        _, failed_later = await _on_each(
+            [link for link, _ in made], lambda link: _configure(link, pod)
+        )
+        return failed | failed_later
     finally:
         for link in links_up:
             link.release()
 
 
-async def _configure(
-    link: Link,
-    number: int,
-    addresses: Sequence[str],
-    host_addresses: Sequence[HostAddress],
-    keys: Sequence[str],
-) -> None:
+class _PodHost(NamedTuple):
+    name: HostName
+    address: str  # inside the pod's network
+    host_address: HostAddress
+    key: str  # the public one, for the other hosts
+
+    @property
+    def alias(self) -> str:
+        return host_alias(self.name)
+
+
+def host_alias(host: HostName) -> str:
+    """What the other hosts of its pod call a host."""
+    return f"host-{host.worker}"
+
+
+async def _configure(link: Link, pod: Sequence[_PodHost]) -> None:
     known = "".join(
-        f"host-{other},{address},[{address}]:{host_address.port} {key}\n"
-        for other, (address, host_address) in enumerate(zip(addresses, host_addresses, strict=True))
-        for key in host_address.host_keys
+        f"{each.alias},{each.address},[{each.address}]:{each.host_address.port} {key}\n"
+        for each in pod
+        for key in each.host_address.host_keys
     )
     await link.put(known.encode(), f"~/{_KNOWN_HOSTS}")
-    await link.put(_config(addresses, host_addresses, addresses[number]).encode(), f"~/{_CONFIG}")
+    own = next(each.address for each in pod if each.name == link.host)
+    await link.put(_config(pod, own).encode(), f"~/{_CONFIG}")
     lines = [
-        f'from="{address}",no-agent-forwarding,no-X11-forwarding {_bare(key)} {_MARK}'
-        for address, key in zip(addresses, keys, strict=True)
+        f'from="{each.address}",no-agent-forwarding,no-X11-forwarding {_bare(each.key)} {_MARK}'
+        for each in pod
     ]
     there = await _text(link, ".ssh/authorized_keys")
     kept = [line for line in there.splitlines() if not line.endswith(f" {_MARK}")]
@@ -88,13 +104,21 @@ async def _configure(
         await link.put((line + config).encode(), "~/.ssh/config")
 
 
-async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Waits for all, then raises the first error, if any."""
-    done = await asyncio.gather(*work, return_exceptions=True)
-    for each in done:
-        if isinstance(each, BaseException):
+async def _on_each(
+    links: Sequence[Link], call: Callable[[Link], Coroutine[Any, Any, T]]
+) -> tuple[list[tuple[Link, T]], dict[HostName, TPUError]]:
+    """Calls for all links at once; returns the results, and why hosts failed that did."""
+    done = await asyncio.gather(*map(call, links), return_exceptions=True)
+    results: list[tuple[Link, T]] = []
+    failed: dict[HostName, TPUError] = {}
+    for link, each in zip(links, done, strict=True):
+        if isinstance(each, TPUError):
+            failed[link.host] = each
+        elif isinstance(each, BaseException):
             raise each
-    return [each for each in done if not isinstance(each, BaseException)]
+        else:
+            results.append((link, each))
+    return results, failed
 
 
 def _bare(key: str) -> str:
@@ -107,18 +131,16 @@ async def _text(link: Link, path: str) -> str:
     return done.stdout
 
 
-def _config(addresses: Sequence[str], host_addresses: Sequence[HostAddress], own: str) -> str:
+def _config(pod: Sequence[_PodHost], own: str) -> str:
     parts = [
-        f"Host host-{number} {address}\n"
-        f"    HostName {address}\n"
-        f"    Port {host_address.port}\n"
-        f"    User {host_address.user}\n"
-        f"    HostKeyAlias host-{number}\n"
-        for number, (address, host_address) in enumerate(
-            zip(addresses, host_addresses, strict=True)
-        )
+        f"Host {each.alias} {each.address}\n"
+        f"    HostName {each.address}\n"
+        f"    Port {each.host_address.port}\n"
+        f"    User {each.host_address.user}\n"
+        f"    HostKeyAlias {each.alias}\n"
+        for each in pod
     ]
-    names = " ".join(f"host-{number} {address}" for number, address in enumerate(addresses))
+    names = " ".join(f"{each.alias} {each.address}" for each in pod)
     parts.append(
         f"Host {names}\n"
         f"    BindAddress {own}\n"

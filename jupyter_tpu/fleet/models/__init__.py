@@ -7,6 +7,7 @@ these classes. Times are RFC 3339 in UTC, sizes in bytes unless a name says othe
 from ...environment import Finding, InstalledPackage
 from .catalog import Catalog
 from .changes import Change
+from .copies import FileProblem, HostCopy
 from .costs import Cost
 from .doctor import Diagnosis
 from .environments import (
@@ -66,9 +67,11 @@ __all__ = [
     "Environment",
     "EnvironmentName",
     "FailingTPU",
+    "FileProblem",
     "Finding",
     "FleetStatus",
     "Host",
+    "HostCopy",
     "HostFile",
     "InstalledPackage",
     "KeepWarm",

@@ -1,0 +1,189 @@
+"""``jupyter tpu copy``: files and folders to hosts, and from them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from ..commands.copy import Copy, copy_files, parse, raise_failures, summary
+from ..commands.grammar import argument, command, complete_zone, examples, project_option
+from ..commands.tables import is_terminal, size
+from ..errors import Reason, TPUError
+from .console import confirm, json_option, note, print_json, yes_option
+from .ssh import WorkerOrAll
+from .waiting import progress_stream
+
+if TYPE_CHECKING:
+    from ..fleet.models import HostCopy
+
+#: Seconds between two lines of progress where there is no terminal.
+_PACE = 5.0
+
+
+@command(
+    "copy",
+    epilog=examples(
+        "jupyter tpu copy data my-tpu:                    the folder data, to the home folder",
+        "jupyter tpu copy train.py data my-tpu:project/   both, to a folder that exists",
+        "jupyter tpu copy my-tpu:out/model.ckpt .",
+        "jupyter tpu copy data my-pod: --worker all       sent once, then from host to host",
+    ),
+)
+@argument(
+    "paths",
+    nargs=-1,
+    required=True,
+    metavar="SRC... DST",
+    help="Files and folders. NAME:PATH is on a TPU; PATH is relative to its home folder, or "
+    "absolute.",
+)
+@click.option(
+    "--worker",
+    type=WorkerOrAll(),
+    default=0,
+    metavar="N|all",
+    help="Number of the host, or all hosts, to which one sends it on.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace files that exist, without asking.")
+@yes_option("As --overwrite.")
+@click.option("--recurse", "--recursive", "-r", is_flag=True, hidden=True)  # folders always are
+@click.option("--zone", metavar="ZONE", shell_complete=complete_zone, help="The zone of the TPU.")
+@project_option
+@json_option
+def copy(
+    paths: tuple[str, ...],
+    worker: int | str,
+    overwrite: bool,
+    yes: bool,
+    recurse: bool,
+    zone: str | None,
+    as_json: bool,
+) -> None:
+    """Copy files and folders to a TPU, or from a TPU to this computer.
+
+    Files that are there already, with the same size and time, are not sent again. A copy that was
+    interrupted continues where it stopped when you repeat it.
+    """
+    wanted = parse(paths, zone)
+    progress = _Progress(progress_stream(as_json))
+    started = time.monotonic()
+    copies = _copy(wanted, worker, overwrite or yes, progress)
+    if as_json:
+        print_json(copies)
+    else:
+        if any(each.state == "done" for each in copies):
+            print(summary(wanted, copies, time.monotonic() - started))
+        for each in copies:
+            _print_problems(each, len(copies) > 1)
+    raise_failures(wanted, copies)
+
+
+def _copy(wanted: Copy, worker: int | str, overwrite: bool, progress: _Progress) -> list[HostCopy]:
+    """Asks before files are overwritten. Raises CANCELLED after Ctrl-C."""
+    from ..fleet.hosts.copying import FilesExist
+    from ..links import core_thread
+
+    def attempt() -> list[HostCopy]:
+        work = copy_files(
+            wanted, worker, overwrite=overwrite, report=progress.report, ended=progress.host_ended
+        )
+        with progress:
+            copies = core_thread().wait(work)
+        exist = [each for each in copies if each.problem and each.problem.reason == Reason.EXISTS]
+        if exist and not overwrite:
+            hosts = ", ".join(str(each.host) for each in exist)
+            message = f"Files exist on host {hosts} of {wanted.tpu}."
+            raise FilesExist(message, [], 0)
+        return copies
+
+    try:
+        try:
+            return attempt()
+        except FilesExist as error:
+            if overwrite:
+                raise
+            for name in error.names if error.count > 1 else ():
+                note(name)
+            if error.count > len(error.names):
+                note(f"… and {error.count - len(error.names)} more")
+            confirm(f"{error.message} Overwrite?", "Add --overwrite to replace them.")
+            overwrite = True
+            return attempt()
+    except KeyboardInterrupt:
+        raise TPUError(
+            "Interrupted. What was copied is kept.",
+            Reason.CANCELLED,
+            "Run the command again to continue.",
+        ) from None
+
+
+def _print_problems(copy: HostCopy, several: bool) -> None:
+    where = f"host {copy.host}: " if several else ""
+    for problem in copy.problems:
+        note(f"{where}{problem.path}: {problem.message}")
+    if copy.problem_count > len(copy.problems):
+        note(f"{where}… and {copy.problem_count - len(copy.problems)} more files")
+
+
+class _Progress:
+    """Bytes of the first copy, then the hosts that have ended: a bar on a terminal, else lines."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._bar: Any = _bar(stream) if is_terminal(stream) else None
+        self._task = self._bar.add_task("", total=None) if self._bar is not None else None
+        self._next = time.monotonic() + _PACE
+        self._lock = threading.Lock()  # reports come from several threads
+
+    def __enter__(self) -> None:
+        if self._bar is not None:
+            self._bar.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def report(self, done: int, total: int) -> None:
+        with self._lock:
+            if self._bar is not None:
+                self._bar.update(self._task, completed=done, total=total)
+            elif time.monotonic() > self._next and done < total:
+                self._next = time.monotonic() + _PACE
+                self._line(f"{size(done)} of {size(total)}")
+
+    def host_ended(self, copy: HostCopy) -> None:
+        with self._lock:
+            if self._bar is not None:
+                self._bar.update(self._task, description=f"host {copy.host}: {copy.state}")
+            else:
+                self._line(f"host {copy.host}: {copy.state}")
+
+    def _line(self, text: str) -> None:
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+
+def _bar(stream: TextIO) -> Any:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    return Progress(
+        BarColumn(bar_width=20),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False),
+        console=Console(file=stream, force_jupyter=False),
+        transient=True,
+        refresh_per_second=4,
+    )

@@ -1,0 +1,293 @@
+"""Copies files and folders from this computer to a host, and from a host to this computer.
+
+Both ends run `transfer_on_host`: on a host over the connection for bulk data, here in a thread. A
+copy whose connection is lost goes on where it was when the link is up again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from ...errors import InvalidInput, Reason, TPUError
+from ...links import Link
+from ...ssh.stream import CommandStream
+from ..models import FileProblem, HostCopy
+from . import transfer_on_host as transfer
+from .files import file_error
+
+T = TypeVar("T")
+
+#: Called with the bytes that are there and all bytes, from any thread.
+Report = Callable[[int, int], None]
+
+#: How long a copy waits for a lost connection, from its last byte on; seconds.
+PATIENCE = 600.0
+#: The other end's name.
+HERE = "this computer"
+#: Between two attempts; seconds.
+PAUSE = 1.0
+
+COMMAND = ["python3", "-I", "-c", transfer.BOOT]
+
+
+class FilesExist(TPUError):
+    """Files would be overwritten (EXISTS). Nothing was changed.
+
+    names: the first of them; count: how many there are.
+    """
+
+    def __init__(self, message: str, names: Sequence[str], count: int) -> None:
+        super().__init__(message, Reason.EXISTS, "Overwrite them, or use another name.")
+        self.names = list(names)
+        self.count = count
+
+
+async def upload(
+    link: Link,
+    sources: Sequence[str],
+    destination: str,
+    *,
+    overwrite: bool = False,
+    list_id: str = "",
+    report: Report,
+) -> HostCopy:
+    """Copies files and folders of this computer to a host.
+
+    Parameters
+    ----------
+    destination: on the host, relative to its home folder or absolute. A folder that exists gets
+        the sources, as with `cp`.
+    list_id: under what name the host keeps the list of what it got, for `spreading`.
+
+    Raises `FilesExist`, INVALID, NOT_FOUND, NO_FOLDER, PERMISSION, DISK_FULL, UNREACHABLE.
+    """
+    request = {
+        "call": "receive",
+        "destination": destination,
+        "overwrite": overwrite,
+        "list_id": list_id,
+    }
+
+    def work(peer: transfer.Peer, reports: transfer.Reports) -> dict[str, Any]:
+        listing = transfer.Listing([os.fsencode(os.path.abspath(each)) for each in sources])
+        return transfer.send(peer, listing.walk(), reports)
+
+    return await _transfer(link, request, work, report, HERE, str(link.host))
+
+
+async def download(
+    link: Link,
+    sources: Sequence[str],
+    destination: str,
+    *,
+    overwrite: bool = False,
+    report: Report,
+) -> HostCopy:
+    """Copies files and folders of a host to this computer; as :func:`upload` otherwise."""
+
+    def work(peer: transfer.Peer, reports: transfer.Reports) -> dict[str, Any]:
+        there = os.path.abspath(os.path.expanduser(destination))
+        if destination.endswith(("/", os.sep)):
+            there += "/"
+        return transfer.Receiver(peer, there, overwrite, reports).receive()
+
+    request = {"call": "send", "sources": list(sources)}
+    return await _transfer(link, request, work, report, str(link.host), HERE)
+
+
+async def call_host(link: Link, request: Mapping[str, Any], receiver: str = "") -> dict[str, Any]:
+    """The result of what a host's program does without another end here.
+
+    receiver: the computer that an error is about, if it is not the host.
+    """
+    try:
+        async with link.stream_bulk(COMMAND) as stream:
+            await stream.write(transfer.start(_program(), request))
+            while "result" not in (message := transfer.message_of(await stream.read_line())):
+                pass
+    except transfer.Failure as failure:
+        raise _error(failure, str(link.host), receiver or str(link.host)) from None
+    result: dict[str, Any] = message["result"]
+    return result
+
+
+async def _transfer(
+    link: Link,
+    request: Mapping[str, Any],
+    work: Callable[[transfer.Peer, transfer.Reports], dict[str, Any]],
+    report: Report,
+    sender: str,
+    receiver: str,
+) -> HostCopy:
+    """Does one end's *work* in a thread, and again when the connection was lost."""
+    loop = asyncio.get_running_loop()
+    moved: float | None = None  # when the last byte was
+
+    def note(done: int, total: int) -> None:
+        nonlocal moved
+        moved = loop.time()
+        report(done, total)
+
+    while True:
+        try:
+            return copy_of(link.host.worker, await _exchange(link, request, work, note))
+        except transfer.Failure as failure:
+            raise _error(failure, sender, receiver) from None
+        except TPUError as error:
+            if error.reason is not Reason.UNREACHABLE or moved is None:
+                raise
+            if loop.time() > moved + PATIENCE:
+                raise
+        await asyncio.sleep(PAUSE)
+
+
+async def _exchange(
+    link: Link,
+    request: Mapping[str, Any],
+    work: Callable[[transfer.Peer, transfer.Reports], dict[str, Any]],
+    report: Report,
+) -> dict[str, Any]:
+    """One attempt. Raises `transfer.Failure`, and what the link does."""
+    async with link.stream_bulk(COMMAND) as stream:
+        await stream.write(transfer.start(_program(), request))
+        here, there = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=there)
+        ending = asyncio.create_task(asyncio.to_thread(_work, here, work, report))
+        pumps = [
+            asyncio.create_task(_pump(reader.read, stream.write)),
+            asyncio.create_task(_pump_in(stream, writer)),
+        ]
+        try:
+            pending: set[asyncio.Task[Any]] = {ending, *pumps}
+            while ending in pending:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                if any(pump in done and pump.exception() for pump in pumps):
+                    writer.close()  # the thread learns of it
+            try:
+                return await ending
+            except transfer.Failure as failure:
+                if failure.code != "LOST":
+                    raise
+                for pump in pumps:
+                    if pump.done() and (error := pump.exception()):
+                        raise error from None
+                failure.message = stream.errors.strip().rpartition("\n")[2]
+                raise
+        finally:
+            writer.close()
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.wait([ending, *pumps])
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
+def _work(
+    here: socket.socket,
+    work: Callable[[transfer.Peer, transfer.Reports], dict[str, Any]],
+    report: Report,
+) -> dict[str, Any]:
+    """In a thread."""
+    with peer_over(here) as peer:
+        try:
+            return work(peer, transfer.Reports(report))
+        except OSError as error:
+            raise transfer.failure(error, error.filename or b"") from None
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise transfer.Failure("PROTOCOL") from None
+
+
+@contextlib.contextmanager
+def peer_over(end: socket.socket) -> Iterator[transfer.Peer]:
+    """The peer behind a socket, which is closed then."""
+    with end, end.makefile("rb") as reader:
+        writer = end.makefile("wb")
+        try:
+            yield transfer.Peer(reader, writer)
+        finally:
+            with contextlib.suppress(OSError):
+                writer.close()
+
+
+async def _pump(
+    read: Callable[[int], Awaitable[bytes]], write: Callable[[bytes], Awaitable[bool]]
+) -> None:
+    while data := await read(transfer.CHUNK):
+        if not await write(data):
+            return
+
+
+async def _pump_in(stream: CommandStream, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await stream.read():
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+@cache
+def _program() -> bytes:
+    return files(__package__).joinpath("transfer_on_host.py").read_bytes()
+
+
+def copy_of(host: int, result: Mapping[str, Any]) -> HostCopy:
+    return HostCopy(
+        host=host,
+        files=result["files"],
+        bytes=result["bytes"],
+        unchanged=result["unchanged"],
+        targets=result["targets"],
+        problems=[
+            FileProblem(path=path, message=_why(code, message))
+            for path, code, message in result["problems"]
+        ],
+        problem_count=result["problem_count"],
+    )
+
+
+def _why(code: str, message: str) -> str:
+    return {
+        "SPECIAL": "It is not a file, folder or symbolic link.",
+        "CHANGED": "It changed while it was copied. Copy it again.",
+        "BROKEN": "It arrived with a wrong hash, twice. Check the disks.",
+        "EXISTS": "It exists.",
+    }.get(code, f"{message}.")
+
+
+def _error(failure: transfer.Failure, sender: str, receiver: str) -> TPUError:
+    """The error for a person; *sender* and *receiver* are computers."""
+    match failure.code:
+        case "EXISTS":
+            one = f"{failure.names[0]} exists on {receiver}."
+            many = f"{failure.count} files exist on {receiver}, such as {failure.names[0]}."
+            return FilesExist(one if failure.count == 1 else many, failure.names, failure.count)
+        case "IN_THE_WAY":
+            return InvalidInput(
+                f"{failure.path} on {receiver} is not a folder.", "Use another name, or rename it."
+            )
+        case "SAME_NAME":
+            return InvalidInput(
+                "Two of the files and folders have the same name.", "Copy one after the other."
+            )
+        case "LOST":
+            why = f" ({failure.message})" if failure.message else ""
+            return TPUError(
+                f"The copy from {sender} to {receiver} ended early{why}.",
+                Reason.UNREACHABLE,
+                "Copy again. It goes on where it was.",
+            )
+        case "PROTOCOL":
+            return TPUError(
+                f"The copy from {sender} to {receiver} ended: the other side sent something "
+                "unexpected.",
+                Reason.INTERNAL,
+            )
+    where = sender if failure.of_sender else receiver
+    return file_error(failure.code, failure.message, failure.path, where)

@@ -1,0 +1,208 @@
+"""Copies files and folders to several hosts of a pod at about the cost of one copy.
+
+One host gets them from here. Inside the network each host that has them sends them to the next one
+over SSH, so that their number doubles in each round. The program is that of `copying`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shlex
+from collections.abc import Awaitable, Callable, Sequence
+
+from ...cloud import Node
+from ...errors import ConnectionLost, Reason, TPUError
+from ...links import HostName, Link, Links, LinkState
+from ...links.pod_ssh import authorize_hosts, host_alias
+from ..models import HostCopy, Problem
+from .copying import COMMAND, Report, call_host, copy_of, upload
+
+_SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
+#: How often the connection to the origin may be lost.
+_LOSSES = 10
+#: Reasons to begin with another host.
+_OF_ONE_HOST = (Reason.UNREACHABLE, Reason.DISK_FULL)
+#: Called with each host's copy when it has ended.
+Ended = Callable[[HostCopy], None]
+
+
+async def upload_to_hosts(
+    links: Links,
+    node: Node,
+    hosts: Sequence[int],
+    sources: Sequence[str],
+    destination: str,
+    *,
+    overwrite: bool = False,
+    report: Report,
+    ended: Ended,
+) -> list[HostCopy]:
+    """As `copying.upload`, to several hosts of a TPU; returns the copies in their order.
+
+    What fails on one host does not stop the others. Raises what is wrong with the request, and
+    `FilesExist` where the first host has files that would be overwritten.
+    """
+
+    async def to_first(list_id: str, host: int) -> HostCopy:
+        link = links.get(HostName(node.name, host))
+        return await upload(
+            link, sources, destination, overwrite=overwrite, list_id=list_id, report=report
+        )
+
+    if len(hosts) == 1:
+        return [await to_first("", hosts[0])]
+    return await _to_hosts(links, node, hosts, hosts, to_first, overwrite=overwrite, ended=ended)
+
+
+async def copy_between_hosts(
+    links: Links,
+    node: Node,
+    origin: int,
+    hosts: Sequence[int],
+    sources: Sequence[str],
+    *,
+    overwrite: bool = False,
+    ended: Ended,
+) -> list[HostCopy]:
+    """Copies files and folders of the host *origin* to the same paths of other hosts.
+
+    Returns and raises as :func:`upload_to_hosts`.
+    """
+
+    async def list_files(list_id: str, host: int) -> HostCopy:
+        request = {"call": "list", "sources": list(sources), "list_id": list_id}
+        answer = await call_host(links.get(HostName(node.name, host)), request)
+        return HostCopy(host=host, targets=answer["targets"])
+
+    others = [host for host in hosts if host != origin]
+    copies = await _to_hosts(
+        links, node, [origin], [origin, *others], list_files, overwrite=overwrite, ended=ended
+    )
+    return copies[1:]
+
+
+async def _to_hosts(
+    links: Links,
+    node: Node,
+    origins: Sequence[int],
+    hosts: Sequence[int],
+    to_first: Callable[[str, int], Awaitable[HostCopy]],
+    *,
+    overwrite: bool,
+    ended: Ended,
+) -> list[HostCopy]:
+    """origins: hosts of which one must have the files first; to_first(list_id, host) gets them
+    there, and has the host keep the list of them.
+    """
+    everyone = [
+        (HostName(node.name, worker), endpoint.internal)
+        for worker, endpoint in enumerate(node.endpoints)
+    ]
+    list_id = secrets.token_hex(8)
+    copies: dict[int, HostCopy] = {}
+
+    def end(copy: HostCopy) -> None:
+        copies[copy.host] = copy
+        ended(copy)
+
+    every_link = [links.get(host) for host, _ in everyone]
+    for link in every_link:
+        link.acquire()
+    authorizing = asyncio.create_task(authorize_hosts(links, everyone))
+    try:
+        for origin in origins:
+            try:
+                end(await to_first(list_id, origin))
+                break
+            except TPUError as error:
+                if error.reason not in _OF_ONE_HOST or origin == origins[-1]:
+                    raise
+                end(failed_copy(origin, error))
+        refused = await authorizing
+        others = []
+        for host in (each for each in hosts if each not in copies):
+            link = links.get(HostName(node.name, host))
+            refusal = refused.get(link.host) or refused.get(HostName(node.name, origin))
+            if refusal is None:
+                others.append(link)
+            else:
+                end(failed_copy(host, refusal))
+        first = links.get(HostName(node.name, origin))
+        await _spread(first, others, copies[origin].targets, list_id, overwrite, end)
+    finally:
+        authorizing.cancel()
+        await asyncio.gather(authorizing, return_exceptions=True)
+        # Those of a host that can't be reached are deleted by a later copy.
+        up = [link for link in every_link if link.state is LinkState.UP]
+        request = {"call": "forget", "list_id": list_id}
+        await asyncio.gather(*(call_host(link, request) for link in up), return_exceptions=True)
+        for link in every_link:
+            link.release()
+    return [copies[host] for host in hosts]
+
+
+async def _spread(
+    origin: Link,
+    hosts: Sequence[Link],
+    targets: Sequence[str],
+    list_id: str,
+    overwrite: bool,
+    end: Ended,
+) -> None:
+    """Copies what a list on the host *origin* has to *hosts*, which accept each other."""
+    waiting = list(hosts)
+    idle = [origin]
+    running: dict[asyncio.Task[HostCopy], tuple[Link, Link]] = {}
+    tried: set[Link] = set()
+    losses = 0
+    try:
+        while waiting or running:
+            while waiting and idle:
+                source, target = idle.pop(0), waiting.pop(0)
+                work = _forward(source, target, targets, list_id, overwrite)
+                running[asyncio.create_task(work)] = (source, target)
+            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                source, target = running.pop(task)
+                try:
+                    end(task.result())
+                    idle += [source, target]
+                except ConnectionLost as error:
+                    # To the source. It has its files, but is not used again; the origin is.
+                    if source is origin:
+                        idle.append(origin)
+                        losses += 1
+                    if losses > _LOSSES:
+                        end(failed_copy(target.host.worker, error))
+                    else:
+                        waiting.append(target)
+                except TPUError as error:
+                    idle.append(source)
+                    if target in tried or error.reason is not Reason.UNREACHABLE:
+                        end(failed_copy(target.host.worker, error))
+                    else:
+                        tried.add(target)
+                        waiting.append(target)
+    finally:
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+
+
+async def _forward(
+    source: Link, target: Link, targets: Sequence[str], list_id: str, overwrite: bool
+) -> HostCopy:
+    request = {
+        "call": "forward",
+        "list_id": list_id,
+        "targets": list(targets),
+        "command": [*_SSH, host_alias(target.host), shlex.join(COMMAND)],
+        "overwrite": overwrite,
+    }
+    return copy_of(target.host.worker, await call_host(source, request, str(target.host)))
+
+
+def failed_copy(host: int, error: TPUError) -> HostCopy:
+    return HostCopy(host=host, state="failed", problem=Problem.of(error))

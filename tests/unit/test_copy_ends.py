@@ -1,0 +1,298 @@
+"""The two ends of a copy, joined by a socket instead of SSH: what arrives, and what is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.fleet.hosts import transfer_on_host as transfer
+from jupyter_tpu.fleet.hosts.copying import peer_over
+
+MIB = 1 << 20
+Copy = Callable[..., dict[str, Any]]
+
+
+def copy(
+    *sources: Path, to: Path | str, overwrite: bool = False, cut: int | None = None
+) -> dict[str, Any]:
+    """Copies as the command does; *cut* ends the connection after so many bytes of files."""
+    one, other = socket.socketpair()
+    outcomes: list[Any] = []
+    sent = 0
+
+    def report(size: int, total: int | None = None) -> None:
+        nonlocal sent
+        sent += size if total is None else 0
+        if cut is not None and sent >= cut:
+            one.shutdown(socket.SHUT_RDWR)
+
+    def send() -> None:
+        listing = transfer.Listing([os.fsencode(each) for each in sources]).walk()
+        with peer_over(one) as peer, contextlib.suppress(transfer.Failure):
+            transfer.send(peer, listing, report)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    with peer_over(other) as peer:
+        try:
+            outcomes.append(
+                transfer.Receiver(
+                    peer, str(to), overwrite, lambda *size: outcomes.append(size)
+                ).receive()
+            )
+        except transfer.Failure as failure:
+            with contextlib.suppress(transfer.Failure):
+                peer.tell(error=vars(failure))
+                peer.flush()
+            raise
+        finally:
+            with contextlib.suppress(OSError):
+                other.shutdown(socket.SHUT_RDWR)
+            thread.join()
+    return {**outcomes[-1], "resumed": outcomes[0][0]}
+
+
+def tree(folder: Path) -> dict[str, Any]:
+    """All that is in a folder: content, mode and time of each file, and where links lead."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_symlink():
+            found[name] = os.readlink(path)
+        else:
+            status = path.stat()
+            content = path.read_bytes() if path.is_file() else None
+            found[name] = (content, status.st_mode, status.st_mtime_ns)
+    return found
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with all that a folder can have."""
+    folder = tmp_path / "a project"
+    (folder / "empty").mkdir(parents=True)
+    for name in ("-rf $(x) '\"; ~", "naïve 日本.npy", "tab\tand\nline", ".hidden", "x" * 200):
+        (folder / name).write_text(name)
+    os.mkdir(os.fsencode(folder) + b"/not-\xff-utf8")
+    (folder / "run.sh").write_text("#!/bin/sh\n")
+    (folder / "run.sh").chmod(0o755)
+    (folder / "link").symlink_to("run.sh")
+    (folder / "dangling").symlink_to("/no/such/place")
+    (folder / "old").write_bytes(b"")
+    os.utime(folder / "old", ns=(10**18 + 7, 10**18 + 7))
+    (folder / "closed").mkdir()
+    (folder / "closed" / "file").write_text("x")
+    (folder / "closed").chmod(0o555)
+    return folder
+
+
+def test_a_folder_arrives_with_names_links_modes_and_times(project: Path, tmp_path: Path) -> None:
+    result = copy(project, to=tmp_path / "copy")
+    assert tree(tmp_path / "copy") == tree(project)
+    assert (result["files"], result["problems"]) == (8, [])
+    # As with cp: into a folder that exists.
+    (tmp_path / "into").mkdir()
+    copy(project, project / "run.sh", to=f"{tmp_path}/into/")
+    assert tree(tmp_path / "into" / "a project") == tree(project)
+    assert sorted(os.listdir(tmp_path / "into")) == ["a project", "run.sh"]
+
+
+def test_what_is_there_is_not_sent_again_and_nothing_is_overwritten_unasked(
+    project: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "to").mkdir()
+    copy(project, to=tmp_path / "to")
+    (project / "new").write_text("new")
+    again = copy(project, to=tmp_path / "to")
+    assert (again["files"], again["unchanged"]) == (1, 10)
+
+    there = tmp_path / "to" / "a project"
+    (there / "run.sh").write_text("mine")
+    (there / "own").write_text("mine")
+    (project / "newer").write_text("not sent either")
+    before = tree(there)
+    with pytest.raises(transfer.Failure) as refused:
+        copy(project, to=tmp_path / "to")
+    assert (refused.value.code, refused.value.names) == ("EXISTS", [f"{there}/run.sh"])
+    assert tree(there) == before
+
+    assert copy(project, to=tmp_path / "to", overwrite=True)["files"] == 2
+    assert (there / "own").read_text() == "mine"
+    (there / "own").unlink()
+    project.chmod(0o755)
+    assert tree(there) == tree(project)
+
+
+def test_a_cut_copy_goes_on_where_it_was(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in "abc":
+        (folder / name).write_bytes(os.urandom(3 * MIB))
+    with pytest.raises(transfer.Failure) as cut:
+        copy(folder, to=tmp_path / "copy", cut=5 * MIB)
+    assert cut.value.code == "LOST"
+    assert not (tmp_path / "copy").exists()  # a new folder is there when it is whole
+    result = copy(folder, to=tmp_path / "copy")
+    assert (result["unchanged"], result["problems"]) == (1, [])
+    assert 0 < result["resumed"] <= 2 * MIB
+    assert tree(tmp_path / "copy") == tree(folder)
+    assert sorted(os.listdir(tmp_path)) == ["copy", "data"]
+
+
+def test_a_kept_beginning_that_is_wrong_is_sent_again(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(os.urandom(3 * MIB))
+    (tmp_path / "to").mkdir()
+    with pytest.raises(transfer.Failure):
+        copy(source, to=tmp_path / "to", cut=2 * MIB)
+    (part,) = (tmp_path / "to").iterdir()
+    with part.open("r+b") as file:
+        file.write(b"wrong")
+    assert copy(source, to=tmp_path / "to")["resumed"] > 0
+    assert (tmp_path / "to" / "source").read_bytes() == source.read_bytes()
+    assert os.listdir(tmp_path / "to") == ["source"]
+
+
+def test_a_new_folder_has_nothing_of_an_earlier_copy(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    (folder / "sub").mkdir(parents=True)
+    for name in ("a", "sub/b", "z"):
+        (folder / name).write_bytes(os.urandom(2 * MIB))
+    with pytest.raises(transfer.Failure):
+        copy(folder, to=tmp_path / "copy", cut=5 * MIB)
+    (folder / "a").write_bytes(b"changed")
+    (folder / "sub" / "b").unlink()
+    (folder / "sub").rmdir()
+    copy(folder, to=tmp_path / "copy")
+    assert tree(tmp_path / "copy") == tree(folder)
+
+
+def test_files_that_cannot_be_copied_are_named_and_the_others_arrive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in ("gone", "rewritten", "fine"):
+        (folder / name).write_bytes(b"1" * MIB)
+    os.mkfifo(folder / "pipe")
+    send_file = transfer.send_file
+
+    def meanwhile(peer: Any, listing: Any, number: int, *more: Any) -> None:
+        if listing.entries[number].path == "gone":
+            (folder / "gone").unlink()
+        if listing.entries[number].path == "rewritten":
+            (folder / "rewritten").write_bytes(b"2" * MIB)
+        send_file(peer, listing, number, *more)
+
+    monkeypatch.setattr(transfer, "send_file", meanwhile)
+    result = copy(folder, to=tmp_path / "copy")
+    problems = {os.path.basename(path): code for path, code, _ in result["problems"]}
+    assert problems == {"pipe": "SPECIAL", "gone": "ENOENT", "rewritten": "CHANGED"}
+    assert os.listdir(tmp_path / "copy") == ["fine"]
+
+
+def test_a_file_that_grows_is_copied_as_it_was(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("old")
+    listing = transfer.Listing([os.fsencode(log)]).walk()
+    log.write_text("old and new")
+    told: list[dict[str, Any]] = []
+    peer: Any = type("Peer", (), {"tell": lambda self, content=b"", **more: told.append(more)})()
+    transfer.send_file(peer, listing, 0, 0, lambda *_: None)
+    assert told[1] == {"data": 3}
+    assert "sha256" in told[2]
+
+
+@pytest.mark.parametrize(
+    ("to", "code"),
+    [("missing/", "ENOTDIR"), ("missing/deep/x", "ENOTDIR"), ("file", "IN_THE_WAY")],
+)
+def test_a_destination_that_cannot_be_one_is_refused(tmp_path: Path, to: str, code: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(transfer.Failure) as refused:
+        copy(tmp_path / "folder", to=f"{tmp_path}/{to}")
+    assert refused.value.code == code
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
+
+
+def hostile(entries: list[tuple[Any, ...]], to: Path, names: list[str] | None = None) -> str:
+    """What a receiver says to a sender that lies."""
+    one, other = socket.socketpair()
+    with peer_over(one) as liar, peer_over(other) as peer:
+        liar.tell(entries=entries)
+        liar.tell(listed=len(entries), names=names or ["x"], problems=[])
+        liar.tell(sent=True)
+        liar.flush()
+        one.shutdown(socket.SHUT_WR)
+        try:
+            transfer.Receiver(peer, str(to), True, lambda *_: None).receive()
+        except transfer.Failure as failure:
+            return failure.code
+    return ""
+
+
+@pytest.mark.parametrize("path", ["../out", "/etc/out", "a/../../out", "a//b", ".", "a\0b"])
+def test_no_path_leads_out_of_the_destination(tmp_path: Path, path: str) -> None:
+    (tmp_path / "to").mkdir()
+    entries = [(0, "", "dir", 0o755, 0, 0, ""), (0, path, "file", 0o644, 0, 1, "")]
+    assert hostile(entries, tmp_path / "to") == "PROTOCOL"
+    assert os.listdir(tmp_path) == ["to"]
+    assert os.listdir(tmp_path / "to") == []
+
+
+@pytest.mark.parametrize("name", ["..", "a/../../out", ""])
+def test_no_name_leads_out_of_the_destination(tmp_path: Path, name: str) -> None:
+    (tmp_path / "to").mkdir()
+    entries = [(0, "", "dir", 0o755, 0, 0, "")]
+    assert hostile(entries, tmp_path / "to", [name]) in ("PROTOCOL", "SAME_NAME")
+    assert os.listdir(tmp_path) == ["to"]
+
+
+def test_a_symbolic_link_in_the_destination_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "to" / "x").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "to" / "x" / "sub").symlink_to(tmp_path / "outside")
+    entries = [
+        (0, "", "dir", 0o755, 0, 0, ""),
+        (0, "sub/file", "file", 0o644, 0, 0, ""),
+    ]
+    assert hostile(entries, tmp_path / "to") != ""
+    entries.insert(1, (0, "sub", "dir", 0o755, 0, 0, ""))
+    assert hostile(entries, tmp_path / "to") == "IN_THE_WAY"
+    entries[1] = (0, "sub", "link", 0o777, 0, 0, "/")
+    assert hostile(entries, tmp_path / "to") != ""
+    assert os.listdir(tmp_path / "outside") == []
+
+
+def test_a_full_disk_is_known_before_the_first_byte(tmp_path: Path) -> None:
+    (tmp_path / "to").mkdir()
+    assert hostile([(0, "", "file", 0o644, 0, 1 << 60, "")], tmp_path / "to") == "ENOSPC"
+    assert os.listdir(tmp_path / "to") == []
+
+
+def test_a_disk_that_fills_in_the_middle_keeps_nothing_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file-size limit stands for the disk: it fails in the same call."""
+    source = tmp_path / "source"
+    source.write_bytes(os.urandom(2 * MIB))
+    (tmp_path / "to").mkdir()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    monkeypatch.setattr(transfer.errno, "ENOSPC", errno.EFBIG)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, limits[1]))
+    try:
+        with pytest.raises(transfer.Failure):
+            copy(source, to=tmp_path / "to")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert os.listdir(tmp_path / "to") == []
