@@ -31,6 +31,7 @@ class Reason(StrEnum):
     HOST_KEY = "HOST_KEY"  # the host shows another key than the pinned one
     KEY_FILE = "KEY_FILE"  # our own private key: unreadable or open to others
     NO_PYTHON = "NO_PYTHON"
+    NO_IPYKERNEL = "NO_IPYKERNEL"  # a Python lacks it; to install it needs a confirmation
     NO_FOLDER = "NO_FOLDER"  # a folder on the host does not exist
     DISK_FULL = "DISK_FULL"
     ENVIRONMENT = "ENVIRONMENT"  # making an environment failed

@@ -44,6 +44,7 @@ ANSWERS = (
     models.TPUList,
     models.TPU,
     models.Environment,
+    models.FoundPythons,
     models.InstalledPackage,
     models.Kernel,
     models.HostFile,

@@ -10,8 +10,9 @@ import click
 from ..commands.grammar import Group, argument, environment_option, examples, tpu_argument
 from ..commands.session import open_session
 from ..commands.tables import table
-from .console import confirm, json_option, print_json, yes_option
-from .waiting import finish
+from ..errors import Reason, TPUError
+from .console import confirm, json_option, note, print_json, yes_option
+from .waiting import finish, progress_stream
 
 _packages_argument = argument(
     "packages", nargs=-1, required=True, metavar="PACKAGE...", help="Such as einops or numpy==2.1."
@@ -23,11 +24,19 @@ def env() -> None:
     """Manage the Python environments of a TPU, and their packages."""
 
 
-@env.command("list", epilog=examples("jupyter tpu env list my-tpu"))
+@env.command(
+    "list", epilog=examples("jupyter tpu env list my-tpu", "jupyter tpu env list my-tpu --found")
+)
 @tpu_argument()
+@click.option(
+    "--found", is_flag=True, help="List the Pythons that were on the hosts before instead."
+)
 @json_option
-def list_environments(name: str, as_json: bool) -> None:
+def list_environments(name: str, found: bool, as_json: bool) -> None:
     """List the environments of a TPU."""
+    if found:
+        _list_found(name, as_json)
+        return
     with open_session() as session:
         environments = session.call(session.fleet.environments(name))
     if as_json:
@@ -50,6 +59,83 @@ def list_environments(name: str, as_json: bool) -> None:
     for each in environments:
         if each.problem is not None:
             print(f"{each.name}: {each.problem.message} {each.problem.hint}".rstrip())
+
+
+def _list_found(name: str, as_json: bool) -> None:
+    with open_session() as session:
+        answer = session.call(session.fleet.pythons.list(name))
+    if as_json:
+        print_json(answer)
+        return
+    rows = [
+        (each.path, each.version, each.jax or "-", each.ipykernel or "-", each.environment or "-")
+        for each in answer.pythons
+    ]
+    print(table(("PATH", "PYTHON", "JAX", "IPYKERNEL", "ENVIRONMENT"), rows))
+    for each in answer.pythons:
+        if each.problem:
+            print(f"{each.path}: {each.problem}")
+        elif each.different:
+            hosts = ", ".join(map(str, each.different))
+            print(f"{each.path}: other versions on host {hosts}.")
+    print(f"To use one: jupyter tpu env use {name} PATH")
+    for problem in answer.problems:
+        note(problem)
+
+
+@env.command(
+    "use",
+    epilog=examples(
+        "jupyter tpu env use my-tpu ~/venv", "jupyter tpu env use my-tpu /opt/conda --env conda"
+    ),
+)
+@tpu_argument()
+@argument("path", metavar="PATH", help="A Python or virtual environment on the hosts.")
+@click.option(
+    "--env",
+    "environment",
+    metavar="ENV",
+    help="Name of the environment.  [default: the name of its folder]",
+)
+@click.option("--install-ipykernel", is_flag=True, help="Install ipykernel there if it is missing.")
+@json_option
+def use_python(
+    name: str, path: str, environment: str | None, install_ipykernel: bool, as_json: bool
+) -> None:
+    """Use a Python that is on the hosts as an environment.
+
+    Nothing in it is changed or deleted. Only ipykernel is installed, if you agree.
+    """
+    from ..fleet.models import ConnectTPU
+
+    with open_session() as session:
+        found = session.call(session.fleet.pythons.list(name, path))
+        if not found.asked:
+            raise TPUError(
+                f"{name} has no Python at {path}.",
+                Reason.NOT_FOUND,
+                f"`jupyter tpu env list {name} --found` shows those that it has.",
+            )
+        python = next((each for each in found.pythons if each.path == found.asked), None)
+        lacks = python is not None and not (python.ipykernel or python.problem)
+        if lacks and not install_ipykernel:
+            confirm(
+                f"Install ipykernel into {path} on {name}? Its other packages stay as they are.",
+                "Add --install-ipykernel to install it without asking.",
+            )
+        request = ConnectTPU(
+            environment=environment or (python.name if python else "found"),
+            python_path=found.asked,
+            install_ipykernel=lacks,
+        )
+        operation = session.call(session.fleet.connect(name, request))
+        finish(session, operation, progress_stream(as_json))
+        tpu = session.call(session.fleet.tpu(name))
+    used = next(each for each in tpu.environments if each.name == request.environment)
+    if as_json:
+        print_json(used)
+    else:
+        print(f'The kernel "{used.display_name}" is in every kernel picker.')
 
 
 @env.command("packages", epilog=examples("jupyter tpu env packages my-tpu"))
@@ -103,16 +189,27 @@ def _change(
 @argument("environment", metavar="ENV", help="Name of the environment.")
 @yes_option("Delete it, and shut down its kernels, without asking.")
 def delete_environment(name: str, environment: str, yes: bool) -> None:
-    """Delete an environment from the hosts of a TPU."""
+    """Delete an environment from the hosts of a TPU.
+
+    One that was on the hosts before (see `use`) is only removed from Jupyter.
+    """
     from ..fleet.models import RemoveEnvironment
 
-    if not yes:
-        confirm(
-            f"Delete the environment {environment} on {name}, and shut down its kernels?",
-            "Add --yes to delete it without asking.",
-        )
     with open_session() as session:
+        environments = session.call(session.fleet.environments(name))
+        found = any(each.name == environment and each.python_path for each in environments)
+        if not yes:
+            question = (
+                f"Remove the environment {environment} from Jupyter, and shut down its kernels? "
+                f"Its files on {name} are kept."
+                if found
+                else f"Delete the environment {environment} on {name}, and shut down its kernels?"
+            )
+            confirm(question, "Add --yes to delete it without asking.")
         options = RemoveEnvironment(end_kernels=True)
         operation = session.call(session.fleet.remove_environment(name, environment, options))
         finish(session, operation, sys.stdout)
-    print(f"Deleted the environment {environment} on {name}.")
+    if found:
+        print(f"Removed {environment} from Jupyter. Its files on {name} are kept.")
+    else:
+        print(f"Deleted the environment {environment} on {name}.")

@@ -1,6 +1,6 @@
 """How a host gets Python, JAX and tools: steps with check and apply, on all hosts at once."""
 
-from . import packages
+from . import found, packages
 from .concurrency import gather_or_cancel
 from .creation import STEPS, create
 from .diagnosis import ExpectedTPU, Finding, diagnose
@@ -9,6 +9,8 @@ from .models import (
     CreatedEnvironment,
     EnvironmentSpec,
     ExpectedHardware,
+    FoundPython,
+    FoundPythons,
     InstalledPackage,
     RemoteHost,
     Requested,
@@ -23,6 +25,8 @@ __all__ = [
     "ExpectedHardware",
     "ExpectedTPU",
     "Finding",
+    "FoundPython",
+    "FoundPythons",
     "InstalledPackage",
     "ProgressReporter",
     "RemoteHost",
@@ -31,6 +35,7 @@ __all__ = [
     "create",
     "diagnose",
     "examine",
+    "found",
     "gather_or_cancel",
     "packages",
     "single_host_variables",

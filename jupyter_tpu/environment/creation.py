@@ -50,6 +50,7 @@ class _Probe(Struct, frozen=True, kw_only=True):
     marker: dict[str, Any]
     requested: dict[str, Any]  # see ``on_host.packages``
     pythons: dict[str, str]
+    folders: list[str]  # of environments that are not ours
 
 
 async def create(
@@ -117,6 +118,11 @@ class _Creation:
                 f"host {index}: {probe.free / 2**30:.1f} GiB free, {probe.chips} TPU chips, "
                 f"Python {have}"
             )
+            if probe.folders:
+                self._reporter.log(
+                    f"host {index}: other environments: {', '.join(probe.folders)}. Their kernels: "
+                    f"jupyter tpu env list {self._hosts[index].host.node.node} --found"
+                )
         self._reporter.done("look")
         return probes
 

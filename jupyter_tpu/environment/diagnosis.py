@@ -230,6 +230,8 @@ def _jax(
     connect = f"jupyter tpu connect {expected.name} --env {name}"
     if check.error is not None:
         return report.problem("jax", f"{name}: {check.error}", f"Create it again: {connect}")
+    if not check.jax:  # a Python that was found there
+        return report.unknown("jax", f"{name}: JAX is not installed.", "Install it to use the TPU.")
     versions = f"JAX {check.jax}" + (f", libtpu {check.libtpu}" if check.libtpu else "")
     known = HostCheck(
         jax=check.jax,

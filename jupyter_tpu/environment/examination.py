@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import convert
@@ -38,10 +38,11 @@ class ExaminableHost(RemoteHost, Protocol):
 
 
 async def examine(
-    hosts: Sequence[ExaminableHost], environments: Sequence[str], internal: str
+    hosts: Sequence[ExaminableHost], environments: Mapping[str, str], internal: str
 ) -> list[ExaminedHost]:
     """What is known of each host, in order. Never raises TPUError.
 
+    environments: their names, and the Python of those that were found on the hosts; else "".
     internal: the address of host 0 inside the network, for the ports between the hosts of a pod.
     """
     limit = asyncio.Semaphore(AT_ONCE)
@@ -59,7 +60,7 @@ async def examine(
 
 
 async def _examine(
-    host: ExaminableHost, environments: Sequence[str], variables: dict[str, str]
+    host: ExaminableHost, environments: Mapping[str, str], variables: dict[str, str]
 ) -> ExaminedHost:
     worker = host.host.worker
     try:
@@ -68,7 +69,7 @@ async def _examine(
             host,
             "examine",
             timeout=FACTS + len(environments) * PER_ENVIRONMENT,
-            environments=list(environments),
+            environments=dict(environments),
             variables=variables,
         )
     except TPUError as error:

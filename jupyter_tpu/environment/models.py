@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct
 
@@ -44,10 +44,43 @@ class InstalledPackage(Struct, frozen=True, kw_only=True):
     required: bool = False  # kernels on TPUs need it
 
 
+class FoundPython(Struct, frozen=True, kw_only=True):
+    """A Python that was on the hosts before jupyter-tpu."""
+
+    path: str  # of its executable
+    prefix: str  # of its environment; "" if it does not start
+    kind: Literal["venv", "conda", "uv", "system", ""]
+    version: str  # "3.12.4"
+    ipykernel: str  # its version; "" if it is not installed
+    jax: str
+    #: Whether ipykernel can be installed there if it is missing.
+    installable: bool = False
+    #: The environment that uses it; "" if there is none.
+    environment: str = ""
+    #: A name for an environment that uses it.
+    name: str = ""
+    #: Hosts that lack it, and those where its versions are others than on the first that has it.
+    missing: list[int] = []
+    different: list[int] = []
+    #: Why kernels can't use it; "" if they can.
+    problem: str = ""
+
+
+class FoundPythons(Struct, frozen=True, kw_only=True):
+    """The Pythons on the hosts of a TPU."""
+
+    pythons: list[FoundPython]
+    #: The one at the path that was asked for; "" if there is none.
+    asked: str = ""
+    #: A sentence for each host that could not be asked.
+    problems: list[str] = []
+
+
 class CreatedEnvironment(Struct, frozen=True, kw_only=True):
     """A verified environment; the same on all hosts."""
 
     path: str  # of the environment, absolute, on every host
+    python_path: str = ""  # of a Python that was found there; "" if the environment is ours
     requested: Requested
     python: str  # "3.12.4"
     jax: str  # its version

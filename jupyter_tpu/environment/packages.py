@@ -16,7 +16,7 @@ from .remote_call import call
 CHANGE = StepPlan("change", "Install and remove packages", 10, all_hosts=False)
 SYNC = StepPlan("sync", "Install the same on all hosts", 10)
 REMOVE = StepPlan("remove", "Remove the environment", 5)
-__all__ = ["REQUIRED", "change", "installed", "merge", "name_of", "remove", "sync"]
+__all__ = ["REQUIRED", "change", "installed", "merge", "name_of", "remove", "sync", "uv_path"]
 
 #: Seconds that a change may take; some packages are built.
 _LONGEST = 7300
@@ -46,7 +46,7 @@ async def change(
     UNREACHABLE, TIMEOUT. It can be repeated.
     """
     reporter.begin("change")
-    uv = await _uv(hosts[0], reporter.log)
+    uv = await uv_path(hosts[0], reporter.log)
     await call(
         hosts[0], "change_packages", log=reporter.log, timeout=_LONGEST,
         uv=uv, name=name, add=add, remove=remove,
@@ -58,7 +58,7 @@ async def change(
 async def sync(hosts: Sequence[RemoteHost], name: str, reporter: ProgressReporter) -> Requested:
     """Gives the other hosts what is installed on host 0, which is returned."""
     reporter.begin("sync")
-    uv = await _uv(hosts[0], reporter.log)
+    uv = await uv_path(hosts[0], reporter.log)
     answer: dict[str, Any] = await call(
         hosts[0], "lock_packages", log=reporter.log, timeout=_LONGEST, uv=uv, name=name
     )
@@ -69,7 +69,7 @@ async def sync(hosts: Sequence[RemoteHost], name: str, reporter: ProgressReporte
     async def on_host(host: RemoteHost) -> None:
         await call(
             host, "sync_packages", log=reporter.log, timeout=_LONGEST,
-            uv=await _uv(host, reporter.log), name=name, lock=lock, packages=requested.packages,
+            uv=await uv_path(host, reporter.log), name=name, lock=lock, packages=requested.packages,
         )  # fmt: skip
         reporter.host_done("sync")
 
@@ -91,7 +91,8 @@ async def remove(hosts: Sequence[RemoteHost], name: str, reporter: ProgressRepor
     reporter.done("remove")
 
 
-async def _uv(host: RemoteHost, log: Callable[[str], None]) -> str:
+async def uv_path(host: RemoteHost, log: Callable[[str], None]) -> str:
+    """uv's path on a host, where it is downloaded if need be."""
     answer = await call(host, "get_uv", log=_ignore, timeout=900)
     return str(answer["uv"])
 

@@ -105,5 +105,10 @@ def _minor(version: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
+def is_older(version: str, oldest: tuple[int, int]) -> bool:
+    """Whether "3.7.4" is older than (3, 8)."""
+    return _minor(version) < oldest
+
+
 def _key(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))

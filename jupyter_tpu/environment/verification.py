@@ -52,7 +52,7 @@ class HostCheck(Struct, frozen=True, kw_only=True):
 
     python: str = ""
     packages: dict[str, str] = {}
-    jax: str = ""
+    jax: str = ""  # its version; "" where it is not installed
     platform: str | UnsetType = UNSET  # JAX's default backend
     devices: int | UnsetType = UNSET
     error: str | None = None  # something could not be imported
@@ -92,7 +92,14 @@ def require_usable(
 ) -> None:
     """Raises TPUError (ENVIRONMENT, CPU_FALLBACK) unless all hosts can work with it."""
     for index, check in enumerate(checks):
-        _require_usable_host(index, check, expected, log)
+        _require_working(index, check)
+        if not check.jax:
+            raise TPUError(
+                f"JAX is not installed on host {index}.",
+                Reason.ENVIRONMENT,
+                "One of your packages may have replaced it. Leave that out or pin it.",
+            )
+        _require_devices(index, check, expected, log)
     for index, check in enumerate(checks):
         differences = differences_between(checks[0], check)
         if differences:
@@ -110,15 +117,32 @@ def chips_in_use(check: HostCheck) -> bool:
     return check.platform != "tpu" and (busy or bool(check.hardware.holders))
 
 
-def _require_usable_host(
-    index: int, check: HostCheck, expected: ExpectedHardware, log: Callable[[str], None]
+def require_usable_found(
+    checks: Sequence[HostCheck], expected: ExpectedHardware, log: Callable[[str], None]
 ) -> None:
+    """The same of a Python of the user's, which may lack JAX; what differs is only said."""
+    for index, check in enumerate(checks):
+        _require_working(index, check)
+        if check.jax:
+            _require_devices(index, check, expected, log)
+        else:
+            log(f"host {index}: Python {check.python}, without JAX")
+        if differences := differences_between(checks[0], check):
+            log(f"host {index} has other versions than host 0: {differences}")
+
+
+def _require_working(index: int, check: HostCheck) -> None:
     if check.error is not None:
         raise TPUError(
             f"The environment does not work on host {index}: {check.error}",
             Reason.ENVIRONMENT,
             "If one of your packages replaced another's version, leave it out or pin it.",
         )
+
+
+def _require_devices(
+    index: int, check: HostCheck, expected: ExpectedHardware, log: Callable[[str], None]
+) -> None:
     if not expected.emulated:
         if chips_in_use(check):
             # No reason to refuse. A kernel is refused while they are.

@@ -89,6 +89,17 @@ class DoctorAPI(Protocol):
         """
 
 
+class PythonsAPI(Protocol):
+    """Pythons that were on the hosts of a TPU before it was connected."""
+
+    async def list(self, ref: str, path: str | None = None) -> models.FoundPythons:
+        """Those in the usual places, and the one at *path*.
+
+        Asks all hosts; UNREACHABLE if none answers. One of these becomes an environment, as it is,
+        by `connect` with its ``python_path``.
+        """
+
+
 class FleetAPI(Protocol):
     """The fleet's methods, and its parts; REST has the same ones."""
 
@@ -103,6 +114,9 @@ class FleetAPI(Protocol):
 
     @property
     def doctor(self) -> DoctorAPI: ...
+
+    @property
+    def pythons(self) -> PythonsAPI: ...
 
     async def status(self) -> models.FleetStatus:
         """The health of the loops behind this interface; makes no call to Google or a host."""

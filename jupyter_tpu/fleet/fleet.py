@@ -23,6 +23,7 @@ from .hosts.doctor import Doctor
 from .hosts.files import HostFiles
 from .hosts.kernels import KernelMonitor, KernelService, TakeOver
 from .hosts.poller import HostPoller
+from .hosts.pythons import HostPythons
 from .hosts.warm_kernels import WarmKernelMonitor
 from .inventory.inventory import Inventory
 from .kernelspecs import KernelSpecRegistry
@@ -100,6 +101,8 @@ class Fleet:
         )
         self.doctor = Doctor(finder, desired, connections, cloud.emulated)
         apps = self.apps = Apps(links, finder, lambda id: changes.mark_changed("app", id))
+
+        self.pythons = HostPythons(finder, connections, desired)
 
         runner = self._runner = OperationRunner(
             store, lease, changed=self._operation_changed, ended=self._operation_ended

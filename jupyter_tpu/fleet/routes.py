@@ -86,6 +86,8 @@ ROUTES = (
     _fleet("POST tpus/{tpu}/environments/{environment}/warm", "keep_warm",
            "Decide whether it has a warm kernel"),
     _fleet("POST tpus/{tpu}/doctor", "doctor.check", "Check what keeps JAX from its chips"),
+    _fleet("GET tpus/{tpu}/pythons", "pythons.list", "The Pythons found on its hosts",
+           query={"path": "also the Python or virtual environment at this path"}),
     _fleet("GET tpus/{tpu}/kernels", "kernels", "The kernels that run there"),
     _fleet("GET tpus/{tpu}/chips", "chips", "The processes that use its chips"),
     _fleet("DELETE tpus/{tpu}/kernels/{kernel}", "end_kernel", "Shut down a kernel"),

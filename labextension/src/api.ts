@@ -84,6 +84,8 @@ export interface IConnectTPU {
   python?: string | null;
   packages?: string[];
   requirements?: string | null;
+  python_path?: string | null;
+  install_ipykernel?: boolean;
 }
 
 /** Whether a TPU is connected. */
@@ -160,6 +162,7 @@ export interface IEnvironment {
   python: string;
   jax: string;
   path: string;
+  python_path: string;
   packages: string[];
   requirements: string;
   asked: IConnectTPU | null;
@@ -210,6 +213,29 @@ export interface IFleetStatus {
   storage: IProblem | null;
   loops: ILoopStatus[];
   failing: IFailingTPU[];
+}
+
+/** A Python that was on the hosts before jupyter-tpu. */
+export interface IFoundPython {
+  path: string;
+  prefix: string;
+  kind: '' | 'conda' | 'system' | 'uv' | 'venv';
+  version: string;
+  ipykernel: string;
+  jax: string;
+  installable: boolean;
+  environment: string;
+  name: string;
+  missing: number[];
+  different: number[];
+  problem: string;
+}
+
+/** The Pythons on the hosts of a TPU. */
+export interface IFoundPythons {
+  pythons: IFoundPython[];
+  asked: string;
+  problems: string[];
 }
 
 /** One VM of a TPU, numbered from 0. */
@@ -377,6 +403,7 @@ export type Reason =
   | 'NO_CAPACITY'
   | 'NO_CREDENTIALS'
   | 'NO_FOLDER'
+  | 'NO_IPYKERNEL'
   | 'NO_PROJECT'
   | 'NO_PYTHON'
   | 'PERMISSION'

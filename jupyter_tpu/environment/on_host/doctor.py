@@ -15,15 +15,19 @@ LOGS = "/tmp/tpu_logs"
 
 
 def examine(environments, variables, root="/"):
-    """Facts about this host, with those of each of the *environments* (names).
+    """Facts about this host, with those of each of the *environments*.
+
+    These are names, each with the Python of one that was found on the host, else "".
 
     JAX is started in them, one after the other, with *variables*, unless a process holds the chips.
     """
     found = hardware(root)
     checks = {}
-    for name in environments:
+    for name, python in environments.items():
         try:
-            checks[name] = check_python(name, variables, start_jax=not found["holders"])
+            checks[name] = check_python(
+                name, variables, start_jax=not found["holders"], python=python
+            )
         except HostError as error:
             checks[name] = {"error": error.payload[1]}
     return {

@@ -7,6 +7,7 @@ import sys
 import threading
 
 from .doctor import examine, listen, reach
+from .found import describe_python, found_pythons, install_ipykernel
 from .packages import change_packages, list_packages, lock_packages, sync_packages
 from .probe import probe
 from .processes import stop, watch_reader
@@ -30,6 +31,9 @@ CALLS: dict = {
     "reach": reach,
     "write_marker": write_marker,
     "remove": remove,
+    "found_pythons": found_pythons,
+    "describe_python": describe_python,
+    "install_ipykernel": install_ipykernel,
     "check_log_folder": check_log_folder,
     "start_tensorboard": start_tensorboard,
     "stop_tensorboard": stop_tensorboard,

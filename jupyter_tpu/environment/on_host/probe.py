@@ -1,16 +1,23 @@
 """What a host is and has: Python, uv, chips, disk space, environments."""
 
 import contextlib
+import glob
 import json
 import os
 import platform
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 from jupyter_tpu.agent.protocol.chips import chips
 
 from .packages import summary
-from .paths import HOME, MARKER, environment_dir
+from .paths import HOME, MARKER, ROOT, environment_dir
 from .uv import find_uv
+
+#: Where virtual environments are, those of conda too, by what only they have.
+_VENVS = ("~/*/pyvenv.cfg", "~/.venv*/pyvenv.cfg", "~/.virtualenvs/*/pyvenv.cfg",
+          "~/*/.venv*/pyvenv.cfg", "~/*/venv/pyvenv.cfg", "~/*/env/pyvenv.cfg")  # fmt: skip
+_CONDAS = ("~/mini*", "~/anaconda3", "~/mambaforge", "/opt/conda")
 
 
 def python_version(path):
@@ -29,11 +36,8 @@ def python_version(path):
     return b".".join(out[1:]).decode() if len(out) == 4 and out[0] == b"True" else ""
 
 
-def pythons():
-    """{version: path} of the installed interpreters, one path per version."""
-    import glob
-    from concurrent.futures import ThreadPoolExecutor
-
+def installed_pythons():
+    """The paths of interpreters that are not in a virtual environment, one of each."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     folders += ["/usr/bin", "/usr/local/bin", "/opt/conda/bin"]
     found = []
@@ -51,7 +55,12 @@ def pythons():
     for path in found:
         if os.access(path, os.X_OK) and not path.endswith("-config"):
             real.setdefault(os.path.realpath(path), path)
-    paths = list(real.values())
+    return list(real.values())
+
+
+def pythons():
+    """{version: path} of the installed interpreters, one path per version."""
+    paths = installed_pythons()
     with ThreadPoolExecutor(8) as pool:
         versions = list(pool.map(python_version, paths))
     chosen = {}  # type: ignore[var-annotated]
@@ -59,6 +68,29 @@ def pythons():
         if version:
             chosen.setdefault(version, path)
     return chosen
+
+
+def environment_folders():
+    """The folders of virtual environments and of conda's environments that are not ours."""
+    found = [os.path.dirname(each) for each in _matching(_VENVS)]
+    condas = _matching(_CONDAS)
+    condas += [each for conda in condas for each in glob.glob(glob.escape(conda) + "/envs/*")]
+    try:
+        with open(os.path.join(HOME, ".conda", "environments.txt")) as file:
+            condas += file.read().splitlines()
+    except (OSError, UnicodeDecodeError):
+        pass
+    found += [each for each in condas if os.path.isdir(os.path.join(each, "conda-meta"))]
+    return [each for each in dict.fromkeys(found) if not is_ours(each)]
+
+
+def _matching(patterns):
+    return [path for each in patterns for path in sorted(glob.glob(os.path.expanduser(each)))]
+
+
+def is_ours(path):
+    """Whether jupyter-tpu created it."""
+    return os.path.realpath(path).startswith(os.path.realpath(ROOT) + os.sep)
 
 
 def free_space():
@@ -108,4 +140,5 @@ def probe(name):
         "marker": marker(path),
         "requested": summary(path),
         "pythons": pythons(),
+        "folders": environment_folders(),
     }

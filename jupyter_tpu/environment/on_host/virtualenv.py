@@ -81,55 +81,62 @@ class Counter:
 
 VERIFY = r"""
 import json, sys
+sys.path[:] = [each for each in sys.path if each]
+from importlib.util import find_spec
 found = {"python": "%d.%d.%d" % sys.version_info[:3]}
 try:
     from importlib.metadata import distributions, requires
     found["packages"] = {d.metadata["Name"].lower(): d.version for d in distributions()}
-    import ipykernel, zmq, jax
-    found["jax"] = jax.__version__
-    try:
-        from packaging.requirements import Requirement
-        wanted = [Requirement(line) for line in requires("jax") or () if line[:6] == "libtpu"]
-        have = found["packages"].get("libtpu")
-        found["libtpu_wanted"] = next((str(each.specifier) for each in wanted), "")
-        found["libtpu_fits"] = have is None or all(have in each.specifier for each in wanted)
-    except ImportError:
-        pass
-    if sys.argv[1] == "start":
+    import ipykernel, zmq
+    if find_spec("jax"):
+        import jax
+        found["jax"] = jax.__version__
         try:
-            found["platform"] = jax.default_backend()
-            found["devices"] = jax.local_device_count()
-        except RuntimeError as error:
-            found["backend_error"] = str(error)
-        else:
-            # JAX takes the CPU without an error if the TPU fails.
-            errors = getattr(sys.modules.get("jax._src.xla_bridge"), "_backend_errors", {})
-            found["backend_error"] = str(errors.get("tpu", "")) if errors else ""
+            from packaging.requirements import Requirement
+            wanted = [Requirement(line) for line in requires("jax") or () if line[:6] == "libtpu"]
+            have = found["packages"].get("libtpu")
+            found["libtpu_wanted"] = next((str(each.specifier) for each in wanted), "")
+            found["libtpu_fits"] = have is None or all(have in each.specifier for each in wanted)
+        except ImportError:
+            pass
+        if sys.argv[1] == "start":
+            try:
+                found["platform"] = jax.default_backend()
+                found["devices"] = jax.local_device_count()
+            except RuntimeError as error:
+                found["backend_error"] = str(error)
+            else:
+                # JAX takes the CPU without an error if the TPU fails.
+                errors = getattr(sys.modules.get("jax._src.xla_bridge"), "_backend_errors", {})
+                found["backend_error"] = str(errors.get("tpu", "")) if errors else ""
 except Exception as error:
     found["error"] = "%s: %s" % (type(error).__name__, error)
 print("verified " + json.dumps(found))
 """
 
 
-def verify(name, variables):
+def verify(name, variables, python=""):
     """What JAX sees in the environment's Python, and what there is to see; see `check_python`."""
     before = hardware()
-    return dict(check_python(name, variables), hardware=before)
+    return dict(check_python(name, variables, python=python), hardware=before)
 
 
-def check_python(name, variables, start_jax=True):
+def check_python(name, variables, start_jax=True, python=""):
     """The versions in an environment, and what JAX sees in it if it may be started.
 
-    *variables* are set for that process, as they are for kernels.
+    *variables* are set for that process, as they are for kernels. *python* is that of an
+    environment which was found on the host: nothing is written there, and what is in ~/.local
+    belongs to it.
     """
-    path = environment_dir(name)
-    python = os.path.join(path, "bin", "python")
+    options = ["-B"]
+    if not python:
+        python = os.path.join(environment_dir(name), "bin", "python")
+        # What is compiled here goes where the kernels look for it; -I ignores the variable.
+        bytecode = os.environ.get("PYTHONPYCACHEPREFIX")
+        options = ["-I", *(["-X", "pycache_prefix=" + bytecode] if bytecode else [])]
     env = process_environment(python, variables)
-    # What is compiled here goes where the kernels look for it; -I ignores the variable.
-    bytecode = os.environ.get("PYTHONPYCACHEPREFIX")
-    options = ["-X", "pycache_prefix=" + bytecode] if bytecode else []
     status, lines = run(
-        [python, "-I", *options, "-c", VERIFY, "start" if start_jax else "look"],
+        [python, *options, "-c", VERIFY, "start" if start_jax else "look"],
         env=env,
         timeout=300,
         on_line=lambda line: None if line.startswith("verified ") else emit(log=line),

@@ -25,11 +25,11 @@ class Doctor:
     async def check(self, ref: str) -> Diagnosis:
         node = await self._finder.find_ready(ref, "Only the hosts of a READY TPU can be checked.")
         kind = known_type(node.type)
-        ready = [
-            name
+        ready = {
+            name: record.environment.python_path
             for name, record in self._desired.environments(node.name).items()
             if record.environment.state == "ready"
-        ]
+        }
         workers = range(len(node.endpoints))
         links = [self._connections.link(HostName(node.name, worker)) for worker in workers]
         for link in links:

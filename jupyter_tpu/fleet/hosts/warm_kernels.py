@@ -59,7 +59,7 @@ class WarmKernelMonitor:
             connected = name in self._desired.connected
             if wanted and connected and record.environment.state == "ready":
                 found[env] = WarmKernelSpec(
-                    python=f"{record.environment.path}/bin/python",
+                    python=record.host_python,
                     imports=decided.imports,
                     env=single_host_variables(record.hosts),
                 )

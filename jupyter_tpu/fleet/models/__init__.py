@@ -4,7 +4,7 @@ Each is defined here once; the OpenAPI document and the frontend's TypeScript ty
 these classes. Times are RFC 3339 in UTC, sizes in bytes unless a name says otherwise.
 """
 
-from ...environment import Finding, InstalledPackage
+from ...environment import Finding, FoundPython, FoundPythons, InstalledPackage
 from .catalog import Catalog
 from .changes import Change
 from .copies import FileProblem, HostCopy
@@ -70,6 +70,8 @@ __all__ = [
     "FileProblem",
     "Finding",
     "FleetStatus",
+    "FoundPython",
+    "FoundPythons",
     "Host",
     "HostCopy",
     "HostFile",

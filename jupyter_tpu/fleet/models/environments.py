@@ -30,6 +30,10 @@ class ConnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     packages: list[str] = []
     #: The text of a requirements file.
     requirements: str | None = None
+    #: A Python or virtual environment that is on the hosts, such as ~/venv, to be used as it is.
+    python_path: str | None = None
+    #: Whether ipykernel may be installed there if it is missing; nothing else is changed there.
+    install_ipykernel: bool = False
 
 
 class ChangePackages(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -84,6 +88,8 @@ class Environment(Struct, kw_only=True):
     python: str = ""  # "3.12.4"
     jax: str = ""  # the version of JAX
     path: str = ""  # on the hosts
+    #: Its Python, if it was found on the hosts: nothing is changed there. "" if it was created.
+    python_path: str = ""
     packages: list[str] = []
     #: The text of a requirements file.
     requirements: str = ""

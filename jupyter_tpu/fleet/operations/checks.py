@@ -9,6 +9,7 @@ from ...cloud import Node
 from ...environment import pythons
 from ...errors import InvalidInput, Reason, TPUError
 from ..models import ConnectTPU
+from ..store.records import EnvironmentRecord
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
@@ -28,6 +29,40 @@ def check_environment(request: ConnectTPU) -> None:
     """Raises INVALID for a Python that JAX does not run on, or for what can't be a package."""
     pythons.check(request.python)
     check_requirements(request.packages)
+    path = request.python_path
+    if path is None:
+        return
+    if not re.match(r"(/|~/.)", path) or not path.isprintable():
+        raise InvalidInput(
+            f"{path!r} is not the path of a Python on a host.",
+            "Give an absolute path or one that begins with ~/, such as ~/venv.",
+        )
+    if request.python or request.packages or request.requirements:
+        raise InvalidInput(
+            "An environment that is on the hosts is used as it is: it has its own Python version "
+            "and packages.",
+            "Omit python, packages and requirements.",
+        )
+
+
+def check_same_python(before: EnvironmentRecord, request: ConnectTPU) -> None:
+    """Raises CONFLICT where a name would mean another Python than *before*."""
+    if before.found and before.environment.state == "failed":
+        return  # nothing is lost
+    own = request.python or request.packages or request.requirements
+    if before.found and own:
+        raise TPUError(
+            f"The environment {request.environment} was found on the hosts, so its packages are "
+            "not changed.",
+            Reason.CONFLICT,
+            "Choose another name to create an environment.",
+        )
+    if request.python_path not in (None, before.wanted.python_path, before.environment.python_path):
+        raise TPUError(
+            f"There is an environment {request.environment} already.",
+            Reason.CONFLICT,
+            "Choose another name.",
+        )
 
 
 def check_requirements(packages: Iterable[str]) -> None:

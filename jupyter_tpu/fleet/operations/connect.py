@@ -17,7 +17,14 @@ from ..models.requests import validated
 from ..store.records import EnvironmentRecord, OperationRecord
 from . import checks
 from .connected import ConnectedTPUs
-from .environment import STEPS, create_environment, merge_request, record_of, unfinished_record
+from .environment import (
+    FOUND_STEPS,
+    STEPS,
+    create_environment,
+    merge_request,
+    record_of,
+    unfinished_record,
+)
 from .power import CANCEL_CONNECT
 from .progress import Progress
 from .runner import OperationRunner
@@ -58,6 +65,9 @@ class ConnectService:
                 return record.operation  # pressed twice
         self._runner.known.require_idle(name)
         node = self._observer.observed.require(name, ("READY",), _ONLY_READY)
+        before = self._desired.environments(name).get(request.environment)
+        if before is not None and before.node_id == node.id:
+            checks.check_same_python(before, request)
         self._runner.drop_resumable(name)
         record = self._runner.new_record("connect", name, connect=request, node_id=node.id)
         return await self._runner.start(
@@ -116,20 +126,20 @@ class ConnectService:
     ) -> None:
         """Ends connected; or failed, with what was connected before as it was."""
         name = record.name
-        steps = [*STEPS, StepPlan("kernelspec", "Add the kernel to Jupyter", 1)]
+        before = self._desired.environments(name).get(request.environment)
         seen = self._observer.observed.node(name)
-        progress.plan(steps, hosts=len(seen.endpoints) if seen else 0, measured=True)
+        hosts = len(seen.endpoints) if seen else 0
+        progress.plan(_steps(merge_request(before, request)), hosts=hosts, measured=True)
         progress.begin("key")
         node = await self._cloud.get_node(name)
         self._observer.upsert(node)
         if other := checks.another_node(node, record.node_id):
             raise other
         self._observer.observed.require(name, ("READY",), _ONLY_READY)
-        progress.plan(steps, hosts=len(node.endpoints), measured=True)
-        before = self._desired.environments(name).get(request.environment)
         if before is not None and before.node_id != node.id:
             before = None  # on another TPU of the same name, which is gone
         request = merge_request(before, request)
+        progress.plan(_steps(request), hosts=len(node.endpoints), measured=True)
         self._desired.save(name, unfinished_record(node, request, before))
         failure: TPUError | None = TPUError("Connecting failed.", Reason.INTERNAL)
         try:
@@ -158,3 +168,8 @@ class ConnectService:
         progress.done("kernelspec")
         progress.log(f"Added {created.display_name} to Jupyter")
         self._connected_now()
+
+
+def _steps(request: ConnectTPU) -> list[StepPlan]:
+    steps = STEPS if request.python_path is None else FOUND_STEPS
+    return [*steps, StepPlan("kernelspec", "Add the kernel to Jupyter", 1)]

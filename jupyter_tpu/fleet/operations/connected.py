@@ -59,7 +59,7 @@ class ConnectedTPUs:
             worker=0,
             environment=environment.name,
             python_version=environment.python,
-            host_python=f"{environment.path}/bin/python",
+            host_python=record.host_python,
             emulator=self._cloud.target.emulator,
             emulated=self._cloud.emulated,
             variables=single_host_variables(record.hosts),

@@ -21,11 +21,9 @@ from .progress import Progress
 LINKS_UP = 180.0
 
 LINKS = environment.StepPlan("links", "Connect to the hosts", 8)
-STEPS = (
-    environment.StepPlan("key", "SSH key", 1),
-    LINKS,
-    *environment.STEPS,
-)
+_ACCESS = (environment.StepPlan("key", "SSH key", 1), LINKS)
+STEPS = (*_ACCESS, *environment.STEPS)
+FOUND_STEPS = (*_ACCESS, *environment.found.STEPS)
 
 
 async def create_environment(
@@ -47,20 +45,20 @@ async def create_environment(
     await connect_hosts(links, progress)
 
     accelerator = known_type(node.type)
-    created = await environment.create(
-        links,
-        environment.EnvironmentSpec(
-            name=request.environment,
-            python=request.python,
-            packages=tuple(request.packages),
-            requirements=request.requirements or "",
-        ),
-        environment.ExpectedHardware(
-            emulated=emulated,
-            devices_per_host=accelerator.devices_per_host if accelerator else None,
-        ),
-        progress,
+    expected = environment.ExpectedHardware(
+        emulated=emulated,
+        devices_per_host=accelerator.devices_per_host if accelerator else None,
     )
+    if request.python_path is not None:
+        created = await environment.found.use(
+            links,
+            request.python_path,
+            expected,
+            progress,
+            install_ipykernel=request.install_ipykernel,
+        )
+    else:
+        created = await environment.create(links, _spec(request), expected, progress)
     ready = Environment(
         name=request.environment,
         tpu=name.node,
@@ -69,12 +67,22 @@ async def create_environment(
         python=created.python,
         jax=created.jax,
         path=created.path,
+        python_path=created.python_path,
         packages=created.requested.packages,
         requirements=request.requirements or "",
         devices=created.devices,
         platform=created.platform,
     )
     return ready, created.requested
+
+
+def _spec(request: ConnectTPU) -> environment.EnvironmentSpec:
+    return environment.EnvironmentSpec(
+        name=request.environment,
+        python=request.python,
+        packages=tuple(request.packages),
+        requirements=request.requirements or "",
+    )
 
 
 async def wait_until_up(link: Link) -> None:
@@ -109,6 +117,8 @@ def merge_request(before: EnvironmentRecord | None, request: ConnectTPU) -> Conn
         python=request.python or earlier.python,
         packages=environment.packages.merge(earlier.packages, request.packages),
         requirements=request.requirements or earlier.requirements,
+        python_path=request.python_path or earlier.python_path,
+        install_ipykernel=request.install_ipykernel or earlier.install_ipykernel,
     )
 
 
@@ -153,6 +163,7 @@ def unfinished_record(
             zone=node.name.zone,
             state="failed" if problem else "making",
             problem=problem,
+            python_path=request.python_path or "",
             packages=list(request.packages),
             requirements=request.requirements or "",
             asked=request if problem else None,

@@ -54,7 +54,7 @@ class EnvironmentService:
 
     async def installed(self, name: NodeName, environment: str) -> list[InstalledPackage]:
         """What is installed on host 0; raises NOT_FOUND, CONFLICT for a TPU that is not READY."""
-        self._require(name, environment, ready=True)
+        self._require(name, environment, changeable=True)
         links, release = self._links(name)
         try:
             await wait_until_up(links[0])
@@ -72,7 +72,7 @@ class EnvironmentService:
         for each in request.remove:
             if packages.name_of(each) in packages.REQUIRED:
                 raise InvalidInput(f"{each} can't be removed: kernels on TPUs need it.")
-        record = self._require(name, environment, ready=True)
+        record = self._require(name, environment, changeable=True)
 
         async def work(progress: Progress) -> None:
             progress.plan([LINKS, packages.CHANGE, packages.SYNC], hosts=record.hosts)
@@ -100,11 +100,13 @@ class EnvironmentService:
 
         async def work(progress: Progress) -> None:
             progress.plan([LINKS, packages.REMOVE], hosts=record.hosts)
-            if self._observer.observed.is_ready(name):
+            ready = self._observer.observed.is_ready(name)
+            if ready:
                 why = shut_down_error(
                     f"remove its environment {environment}", "Choose another kernel."
                 )
                 await self._connected.kernels.shut_down_all(name, why, progress.log, environment)
+            if ready and not record.found:
                 links, release = self._links(name)
                 try:
                     await connect_hosts(links, progress)
@@ -112,7 +114,11 @@ class EnvironmentService:
                 finally:
                     release()
             self._connected.remove_environment(name, environment)
-            progress.log(f"Removed the environment {environment}")
+            progress.log(
+                f"Removed the kernel of {record.environment.path} from Jupyter; its files stay"
+                if record.found
+                else f"Removed the environment {environment}"
+            )
             self._removed()
 
         return await self._runner.start_exclusive(
@@ -129,7 +135,7 @@ class EnvironmentService:
         ):
             return  # it changes them itself; the next report is compared again
         for environment, record in list(self._desired.environments(name).items()):
-            if environment not in reports or record.environment.state != "ready":
+            if environment not in reports or record.environment.state != "ready" or record.found:
                 continue
             requested = msgspec.convert(reports[environment], Requested)
             if requested.revision == record.revision:
@@ -197,8 +203,9 @@ class EnvironmentService:
         return links, (lambda: None) if held else lambda: self._connections.release(name)
 
     def _require(
-        self, name: NodeName, environment: str, *, ready: bool = False
+        self, name: NodeName, environment: str, *, changeable: bool = False
     ) -> EnvironmentRecord:
+        """changeable: it must be ready, with packages that may be changed."""
         environments = self._desired.environments(name)
         record = environments.get(environment)
         if record is None:
@@ -206,9 +213,18 @@ class EnvironmentService:
             raise TPUError(
                 f"{name.node} has no environment {environment}. Its environments: {known}.",
                 Reason.NOT_FOUND,
-                f"Create it: jupyter tpu connect {name.node} --env {environment}" if ready else "",
+                f"Create it: jupyter tpu connect {name.node} --env {environment}"
+                if changeable
+                else "",
             )
-        if ready and record.environment.state != "ready":
+        if changeable and record.found:
+            raise TPUError(
+                f"The environment {environment} was found on {name.node}. jupyter-tpu does not "
+                "change its packages.",
+                Reason.CONFLICT,
+                "Change them on its hosts: jupyter tpu ssh " + name.node,
+            )
+        if changeable and record.environment.state != "ready":
             raise TPUError(
                 f"The environment {environment} on {name.node} is not ready.",
                 Reason.CONFLICT,

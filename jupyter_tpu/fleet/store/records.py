@@ -22,6 +22,16 @@ class EnvironmentRecord(Struct, kw_only=True):
     #: Of its packages on host 0 that *wanted* has, and that all hosts have.
     revision: int = 0
 
+    @property
+    def found(self) -> bool:
+        """Whether it was on the hosts before: it is never changed or deleted."""
+        return self.wanted.python_path is not None
+
+    @property
+    def host_python(self) -> str:
+        """The path of its Python on the hosts."""
+        return self.environment.python_path or f"{self.environment.path}/bin/python"
+
 
 class NodeClaim(Struct, kw_only=True):
     """Which node an operation creates or deletes, and how far that is.

@@ -1,7 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { IEnvironment, IProblem, ITPU } from '../api';
-import { button, disposeWidgets, listOf, openPanel, shows } from './opened';
+import { IEnvironment, IFoundPython, IProblem, ITPU } from '../api';
+import {
+  answerDialog,
+  button,
+  disposeWidgets,
+  listOf,
+  openPanel,
+  shows
+} from './opened';
 import { aKernel, anOperation, connectedTPU } from './server';
 
 const PATH = 'tpus/us-central1-a~my-tpu';
@@ -329,5 +336,63 @@ describe('the packages of an environment', () => {
     answer = [200, [{ ...einops, ...other }]];
     button(node, 'Try Again').click();
     await shows(node, 'einops0.8.1');
+  });
+});
+
+describe('the Pythons on the hosts', () => {
+  const VENV: IFoundPython = {
+    path: '/home/me/venv/bin/python',
+    prefix: '/home/me/venv',
+    kind: 'venv',
+    version: '3.10.12',
+    ipykernel: '',
+    jax: '0.4.30',
+    installable: true,
+    environment: '',
+    name: 'venv',
+    missing: [],
+    different: [],
+    problem: ''
+  };
+  const BROKEN = {
+    ...VENV,
+    path: '/home/me/old/bin/python',
+    problem: 'It is missing on host 1.'
+  };
+
+  it('are found by a click, and become a kernel by another, after the question', async () => {
+    const { node, server } = await openPanel({
+      ...listOf(connectedTPU()),
+      [`GET ${PATH}/pythons`]: [
+        200,
+        {
+          pythons: [VENV, BROKEN],
+          asked: '',
+          problems: ['Host 3 did not answer.']
+        }
+      ],
+      [`POST ${PATH}/connect`]: [202, anOperation()]
+    });
+    button(node, 'my-tpu').click();
+    await shows(node, 'Find environments');
+    expect(server.count(`GET ${PATH}/pythons`)).toBe(0);
+    button(node, 'Find virtual environments on the hosts').click();
+    await shows(node, 'Python 3.10.12 · JAX 0.4.30 · no ipykernel');
+    await shows(node, 'It is missing on host 1.');
+    await shows(node, 'Host 3 did not answer.');
+    button(node, `Add a kernel for ${VENV.path}`).click();
+    expect(await answerDialog('Cancel')).toContain(
+      'packages that are there stay as they are'
+    );
+    expect(server.count(`POST ${PATH}/connect`)).toBe(0);
+    button(node, `Add a kernel for ${VENV.path}`).click();
+    await answerDialog('Install');
+    await vi.waitFor(() =>
+      expect(server.calls.slice(-1)[0].body).toEqual({
+        environment: 'venv',
+        python_path: VENV.path,
+        install_ipykernel: true
+      })
+    );
   });
 });

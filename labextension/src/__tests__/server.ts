@@ -256,6 +256,7 @@ export function connectedTPU(more: Partial<ITPU> = {}): ITPU {
         python: '3.12.4',
         jax: '0.7.2',
         path: '',
+        python_path: '',
         packages: [],
         requirements: '',
         asked: null,

@@ -5,7 +5,15 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 
 import { Action, startableEnvironments } from '../model/availableActions';
-import { IApp, IEnvironment, IKernel, IOperation, ITPU, ITunnel } from '../api';
+import {
+  IApp,
+  IEnvironment,
+  IFoundPython,
+  IKernel,
+  IOperation,
+  ITPU,
+  ITunnel
+} from '../api';
 import { ConnectForm } from '../forms/connectForm';
 import { Examples } from '../examples';
 import {
@@ -17,6 +25,7 @@ import {
   confirmCloseTunnel,
   confirmCost,
   confirmDestructive,
+  confirmInstallIpykernel,
   confirmKeep,
   confirmStart,
   confirmTakeOver,
@@ -25,6 +34,7 @@ import {
 import { CreateForm } from '../forms/createForm';
 import { PackagesForm } from '../forms/packagesForm';
 import { IServerKernels } from '../kernels/serverKernels';
+import { FoundPythons } from '../model/foundPythons';
 import { keyOf } from '../model/resources';
 import { TPUModel } from '../model/model';
 import {
@@ -55,7 +65,10 @@ export class Actions {
     readonly language = 'en'
   ) {
     this._files = new FileTransfers(model, trans);
+    this.foundPythons = new FoundPythons(model);
   }
+
+  readonly foundPythons: FoundPythons;
 
   /** Brings the panel to the front, if there is one. */
   openPanel(): void {
@@ -174,6 +187,21 @@ export class Actions {
   /** Tries again to create an environment as it was asked for. */
   async retryEnvironment(tpu: ITPU, { name }: IEnvironment): Promise<void> {
     await this.model.connect(tpu, { environment: name });
+  }
+
+  /** Makes a kernel of a Python on the hosts; asks before ipykernel is installed there. */
+  async usePython(tpu: ITPU, python: IFoundPython): Promise<void> {
+    const { ipykernel, name, path } = python;
+    if (
+      ipykernel ||
+      (await confirmInstallIpykernel(path, tpu.name, this.trans))
+    ) {
+      await this.model.connect(tpu, {
+        environment: name,
+        python_path: path,
+        install_ipykernel: !ipykernel
+      });
+    }
   }
 
   async removeEnvironment(tpu: ITPU, { name }: IEnvironment): Promise<void> {

@@ -147,6 +147,26 @@ export async function confirmCancelCreate(
   );
 }
 
+/** Asks for confirmation to install ipykernel into a Python of the user's. */
+export async function confirmInstallIpykernel(
+  path: string,
+  tpu: string,
+  trans: TranslationBundle
+): Promise<boolean> {
+  return confirm(
+    trans.__('Install ipykernel?'),
+    <p>
+      {trans.__(
+        'Kernels need ipykernel, which is not installed in %1 on %2. The packages that are there stay as they are.',
+        path,
+        tpu
+      )}
+    </p>,
+    Dialog.okButton({ label: trans.__('Install') }),
+    trans
+  );
+}
+
 /** Asks for confirmation to close TensorBoard, which ends it on the host. */
 export async function confirmCloseTensorBoard(
   app: IApp,
@@ -309,10 +329,16 @@ function words(
       return {
         title: trans.__('Remove the environment %1?', environment),
         accept: trans.__('Remove'),
-        consequence: trans.__(
-          'This removes its packages from %1, and its kernel from Jupyter. Your files are kept.',
-          tpu.name
-        )
+        consequence: tpu.environments.find(one => one.name === environment)
+          ?.python_path
+          ? trans.__(
+              'This removes its kernel from Jupyter. The environment on %1 is kept.',
+              tpu.name
+            )
+          : trans.__(
+              'This removes its packages from %1, and its kernel from Jupyter. Your files are kept.',
+              tpu.name
+            )
       };
     case 'kernel':
       return {

@@ -14,6 +14,7 @@ import {
   IDisconnectTPU,
   IFleetStatus,
   IDiagnosis,
+  IFoundPythons,
   IHostFile,
   IInstalledPackage,
   IKernel,
@@ -123,6 +124,10 @@ export class TPUClient {
   check(tpu: TPURef, signal?: AbortSignal): Promise<IDiagnosis> {
     const path = [...this._path(tpu), 'doctor'];
     return this._call('POST', path, {}, {}, signal);
+  }
+
+  pythons(tpu: TPURef): Promise<IFoundPythons> {
+    return this._call('GET', [...this._path(tpu), 'pythons']);
   }
 
   packages(tpu: TPURef, environment: string): Promise<IInstalledPackage[]> {

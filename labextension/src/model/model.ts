@@ -12,6 +12,7 @@ import {
   IEnvironment,
   IFleetStatus,
   IDiagnosis,
+  IFoundPythons,
   IHostFile,
   IInstalledPackage,
   IKernel,
@@ -205,6 +206,11 @@ export class TPUModel extends Store {
   /** Throws `Failure`, for the form to show. */
   async connectWith(tpu: TPURef, request: IConnectTPU): Promise<void> {
     this._sync.putOperation(await this._client.connect(tpu, request));
+  }
+
+  /** The Pythons that were on its hosts before. Throws `Failure`. */
+  pythons(tpu: TPURef): Promise<IFoundPythons> {
+    return this._client.pythons(tpu);
   }
 
   /** What is installed in an environment. Throws `Failure`. */

@@ -16,6 +16,7 @@ import { IconButton, Section, StateLabel } from './elements';
 import { Environment } from './environments';
 import { Price } from '../price';
 import { Ports } from './ports';
+import { FoundPythons } from './pythons';
 
 /** How many hosts are listed until the user asks for all. */
 const HOSTS_SHOWN = 8;
@@ -94,6 +95,7 @@ export function Details(props: {
           </ul>
         </Section>
       )}
+      {tpu.state === 'READY' && <FoundPythons tpu={tpu} actions={actions} />}
       {kernels.length > 0 && (
         <Section id={`${key}#kernels`} view={view} title={trans.__('Kernels')}>
           <ul>

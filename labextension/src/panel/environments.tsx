@@ -70,14 +70,16 @@ export function Environment(props: {
       <span className="jp-tpu-Row-more">
         {facts.join(' · ')}
         <span className="jp-tpu-Row-links">
-          {environment.state === 'ready' && tpu.state === 'READY' && (
-            <Link
-              label={trans.__('Packages of %1…', environment.name)}
-              onClick={() => actions.openPackages(tpu, environment)}
-            >
-              {trans.__('Packages…')}
-            </Link>
-          )}
+          {environment.state === 'ready' &&
+            tpu.state === 'READY' &&
+            !environment.python_path && (
+              <Link
+                label={trans.__('Packages of %1…', environment.name)}
+                onClick={() => actions.openPackages(tpu, environment)}
+              >
+                {trans.__('Packages…')}
+              </Link>
+            )}
           {!isBusy(actions.model.runningOn(tpu)) && (
             <Link
               label={trans.__('Remove %1…', environment.name)}

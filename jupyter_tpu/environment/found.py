@@ -1,0 +1,176 @@
+"""Pythons that were on the hosts before us: listed, and used for kernels as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import UNSET, Struct, convert, structs
+
+from ..errors import Reason, TPUError
+from .concurrency import gather_or_cancel
+from .models import (
+    CreatedEnvironment,
+    ExpectedHardware,
+    FoundPython,
+    FoundPythons,
+    RemoteHost,
+    Requested,
+)
+from .packages import uv_path
+from .progress import ProgressReporter, StepPlan
+from .pythons import is_older
+from .remote_call import call
+from .verification import HostCheck, require_usable_found, single_host_variables
+
+STEPS = (
+    StepPlan("look", "Check the Python", 2),
+    StepPlan("ipykernel", "Install ipykernel", 4),
+    StepPlan("verify", "Check JAX and its devices", 12),
+)
+#: What the kernel's keeper needs.
+OLDEST = (3, 8)
+
+
+class OnHost(Struct, frozen=True, kw_only=True):
+    """The Pythons on one host; see ``on_host.found``."""
+
+    asked: str
+    pythons: list[FoundPython]
+
+
+async def on_host(host: RemoteHost, path: str = "") -> OnHost:
+    """The Pythons on a host, and the one at *path* if it is not ""; without those we created."""
+    answer = await call(host, "found_pythons", log=lambda line: None, timeout=60, path=path)
+    return convert(answer, OnHost)
+
+
+def merge(hosts: Sequence[OnHost | TPUError]) -> FoundPythons:
+    """What the hosts answered, as one list. Raises the error of host 0 if none answered."""
+    known = {index: each for index, each in enumerate(hosts) if isinstance(each, OnHost)}
+    problems = {index: each for index, each in enumerate(hosts) if isinstance(each, TPUError)}
+    if not known:
+        raise problems[0]
+    by_path: dict[str, dict[int, FoundPython]] = {}
+    for index, answer in known.items():
+        for each in answer.pythons:
+            by_path.setdefault(each.path, {})[index] = each
+    return FoundPythons(
+        pythons=[_merged(each, list(known)) for each in by_path.values()],
+        asked=next((each.asked for each in known.values() if each.asked), ""),
+        problems=[f"Host {index} did not answer: {each}" for index, each in problems.items()],
+    )
+
+
+def _merged(on_hosts: dict[int, FoundPython], known: Sequence[int]) -> FoundPython:
+    """What all hosts say of one Python."""
+    first = next(iter(on_hosts.values()))
+    merged = structs.replace(
+        first,
+        missing=[index for index in known if index not in on_hosts],
+        different=[
+            index for index, each in on_hosts.items() if _versions(each) != _versions(first)
+        ],
+        ipykernel="" if any(not each.ipykernel for each in on_hosts.values()) else first.ipykernel,
+        installable=all(each.ipykernel or each.installable for each in on_hosts.values()),
+    )
+    return structs.replace(merged, problem=_problem(merged, on_hosts))
+
+
+def _versions(python: FoundPython) -> tuple[str, ...]:
+    return python.version, python.ipykernel, python.jax
+
+
+def _problem(python: FoundPython, on_hosts: dict[int, FoundPython]) -> str:
+    for index, each in on_hosts.items():
+        if each.problem:
+            return f"It does not start on host {index}: {each.problem.rstrip('.')}."
+    if python.missing:
+        return f"It is missing on {hosts_text(python.missing)}."
+    if is_older(python.version, OLDEST):
+        return "Kernels need Python 3.8 or newer."
+    if not python.ipykernel and not python.installable:
+        return (
+            "ipykernel is missing and can't be installed there, because the Python belongs to the "
+            "system. Create an environment with this Python version."
+        )
+    return ""
+
+
+def hosts_text(hosts: Sequence[int]) -> str:
+    """ "host 1", "hosts 1, 2"."""
+    return f"host{'s' if len(hosts) > 1 else ''} {', '.join(map(str, hosts))}"
+
+
+async def use(
+    hosts: Sequence[RemoteHost],
+    path: str,
+    expected: ExpectedHardware,
+    reporter: ProgressReporter,
+    *,
+    install_ipykernel: bool,
+) -> CreatedEnvironment:
+    """Checks the Python at *path* on all *hosts*; nothing in it is changed.
+
+    install_ipykernel: whether ipykernel may be installed there, with what it needs, if it is
+    missing. Packages that are there stay as they are all the same.
+
+    Raises TPUError: NOT_FOUND, INVALID, NO_IPYKERNEL, ENVIRONMENT, CPU_FALLBACK, DISK_FULL,
+    UNREACHABLE, TIMEOUT.
+    """
+
+    async def on_all(step: str, function: str, timeout: float, **arguments: Any) -> list[Any]:
+        async def on_host(host: RemoteHost) -> Any:
+            answer = await call(host, function, log=reporter.log, timeout=timeout, **arguments)
+            reporter.host_done(step)
+            return answer
+
+        reporter.begin(step)
+        return await gather_or_cancel([on_host(host) for host in hosts])
+
+    answers = await on_all("look", "describe_python", 60, path=path)
+    described = {index: convert(each, FoundPython) for index, each in enumerate(answers)}
+    python = _merged(described, list(described))
+    if python.problem:
+        raise TPUError(f"{path} can't be used. {python.problem}", Reason.ENVIRONMENT)
+    reporter.log(f"{python.path}: Python {python.version}, {python.kind}")
+    reporter.done("look")
+
+    lacking = [index for index, each in described.items() if not each.ipykernel]
+    if lacking and not install_ipykernel:
+        raise TPUError(
+            f"{path} has no ipykernel, which kernels need, on {hosts_text(lacking)}.",
+            Reason.NO_IPYKERNEL,
+            "Allow to install it there, or install it yourself.",
+        )
+    reporter.begin("ipykernel")
+
+    async def install(index: int) -> None:
+        if index in lacking:
+            uv = await uv_path(hosts[index], reporter.log)
+            await call(
+                hosts[index], "install_ipykernel", log=reporter.log, timeout=1200,
+                uv=uv, python=described[index].path,
+            )  # fmt: skip
+        reporter.host_done("ipykernel")
+
+    await gather_or_cancel([install(index) for index in described])
+    reporter.done("ipykernel", "done" if lacking else "skipped")
+
+    variables = single_host_variables(len(hosts))
+    answers = await on_all(
+        "verify", "verify", 400, name="", python=python.path, variables=variables
+    )
+    checks = list(map(HostCheck.parse, answers))
+    require_usable_found(checks, expected, reporter.log)
+    reporter.done("verify")
+    first = checks[0]
+    return CreatedEnvironment(
+        path=python.prefix,
+        python_path=python.path,
+        requested=Requested(),
+        python=first.python,
+        jax=first.jax,
+        platform="" if first.platform is UNSET else first.platform,
+        devices=0 if first.devices is UNSET else first.devices,
+    )
