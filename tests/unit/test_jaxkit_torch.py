@@ -14,13 +14,18 @@ from jaxkit_here import mesh_of
 from jupyter_tpu import jaxkit
 from jupyter_tpu.errors import TPUError
 
-torch = pytest.importorskip(
-    "torch", reason="SKIPPED FOR WANT OF torch: pip install torch to run these tests"
-)
-
 #: What both have.
 DTYPES = ["bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "bfloat16"]
 DTYPES += ["float32", "complex64", "float8_e4m3fn", "float8_e5m2"]
+torch: Any
+
+
+@pytest.fixture(scope="module", autouse=True)
+def import_torch() -> None:
+    """By the process that runs these tests only: all collect them, and torch takes seconds."""
+    global torch
+    reason = "SKIPPED FOR WANT OF torch: pip install torch to run these tests"
+    torch = pytest.importorskip("torch", reason=reason)
 
 
 def test_torch_tensors_are_writable_copies_both_ways() -> None:
