@@ -1,6 +1,6 @@
 import jupyterPlugin from '@jupyter/eslint-plugin';
 import js from '@eslint/js';
-import prettierRecommended from 'eslint-plugin-prettier/recommended';
+import prettier from 'eslint-config-prettier';
 import { defineConfig } from 'eslint/config';
 import globals from 'globals';
 import tseslint from 'typescript-eslint';
@@ -51,5 +51,5 @@ export default defineConfig([
     files: ['**/*.mjs'],
     languageOptions: { globals: { ...globals.node } }
   },
-  prettierRecommended
+  prettier
 ]);
