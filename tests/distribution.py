@@ -13,11 +13,15 @@ GROUPS = {
     "tests/browser/test_browser_apps.py": "lab",
     "tests/browser/test_browser_connections.py": "lab",
     "tests/browser/test_browser_example.py": "lab",
+    "tests/browser/test_browser_files.py": "lab",
     "tests/browser/test_browser_form.py": "lab",
     "tests/browser/test_browser_kernel.py": "lab",
     "tests/browser/test_browser_notebook.py": "lab",
     "tests/browser/test_browser_plugins.py": "lab",
     "tests/browser/test_browser_story.py": "lab",
+    # One JupyterLab that may be killed.
+    "tests/browser/test_browser_restart.py": "kept_lab",
+    "tests/browser/test_browser_tabs.py": "kept_lab",
     # One TPU with ipykernel: the fixture `kernels_tpu`.
     "tests/integration/test_kernels_load.py": "kernels_tpu",
     "tests/integration/test_kernels_ssh.py": "kernels_tpu",

@@ -6,13 +6,16 @@ import contextlib
 import re
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from adoption_server import Server
 from lab_server import SCRIPTABLE, WINDOW, LabPage, LabServer, chromium
+from notebook_tabs import lab_beside
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -66,8 +69,18 @@ def tpu(connected_tpu: dict[str, Any], lab_server: LabServer) -> Iterator[dict[s
         lab_server.call("DELETE", f"apps/{app['id']}")
 
 
-# Playwright keeps an event loop running in this thread, so other tests must not see it.
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def kept_lab(
+    emulator: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Server, str]]:
+    """A JupyterLab that may be killed, since the emulator is not in it, and a TPU's kernelspec."""
+    with lab_beside(emulator, tmp_path_factory.mktemp("kept-lab"), sys.executable) as found:
+        yield found
+
+
+# Playwright keeps an event loop running in this thread, so other tests must not see it: it ends
+# with this folder's tests.
+@pytest.fixture(scope="package")
 def playwright() -> Iterator[Playwright]:
     if chromium() is None:
         pytest.skip("SKIPPED FOR WANT OF chromium: install it, or say where it is: CHROMIUM_PATH")
@@ -75,7 +88,7 @@ def playwright() -> Iterator[Playwright]:
         yield playwright
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser(playwright: Playwright) -> Iterator[Browser]:
     # Chromium's sandbox does not work for root, as whom containers run.
     browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
@@ -128,18 +141,18 @@ def strict_browser(
         yield browser
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    """The pages of all tests of a file: what they open next loads in half the time."""
+    """The pages of all tests: what they open next loads in half the time."""
     context = browser.new_context(**WINDOW)
     context.set_default_timeout(120_000)  # ms, for clicks and pictures; see expect
     yield context
     context.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def page(context: BrowserContext) -> Page:
-    """A page for all tests of a file."""
+    """A page for all tests."""
     return context.new_page()
 
 

@@ -20,13 +20,13 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 from waiting import until
 
 OUT = Path(__file__).parent / "out"
-LINES = 300
+LINES = 150
 EXPECTED = [f"line {number} of {LINES}" for number in range(LINES)]
 CODE = (
     "import time\n"
     f"for i in range({LINES}):\n"
     f"    print('line', i, 'of', {LINES}, flush=True)\n"
-    "    time.sleep(0.04)\n"
+    "    time.sleep(0.08)\n"
 )
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 import re
 import secrets
 import signal
-import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,7 +18,6 @@ from notebook_tabs import (
     LINES,
     OUT,
     cell_of,
-    lab_beside,
     lines_of,
     open_notebook,
     run_cell,
@@ -33,10 +30,9 @@ from playwright.sync_api import BrowserContext, expect
 from waiting import until
 
 
-@pytest.fixture(scope="module")
-def lab(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, str]]:
-    with lab_beside(emulator, tmp_path_factory.mktemp("restart"), sys.executable) as found:
-        yield found
+@pytest.fixture
+def lab(kept_lab: tuple[Server, str]) -> tuple[Server, str]:
+    return kept_lab
 
 
 @pytest.mark.parametrize(
@@ -53,7 +49,7 @@ def test_each_line_is_once_in_both_tabs_and_in_the_files_they_save(
     expect(stayed.get_by_text(re.compile(r"\| Idle$"))).to_be_visible()
     cell_of(stayed).locator(".cm-content").click()
     stayed.keyboard.press("Shift+Enter")
-    wait_for_lines(stayed, 60)
+    wait_for_lines(stayed, 30)
     before = session_of(server, name)
 
     server.kill()
@@ -170,7 +166,7 @@ def test_after_a_reboot_of_the_host_the_user_is_notified_and_can_restart_the_ker
     expect(idle).to_be_visible()
     cell_of(page).locator(".cm-content").click()
     page.keyboard.press("Shift+Enter")
-    wait_for_lines(page, LINES)
+    wait_for_lines(page, 10)
     page.close()
     server.request("DELETE", f"/api/sessions/{session_of(server, name)['id']}")
 

@@ -47,12 +47,14 @@ def python_with_collaboration(folder: Path) -> str:
 def lab(
     request: pytest.FixtureRequest, emulator: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Server, str, bool]]:
+    if request.param == OWN:
+        yield *request.getfixturevalue("kept_lab"), False
+        return
     folder = tmp_path_factory.mktemp("tabs")
-    shared = request.param == SHARED
-    python = python_with_collaboration(folder / "python") if shared else sys.executable
-    options = [f"--SQLiteYStore.db_path={folder / 'documents.db'}"] if shared else []
-    with lab_beside(emulator, folder / "lab", python, *options) as (server, spec):
-        yield server, spec, shared
+    python = python_with_collaboration(folder / "python")
+    option = f"--SQLiteYStore.db_path={folder / 'documents.db'}"
+    with lab_beside(emulator, folder / "lab", python, option) as (server, spec):
+        yield server, spec, True
 
 
 def assert_complete(pages: list[Page], what: str) -> None:
@@ -73,9 +75,9 @@ def test_tabs_that_open_and_reload_while_a_cell_prints_show_each_line_once(
     write_notebook(server, name, spec)
     first = open_notebook(context, server, name)
     run_cell(first)
-    wait_for_lines(first, 50)
+    wait_for_lines(first, 25)
     second = open_notebook(context, server, name)
-    wait_for_lines(second, 150)
+    wait_for_lines(second, 75)
     second.reload()
     third = open_notebook(context, server, name)
     assert_complete([first, second, third], "shared" if shared else "own")
