@@ -111,6 +111,7 @@ def test_restart_and_run_all_starts_a_new_process(spec: str, lab: LabPage) -> No
         idle(lab)
 
 
+@pytest.mark.long  # without the page: test_kernels_beside_local.py
 def test_a_flood_is_interrupted_by_the_button_and_the_next_cell_runs(
     spec: str, lab: LabPage
 ) -> None:
@@ -170,6 +171,7 @@ def test_questions_plots_and_widgets_work_in_a_notebook(spec: str, lab: LabPage)
     expect(output(lab, 3).get_by_role("button", name="pressed")).to_be_visible(timeout=LONG)
 
 
+@pytest.mark.long  # without the page: test_kernels_beside_local.py
 def test_a_breakpoint_set_by_clicking_is_hit_and_shows_the_variable(
     spec: str, lab: LabPage
 ) -> None:

@@ -65,7 +65,11 @@ def test_the_guide_and_its_jaxkit_run_on_the_tpus_host_over_all_its_devices(
     assert "shape without padding" in pages
 
 
-@pytest.mark.parametrize("name", ["wave-equation", "jax-tour", "lorenz-ode", "spmd-cookbook"])
+#: `make test` takes the notebook that shards in each way, and a short one.
+LIKE_OTHERS = [pytest.param(name, marks=pytest.mark.long) for name in ("jax-tour", "lorenz-ode")]
+
+
+@pytest.mark.parametrize("name", ["wave-equation", "spmd-cookbook", *LIKE_OTHERS])
 def test_a_notebook_draws_on_the_tpus_host_what_all_its_devices_computed(
     name: str, outputs: Callable[[str], list[Any]]
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_training_step_on_eight_chips_is_taken_apart() -> None:
     assert "<table>" in report._repr_html_()
 
 
+@pytest.mark.long  # what it compares with changes with JAX only
 def test_the_memory_figures_agree_with_jaxs_own_but_for_code_and_on_chip_values() -> None:
     large = {"up": (4096, 16384), "down": (16384, 4096)}
     report = jaxkit.compile_for(

@@ -15,7 +15,8 @@ KEY = jax.random.key(42)
 
 #: Drawn through gamma's loops, or as binomial is, and slow to compile.
 LIKE_OTHERS = {
-    "ball", "chisquare", "dirichlet", "f", "generalized_normal", "loggamma", "multinomial", "t",
+    "ball", "beta", "chisquare", "dirichlet", "f", "generalized_normal", "loggamma", "multinomial",
+    "t",
 }  # fmt: skip
 
 #: Parameters for every distribution that needs some.
