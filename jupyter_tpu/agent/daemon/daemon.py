@@ -25,8 +25,10 @@ from ..protocol.paths import boot
 from ..protocol.peer import peer_user
 from ..protocol.process_env import with_both_names
 from .keepers import Keepers, KeeperSilent, StartError
+from .operation_error import OperationError
 from .packages import RequestedPackages
 from .probe import probe
+from .runs import Runs
 from .warm_kernels import WarmKernels
 
 #: Seconds without a connection and without a kernel after which the daemon ends.
@@ -37,14 +39,6 @@ RELEASE = 3.0
 MAX_LINE = 1 << 20
 #: The message and the hint about a kernel whose keeper does not answer.
 _SILENT = "The process that keeps the kernel does not answer on the host.", "Try again later."
-
-
-class OperationError(Exception):
-    """An op failed: the reason (a value of errors.Reason), the message, and a hint."""
-
-    def __init__(self, reason: str, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.answer = {"reason": reason, "message": message, "hint": hint}
 
 
 class Daemon:
@@ -66,6 +60,7 @@ class Daemon:
         self._warm = WarmKernels(sources)
         self._keepers = Keepers(run, sources, self._warm)
         self._packages = RequestedPackages()
+        self._runs = Runs()
         self._starting: Dict[str, asyncio.Lock] = {}  # one start of a kernel id at a time
         self._tasks: "set[asyncio.Future[Any]]" = set()
         self._ended = asyncio.Event()
@@ -81,6 +76,7 @@ class Daemon:
             "signal_kernel": self._signal_kernel,
             "keep_warm": self._keep_warm,
             "status": self._status,
+            **self._runs.operations(),
             "prepare_delete": self._prepare_delete,
             "end_agent": self._end_agent,
         }
@@ -105,6 +101,7 @@ class Daemon:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._runs.close()
         await self._keepers.close()
 
     async def _watch(self, path: str) -> None:
@@ -112,7 +109,9 @@ class Daemon:
             await asyncio.sleep(min(1.0, self._idle / 4))
             if not os.path.exists(path):
                 self._ended.set()  # its folder was removed: no client can reach it
-            elif self._connections or self._keepers.folders:
+                continue
+            await self._runs.end_abandoned()
+            if self._connections or self._keepers.folders or self._runs.running:
                 self._used = time.monotonic()
             elif time.monotonic() - self._used > self._idle:
                 self._ended.set()
@@ -145,6 +144,7 @@ class Daemon:
         finally:
             self._connections.discard(writer)
             self._warm.forget(writer)
+            self._runs.client_left(writer)
             writer.close()
 
     async def _serve(self, line: bytes, writer: asyncio.StreamWriter) -> None:
@@ -154,9 +154,7 @@ class Daemon:
             op = self._ops.get(request["op"])
             if op is None:
                 raise OperationError("INVALID", "The agent has no operation %r." % request["op"])
-            if op in (self._keep_warm, self._status):
-                request["params"]["who"] = writer
-            answer = {"result": await op(request["params"])}
+            answer = {"result": await op({**request["params"], "who": writer})}
         except OperationError as error:
             answer = {"error": error.answer}
         except KeeperSilent:
@@ -301,7 +299,7 @@ class Daemon:
         return {**await self._keep_warm(params), **await self._kernels(params), **packages}
 
     async def _prepare_delete(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """Ends all kernels, then the agent: nothing of it is left running on the host."""
+        """Ends all kernels, then the agent and its commands: nothing of it is left running."""
         statuses = await self._keepers.statuses()
         await asyncio.gather(*(self._keepers.end(status["id"], now=True) for status in statuses))
         self._end_soon()
@@ -309,7 +307,8 @@ class Daemon:
 
     async def _end_agent(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """Ends the daemon if no other client is connected and there is no kernel."""
-        idle = len(self._connections) <= 1 and not self._keepers.folders
+        others = len(self._connections) > 1 or self._keepers.folders or self._runs.running
+        idle = not others
         if idle:
             self._end_soon()
         return {"ended": idle}
