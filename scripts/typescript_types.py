@@ -35,6 +35,8 @@ REQUESTS = (
     models.VisitApp,
     models.OpenTensorBoard,
     models.ProfileKernel,
+    models.StartRun,
+    models.RunInput,
 )
 ANSWERS = (
     models.Problem,
@@ -54,6 +56,8 @@ ANSWERS = (
     models.Tunnel,
     models.App,
     models.AppVisit,
+    models.Run,
+    models.RunOutput,
     models.Change,
 )
 

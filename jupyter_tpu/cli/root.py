@@ -28,6 +28,7 @@ COMMANDS = {
     "kernel": "kernels:kernel",
     "env": "environments:env",
     "operation": "operations:operation",
+    "run": "run:run",
     "tunnel": "tunnels:tunnel",
     "app": "apps:app",
     "tensorboard": "apps:tensorboard",

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import click
 from click.shell_completion import CompletionItem
 
-from ..commands.grammar import Command, argument, command, examples, tpu_argument
+from ..commands.grammar import WrappingCommand, argument, command, examples, tpu_argument
 from ..commands.nodes import find_node, list_nodes
 from ..errors import Reason, TPUError
 from .console import note
@@ -26,33 +26,6 @@ if TYPE_CHECKING:
     from ..ssh.openssh_config import HostEntry
 
 T = TypeVar("T")
-
-
-class _SSHCommand(Command):
-    """Our options may also follow NAME. The first other word begins what is for ssh."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        before = self._own_options(args)
-        words = args[before + 1 :]
-        after = self._own_options(words)
-        ours = [*args[:before], *words[:after]]
-        return super().parse_args(ctx, [*ours, *args[before : before + 1], *words[after:]])
-
-    def _own_options(self, words: list[str]) -> int:
-        """How many words at the start are options of ours, with their values."""
-        takes_value = {
-            name: not option.is_flag
-            for option in self.params
-            if isinstance(option, click.Option)
-            for name in option.opts
-        }
-        count = 0
-        while count < len(words):
-            name, has_value, _ = words[count].partition("=")
-            if name not in takes_value:
-                break
-            count += 2 if takes_value[name] and not has_value else 1
-        return count
 
 
 class WorkerOrAll(click.ParamType):
@@ -73,7 +46,7 @@ class WorkerOrAll(click.ParamType):
 
 @click.command(
     "ssh",
-    cls=_SSHCommand,
+    cls=WrappingCommand,
     context_settings={"allow_interspersed_args": False},
     epilog=examples(
         "jupyter tpu ssh my-tpu",

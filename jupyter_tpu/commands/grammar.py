@@ -49,6 +49,35 @@ class Command(click.Command):
         super().format_options(ctx, formatter)
 
 
+class WrappingCommand(Command):
+    """A command that ends with another one, such as ssh's. Options of ours may also follow NAME;
+    the first other word begins that command.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        before = self._own_options(args)
+        words = args[before + 1 :]
+        after = self._own_options(words)
+        ours = [*args[:before], *words[:after]]
+        return super().parse_args(ctx, [*ours, *args[before : before + 1], *words[after:]])
+
+    def _own_options(self, words: list[str]) -> int:
+        """How many words at the start are options of ours, with their values."""
+        takes_value = {
+            name: not option.is_flag
+            for option in self.params
+            if isinstance(option, click.Option)
+            for name in option.opts
+        }
+        count = 0
+        while count < len(words):
+            name, has_value, _ = words[count].partition("=")
+            if name not in takes_value:
+                break
+            count += 2 if takes_value[name] and not has_value else 1
+        return count
+
+
 def _repeated(args: list[str], repeatable: Container[str]) -> list[str]:
     """*args* with the name of a repeatable option before each of its values."""
     result: list[str] = []
@@ -247,6 +276,7 @@ def _environments() -> Iterable[str]:
 complete_type = _completer(_type_names)
 complete_zone = _completer(_zones)
 complete_version = _completer(_versions)
+complete_environment = _completer(_environments)
 
 #: --project, which `open_session` finds in the context's ``meta``.
 project_option = click.option(
@@ -321,7 +351,7 @@ environment_option = click.option(
     "environment",
     default="default",
     metavar="ENV",
-    shell_complete=_completer(_environments),
+    shell_complete=complete_environment,
     help="Name of the environment.",
 )
 python_option = click.option(

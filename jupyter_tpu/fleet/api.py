@@ -100,6 +100,41 @@ class PythonsAPI(Protocol):
         """
 
 
+class RunsAPI(Protocol):
+    """Commands on hosts, which end with the process that started them."""
+
+    async def list(self, ref: str) -> Sequence[models.Run]:
+        """Those that run on a TPU and the last ones that ended, the oldest first."""
+
+    async def start(self, ref: str, request: models.StartRun) -> models.Run:
+        """Starts a command on hosts of a TPU; returns at once.
+
+        INVALID for hosts that the TPU has not got, NOT_FOUND for an environment that does not
+        exist. What a host says against it is in its state.
+        """
+
+    async def get(self, ref: str, id: str) -> models.Run:
+        """Its state on each host."""
+
+    async def output(
+        self, ref: str, id: str, start: str | None = None, wait: str | None = None
+    ) -> models.RunOutput:
+        """Its output from the offset *start* on (a number; None: 0).
+
+        Waits up to *wait* seconds (at most, and by default, 20) for some, or for the end. What is
+        before *start* may be forgotten then.
+        """
+
+    async def write(self, ref: str, id: str, request: models.RunInput) -> models.Run:
+        """Writes to the standard input of all hosts; returns when the slowest has taken it."""
+
+    async def stop(self, ref: str, id: str) -> models.Run:
+        """Ends it on all hosts: with SIGINT, then SIGTERM, then SIGKILL.
+
+        Returns when it has ended. A host that does not answer in time is in the state "unknown".
+        """
+
+
 class FleetAPI(Protocol):
     """The fleet's methods, and its parts; REST has the same ones."""
 
@@ -117,6 +152,9 @@ class FleetAPI(Protocol):
 
     @property
     def pythons(self) -> PythonsAPI: ...
+
+    @property
+    def runs(self) -> RunsAPI: ...
 
     async def status(self) -> models.FleetStatus:
         """The health of the loops behind this interface; makes no call to Google or a host."""

@@ -99,7 +99,8 @@ class FleetClient:
         if route.body is not None:
             body = next(filter(None, left), None)
         elif any(left):
-            path += "?" + urlencode(dict(zip(route.query, left, strict=True)))
+            given = zip(route.query, left, strict=False)
+            path += "?" + urlencode({name: value for name, value in given if value is not None})
         answer = await self._call(route.method, path, body)
         if route.answer is None:
             return None

@@ -24,6 +24,7 @@ from .hosts.files import HostFiles
 from .hosts.kernels import KernelMonitor, KernelService, TakeOver
 from .hosts.poller import HostPoller
 from .hosts.pythons import HostPythons
+from .hosts.runs import Runs
 from .hosts.warm_kernels import WarmKernelMonitor
 from .inventory.inventory import Inventory
 from .kernelspecs import KernelSpecRegistry
@@ -103,6 +104,7 @@ class Fleet:
         apps = self.apps = Apps(links, finder, lambda id: changes.mark_changed("app", id))
 
         self.pythons = HostPythons(finder, connections, desired)
+        self.runs = Runs(finder, desired, connections, lambda id: changes.mark_changed("run", id))
 
         runner = self._runner = OperationRunner(
             store, lease, changed=self._operation_changed, ended=self._operation_ended
@@ -176,6 +178,7 @@ class Fleet:
         changes.register("kernel", monitor.find)
         changes.register("tunnel", tunnels.find)
         changes.register("app", apps.find)
+        changes.register("run", self.runs.find)
         self._loops = Loops()
 
     @classmethod
@@ -226,6 +229,7 @@ class Fleet:
         await self._runner.close()
         await self._loops.close()
         await self._controller.close()
+        await self.runs.shut_down()
         await self.tunnels.shut_down()
         await self.apps.shut_down()
         self._connections.close()

@@ -12,19 +12,19 @@ CHANGE = "https://events.jupyter-tpu.org/change/v1"
 SCHEMA: dict[str, Any] = {
     "$id": CHANGE,
     "version": "1",
-    "title": "A change of a TPU, an operation, a kernel on a TPU, a tunnel or an app",
+    "title": "A change of a TPU, an operation, a kernel on a TPU, a tunnel, an app or a run",
     "personal-data": True,
     "description": "The new state of one thing, or that it is gone.",
     "type": "object",
     "required": ["what", "id"],
     "properties": {
         "what": {
-            "enum": ["tpu", "operation", "kernel", "tunnel", "app"],
+            "enum": ["tpu", "operation", "kernel", "tunnel", "app", "run"],
             "description": "Which field carries the new state.",
         },
         "id": {
             "type": "string",
-            "description": "zone/name of a TPU, the id of an operation, kernel, tunnel or app.",
+            "description": "zone/name of a TPU; of all others their id.",
         },
         "gone": {"type": "boolean", "description": "It is no longer there."},
         "tpu": {"type": ["object", "null"], "description": "TPU of the OpenAPI document."},
@@ -32,5 +32,6 @@ SCHEMA: dict[str, Any] = {
         "kernel": {"type": ["object", "null"], "description": "Kernel of that document."},
         "tunnel": {"type": ["object", "null"], "description": "Tunnel of that document."},
         "app": {"type": ["object", "null"], "description": "App of that document."},
+        "run": {"type": ["object", "null"], "description": "Run of that document."},
     },
 }

@@ -19,6 +19,7 @@ _PARTS = {
     "operation": "The operation's id",
     "app": "The app's id",
     "tunnel": "The tunnel's id",
+    "run": "The run's id",
     "host": "The host's number, from 0",
 }
 

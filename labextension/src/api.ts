@@ -58,7 +58,7 @@ export interface ICatalog {
 
 /** An event: the new state of one thing, or that it is gone. */
 export interface IChange {
-  what: 'app' | 'kernel' | 'operation' | 'tpu' | 'tunnel';
+  what: 'app' | 'kernel' | 'operation' | 'run' | 'tpu' | 'tunnel';
   id: string;
   gone: boolean;
   tpu: ITPU | null;
@@ -66,6 +66,7 @@ export interface IChange {
   kernel: IKernel | null;
   tunnel: ITunnel | null;
   app: IApp | null;
+  run: IRun | null;
 }
 
 /** Packages to add to an environment, and to remove from it, on all hosts. */
@@ -252,6 +253,17 @@ export interface IHostFile {
   size: number;
 }
 
+/** A run on one host. */
+export interface IHostRun {
+  host: number;
+  state: 'connecting' | 'exited' | 'not-started' | 'running' | 'unknown';
+  code: number | null;
+  signal: string;
+  cause: '' | 'abandoned' | 'stopped' | 'timeout';
+  seconds: number | null;
+  problem: IProblem | null;
+}
+
 /** A package in an environment. */
 export interface IInstalledPackage {
   name: string;
@@ -355,6 +367,13 @@ export interface IOperation {
   ended: string;
 }
 
+/** Something that one host has written. */
+export interface IOutputPart {
+  host: number;
+  stream: 'stderr' | 'stdout';
+  data: string;
+}
+
 /** The body of every error answer, and why something needs attention. */
 export interface IProblem {
   message: string;
@@ -428,6 +447,44 @@ export interface IRegionPrice {
  */
 export interface IRemoveEnvironment {
   end_kernels?: boolean;
+}
+
+/** A command on hosts of a TPU. */
+export interface IRun {
+  id: string;
+  tpu: string;
+  zone: string;
+  command: string[];
+  state: 'done' | 'running';
+  code: number | null;
+  created: string;
+  hosts: IHostRun[];
+}
+
+/** More standard input for a run, the same on all its hosts. */
+export interface IRunInput {
+  data?: string;
+  end?: boolean;
+}
+
+/** What a run has written from an offset on, in the order in which it came. */
+export interface IRunOutput {
+  run: IRun;
+  start: number;
+  next: number;
+  output: IOutputPart[];
+  ended: boolean;
+}
+
+/** A command to run on hosts of a TPU. */
+export interface IStartRun {
+  command: string[];
+  hosts?: string;
+  cwd?: string;
+  timeout?: number | null;
+  environment?: string | null;
+  input?: boolean;
+  stop_unwatched?: number | null;
 }
 
 /** One step of an operation, in words that a user understands. */

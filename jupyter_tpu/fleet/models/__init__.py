@@ -34,6 +34,7 @@ from .forwarding import (
 from .kernels import ChipHolder, Kernel
 from .operations import Operation, Step, StopTrying
 from .problems import Problem
+from .runs import HostRun, OutputPart, Run, RunInput, RunOutput, StartRun
 from .status import FailingTPU, FleetStatus, LoopStatus
 from .tpus import (
     TPU,
@@ -75,6 +76,7 @@ __all__ = [
     "Host",
     "HostCopy",
     "HostFile",
+    "HostRun",
     "InstalledPackage",
     "KeepWarm",
     "Kernel",
@@ -84,10 +86,15 @@ __all__ = [
     "OpenTensorBoard",
     "OpenTunnel",
     "Operation",
+    "OutputPart",
     "Problem",
     "ProfileKernel",
     "Quote",
     "RemoveEnvironment",
+    "Run",
+    "RunInput",
+    "RunOutput",
+    "StartRun",
     "Step",
     "StopTPU",
     "StopTrying",

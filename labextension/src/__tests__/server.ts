@@ -133,7 +133,8 @@ export class TestChangeFeed implements IChangeFeed {
       operation: null,
       kernel: null,
       tunnel: null,
-      app: null
+      app: null,
+      run: null
     };
     this.changed.emit({ what, id, ...none, ...more });
   }

@@ -1,0 +1,196 @@
+"""``jupyter tpu run``: a command on one, some or all hosts of a TPU."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..commands.grammar import (
+    WrappingCommand,
+    argument,
+    complete_environment,
+    examples,
+    tpu_argument,
+)
+from ..commands.session import open_session
+from ..errors import InvalidInput
+from .console import complain, json_option, note
+
+if TYPE_CHECKING:
+    from ..fleet.models import Run, RunOutput
+
+#: Bytes of output that --json keeps of a host's stream: the last ones.
+_KEPT = 1 << 20
+
+
+@click.command(
+    "run",
+    cls=WrappingCommand,
+    context_settings={"allow_interspersed_args": False},
+    epilog=examples(
+        "jupyter tpu run my-tpu -- hostname",
+        "jupyter tpu run my-tpu --worker 0,2-5 -- sh -c 'df -h / | tail -1'",
+        "jupyter tpu run my-tpu --cwd project --timeout 600 -- python train.py",
+        "tar c data | jupyter tpu run my-tpu -- tar x",
+    ),
+)
+@tpu_argument()
+@argument(
+    "words",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    metavar="-- CMD...",
+    help="The command and its arguments; no shell changes them.",
+)
+@click.option("--worker", "hosts", default="all", metavar="HOSTS", help="Hosts: all, 0, or 0,2-5.")
+@click.option(
+    "--cwd",
+    default="",
+    show_default=False,
+    metavar="DIR",
+    help="Folder on the hosts.  [default: the home folder]",
+)
+@click.option(
+    "-w",
+    "same_folder",
+    is_flag=True,
+    help="Use the folder that has the path of the current one, such as ~/project for ~/project.",
+)
+@click.option("--timeout", type=float, metavar="SECONDS", help="Stop it after this time.")
+@click.option(
+    "--env",
+    "environment",
+    metavar="ENV",
+    shell_complete=complete_environment,
+    help="Find Python and programs of this environment first.  "
+    '[default: "default", if the TPU has it]',
+)
+@click.option(
+    "--stdin/--no-stdin",
+    "stdin",
+    default=None,
+    show_default=False,
+    help="Send the standard input to all hosts.  [default: if it is not a terminal]",
+)
+@click.option("-i", "all_hosts", is_flag=True, hidden=True)  # podrun's; it is the default here
+@json_option
+def run(
+    name: str,
+    words: tuple[str, ...],
+    hosts: str,
+    cwd: str,
+    same_folder: bool,
+    timeout: float | None,
+    environment: str | None,
+    stdin: bool | None,
+    all_hosts: bool,
+    as_json: bool,
+) -> None:
+    """Run a command on the hosts of a TPU, by default on all of them at once.
+
+    Lines begin with the number of the host, unless there is only one; equal lines of several hosts
+    are shown once. Ctrl-C stops the command on all hosts.
+
+    The exit code is the highest of all hosts: 124 if the time limit was reached, 127 if the
+    program does not exist, 128 + N if signal N ended it, and 255 for a host that could not be
+    reached.
+    """
+    from ..commands import runs
+    from ..fleet.models import StartRun
+
+    if same_folder:
+        if cwd:
+            raise click.UsageError("Use -w or --cwd, not both.")
+        cwd = _same_folder()
+    if stdin is None:
+        stdin = sys.stdin is not None and not sys.stdin.isatty()
+    request = StartRun(
+        command=list(words[1:] if words[0] == "--" else words),
+        hosts=hosts,
+        cwd=cwd,
+        timeout=timeout,
+        environment=environment,
+        input=stdin,
+    )
+    with open_session() as session:
+        started = runs.start(session, name, request)
+        if stdin:
+            runs.send_input(session, started, sys.stdin.fileno())
+        sink = _JSONOutput() if as_json else runs.output_to(_write, started)
+        ended = runs.follow(session, started, sink, lambda: note(_stopping(started)))
+    if isinstance(sink, _JSONOutput):
+        sink.print(ended)
+    else:
+        _report(ended)
+    raise click.exceptions.Exit(ended.code or 0)
+
+
+def _same_folder() -> str:
+    """The current folder, relative to the home folder. Raises INVALID if it is not in that."""
+    here, home = os.path.realpath(os.getcwd()), os.path.realpath(os.path.expanduser("~"))
+    if os.path.commonpath([here, home]) != home:
+        raise InvalidInput(
+            f"{here} is not in your home folder, so -w can't find it on the hosts.",
+            "Use --cwd DIR.",
+        )
+    return os.path.relpath(here, home)
+
+
+def _write(stream: str, data: bytes) -> None:
+    out = (sys.stdout if stream == "stdout" else sys.stderr).buffer
+    out.write(data)
+    out.flush()
+
+
+def _stopping(started: Run) -> str:
+    where = "" if len(started.hosts) == 1 else f" on {len(started.hosts)} hosts"
+    return f"Stopping the command{where}."
+
+
+def _report(ended: Run) -> None:
+    """How it ended, where the exit code does not say it."""
+    from ..commands.runs import outcome, summary
+
+    if len(ended.hosts) > 1:
+        for line in summary(ended):
+            note(line)
+        return
+    (only,) = ended.hosts
+    if only.problem is not None or only.cause or only.signal:
+        complain(f"On {ended.tpu}: {outcome(only)}")
+
+
+class _JSONOutput:
+    """Collects the output for a program."""
+
+    holds = False
+
+    def __init__(self) -> None:
+        self._texts: dict[tuple[int, str], bytearray] = {}
+        self._sizes: dict[tuple[int, str], int] = {}
+
+    def show(self, answer: RunOutput) -> None:
+        for part in answer.output:
+            key = part.host, part.stream
+            text = self._texts.setdefault(key, bytearray())
+            text += part.data
+            del text[:-_KEPT]
+            self._sizes[key] = self._sizes.get(key, 0) + len(part.data)
+
+    def print(self, ended: Run) -> None:
+        import msgspec
+
+        from .console import print_json
+
+        answer: dict[str, Any] = msgspec.to_builtins(ended)
+        for host in answer["hosts"]:
+            for stream in ("stdout", "stderr"):
+                key = host["host"], stream
+                text = self._texts.get(key, b"")
+                host[stream] = text.decode("utf-8", "replace")
+                host[f"{stream}_cut"] = self._sizes.get(key, 0) - len(text)
+        print_json(answer)

@@ -1,0 +1,41 @@
+"""Which hosts of a TPU a text means."""
+
+from __future__ import annotations
+
+import re
+
+from ...errors import InvalidInput
+
+
+def host_numbers(text: str, count: int, tpu: str) -> list[int]:
+    """The hosts that "all", "0" or "0,2-5" means, each once and in order.
+
+    count: how many hosts *tpu* has. Raises INVALID for anything else, and for a host that it has
+    not got.
+    """
+    if text.strip() == "all":
+        return list(range(count))
+    found: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?", part)
+        if match is None:
+            raise InvalidInput(f"{text!r} does not say which hosts.", 'Write "all", 0 or 0,2-5.')
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise InvalidInput(f"{part.strip()} is not a range of hosts.", "Write 2-5, not 5-2.")
+        if last >= count:
+            has = "host 0 only" if count == 1 else f"the hosts 0 to {count - 1}"
+            raise InvalidInput(f"{tpu} has no host {last}.", f"It has {has}.")
+        found.update(range(first, last + 1))
+    return sorted(found)
+
+
+def host_ranges(hosts: list[int]) -> str:
+    """The inverse for numbers in order: "0,2-5"."""
+    ranges: list[list[int]] = []
+    for host in hosts:
+        if ranges and ranges[-1][1] == host - 1:
+            ranges[-1][1] = host
+        else:
+            ranges.append([host, host])
+    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges)

@@ -1,0 +1,307 @@
+"""Commands on the hosts of a pod: over real SSH to emulated hosts, by the fleet and in a shell."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from cli_shell import COMMAND, LIMIT, Shell
+from waiting import eventually, until
+
+from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.hosts import host_run
+from jupyter_tpu.fleet.hosts.runs import KEPT_OUTPUT
+from jupyter_tpu.fleet.models import Run, RunInput, StartRun
+from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.links import Links
+from jupyter_tpu.ssh import Keepalive
+
+HOSTS = 4
+
+
+@pytest.fixture(scope="module")
+def tpu(emulator: Any) -> Iterator[str]:
+    """The name of a pod."""
+    with emulator.tpu("runs", "v5litepod-16") as node:
+        yield node["name"].rpartition("/")[2]
+
+
+class Pod:
+    """A fleet with the pod, whose links stay up from test to test."""
+
+    def __init__(self, fleet: Fleet, links: Links, tpu: str) -> None:
+        self.fleet = fleet
+        self.links = links
+        self.tpu = tpu
+
+    async def start(self, *command: str, **request: Any) -> Run:
+        return await self.fleet.runs.start(self.tpu, StartRun(command=[*command], **request))
+
+    async def shell(self, script: str, **request: Any) -> Run:
+        return await self.start("sh", "-c", script, **request)
+
+    async def output(self, run: Run, start: int = 0) -> dict[tuple[int, str], bytes]:
+        """All that it writes until its end, by host and stream."""
+        texts: dict[tuple[int, str], bytes] = {}
+        while True:
+            answer = await self.fleet.runs.output(self.tpu, run.id, str(start))
+            assert answer.start == start, "something is missing"
+            for part in answer.output:
+                key = part.host, part.stream
+                texts[key] = texts.get(key, b"") + part.data
+            start = answer.next
+            if answer.ended:
+                return texts
+
+    async def stdout(self, run: Run) -> list[bytes]:
+        """What each host of the run writes."""
+        texts = await self.output(run)
+        return [texts.get((each.host, "stdout"), b"") for each in run.hosts]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def pod(emulator: Any, tpu: str, tmp_path_factory: Any) -> AsyncIterator[Pod]:
+    folder: Path = tmp_path_factory.mktemp("runs")
+    links = Links(Cloud(Target(emulator=str(emulator.state_file))), keepalive=Keepalive(1, 2))
+    fleet = await Fleet.open(links, KernelSpecs(folder / "kernels"), folder / "fleet.sqlite")
+    yield Pod(fleet, links, tpu)
+    await fleet.close()
+    await links.close()
+    await links.cloud.close()
+
+
+@pytest.fixture
+def shell(tmp_path: Path, emulator: Any) -> Shell:
+    return Shell(tmp_path, **emulator.environment)
+
+
+in_pod = pytest.mark.asyncio(loop_scope="module")
+
+
+@in_pod
+async def test_each_host_has_its_output_exit_code_and_time(pod):
+    run = await pod.shell('hostname; echo "to stderr" >&2; exit "$(hostname | tail -c2)"')
+    texts = await pod.output(run)
+    names = [texts[host, "stdout"].decode().strip() for host in range(HOSTS)]
+    assert [name.rpartition("-")[2] for name in names] == ["0", "1", "2", "3"]
+    assert {texts[host, "stderr"] for host in range(HOSTS)} == {b"to stderr\n"}
+    run = await pod.fleet.runs.get(pod.tpu, run.id)
+    assert [(each.state, each.code) for each in run.hosts] == [("exited", n) for n in range(HOSTS)]
+    assert all(each.seconds is not None for each in run.hosts)
+    assert (run.state, run.code) == ("done", 3)
+    assert run.id in [each.id for each in await pod.fleet.runs.list(pod.tpu)]
+
+
+@in_pod
+async def test_some_hosts_run_it_and_wrong_ones_are_refused(pod):
+    run = await pod.start("true", hosts="0,2-3")
+    assert [each.host for each in run.hosts] == [0, 2, 3]
+    await pod.output(run)
+    with pytest.raises(TPUError, match="has no host 4") as caught:
+        await pod.start("true", hosts="1-4")
+    assert caught.value.hint == "It has the hosts 0 to 3."
+    with pytest.raises(TPUError, match="environment 'none'") as caught:
+        await pod.start("true", environment="none")
+    assert caught.value.reason is Reason.NOT_FOUND
+
+
+@in_pod
+async def test_what_the_host_refuses_is_said_for_that_host(pod):
+    await pod.output(await pod.start("mkdir", "only-here", hosts="2"))
+    run = await pod.start("pwd", cwd="only-here")
+    texts = await pod.output(run)
+    assert texts.keys() == {(2, "stdout")}
+    states = ["not-started", "not-started", "exited", "not-started"]
+    assert [each.state for each in run.hosts] == states
+    assert run.hosts[0].problem.message == "The folder only-here does not exist on the host."
+    assert run.code == 255
+
+
+@in_pod
+async def test_input_goes_to_all_hosts_as_it_is(pod):
+    data = os.urandom(300_000)
+    run = await pod.start("cat", input=True)
+    await pod.fleet.runs.write(pod.tpu, run.id, RunInput(data=data[:1000]))
+    writing = asyncio.ensure_future(
+        pod.fleet.runs.write(pod.tpu, run.id, RunInput(data=data[1000:], end=True))
+    )
+    assert await pod.stdout(run) == [data] * HOSTS
+    await writing
+
+
+@in_pod
+async def test_it_goes_on_while_the_link_is_cut_and_no_line_is_lost_or_doubled(pod):
+    run = await pod.shell("for i in $(seq 300); do echo $i; sleep 0.01; done")
+    assert (await pod.fleet.runs.output(pod.tpu, run.id)).output
+    name = NodeName(pod.links.cloud.target.project or "", "us-central1-a", pod.tpu)
+    cut = [link for host, link in pod.links._pool.links.items() if host.node.node == name.node]
+    assert len(cut) == HOSTS
+    for link in cut:
+        link._session.connection.abort()
+    lines = b"".join(b"%d\n" % i for i in range(1, 301))
+    assert await pod.stdout(run) == [lines] * HOSTS
+    assert run.code == 0
+
+
+@in_pod
+async def test_stopping_ends_it_on_all_hosts(pod, emulator):
+    run = await pod.shell("echo up; exec sleep 4242")
+    await eventually(lambda: all(each.state == "running" for each in run.hosts))
+
+    async def started() -> bool:
+        answer = await pod.fleet.runs.output(pod.tpu, run.id)
+        return len(answer.output) == HOSTS
+
+    await eventually(started)
+    run = await pod.fleet.runs.stop(pod.tpu, run.id)
+    assert {(each.state, each.cause, each.signal) for each in run.hosts} == {
+        ("exited", "stopped", "SIGINT")
+    }
+    assert run.code == 130
+
+
+@in_pod
+async def test_output_that_nobody_reads_makes_the_command_wait(pod):
+    size = 3 * KEPT_OUTPUT
+    run = await pod.shell(f"head -c {size} /dev/zero", hosts="1")
+    active = pod.fleet.runs._runs[run.id]
+    await eventually(lambda: active._size >= KEPT_OUTPUT)
+    again = await pod.fleet.runs.output(pod.tpu, run.id)
+    assert again.start == 0
+    assert run.state == "running"
+    (text,) = await pod.stdout(run)
+    assert len(text) == size
+    late = await pod.fleet.runs.output(pod.tpu, run.id)
+    assert late.start > 0, "what was read and did not fit is gone, and the answer says so"
+
+
+@in_pod
+async def test_a_run_about_which_nobody_asks_is_stopped_if_that_was_ordered(pod):
+    run = await pod.start("sleep", "600", hosts="0", stop_unwatched=0.3)
+    await eventually(lambda: run.state == "done")
+    assert run.hosts[0].cause == "stopped"
+
+
+@in_pod
+async def test_after_a_restart_of_the_agent_the_end_is_not_known(pod):
+    run = await pod.shell("echo $PPID; sleep 600", hosts="1")
+    answer = await pod.fleet.runs.output(pod.tpu, run.id)
+    daemon = int(answer.output[0].data)
+    await pod.output(await pod.start("kill", "-KILL", str(daemon), hosts="1"))
+    await eventually(lambda: run.state == "done")
+    (host,) = run.hosts
+    assert (host.state, host.code) == ("unknown", 255)
+    assert "restarted" in host.problem.message
+
+
+# ---- in a shell ----------------------------------------------------------------------------------
+
+
+def test_in_a_shell_equal_lines_are_folded_and_the_exit_code_is_the_highest(shell, tpu):
+    script = "echo meow; test $(hostname | tail -c2) -lt 2 || { echo odd >&2; exit 3; }"
+    done = shell.run("run", tpu, "--", "sh", "-c", script)
+    assert done.stdout == "[0-3] meow\n"
+    assert done.returncode == 3
+    odd, first, second = done.stderr.splitlines()
+    assert odd == "[2-3] odd"
+    assert first.startswith("[0-1] exit code 0 (")
+    assert second.startswith("[2-3] exit code 3 (")
+
+
+def test_one_host_has_no_numbers_and_its_bytes_are_exact(shell, tpu):
+    data = bytes(range(256)) * 400
+    done = subprocess.run(
+        [*COMMAND, "run", tpu, "--worker", "1", "--", "cat"],
+        input=data,
+        capture_output=True,
+        env=shell.environment,
+        timeout=LIMIT,
+    )
+    assert done.stdout == data
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_json_has_all_of_each_host(shell, tpu):
+    command = ["sh", "-c", "cat; exit 5"]
+    done = shell.run("run", tpu, "--worker", "0,3", "--json", "--", *command, input="in")
+    answer = json.loads(done.stdout)
+    assert done.returncode == answer["code"] == 5
+    assert [(each["host"], each["stdout"], each["code"]) for each in answer["hosts"]] == [
+        (0, "in", 5),
+        (3, "in", 5),
+    ]
+
+
+def test_ctrl_c_stops_it_everywhere(shell, tpu, emulator):
+    process = subprocess.Popen(
+        [*COMMAND, "run", tpu, "--", "sh", "-c", "echo up; exec sleep 31337"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=shell.environment,
+    )
+    assert process.stdout is not None
+    seen = 0
+    while seen < HOSTS:  # folded, or host by host
+        line = process.stdout.readline()
+        assert line.endswith(" up\n"), line
+        seen += len(range_of(line))
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=LIMIT)
+    assert process.returncode == 130
+    assert errors.splitlines()[0] == "Stopping the command on 4 hosts."
+    assert "[0-3] stopped (killed by SIGINT)" in errors
+    until(lambda: not _running("31337"))
+
+
+def range_of(line: str) -> list[int]:
+    numbers: list[int] = []
+    for part in line[1 : line.index("]")].split(","):
+        first, _, last = part.partition("-")
+        numbers += range(int(first), int(last or first) + 1)
+    return numbers
+
+
+def _running(word: str) -> bool:
+    """Whether a `sleep` for so long is there; hosts are containers of this machine."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if Path("/proc", pid, "cmdline").read_bytes() == b"sleep\0%s\0" % word.encode():
+                return True
+    return False
+
+
+@in_pod
+async def test_a_host_that_dies_in_the_middle_is_named_and_the_others_finish(
+    pod, emulator, monkeypatch
+):
+    """The last one here: the pod has lost a host then."""
+    monkeypatch.setattr(host_run, "ABANDONED", 2.0)
+    run = await pod.shell("echo up; read line; echo $line", input=True)
+
+    async def started() -> bool:
+        return len((await pod.fleet.runs.output(pod.tpu, run.id)).output) == HOSTS
+
+    await eventually(started)
+    (last,) = [host for host in emulator.hosts(pod.tpu) if host["worker"] == HOSTS - 1]
+    os.kill(last["init_pid"], signal.SIGKILL)
+    writing = asyncio.ensure_future(
+        pod.fleet.runs.write(pod.tpu, run.id, RunInput(data=b"done\n", end=True))
+    )
+    assert (await pod.stdout(run))[:3] == [b"up\ndone\n"] * 3
+    await writing
+    assert [each.state for each in run.hosts] == ["exited"] * 3 + ["unknown"]
+    assert run.hosts[3].problem is not None
+    assert run.code == 255
