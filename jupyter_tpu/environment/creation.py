@@ -19,6 +19,7 @@ from . import pythons
 from .concurrency import gather_or_cancel
 from .jaxkit_sources import REQUIREMENTS, jaxkit_sources
 from .models import CreatedEnvironment, EnvironmentSpec, ExpectedHardware, RemoteHost, Requested
+from .pod import require_pod
 from .progress import ProgressReporter, StepPlan
 from .remote_call import NoSuchPython, call
 from .verification import HostCheck, chips_in_use, require_usable, single_host_variables
@@ -103,6 +104,8 @@ class _Creation:
         unknown = not self._expected.emulated and any(map(chips_in_use, checks))
         created = self._result(probes[0], checks[0], unknown)
         if not unknown:
+            interpreter = f"{created.path}/bin/python"
+            await require_pod(self._hosts, interpreter, self._expected, self._reporter.log)
             await self._write_markers(created)
         self._reporter.done("verify")
         return created

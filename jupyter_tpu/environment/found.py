@@ -18,10 +18,11 @@ from .models import (
     Requested,
 )
 from .packages import uv_path
+from .pod import require_pod
 from .progress import ProgressReporter, StepPlan
 from .pythons import is_older
 from .remote_call import call
-from .verification import HostCheck, require_usable_found, single_host_variables
+from .verification import HostCheck, hosts_text, require_usable_found, single_host_variables
 
 STEPS = (
     StepPlan("look", "Check the Python", 2),
@@ -97,11 +98,6 @@ def _problem(python: FoundPython, on_hosts: dict[int, FoundPython]) -> str:
     return ""
 
 
-def hosts_text(hosts: Sequence[int]) -> str:
-    """ "host 1", "hosts 1, 2"."""
-    return f"host{'s' if len(hosts) > 1 else ''} {', '.join(map(str, hosts))}"
-
-
 async def use(
     hosts: Sequence[RemoteHost],
     path: str,
@@ -163,8 +159,10 @@ async def use(
     )
     checks = list(map(HostCheck.parse, answers))
     require_usable_found(checks, expected, reporter.log)
-    reporter.done("verify")
     first = checks[0]
+    if first.platform is not UNSET:
+        await require_pod(hosts, python.path, expected, reporter.log)
+    reporter.done("verify")
     return CreatedEnvironment(
         path=python.prefix,
         python_path=python.path,

@@ -26,6 +26,7 @@ class ExpectedHardware(Struct, frozen=True, kw_only=True):
 
     emulated: bool
     devices_per_host: int | None = None  # None: not known
+    coordinator: str = ""  # the address of host 0 inside the network; "": not known
 
 
 class Requested(Struct, frozen=True, kw_only=True):

@@ -31,7 +31,7 @@ exit {_NO_PYTHON}
 _SHARED = "chips", "process_env"
 _MODULES = (
     "protocol", "paths", "processes", "uv", "packages", "commands", "notebook", "jaxkit",
-    "hardware", "probe", "found", "virtualenv", "doctor", "tensorboard", "main",
+    "hardware", "probe", "found", "virtualenv", "pod", "doctor", "tensorboard", "main",
 )  # fmt: skip
 _BOOT = """
 import json, sys, types

@@ -230,5 +230,10 @@ def first_line(text: str) -> str:
     return text.strip().partition("\n")[0]
 
 
+def hosts_text(hosts: Sequence[int]) -> str:
+    """ "host 1", "hosts 1, 2"."""
+    return f"host{'s' if len(hosts) > 1 else ''} {', '.join(map(str, hosts))}"
+
+
 def count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"

@@ -15,6 +15,11 @@ from adoption_server import FOLDERS, Server
 from jupyter_client import KernelManager
 from waiting import until
 
+from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.environment import ExpectedHardware, pod
+from jupyter_tpu.errors import TPUError
+from jupyter_tpu.links import HostName, Links, core_thread
+
 NAME = "packages"
 HOME = "tpus/packages/environments/default"
 
@@ -26,7 +31,8 @@ def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     server.start()
     body = {"name": NAME, "type": "v4-16", "zone": "us-central2-b"}
     server.finish(server.tpu("POST", "tpus", body))
-    server.finish(server.tpu("POST", f"tpus/{NAME}/connect", {}))
+    connected = server.finish(server.tpu("POST", f"tpus/{NAME}/connect", {}))
+    assert "jax.distributed works: 2 hosts, 8 devices" in connected["log"]
     yield server
     server.finish(server.tpu("DELETE", f"tpus/{NAME}?end_kernels=true"))
     server.stop()
@@ -119,6 +125,31 @@ def test_each_way_to_install_works_in_a_kernel_that_has_used_jax(
     done = server.finish(server.tpu("POST", f"tpus/{NAME}/connect", {}))
     assert "The environment is complete; it was verified when it was created" in done["log"]
     assert environment(server)["packages"] == expected
+
+
+def test_a_host_that_cant_reach_the_first_one_is_named(
+    server: Server, emulator: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in FOLDERS:  # this user's SSH key
+        monkeypatch.setenv(variable, server.environment[variable])
+    monkeypatch.setattr(pod, "_REACH", 1)
+    monkeypatch.setattr(pod, "_JOIN", 2)
+    log: list[str] = []
+    python = environment(server)["path"] + "/bin/python"
+    # An address for documentation, which no machine has (RFC 5737).
+    expected = ExpectedHardware(emulated=True, devices_per_host=4, coordinator="192.0.2.1")
+
+    async def check() -> None:
+        links = Links(Cloud(Target(emulator=str(emulator.state_file))))
+        try:
+            name = NodeName(links.cloud.project, "us-central2-b", NAME)
+            hosts = [links.get(HostName(name, worker)) for worker in (0, 1)]
+            await pod.require_pod(hosts, python, expected, log.append)
+        finally:
+            await links.close()
+
+    with pytest.raises(TPUError, match=r"^Host 1 can't reach host 0 at 192\.0\.2\.1:8476\. Allow"):
+        core_thread().wait(check(), timeout=120)
 
 
 def test_a_restart_is_asked_for_only_when_an_imported_package_was_replaced(

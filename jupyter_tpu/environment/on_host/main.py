@@ -9,6 +9,7 @@ import threading
 from .doctor import examine, listen, reach
 from .found import describe_python, found_pythons, install_ipykernel
 from .packages import change_packages, list_packages, lock_packages, sync_packages
+from .pod import join_pod
 from .probe import probe
 from .processes import stop, watch_reader
 from .protocol import HostError, disk_full, emit
@@ -26,6 +27,7 @@ CALLS: dict = {
     "lock_packages": lock_packages,
     "sync_packages": sync_packages,
     "verify": verify,
+    "join_pod": join_pod,
     "examine": examine,
     "listen": listen,
     "reach": reach,

@@ -48,6 +48,7 @@ async def create_environment(
     expected = environment.ExpectedHardware(
         emulated=emulated,
         devices_per_host=accelerator.devices_per_host if accelerator else None,
+        coordinator=node.endpoints[0].internal if node.endpoints else "",
     )
     if request.python_path is not None:
         created = await environment.found.use(

@@ -1,0 +1,92 @@
+"""The check of a TPU with several hosts: JAX on all of them works as one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Struct, convert
+
+from ..errors import Reason, TPUError
+from .models import ExpectedHardware, RemoteHost
+from .remote_call import call
+from .verification import hosts_text
+
+#: Where `jax.distributed` listens on host 0; the port that Cloud TPU's own programs use.
+COORDINATOR_PORT = 8476
+#: Seconds for the other hosts to reach it, and for all hosts to join.
+_REACH = 60
+_JOIN = 60
+_HINT = (
+    "Allow TCP ports 8470 to 8482 between the hosts in the firewall of their network, and connect "
+    "again. `jupyter tpu doctor` checks the ports."
+)
+
+
+class _Joined(Struct, frozen=True, kw_only=True):
+    """See ``on_host.pod.join_pod``."""
+
+    reached: bool = True
+    error: str = ""
+    hosts: list[int] = []
+    devices: int = 0
+
+
+async def require_pod(
+    hosts: Sequence[RemoteHost],
+    python: str,
+    expected: ExpectedHardware,
+    log: Callable[[str], None],
+) -> None:
+    """Has *python* (its path) of all *hosts*, if there are several, join in `jax.distributed`.
+
+    Raises ENVIRONMENT, which names the hosts that are missing, and what calls raise.
+    """
+    if len(hosts) < 2 or not expected.coordinator:
+        return
+    coordinator = f"{expected.coordinator}:{COORDINATOR_PORT}"
+
+    async def join(index: int, host: RemoteHost) -> Any:
+        return await call(
+            host,
+            "join_pod",
+            log=lambda line: log(f"host {index}: {line}"),
+            timeout=_REACH + 2 * _JOIN + 60,
+            python=python,
+            index=index,
+            hosts=len(hosts),
+            coordinator=coordinator,
+            reach_limit=_REACH,
+            join_limit=_JOIN,
+        )
+
+    answers = await asyncio.gather(*map(join, range(len(hosts)), hosts), return_exceptions=True)
+    for index, answer in enumerate(answers):
+        if isinstance(answer, TPUError):
+            answer.message = f"Host {index} did not join the others: {answer.message}"
+            raise answer
+        if isinstance(answer, BaseException):
+            raise answer
+    joined = [convert(answer, _Joined) for answer in answers]
+    missing = [index for index, each in enumerate(joined) if not each.reached]
+    if missing:
+        who = hosts_text(missing).capitalize()
+        raise TPUError(f"{who} can't reach host 0 at {coordinator}.", Reason.ENVIRONMENT, _HINT)
+    for index, each in enumerate(joined):
+        if each.error:
+            raise TPUError(
+                f"JAX on host {index} did not join the other hosts: {each.error}.",
+                Reason.ENVIRONMENT,
+                "The log has details.",
+            )
+    devices = len(hosts) * (expected.devices_per_host or 0)
+    for index, each in enumerate(joined):
+        if each.hosts != list(range(len(hosts))) or (devices and each.devices != devices):
+            raise TPUError(
+                f"JAX on host {index} sees {each.devices} devices on {hosts_text(each.hosts)}; "
+                f"this TPU has {devices} on {len(hosts)} hosts.",
+                Reason.ENVIRONMENT,
+                "Restart the TPU. If that does not help, delete it and create it again.",
+            )
+    log(f"jax.distributed works: {len(hosts)} hosts, {joined[0].devices} devices")
