@@ -37,6 +37,7 @@ REQUESTS = (
     models.ProfileKernel,
     models.StartRun,
     models.RunInput,
+    models.SyncProject,
 )
 ANSWERS = (
     models.Problem,
@@ -58,6 +59,7 @@ ANSWERS = (
     models.AppVisit,
     models.Run,
     models.RunOutput,
+    models.SyncResult,
     models.Change,
 )
 

@@ -35,6 +35,7 @@ COMMANDS = {
     "profile": "apps:profile",
     "doctor": "doctor:doctor",
     "copy": "copy:copy",
+    "sync": "sync:sync",
     "ssh": "ssh:ssh",
     "ssh-config": "ssh:ssh_config",
     "vscode": "vscode:vscode",

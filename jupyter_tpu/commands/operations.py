@@ -21,6 +21,7 @@ _ACTIVITIES = {
     "compile": "compiling the program",
     "tensorboard": "starting TensorBoard on {}",
     "profile": "tracing a kernel on {}",
+    "sync": "syncing with {}",
 }
 
 
@@ -65,6 +66,8 @@ def left_running(session: Session, operation: Operation) -> str:
                 f"{operation.tpu} is not connected yet. "
                 f"Run `jupyter tpu connect {operation.tpu}` to continue."
             )
+        if operation.kind == "sync":
+            return "Not all files are copied. Run the command again to continue."
         if operation.kind in ("tensorboard", "profile"):
             return f"TensorBoard is not open. Run `jupyter tpu {operation.kind}` to continue."
     who = "The Jupyter server" if session.server is not None else "Google"

@@ -46,13 +46,19 @@ for name, source in package.sources.items():
 module.main()
 """
 
+#: Runs the modules whose `sources` are the first line of its standard input.
+COMMAND = ("sh", "-c", _SHELL, "sh", _BOOT)
+
 
 @cache
-def _script() -> bytes:
-    shared, own = files(protocol), files(__package__).joinpath("on_host")
-    sources = [(f"{protocol.__name__}.{n}", shared.joinpath(f"{n}.py")) for n in _SHARED]
-    sources += [(n, own.joinpath(f"{n}.py")) for n in _MODULES]
-    texts = [(name, path.read_text(encoding="utf-8")) for name, path in sources]
+def sources(modules: tuple[str, ...], shared: tuple[str, ...] = ()) -> bytes:
+    """*modules* of ``on_host`` in the order in which they import each other, after those that are
+    *shared* with the agent; the last one has `main`.
+    """
+    agent, own = files(protocol), files(__package__).joinpath("on_host")
+    found = [(f"{protocol.__name__}.{n}", agent.joinpath(f"{n}.py")) for n in shared]
+    found += [(n, own.joinpath(f"{n}.py")) for n in modules]
+    texts = [(name, path.read_text(encoding="utf-8")) for name, path in found]
     return json.dumps(texts).encode() + b"\n"
 
 
@@ -98,8 +104,8 @@ async def call(
 
     request = json.dumps({"call": function, **arguments}).encode()
     completed = await host.run(
-        ["sh", "-c", _SHELL, "sh", _BOOT],
-        input=_script() + request,
+        COMMAND,
+        input=sources(_MODULES, _SHARED) + request,
         timeout=timeout,
         on_line=on_line,
         check=False,

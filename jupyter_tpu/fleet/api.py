@@ -135,6 +135,19 @@ class RunsAPI(Protocol):
         """
 
 
+class SyncAPI(Protocol):
+    """Folders that are the same here and on the hosts of a TPU."""
+
+    async def start(self, ref: str, request: models.SyncProject) -> models.Operation:
+        """Copies what has changed to all hosts, or from one; nothing is overwritten unseen.
+
+        The operation's result is a :class:`~models.SyncResult`, also where it fails because some
+        hosts could not be reached. Raises INVALID for a wrong path, NOT_FOUND for a wrong host.
+        The operation fails with NO_FOLDER where the source does not exist, and INVALID where it
+        is too large.
+        """
+
+
 class FleetAPI(Protocol):
     """The fleet's methods, and its parts; REST has the same ones."""
 
@@ -155,6 +168,9 @@ class FleetAPI(Protocol):
 
     @property
     def runs(self) -> RunsAPI: ...
+
+    @property
+    def sync(self) -> SyncAPI: ...
 
     async def status(self) -> models.FleetStatus:
         """The health of the loops behind this interface; makes no call to Google or a host."""

@@ -40,6 +40,7 @@ from .operations.create import CreateService
 from .operations.packages import EnvironmentService
 from .operations.power import PowerService
 from .operations.runner import OperationRunner
+from .operations.sync import SyncService
 from .operations.tensorboard import TensorBoardService
 from .reconcile.controller import Controller
 from .reconcile.loops import Loops
@@ -121,6 +122,7 @@ class Fleet:
             cloud, desired, kernelspecs, connections, kernels, tunnels, apps, runner
         )
         self.tensorboard = TensorBoardService(finder, connections, kernels, apps, runner)
+        self.sync = SyncService(finder, connections, runner, data_dir() / "sync")
         connect = self._connect = ConnectService(
             cloud,
             desired,

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast, get_args, get_type_hints
 from msgspec import Struct
 
 from .api import FleetAPI
-from .models import Operation
+from .models import Operation, SyncResult
 
 #: Where the interface is, under the server's base URL.
 ROOT = "jupyter-tpu/v1"
@@ -33,6 +33,7 @@ class Route(Struct, frozen=True, kw_only=True):
     media: dict[str, str] = {}  # other types of content the answer may have, and when
     file: Literal["", "body", "answer"] = ""  # which of them is a file's content
     result: Any = None  # of the operation that is the answer, when that is done
+    permission: tuple[str, str] | None = None  # a further one that is needed: action, resource
     more: str = ""  # a longer description for the document
 
 
@@ -113,6 +114,10 @@ ROUTES = (
                   "wait": "seconds; at most, and by default, 20"}),
     _fleet("POST tpus/{tpu}/runs/{run}/input", "runs.write", "Write to its standard input"),
     _fleet("DELETE tpus/{tpu}/runs/{run}", "runs.stop", "Stop it on all hosts"),
+    _fleet("POST tpus/{tpu}/sync", "sync.start", "Copy what has changed in a folder",
+           result=SyncResult, permission=("execute", "kernels"),
+           more="It reads and writes files of the server's user, as a kernel could, so permission "
+           "to execute kernels is needed, too."),
     _fleet("GET operations", "operations", "Running and recent operations"),
     _fleet("GET operations/{operation}", "operation", "One operation, with its log"),
     _fleet("DELETE operations/{operation}", "cancel", "Cancel an operation"),

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 import msgspec
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
+from jupyter_server.utils import ensure_async
 from tornado import web
 
 from ..errors import Reason, TPUError
@@ -119,6 +120,8 @@ class RouteHandler(Handler):
         if route is None:
             self.set_header("Allow", ", ".join(self._routes))
             raise web.HTTPError(405)
+        if route.permission is not None:
+            await self._require(*route.permission)
         arguments: list[Any] = [unquote(part) for part in parts]
         try:
             arguments += self._request(route)
@@ -132,6 +135,11 @@ class RouteHandler(Handler):
             return
         self.set_status(route.status)
         self.finish(msgspec.json.encode(answer))
+
+    async def _require(self, action: str, resource: str) -> None:
+        allowed: Any = self.authorizer.is_authorized(self, self.current_user, action, resource)
+        if not await ensure_async(allowed):
+            raise web.HTTPError(403, f"This needs permission to {action} {resource}, too.")
 
     def _request(self, route: Route) -> list[Any]:
         """The body, or the query if there is no body."""

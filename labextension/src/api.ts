@@ -264,6 +264,16 @@ export interface IHostRun {
   problem: IProblem | null;
 }
 
+/** What was copied to or from one host. */
+export interface IHostSync {
+  host: number;
+  written: number;
+  deleted: number;
+  size: number;
+  transferred: number;
+  problem: IProblem | null;
+}
+
 /** A package in an environment. */
 export interface IInstalledPackage {
   name: string;
@@ -311,6 +321,14 @@ export interface ILoopStatus {
   last_error: string;
 }
 
+/** A file or folder that was left out, and why. */
+export interface INotCopied {
+  path: string;
+  size: number;
+  why: string;
+  hosts: number[];
+}
+
 /** A web app of a host to open in the browser, on an origin of its own. */
 export interface IOpenApp {
   port: number;
@@ -350,6 +368,7 @@ export interface IOperation {
     | 'profile'
     | 'start'
     | 'stop'
+    | 'sync'
     | 'tensorboard';
   tpu: string;
   zone: string;
@@ -506,6 +525,64 @@ export interface IStopTPU {
  */
 export interface IStopTrying {
   keep_tpu?: boolean;
+}
+
+/**
+ * A file that was not copied, because the target's version would be lost
+ * unseen.
+ *
+ * `changed` on both sides since the last sync; `different`, and they never were
+ * the same; `deleted` in the source, and changed in the target. Times are of
+ * the last change, "" where the file does not exist.
+ */
+export interface ISyncConflict {
+  path: string;
+  kind: 'changed' | 'deleted' | 'different';
+  here: string;
+  there: string;
+  hosts: number[];
+}
+
+/** How many paths there are of each kind, over all hosts. */
+export interface ISyncCounts {
+  files: number;
+  written: number;
+  deleted: number;
+  conflicts: number;
+  newer: number;
+  not_copied: number;
+}
+
+/** What to sync. Here is the computer that runs Jupyter, or the command. */
+export interface ISyncProject {
+  folder: string;
+  remote?: string;
+  pull?: boolean;
+  host?: number;
+  delete?: boolean;
+  overwrite?: boolean;
+  only?: string[];
+  dry_run?: boolean;
+  watch?: boolean;
+  max_file?: number;
+  max_total?: number;
+}
+
+/** How a sync went, or its last round. Lists have at most 200 entries. */
+export interface ISyncResult {
+  folder: string;
+  remote: string;
+  pull: boolean;
+  dry_run: boolean;
+  hosts: IHostSync[];
+  counts: ISyncCounts;
+  written: string[];
+  deleted: string[];
+  conflicts: ISyncConflict[];
+  newer: string[];
+  not_copied: INotCopied[];
+  rounds: number;
+  ended: string;
 }
 
 /** A Cloud TPU node: one TPU VM, or a pod slice of several. */

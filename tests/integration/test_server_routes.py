@@ -208,6 +208,20 @@ async def test_a_terminal_needs_permission_for_terminals_too(
     assert (status, answer["reason"]) == (403, "PERMISSION")
 
 
+async def test_a_sync_needs_permission_for_kernels_too(
+    call: Callable[..., Any], jp_serverapp: Any
+) -> None:
+    """It reads any file of the server's user, as a kernel could."""
+
+    class NoKernels(Authorizer):
+        def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
+            return (action, resource) != ("execute", "kernels")
+
+    jp_serverapp.web_app.settings["authorizer"] = NoKernels(parent=jp_serverapp)
+    status, answer = await call("POST", "tpus/any/sync", {"folder": "/etc"})
+    assert (status, answer["reason"]) == (403, "PERMISSION")
+
+
 async def test_unknown_things_are_not_found(call: Callable[..., Any]) -> None:
     for method, path in (
         ("GET", "tpus/no-such-tpu"),

@@ -36,6 +36,14 @@ from .operations import Operation, Step, StopTrying
 from .problems import Problem
 from .runs import HostRun, OutputPart, Run, RunInput, RunOutput, StartRun
 from .status import FailingTPU, FleetStatus, LoopStatus
+from .sync import (
+    HostSync,
+    NotCopied,
+    SyncConflict,
+    SyncCounts,
+    SyncProject,
+    SyncResult,
+)
 from .tpus import (
     TPU,
     Connection,
@@ -77,11 +85,13 @@ __all__ = [
     "HostCopy",
     "HostFile",
     "HostRun",
+    "HostSync",
     "InstalledPackage",
     "KeepWarm",
     "Kernel",
     "LinkStatus",
     "LoopStatus",
+    "NotCopied",
     "OpenApp",
     "OpenTensorBoard",
     "OpenTunnel",
@@ -98,6 +108,10 @@ __all__ = [
     "Step",
     "StopTPU",
     "StopTrying",
+    "SyncConflict",
+    "SyncCounts",
+    "SyncProject",
+    "SyncResult",
     "TPUList",
     "TPUName",
     "Tier",

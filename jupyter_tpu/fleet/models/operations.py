@@ -40,6 +40,7 @@ class Operation(Struct, kw_only=True):
         "tensorboard",
         "profile",
         "compile",
+        "sync",
     ]
     #: The TPU that it is about; "" if there is none.
     tpu: str = ""

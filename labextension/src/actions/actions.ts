@@ -252,7 +252,8 @@ export class Actions {
           }
           break;
         case 'profile':
-          break; // the user can trace a kernel again
+        case 'sync':
+          break; // the user can do it again
         default:
           await this.act(operation.kind, tpu);
       }

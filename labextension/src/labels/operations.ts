@@ -94,6 +94,13 @@ function titles(
         cancelled: trans.__('Tracing a kernel on %1 was cancelled', name),
         failed: trans.__('The kernel on %1 could not be traced', name)
       };
+    case 'sync':
+      return {
+        running: trans.__('Syncing a folder with %1', name),
+        done: trans.__('Synced a folder with %1', name),
+        cancelled: trans.__('Syncing a folder with %1 has ended', name),
+        failed: trans.__('A folder could not be synced with %1', name)
+      };
   }
 }
 

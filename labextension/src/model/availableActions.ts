@@ -31,7 +31,11 @@ export function startableEnvironments(tpu: ITPU): IEnvironment[] {
 }
 
 /** Operations during which other operations can be started. */
-const NON_EXCLUSIVE_KINDS: IOperation['kind'][] = ['profile', 'tensorboard'];
+const NON_EXCLUSIVE_KINDS: IOperation['kind'][] = [
+  'profile',
+  'sync',
+  'tensorboard'
+];
 
 /** Whether an operation of these kinds is running; without kinds: any that others must wait for. */
 export function isBusy(

@@ -1,0 +1,151 @@
+"""``jupyter tpu sync``: a folder, copied to all hosts of a TPU or from one of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..commands.grammar import argument, command, examples, project_option
+from ..commands.operations import raise_failure
+from ..commands.session import Session, open_session
+from ..commands.sync import details, raise_conflicts, result_of
+from ..errors import TPUError
+from .console import json_option, note, print_json
+from .waiting import finish, progress_stream
+
+if TYPE_CHECKING:
+    from ..fleet.models import Operation, SyncProject
+
+
+@command(
+    "sync",
+    epilog=examples(
+        "jupyter tpu sync . my-tpu                 this folder to ~/NAME-OF-THE-FOLDER",
+        "jupyter tpu sync . my-tpu:work --watch    and again after each change, until Ctrl-C",
+        "jupyter tpu sync my-tpu:work/runs runs    results back",
+        "jupyter tpu sync . my-tpu --dry-run",
+    ),
+)
+@argument("source", metavar="DIR|NAME:DIR", help="The folder to copy.")
+@argument(
+    "target",
+    metavar="NAME[:DIR]|DIR",
+    help="Where to. NAME is a TPU; DIR on it is relative to the home folder, and has the name of "
+    "the local folder if it is omitted.",
+)
+@click.option("--watch", is_flag=True, help="Continue, and copy each change, until Ctrl-C.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be copied.")
+@click.option(
+    "--delete",
+    is_flag=True,
+    help="When copying from the TPU: also delete what was deleted there. To the TPU: also if the "
+    "local folder is empty.",
+)
+@click.option(
+    "--overwrite", is_flag=True, help="Also copy files that the target has changed meanwhile."
+)
+@click.option(
+    "--only", multiple=True, metavar="PATH...", help="Only these files and folders in it."
+)
+@click.option(
+    "--max-file", type=float, default=100, metavar="MB", help="Leave out files larger than this."
+)
+@click.option(
+    "--max-total", type=float, default=1000, metavar="MB", help="Refuse folders larger than this."
+)
+@click.option("--worker", type=int, default=0, metavar="N", help="Number of the host to copy from.")
+@project_option
+@json_option
+def sync(source: str, target: str, worker: int, as_json: bool, **options: Any) -> None:
+    """Copy a folder to all hosts of a TPU, or from one host; only what has changed.
+
+    What .gitignore excludes is left out. A file that was changed on both sides is not copied but
+    listed, and the exit code is 1. Files that were deleted here since the last sync are deleted
+    there, if they were not changed there.
+    """
+    from ..fleet.models import SyncProject
+
+    name, folder, remote, pull = _direction(source, target)
+    options["only"] = [os.path.normpath(path) for path in options["only"]]
+    request = SyncProject(folder=folder, remote=remote, pull=pull, host=worker, **options)
+    with open_session() as session:
+        if request.watch:
+            _watch(session, name, request)
+            return
+        operation = session.call(session.fleet.sync.start(name, request))
+        try:
+            ended = finish(session, operation, progress_stream(as_json))
+        except TPUError:
+            ended = session.call(session.fleet.operation(operation.id))
+            _print(ended, as_json)
+            raise
+    _print(ended, as_json)
+    if result := result_of(ended):
+        raise_conflicts(result)
+
+
+def _print(operation: Operation, as_json: bool) -> None:
+    result = result_of(operation)
+    if result is None:
+        return
+    if as_json:
+        print_json(result)
+        return
+    for line in (operation.log[-1], details(result)):
+        if line:
+            print(line)
+
+
+def _watch(session: Session, name: str, request: SyncProject) -> None:
+    """Prints the operation's log as it grows; Ctrl-C ends it."""
+    from ..fleet.client import wait_for_end
+    from ..links import core_thread
+
+    printed: list[str] = []
+
+    def show(operation: Operation) -> None:
+        nonlocal printed
+        log = list(operation.log)
+        for line in log[_overlap(printed, log) :]:
+            print(line, flush=True)
+        printed = log
+
+    operation = session.call(session.fleet.sync.start(name, request))
+    note(f"Watching {request.folder}. Press Ctrl-C to end.")
+    future = core_thread().submit(wait_for_end(session.fleet, operation, show))
+    try:
+        raise_failure(future.result())
+    except KeyboardInterrupt:
+        future.cancel()
+        session.call(session.fleet.cancel(operation.id))
+        print(f"Ended. {name} keeps what was copied.", file=sys.stderr)
+
+
+def _overlap(before: list[str], now: list[str]) -> int:
+    """How many lines of *now* were in *before*, whose first ones it may have dropped."""
+    return next(
+        (len(before) - at for at in range(len(before)) if now[: len(before) - at] == before[at:]), 0
+    )
+
+
+def _direction(source: str, target: str) -> tuple[str, str, str, bool]:
+    """(TPU, local folder, remote folder, whether it is copied from the TPU).
+
+    As for scp, a path with a / before its : is local.
+    """
+    name, colon, remote = source.partition(":")
+    if colon and name and "/" not in name and not os.path.exists(source):
+        return name, _local(target), remote, True
+    name, _, remote = target.partition(":")
+    if not name or "/" in name or name in (".", "..", "~"):
+        raise click.UsageError(
+            f"{target!r} is not a TPU. To it: DIR NAME or DIR NAME:DIR. From it: NAME:DIR DIR."
+        )
+    return name, _local(source), remote, False
+
+
+def _local(folder: str) -> str:
+    return os.path.abspath(os.path.expanduser(folder))

@@ -1,0 +1,89 @@
+"""A sync in words: what was copied, what was left as it is, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import Reason, TPUError
+from .tables import table
+
+if TYPE_CHECKING:
+    from ..fleet.models import Operation, SyncResult
+
+_KINDS = {
+    "changed": "changed on both sides",
+    "different": "different on both sides",
+    "deleted": "deleted in one, changed in the other",
+}
+#: Paths that are listed one by one.
+_SHOWN = 20
+
+
+def result_of(operation: Operation) -> SyncResult | None:
+    """The result so far; None if there is none yet."""
+    import msgspec
+
+    from ..fleet.models import SyncResult
+
+    if operation.result is None:
+        return None
+    return msgspec.convert(operation.result, SyncResult)
+
+
+def details(result: SyncResult) -> str:
+    """What is left as it is, and in a dry run what would be done."""
+    counts, lines = result.counts, []
+    if result.dry_run:
+        lines += _listed(result.written, counts.written, "would copy    ")
+        lines += _listed(result.deleted, counts.deleted, "would delete  ")
+    if result.conflicts:
+        rows = [
+            (each.path, _KINDS[each.kind], each.here or "deleted", each.there or "deleted")
+            for each in result.conflicts[:_SHOWN]
+        ]
+        lines += ["", table(("CONFLICT", "", "CHANGED HERE", "CHANGED ON THE TPU"), rows)]
+        lines += _more(len(rows), counts.conflicts)
+    if result.newer:
+        side = "Here" if result.pull else "On the TPU"
+        lines += ["", f"{side} only, or changed there since the last sync:"]
+        lines += _listed(result.newer, counts.newer, "  ")
+    if result.not_copied:
+        left_out = [
+            (each.path, _size(each.size), each.why + _on(each.hosts))
+            for each in result.not_copied[:_SHOWN]
+        ]
+        lines += ["", table(("LEFT OUT", "SIZE", "WHY"), left_out)]
+        lines += _more(len(left_out), counts.not_copied)
+    return "\n".join(lines).strip("\n")
+
+
+def raise_conflicts(result: SyncResult) -> None:
+    """Raises CONFLICT where files were changed on both sides."""
+    count = result.counts.conflicts
+    if count and not result.dry_run:
+        files = "1 file was" if count == 1 else f"{count} files were"
+        raise TPUError(
+            f"{files} not copied, because both sides have changed.",
+            Reason.CONFLICT,
+            "To decide: --overwrite copies all the same (with --only PATH just these), and a sync "
+            "in the other direction with --overwrite takes the other side's.",
+        )
+
+
+def _listed(paths: list[str], count: int, before: str) -> list[str]:
+    shown = paths[:_SHOWN]
+    return [before + path for path in shown] + _more(len(shown), count)
+
+
+def _more(shown: int, count: int) -> list[str]:
+    return [f"... and {count - shown} more"] if count > shown else []
+
+
+def _on(hosts: list[int]) -> str:
+    return f" (host {', '.join(map(str, hosts))})" if hosts else ""
+
+
+def _size(size: int) -> str:
+    from ..environment.project import size_text
+
+    return size_text(size) if size else "-"

@@ -1,0 +1,219 @@
+"""What is in a project folder: its files and links, each with its state. Runs here and on hosts.
+
+A *state* is text that is equal where a file is the same: ``file HASH``, ``program HASH`` (its owner
+may execute it), ``link TARGET``, or ``other …`` for what is never copied. A missing file has none.
+"""
+
+import hashlib
+import os
+import re
+import stat
+import time
+
+#: Bytes that are read or sent at once.
+CHUNK = 256 << 10
+#: Seconds: a file that was changed since may be changed again in the same tick of the clock.
+_SETTLED = 2.0
+
+
+class TooLarge(Exception):
+    """There is more in the folder than may be synced: (files, bytes, {top folder: bytes})."""
+
+
+class Entry:
+    """A file or a link; *time* is when it was last changed, in seconds since 1970."""
+
+    __slots__ = ("size", "state", "time")
+
+    def __init__(self, state, size, time):
+        self.state, self.size, self.time = state, size, time
+
+
+class Rules:
+    """Which paths are left out, as lists that another machine understands.
+
+    A rule is [prefix, before, regex, ignored]: it is for paths below *prefix*, which *before*
+    replaces. The last rule that matches decides.
+    """
+
+    def __init__(self, rules):
+        self.rules = list(rules)
+        self._compiled = []
+
+    def ignore(self, path):
+        """*path* of a folder ends in "/"."""
+        for rule in self.rules[len(self._compiled) :]:
+            self._compiled.append((rule[0], rule[1], re.compile(rule[2]), rule[3]))
+        for prefix, before, pattern, ignored in reversed(self._compiled):
+            if path.startswith(prefix) and pattern.match(before + path[len(prefix) :]):
+                return ignored
+        return False
+
+
+class HashCache:
+    """The hashes of files that have not changed since: {path: [signature, hash]}."""
+
+    def __init__(self, known):
+        self._known = known
+        self.fresh = {}
+        self._now = time.time()
+
+    def state(self, root, path, info):
+        full = os.path.join(root, path)
+        signature = [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino]
+        known = self._known.get(path)
+        if not known or known[0] != signature:
+            known = [signature, hash_file(full)]
+        if info.st_mtime < self._now - _SETTLED:
+            self.fresh[path] = known
+        return ("program " if info.st_mode & stat.S_IXUSR else "file ") + known[1]
+
+
+def walk(root, rules, limits, read_ignore_file=None):
+    """({path: lstat}, [[path, size, why it is skipped]]); raises TooLarge, OSError for the folder.
+
+    limits: the sizes of one file and of all, and the number of files. read_ignore_file(folder):
+    adds the rules of a .gitignore.
+    """
+    found, skipped, total = {}, [], 0
+    pending = [""]
+    while pending:
+        folder = pending.pop()
+        try:
+            names = sorted(os.listdir(os.path.join(root, folder)))
+        except OSError as error:
+            if not folder:
+                raise
+            skipped.append([folder, 0, error.strerror])
+            continue
+        if read_ignore_file and ".gitignore" in names:
+            read_ignore_file(folder)
+        if folder and "pyvenv.cfg" in names:
+            skipped.append([folder, 0, "a virtual environment"])
+            continue
+        for name in names:
+            path = folder + name
+            try:
+                path.encode()
+                info = os.lstat(os.path.join(root, path))
+            except UnicodeError:
+                skipped.append([os.fsencode(path).decode("utf-8", "replace"), 0, "not UTF-8"])
+                continue
+            except FileNotFoundError:
+                continue
+            if stat.S_ISDIR(info.st_mode):
+                if not rules.ignore(path + "/"):
+                    pending.append(path + "/")
+            elif rules.ignore(path):
+                pass
+            elif stat.S_ISLNK(info.st_mode):
+                if is_inside(path, link_target(root, path)):
+                    found[path] = info
+                else:
+                    skipped.append([path, 0, "a link out of the folder"])
+            elif not stat.S_ISREG(info.st_mode):
+                skipped.append([path, 0, "not a file"])
+            elif info.st_size > limits[0]:
+                skipped.append([path, info.st_size, "larger than the limit"])
+            else:
+                found[path] = info
+                total += info.st_size
+        if len(found) > limits[2] or total > limits[1]:
+            raise TooLarge(*_shares(found))
+    return found, skipped
+
+
+def _shares(found):
+    shares: dict = {}
+    for path, info in found.items():
+        top = path.partition("/")[0] if "/" in path else "."
+        shares[top] = shares.get(top, 0) + info.st_size
+    return len(found), sum(shares.values()), shares
+
+
+def link_target(root, path):
+    return os.fsencode(os.readlink(os.path.join(root, path))).decode("utf-8", "replace")
+
+
+def is_inside(path, target):
+    """Whether a link at *path*, relative to the root, leads to something below the root."""
+    if os.path.isabs(target):
+        return False
+    return os.path.normpath(os.path.join(os.path.dirname(path), target)).split("/")[0] != ".."
+
+
+def entries(root, found, cache, skipped):
+    """{path: Entry} of what :func:`walk` has found."""
+    tree = {}
+    for path, info in found.items():
+        try:
+            if stat.S_ISLNK(info.st_mode):
+                state = "link " + link_target(root, path)
+            else:
+                state = cache.state(root, path, info)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            skipped.append([path, info.st_size, error.strerror])
+            continue
+        tree[path] = Entry(state, info.st_size, info.st_mtime)
+    return tree
+
+
+def look_up(root, paths, cache):
+    """{path: Entry} of those of *paths* that exist; links are not followed, inside paths either."""
+    tree, folders = {}, {"": True}
+    for path in paths:
+        folder = os.path.dirname(path)
+        if not _is_real(root, folder, folders):
+            if os.path.lexists(os.path.join(root, path)):
+                tree[path] = Entry("other behind a link", 0, 0.0)
+            continue
+        try:
+            info = os.lstat(os.path.join(root, path))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if stat.S_ISREG(info.st_mode):
+            try:
+                state = cache.state(root, path, info)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                state = "other %s" % error.strerror
+        elif stat.S_ISLNK(info.st_mode):
+            state = "link " + link_target(root, path)
+        else:
+            state = "other than a file"
+        tree[path] = Entry(state, info.st_size, info.st_mtime)
+    return tree
+
+
+def state_of(root, path):
+    """The state of one path now; None if it does not exist."""
+    found = look_up(root, [path], HashCache({})).get(path)
+    return found and found.state
+
+
+def _is_real(root, folder, known):
+    """Whether no part of *folder* is a link."""
+    if folder not in known:
+        known[folder] = _is_real(root, os.path.dirname(folder), known) and not os.path.islink(
+            os.path.join(root, folder)
+        )
+    return known[folder]
+
+
+def is_safe(path):
+    """Whether *path*, which another machine named, is below the root."""
+    parts = path.split("/")
+    return "\0" not in path and all(parts) and not {".", ".."} & set(parts)
+
+
+def hash_file(path):
+    """The hash of a regular file's content."""
+    # Opening a pipe that has replaced the file would wait for its writer.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
+        digest = hashlib.blake2b(digest_size=16)
+        for data in iter(lambda: file.read(CHUNK), b""):
+            digest.update(data)
+        return digest.hexdigest()

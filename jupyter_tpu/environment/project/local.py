@@ -1,0 +1,108 @@
+"""The project folder on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from ...errors import InvalidInput, Reason, TPUError
+from ..on_host.project import Reader
+from ..on_host.stream import receive, signature
+from ..on_host.tree import Entry, HashCache, TooLarge, entries, look_up, walk
+from .bases import Bases, Hashes
+from .ignore import ProjectRules
+
+Tree = dict[str, Entry]
+#: Folders that an error names.
+_NAMED = 3
+
+
+class LocalProject:
+    """The folder *path*. Its methods block: call them in a thread.
+
+    limits: bytes of one file, bytes of all, and files, that are synced at most.
+    """
+
+    def __init__(self, path: Path, bases: Bases, limits: tuple[int, int, int]) -> None:
+        self.path = path
+        self.limits = limits
+        self.rules = ProjectRules(path)
+        self._bases = bases
+        self._cache = HashCache(bases.load(Hashes, str(path)).known)
+
+    def read(self) -> tuple[Tree, list[list]]:
+        """What is to be synced, and [path, size, reason] of what is not.
+
+        Raises NO_FOLDER, and INVALID where it is more than the limits.
+        """
+        if not self.path.is_dir():
+            raise no_folder(self.path)
+        try:
+            found, skipped = walk(str(self.path), self.rules, self.limits, self.rules.read)
+        except TooLarge as large:
+            raise too_large(str(self.path), large.args, self.limits) from None
+        except OSError as error:
+            raise TPUError(f"{self.path}: {error.strerror}.", Reason.PERMISSION) from None
+        tree = entries(str(self.path), found, self._cache, skipped)
+        self._save()
+        return tree, skipped
+
+    def look_up(self, paths: Iterable[str]) -> Tree:
+        tree = look_up(str(self.path), paths, self._cache)
+        self._save()
+        return tree
+
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(self.path / path)
+
+    def signature(self, path: str) -> Any:
+        return signature(str(self.path), path)
+
+    def receive(self, read: Callable[[int], bytes], count: int) -> list[list]:
+        """Carries out *count* changes: [path, error or None] of each. Raises TPUError."""
+        results: list[list] = []
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            reader = Reader(read)
+            for each in receive(str(self.path), reader, count):
+                results.append(each)
+            reader.finish()
+        except EOFError:
+            raise TPUError("The transfer ended early.", Reason.INTERRUPTED, "Sync again.") from None
+        except OSError as error:
+            raise TPUError(f"{self.path}: {error.strerror}.", Reason.DISK_FULL) from None
+        return results
+
+    def _save(self) -> None:
+        with contextlib.suppress(TPUError):  # it is only quicker with it
+            self._bases.save(Hashes(self._cache.fresh), str(self.path))
+
+
+def no_folder(path: Path) -> TPUError:
+    return TPUError(
+        f"The folder {path} does not exist on this computer.", Reason.NO_FOLDER, "Check its path."
+    )
+
+
+def too_large(folder: str, found: Any, limits: tuple[int, int, int]) -> TPUError:
+    """found: what `TooLarge` says."""
+    count, size, shares = found
+    largest = sorted(shares.items(), key=lambda share: -share[1])[:_NAMED]
+    named = ", ".join(f"{name} ({size_text(share)})" for name, share in largest)
+    what = f"more than {limits[2]} files" if count > limits[2] else f"{size_text(size)} or more"
+    return InvalidInput(
+        f"{folder} is too large to sync: it has {what}. The largest in it: {named}.",
+        "Add what is not needed to .gitignore, sync a smaller folder, or raise the limit.",
+    )
+
+
+def size_text(size: float) -> str:
+    """ "3 MB"."""
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"

@@ -1,0 +1,57 @@
+"""What a sync is asked for, and how it went."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from ...errors import TPUError
+from ..on_host.tree import Entry
+from .plan import Conflict
+
+
+class SyncOptions(Struct, frozen=True, kw_only=True):
+    """delete, overwrite: see `make_plan`. only: the files and folders that it is about; all if
+    none. dry_run: only compare.
+    """
+
+    delete: bool = False
+    overwrite: bool = False
+    only: tuple[str, ...] = ()
+    dry_run: bool = False
+
+    def includes(self, path: str) -> bool:
+        return not self.only or any(
+            path == each or path.startswith(f"{each}/") for each in self.only
+        )
+
+
+class HostOutcome(Struct, kw_only=True):
+    """How it went between this machine and one host.
+
+    root: the folder there, absolute; "" if it is not known. written, deleted: paths; what would be
+    in a dry run. size: bytes of the files that were written. transferred: bytes that crossed the
+    line. conflicts: with what this machine and the host have, None if nothing. newer: paths that
+    only the target has changed. refused: paths that were not copied, and why. problem: why it ended
+    early.
+    """
+
+    host: int
+    root: str = ""
+    written: list[str] = []
+    deleted: list[str] = []
+    size: int = 0
+    transferred: int = 0
+    conflicts: list[tuple[Conflict, Entry | None, Entry | None]] = []
+    newer: list[str] = []
+    refused: list[tuple[str, str]] = []
+    problem: TPUError | None = field(default=None)
+
+
+class SyncOutcome(Struct, kw_only=True):
+    """hosts: of each. skipped: [path, bytes, why] of what is never copied. files: how many the
+    source has.
+    """
+
+    hosts: list[HostOutcome]
+    skipped: list[list] = []
+    files: int = 0

@@ -1,0 +1,348 @@
+"""A folder of this machine and one of hosts: compared, and what changed is copied.
+
+Nothing is overwritten or deleted that is not known: what a plan expects is checked on the target
+right before each change. An end in the middle, of whatever, leaves whole files; the next sync finds
+those that are the same by their hashes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any
+
+import msgspec
+
+from ...errors import Reason, TPUError
+from ..concurrency import gather_or_cancel
+from ..on_host.stream import DELTA_FROM, has_content, pack
+from ..on_host.tree import Entry, is_safe
+from ..progress import ProgressReporter, StepPlan
+from .bases import Base, Bases
+from .local import LocalProject, too_large
+from .outcome import HostOutcome, SyncOptions, SyncOutcome
+from .plan import Plan, make_plan
+from .remote import RemoteProject, StreamingHost
+
+PUSH_STEPS = (
+    StepPlan("read", "Read the folder", 1, all_hosts=False),
+    StepPlan("copy", "Copy what changed", 9),
+)
+PULL_STEPS = (
+    StepPlan("read", "Compare with the host", 1, all_hosts=False),
+    StepPlan("copy", "Copy what changed", 9, all_hosts=False),
+)
+
+Tree = Mapping[str, Entry]
+#: What identifies a host and the two folders among all bases.
+Key = tuple[str, ...]
+
+
+async def push(
+    hosts: Sequence[StreamingHost],
+    local: LocalProject,
+    root: str,
+    bases: Bases,
+    key: Callable[[int], Key],
+    options: SyncOptions,
+    progress: ProgressReporter,
+) -> SyncOutcome:
+    """Makes the folder *root* of all *hosts* like the local one. What fails on one host is in its
+    outcome; the others go on.
+
+    What was deleted here is deleted there, too, if nobody has changed it there; if there is nothing
+    left here, only with ``options.delete``.
+
+    Raises TPUError where the local folder can't be read.
+    """
+    progress.begin("read")
+    tree, skipped = await asyncio.to_thread(local.read)
+    progress.done("read")
+    progress.begin("copy")
+    packs = _Packs(local)
+    done = dict.fromkeys((each.host.worker for each in hosts), 0.0)
+
+    def advance(worker: int, part: float) -> None:
+        done[worker] = part
+        progress.part("copy", sum(done.values()) / len(done))
+
+    async def on_host(host: StreamingHost) -> HostOutcome:
+        worker = host.host.worker
+        outcome = HostOutcome(host=worker)
+        try:
+            async with RemoteProject.open(host, root) as remote:
+                try:
+                    base = bases.load(Base, *key(worker))
+                    await _push(remote, outcome, base)
+                    await asyncio.to_thread(bases.save, base, *key(worker))
+                finally:
+                    outcome.transferred = remote.sent + remote.received
+        except TPUError as error:
+            outcome.problem = error
+        else:
+            progress.host_done("copy")
+        advance(worker, 1.0)
+        return outcome
+
+    async def _push(remote: RemoteProject, outcome: HostOutcome, base: Base) -> None:
+        paths = sorted({*tree, *base.states})
+        there, base.paths = await remote.look_up(paths, base.paths)
+        kept = await asyncio.to_thread(_existing, local, skipped, set(base.states) - set(tree))
+        plan = make_plan(
+            _states(tree),
+            _states(there),
+            base.states,
+            delete=options.delete or bool(tree),
+            overwrite=options.overwrite,
+            within=lambda path: path not in kept and options.includes(path),
+        )
+        base.states = _note(outcome, plan, tree, there)
+        if options.dry_run or not (plan.write or plan.delete):
+            _foresee(outcome, plan, tree)
+            return
+        large = [path for path in plan.write if _worth_delta(tree, there, path)]
+        signatures = await remote.signatures(large)
+        packed = await packs.get(_changes(plan, tree, there, signatures))
+        sent = 0
+
+        def went(size: int) -> None:
+            nonlocal sent
+            sent += size
+            advance(outcome.host, sent / packed.size)
+
+        results, problem = await remote.receive(packed.file, packed.count, went)
+        _take(outcome, results, tree, base)
+        if problem is not None:
+            await asyncio.to_thread(bases.save, base, *key(outcome.host))
+            raise problem
+
+    try:
+        outcomes = await gather_or_cancel([on_host(host) for host in hosts])
+    finally:
+        await packs.close()
+    progress.done("copy")
+    return SyncOutcome(hosts=outcomes, skipped=skipped, files=len(tree))
+
+
+async def pull(
+    host: StreamingHost,
+    local: LocalProject,
+    root: str,
+    bases: Bases,
+    key: Key,
+    options: SyncOptions,
+    progress: ProgressReporter,
+) -> SyncOutcome:
+    """Makes the local folder like the folder *root* of one host, whose failure is in its outcome.
+
+    What is gone there is deleted here only with ``options.delete``, if nobody has changed it here.
+    """
+    progress.begin("read")
+    if local.path.is_dir():
+        await asyncio.to_thread(local.read)  # for the rules of its .gitignore files
+    outcome = HostOutcome(host=host.host.worker)
+    skipped: list[list] = []
+    tree: dict[str, Entry] = {}
+    try:
+        async with RemoteProject.open(host, root) as remote:
+            try:
+                base = bases.load(Base, *key)
+                tree, skipped = await _walk(remote, outcome, local, root)
+                here = await asyncio.to_thread(local.look_up, sorted({*tree, *base.states}))
+                kept = await _kept(remote, options, skipped, set(base.states) - set(tree))
+                plan = make_plan(
+                    _states(tree),
+                    _states(here),
+                    base.states,
+                    delete=options.delete,
+                    overwrite=options.overwrite,
+                    within=lambda path: path not in kept and options.includes(path),
+                )
+                base.states = _note(outcome, plan, here, tree)
+                progress.done("read")
+                progress.begin("copy")
+                if options.dry_run or not (plan.write or plan.delete):
+                    _foresee(outcome, plan, tree)
+                else:
+                    await _fetch(remote, local, outcome, plan, tree, here, base, progress)
+                await asyncio.to_thread(bases.save, base, *key)
+                progress.done("copy")
+            finally:
+                outcome.transferred = remote.sent + remote.received
+    except TPUError as error:
+        outcome.problem = error
+    return SyncOutcome(hosts=[outcome], skipped=skipped, files=len(tree))
+
+
+async def _walk(
+    remote: RemoteProject, outcome: HostOutcome, local: LocalProject, root: str
+) -> tuple[dict[str, Entry], list[list]]:
+    """What the host has. It may be anybody's: what we would not ask for is left out."""
+    answer = await remote.walk(local.rules.rules, local.limits)
+    if "too_large" in answer:
+        raise too_large(f"{root} on host {outcome.host}", answer["too_large"], local.limits)
+    outcome.root = answer["root"]
+    tree = {
+        path: entry
+        for path, entry in answer["tree"].items()
+        if is_safe(path) and not local.rules.leaves_out(path)
+    }
+    return tree, answer["skipped"]
+
+
+async def _kept(
+    remote: RemoteProject, options: SyncOptions, skipped: list[list], gone: set[str]
+) -> set[str]:
+    """Those of *gone* that the host has all the same: they are ignored or skipped now."""
+    if not gone or not options.delete:
+        return set()
+    found, _ = await remote.look_up(sorted(gone), "")
+    return {path for path in gone if path in found or _is_skipped(skipped, path)}
+
+
+async def _fetch(
+    remote: RemoteProject,
+    local: LocalProject,
+    outcome: HostOutcome,
+    plan: Plan,
+    tree: Tree,
+    here: Tree,
+    base: Base,
+    progress: ProgressReporter,
+) -> None:
+    large = [path for path in plan.write if _worth_delta(tree, here, path)]
+    signatures = {path: await asyncio.to_thread(local.signature, path) for path in large}
+    changes = _changes(plan, tree, here, signatures)
+    read = await remote.send(changes)
+    total = sum(tree[path].size for path in plan.write) or 1
+
+    def measured(size: int) -> bytes:
+        data = read(size)
+        loop.call_soon_threadsafe(progress.part, "copy", min(remote.received / total, 0.99))
+        return data
+
+    loop = asyncio.get_running_loop()
+    results = await asyncio.to_thread(local.receive, measured, len(changes))
+    _take(outcome, results, tree, base)
+
+
+# ---- what both directions share ------------------------------------------------------------------
+
+
+def _states(tree: Tree) -> dict[str, str]:
+    return {path: entry.state for path, entry in tree.items()}
+
+
+def _existing(local: LocalProject, skipped: list[list], gone: set[str]) -> set[str]:
+    """Those of *gone* that are here all the same: they are ignored or skipped now."""
+    return {path for path in gone if local.exists(path) or _is_skipped(skipped, path)}
+
+
+def _is_skipped(skipped: list[list], path: str) -> bool:
+    return any(path == each or (each[-1:] == "/" and path.startswith(each)) for each, *_ in skipped)
+
+
+def _worth_delta(source: Tree, target: Tree, path: str) -> bool:
+    old = target.get(path)
+    return (
+        old is not None
+        and has_content(old.state)
+        and has_content(source[path].state)
+        and min(old.size, source[path].size) >= DELTA_FROM
+    )
+
+
+def _changes(
+    plan: Plan, source: Tree, target: Tree, signatures: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """As `on_host.stream.pack` takes them; first what is deleted, which may give way to a folder
+    of its name.
+    """
+    return [
+        {
+            "path": path,
+            "state": source[path].state if path in source else None,
+            "expected": target[path].state if path in target else None,
+            "signature": signatures.get(path),
+        }
+        for path in (*plan.delete, *plan.write)
+    ]
+
+
+def _note(outcome: HostOutcome, plan: Plan, here: Tree, there: Tree) -> dict[str, str]:
+    """Puts into *outcome* what the plan leaves as it is; returns the states that are agreed."""
+    outcome.conflicts = [
+        (each, here.get(each.path), there.get(each.path)) for each in plan.conflicts
+    ]
+    outcome.newer = plan.newer
+    return plan.agreed
+
+
+def _foresee(outcome: HostOutcome, plan: Plan, source: Tree) -> None:
+    outcome.written, outcome.deleted = plan.write, plan.delete
+    outcome.size = sum(source[path].size for path in plan.write)
+
+
+def _take(outcome: HostOutcome, results: list[list], source: Tree, base: Base) -> None:
+    """Puts what was carried out into *outcome* and *base*."""
+    for path, error in results:
+        if error is not None:
+            outcome.refused.append((path, error))
+        elif path in source:
+            outcome.written.append(path)
+            outcome.size += source[path].size
+            base.states[path] = source[path].state
+        else:
+            outcome.deleted.append(path)
+            base.states.pop(path, None)
+
+
+class _Pack:
+    """Changes as a compressed stream in a file."""
+
+    def __init__(self, file: IO[bytes], count: int) -> None:
+        self.file = file
+        self.count = count
+        self.size = 0
+
+
+class _Packs:
+    """The packs of one push: hosts that need the same changes share one."""
+
+    def __init__(self, local: LocalProject) -> None:
+        self._local = local
+        self._packs: dict[bytes, asyncio.Task[_Pack]] = {}
+
+    async def get(self, changes: list[dict]) -> _Pack:
+        key = msgspec.json.encode(changes)
+        if key not in self._packs:
+            self._packs[key] = asyncio.create_task(asyncio.to_thread(self._make, changes))
+        return await asyncio.shield(self._packs[key])
+
+    def _make(self, changes: list[dict]) -> _Pack:
+        try:
+            # Closed by `close`, when all hosts have it.
+            file = tempfile.TemporaryFile(prefix="jupyter-tpu-")  # noqa: SIM115
+            deflate = zlib.compressobj(6)
+            for data in pack(str(self._local.path), changes):
+                file.write(deflate.compress(data))
+            file.write(deflate.flush())
+            file.flush()
+        except OSError as error:
+            raise TPUError(
+                f"What is to be sent can't be written to {tempfile.gettempdir()}: "
+                f"{error.strerror}.",
+                Reason.DISK_FULL,
+                "Delete files there, or set TMPDIR to another folder.",
+            ) from None
+        packed = _Pack(file, len(changes))
+        packed.size = file.tell()
+        return packed
+
+    async def close(self) -> None:
+        for task in self._packs.values():
+            with contextlib.suppress(TPUError):
+                (await task).file.close()

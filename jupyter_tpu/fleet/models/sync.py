@@ -1,0 +1,113 @@
+"""Project folders that are kept the same here and on hosts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from .problems import Problem
+
+#: How many paths of a kind a result lists; `SyncCounts` has all.
+LISTED = 200
+
+Megabytes = Annotated[float, Meta(gt=0)]
+
+
+class SyncProject(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What to sync. Here is the computer that runs Jupyter, or the command."""
+
+    #: The folder here, absolute or with ~.
+    folder: str
+    #: The folder on the hosts: absolute, or relative to the home folder. "": the name of `folder`.
+    remote: str = ""
+    #: Copy from the TPU to here, and from which host.
+    pull: bool = False
+    host: int = 0
+    #: Also delete what the source has no more where that is not done by itself: in a pull, and
+    #: where nothing is left in the source.
+    delete: bool = False
+    #: Replace what the target has changed.
+    overwrite: bool = False
+    #: Only these files and folders, relative to the folder. []: all.
+    only: list[str] = []
+    #: Only compare.
+    dry_run: bool = False
+    #: Go on, and copy each change, until the operation is cancelled.
+    watch: bool = False
+    #: Larger files are left out; MB.
+    max_file: Megabytes = 100.0
+    #: A folder with more than this is not synced; MB.
+    max_total: Megabytes = 1000.0
+
+
+class SyncConflict(Struct, kw_only=True):
+    """A file that was not copied, because the target's version would be lost unseen.
+
+    `changed` on both sides since the last sync; `different`, and they never were the same;
+    `deleted` in the source, and changed in the target. Times are of the last change, "" where the
+    file does not exist.
+    """
+
+    path: str
+    kind: Literal["changed", "different", "deleted"]
+    here: str
+    there: str
+    hosts: list[int]
+
+
+class NotCopied(Struct, kw_only=True):
+    """A file or folder that was left out, and why."""
+
+    path: str
+    #: bytes
+    size: int
+    why: str
+    #: The hosts where it could not be copied; []: it is left out everywhere.
+    hosts: list[int] = []
+
+
+class HostSync(Struct, kw_only=True):
+    """What was copied to or from one host."""
+
+    host: int
+    #: Files that were written, and deleted.
+    written: int = 0
+    deleted: int = 0
+    #: Bytes of these files, and those that crossed the line.
+    size: int = 0
+    transferred: int = 0
+    #: Why it ended early.
+    problem: Problem | None = None
+
+
+class SyncCounts(Struct, kw_only=True):
+    """How many paths there are of each kind, over all hosts."""
+
+    files: int = 0
+    written: int = 0
+    deleted: int = 0
+    conflicts: int = 0
+    newer: int = 0
+    not_copied: int = 0
+
+
+class SyncResult(Struct, kw_only=True):
+    """How a sync went, or its last round. Lists have at most 200 entries."""
+
+    folder: str
+    remote: str
+    pull: bool
+    dry_run: bool
+    hosts: list[HostSync]
+    counts: SyncCounts
+    #: Paths that were written and deleted; in a dry run those that would be.
+    written: list[str] = []
+    deleted: list[str] = []
+    conflicts: list[SyncConflict] = []
+    #: Paths that only the target has, or has changed. They stay.
+    newer: list[str] = []
+    not_copied: list[NotCopied] = []
+    #: With `watch`: how often something was copied.
+    rounds: int = 0
+    ended: str = ""

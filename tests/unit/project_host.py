@@ -1,0 +1,68 @@
+"""A host of a project sync without SSH: its program runs here, under another home folder."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from jupyter_tpu.errors import ConnectionLost
+
+
+class _Stream:
+    """As `ssh.stream.CommandStream`; after *limit* more bytes the line breaks."""
+
+    errors = ""
+
+    def __init__(self, process: asyncio.subprocess.Process, limit: int | None) -> None:
+        self._process = process
+        self._left = limit
+
+    async def read(self) -> bytes:
+        return await self._process.stdout.read(1 << 18)  # type: ignore[union-attr]
+
+    async def read_line(self) -> bytes:
+        return await self._process.stdout.readline()  # type: ignore[union-attr]
+
+    async def write(self, data: bytes) -> bool:
+        assert self._process.stdin is not None
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left < 0:
+                self._process.stdin.close()
+                raise ConnectionLost("my-tpu")
+        try:
+            self._process.stdin.write(data)
+            await self._process.stdin.drain()
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        return True
+
+
+class ProjectHost:
+    """A host whose home is *home*. *breaks_after*: bytes to it after which its line breaks."""
+
+    def __init__(self, home: Path, worker: int = 0) -> None:
+        home.mkdir(exist_ok=True)
+        self.home = home
+        self.host: Any = SimpleNamespace(worker=worker)
+        self.breaks_after: int | None = None
+
+    @contextlib.asynccontextmanager
+    async def stream_bulk(self, argv: Sequence[str]) -> AsyncIterator[Any]:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "HOME": str(self.home)},
+        )
+        try:
+            yield _Stream(process, self.breaks_after)
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            await process.wait()

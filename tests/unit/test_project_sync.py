@@ -1,0 +1,409 @@
+"""A project folder and hosts, whose program runs here under other home folders."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project_host import ProjectHost
+
+from jupyter_tpu.environment.on_host import stream
+from jupyter_tpu.environment.on_host.tree import hash_file
+from jupyter_tpu.environment.project import (
+    Bases,
+    HostOutcome,
+    LocalProject,
+    SyncOptions,
+    SyncOutcome,
+    pull,
+    push,
+)
+from jupyter_tpu.environment.project.ignore import ProjectRules
+from jupyter_tpu.errors import Reason, TPUError
+
+pytestmark = pytest.mark.asyncio
+
+MIB = 1 << 20
+
+
+class Progress:
+    """What a sync reports to, and the parts that it reported."""
+
+    def __init__(self) -> None:
+        self.parts: list[float] = []
+
+    def part(self, key: str, part: float) -> None:
+        self.parts.append(part)
+
+    def begin(self, *_: Any) -> None: ...
+
+    host_done = done = log = begin
+
+
+class Syncs:
+    """A project and its hosts, whose folder for it is `there(host)`."""
+
+    def __init__(self, folder: Path, hosts: int) -> None:
+        self.here = folder / "project"
+        self.here.mkdir()
+        self.hosts = [ProjectHost(folder / f"host-{index}", index) for index in range(hosts)]
+        self.progress = Progress()
+        self._bases = Bases(folder / "bases")
+
+    def there(self, host: int = 0) -> Path:
+        return self.hosts[host].home / "work"
+
+    def _local(self, limits: Any) -> LocalProject:
+        return LocalProject(self.here, self._bases, limits)
+
+    async def push(
+        self, limits: tuple[int, int, int] = (MIB * 100, MIB * 100, 1000), **options: Any
+    ) -> SyncOutcome:
+        return await push(
+            self.hosts,
+            self._local(limits),
+            "~/work",
+            self._bases,
+            lambda worker: (str(worker),),
+            SyncOptions(**options),
+            self.progress,  # type: ignore[arg-type]
+        )
+
+    async def pull(self, host: int = 0, **options: Any) -> HostOutcome:
+        outcome = await pull(
+            self.hosts[host],
+            self._local((MIB * 100, MIB * 100, 1000)),
+            "~/work",
+            self._bases,
+            (str(host),),
+            SyncOptions(**options),
+            self.progress,  # type: ignore[arg-type]
+        )
+        return outcome.hosts[0]
+
+
+@pytest.fixture
+def syncs(tmp_path: Path) -> Syncs:
+    return Syncs(tmp_path, 1)
+
+
+def write(folder: Path, **files: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+async def test_a_folder_goes_to_all_hosts_with_links_modes_and_strange_names(
+    tmp_path: Path,
+) -> None:
+    syncs = Syncs(tmp_path, 2)
+    write(syncs.here, **{"a b.py": "1", "quo'te\n$(x)": "2", "ü": "3"})
+    write(syncs.here / "deep" / "er", tool="#!/bin/sh\n")
+    (syncs.here / "deep" / "er" / "tool").chmod(0o755)
+    (syncs.here / "link").symlink_to("deep/er/tool")
+    outcome = await syncs.push()
+    assert [each.problem for each in outcome.hosts] == [None, None]
+    for host in (0, 1):
+        assert content(syncs.there(host)) == content(syncs.here)
+        assert os.readlink(syncs.there(host) / "link") == "deep/er/tool"
+        assert os.access(syncs.there(host) / "deep/er/tool", os.X_OK)
+        assert not os.access(syncs.there(host) / "ü", os.X_OK)
+    (syncs.here / "ü").chmod(0o755)
+    outcome = await syncs.push()
+    assert [each.written for each in outcome.hosts] == [["ü"], ["ü"]]
+    assert os.access(syncs.there(1) / "ü", os.X_OK)
+
+
+async def test_only_what_changed_crosses_the_line_and_of_a_large_file_only_the_changed_part(
+    syncs: Syncs,
+) -> None:
+    large = os.urandom(4 * MIB)
+    (syncs.here / "large").write_bytes(large)
+    write(syncs.here, small="1")
+    first = (await syncs.push()).hosts[0]
+    assert first.transferred > 4 * MIB
+    idle = (await syncs.push()).hosts[0]
+    assert (idle.written, idle.transferred < 40_000) == ([], True)
+    write(syncs.here, small="2")
+    for edit in (
+        lambda old: b"inserted" + old,
+        lambda old: old + b"appended",
+        lambda old: old[:MIB] + b"replaced" + old[MIB + 8 :],
+        lambda old: old[:MIB] + old[2 * MIB :],
+    ):
+        large = edit(large)
+        (syncs.here / "large").write_bytes(large)
+        outcome = (await syncs.push()).hosts[0]
+        assert "large" in outcome.written
+        assert (syncs.there() / "large").read_bytes() == large
+        assert outcome.transferred < 300_000
+    assert (syncs.there() / "small").read_text() == "2"
+
+
+async def test_a_file_that_was_changed_on_both_sides_stays_until_somebody_decides(
+    syncs: Syncs,
+) -> None:
+    write(syncs.here, both="1", mine="1", theirs="1", gone="1")
+    await syncs.push()
+    write(syncs.here, both="here", mine="here")
+    write(syncs.there(), both="there", theirs="there", gone="there", result="there")
+    (syncs.here / "gone").unlink()
+    outcome = (await syncs.push()).hosts[0]
+    assert outcome.written == ["mine"]
+    assert [(each.path, each.kind) for each, _, _ in outcome.conflicts] == [
+        ("both", "changed"),
+        ("gone", "deleted"),
+    ]
+    _, here, there = outcome.conflicts[0]
+    assert here is not None
+    assert here.time == (syncs.here / "both").stat().st_mtime
+    assert there is not None
+    assert there.time == (syncs.there() / "both").stat().st_mtime
+    assert outcome.newer == ["theirs"]
+    assert content(syncs.there())["both"] == "there"
+    fetched = await syncs.pull()
+    assert sorted(fetched.written) == ["gone", "result", "theirs"]
+    assert content(syncs.here)["both"] == "here"
+    assert (await syncs.push(overwrite=True, only=("both",))).hosts[0].written == ["both"]
+    assert content(syncs.there()) == content(syncs.here)
+
+
+async def test_files_that_differ_and_never_were_the_same_are_conflicts(syncs: Syncs) -> None:
+    write(syncs.here, a="here", same="1")
+    write(syncs.there(), a="there", same="1")
+    outcome = (await syncs.push()).hosts[0]
+    assert [each.kind for each, _, _ in outcome.conflicts] == ["different"]
+    assert outcome.written == []
+    assert content(syncs.there())["a"] == "there"
+    write(syncs.here, same="2")
+    assert (await syncs.push()).hosts[0].written == ["same"]
+
+
+async def test_what_was_deleted_here_is_deleted_there_but_not_because_nothing_is_left_here(
+    syncs: Syncs,
+) -> None:
+    write(syncs.here / "sub", a="1")
+    write(syncs.here, b="1")
+    await syncs.push()
+    (syncs.here / "sub/a").unlink()
+    assert (await syncs.push()).hosts[0].deleted == ["sub/a"]
+    assert not (syncs.there() / "sub").exists()
+    (syncs.here / "b").unlink()
+    assert (await syncs.push()).hosts[0].deleted == []
+    assert content(syncs.there()) == {"b": "1"}
+    assert (await syncs.push(delete=True)).hosts[0].deleted == ["b"]
+
+
+async def test_a_pull_deletes_only_on_request_and_never_what_is_only_here(syncs: Syncs) -> None:
+    write(syncs.here, a="1")
+    await syncs.push()
+    write(syncs.here, own="1")
+    (syncs.there() / "a").unlink()
+    assert (await syncs.pull()).deleted == []
+    assert (await syncs.pull(delete=True)).deleted == ["a"]
+    assert content(syncs.here) == {"own": "1"}
+
+
+async def test_ignored_files_stay_where_they_are_on_both_sides(syncs: Syncs) -> None:
+    write(syncs.here, **{".gitignore": "*.log\n!keep.log\nruns/\n", "x.log": "1", "keep.log": "1"})
+    write(syncs.here / "sub", **{".gitignore": "/data\n", "data": "1", "code": "1"})
+    write(syncs.here / "runs", r="1")
+    write(syncs.here / ".git", HEAD="1")
+    write(syncs.here / "env", **{"pyvenv.cfg": ""})
+    outcome = await syncs.push()
+    kept = {".gitignore", "keep.log", "sub/.gitignore", "sub/code"}
+    assert set(content(syncs.there())) == kept
+    assert [[path, why] for path, _, why in outcome.skipped] == [["env/", "a virtual environment"]]
+    write(syncs.there() / "runs", results="1")
+    write(syncs.there() / ".git", config="1")
+    assert (await syncs.pull()).written == []
+    write(syncs.here, **{".gitignore": "*.log\n*.py\n"})
+    write(syncs.here, **{"now.py": "1"})
+    (syncs.here / ".gitignore").write_text("sub/\n")
+    # What is ignored from now on was not deleted here.
+    assert (await syncs.push()).hosts[0].deleted == []
+    assert (syncs.there() / "sub/code").exists()
+
+
+async def test_rules_of_the_repository_that_a_folder_is_in_count(tmp_path: Path) -> None:
+    write(tmp_path, **{".gitignore": "*.tmp\n/only-top\n"})
+    (tmp_path / ".git").mkdir()
+    write(tmp_path / "a" / "b", x="1")
+    rules = ProjectRules(tmp_path / "a" / "b")
+    assert rules.leaves_out("x.tmp")
+    assert rules.leaves_out("deep/x.tmp")
+    assert not rules.leaves_out("only-top")
+
+
+async def test_what_can_not_be_copied_is_listed_with_the_reason(
+    syncs: Syncs, tmp_path: Path
+) -> None:
+    (syncs.here / "out").symlink_to(tmp_path)
+    os.mkfifo(syncs.here / "pipe")
+    write(syncs.here, **{"50-GB": ""})
+    os.truncate(syncs.here / "50-GB", 50_000 * MIB)
+    write(syncs.here, a="1")
+    outcome = await syncs.push()
+    assert sorted((path, why) for path, _, why in outcome.skipped) == [
+        ("50-GB", "larger than the limit"),
+        ("out", "a link out of the folder"),
+        ("pipe", "not a file"),
+    ]
+    assert outcome.hosts[0].written == ["a"]
+
+
+async def test_a_folder_beyond_the_limits_is_refused_and_its_largest_parts_are_named(
+    syncs: Syncs,
+) -> None:
+    write(syncs.here / "data", a="x" * 5000)
+    write(syncs.here, b="x" * 100)
+    with pytest.raises(TPUError, match=r"data \(5 kB\)") as large:
+        await syncs.push(limits=(MIB, 4000, 1000))
+    assert large.value.reason is Reason.INVALID
+    with pytest.raises(TPUError, match="more than 1 files"):
+        await syncs.push(limits=(MIB, MIB, 1))
+
+
+async def test_nothing_is_written_through_links_of_the_host(syncs: Syncs, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    write(elsewhere, a="there")
+    syncs.there().mkdir()
+    (syncs.there() / "sub").symlink_to(elsewhere)
+    write(syncs.here / "sub", a="here", b="here")
+    outcome = (await syncs.push(overwrite=True)).hosts[0]
+    assert {path for path, _ in outcome.refused} == {"sub/a", "sub/b"}
+    assert content(elsewhere) == {"a": "there"}
+
+
+async def test_a_host_can_not_write_outside_of_the_folder_or_what_rules_leave_out(
+    syncs: Syncs, tmp_path: Path
+) -> None:
+    """A host's answers may be anybody's; its stream, too."""
+    evil = syncs.hosts[0].home / "evil"
+    write(evil, a="evil")
+    state = "file " + hash_file(str(evil / "a"))
+    local = syncs._local((MIB, MIB, 10))
+    for path in ("../a", "/tmp/a", "sub/../../a", "a/", ""):
+        change = {"path": path, "state": state, "expected": None}
+        parts = [*stream.pack(str(evil), [{**change, "path": "a"}])]
+        parts[0] = stream.json.dumps(change).encode() + b"\n"
+        data = stream_of(parts)
+        assert local.receive(data, 1) == [[path, "it is not below the folder"]]
+    link = {"path": "l", "state": "link ../../x", "expected": None}
+    assert local.receive(stream_of([*stream.pack("", [link])]), 1)[0][1]
+    assert content(syncs.here) == {}
+    assert not (tmp_path / "a").exists()
+
+
+def stream_of(parts: list[bytes]) -> Any:
+    import zlib
+
+    left = [zlib.compress(b"".join(parts))]
+    return lambda size: left.pop() if left else b""
+
+
+async def test_a_target_that_changes_after_the_comparison_is_not_overwritten(
+    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(syncs.here, a="1", b="1")
+    await syncs.push()
+    write(syncs.here, a="2", b="2")
+    signatures = "jupyter_tpu.environment.project.remote.RemoteProject.signatures"
+
+    async def meanwhile(*_: Any) -> dict:
+        write(syncs.there(), a="there")
+        return {}
+
+    monkeypatch.setattr(signatures, meanwhile)
+    outcome = (await syncs.push()).hosts[0]
+    assert outcome.refused == [("a", "it was changed meanwhile")]
+    assert content(syncs.there()) == {"a": "there", "b": "2"}
+
+
+async def test_a_file_that_changes_while_it_is_sent_does_not_arrive_by_half(
+    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(syncs.here, a="1", b="1")
+    before = stream.pack
+
+    def meanwhile(*arguments: Any) -> Any:
+        write(syncs.here, a="22")
+        return before(*arguments)
+
+    monkeypatch.setattr("jupyter_tpu.environment.project.sync.pack", meanwhile)
+    outcome = (await syncs.push()).hosts[0]
+    assert outcome.refused == [("a", "it was changed while it was sent")]
+    assert content(syncs.there()) == {"b": "1"}
+    monkeypatch.undo()
+    assert (await syncs.push()).hosts[0].written == ["a"]
+
+
+async def test_a_line_that_breaks_in_the_middle_costs_only_that_host_and_what_was_missing(
+    tmp_path: Path,
+) -> None:
+    syncs = Syncs(tmp_path, 2)
+    for index in range(8):
+        (syncs.here / f"f{index}").write_bytes(os.urandom(MIB // 2))
+    syncs.hosts[1].breaks_after = 2 * MIB
+    outcome = await syncs.push()
+    good, bad = outcome.hosts
+    assert good.problem is None
+    assert len(good.written) == 8
+    assert bad.problem is not None
+    assert bad.problem.reason is Reason.UNREACHABLE
+    assert not [name for name in os.listdir(syncs.there(1)) if name.startswith(".")]
+    there = len(os.listdir(syncs.there(1)))
+    assert 0 < there < 8
+    syncs.hosts[1].breaks_after = None
+    outcome = await syncs.push()
+    assert len(outcome.hosts[1].written) == 8 - there
+    assert outcome.hosts[0].written == []
+    assert max(syncs.progress.parts) == 1
+
+
+async def test_a_full_disk_says_so_and_what_was_whole_before_it_stays(
+    syncs: Syncs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(syncs.here, a="1", b="x" * 300_000, c="1")
+    # A file that the host can't write in full: as root no quota is nearer than this.
+    full = (
+        "import errno, os\n"
+        "real = os.fchmod\n"
+        "def fchmod(handle, mode):\n"
+        "    if os.fstat(handle).st_size > 200000:\n"
+        "        raise OSError(errno.ENOSPC, 'No space left on device')\n"
+        "    real(handle, mode)\n"
+        "os.fchmod = fchmod\n"
+    )
+    with_fault(monkeypatch, full)
+    outcome = (await syncs.push()).hosts[0]
+    assert outcome.problem is not None
+    assert outcome.problem.reason is Reason.DISK_FULL
+    assert content(syncs.there()) == {"a": "1"}
+    monkeypatch.undo()
+    outcome = (await syncs.push()).hosts[0]
+    assert outcome.written == ["b", "c"]
+
+
+def with_fault(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """The host's program begins with *code*."""
+    import json
+
+    from jupyter_tpu.environment.project import remote
+
+    def faulty(modules: tuple[str, ...]) -> bytes:
+        modules_there = json.loads(real(modules))
+        return json.dumps([["fault", code], *modules_there]).encode() + b"\n"
+
+    real = remote.sources
+    monkeypatch.setattr(remote, "sources", faulty)
