@@ -20,7 +20,7 @@ def doctor(name: str, as_json: bool) -> None:
     environment, logins, disks, clocks, and the ports between hosts. Changes nothing. The exit code
     is 1 if there is a problem.
     """
-    note(f"Checking the hosts of {name}. JAX is started in each environment.")
+    note(f"Checking the hosts of {name}. This can take a minute.")
     with open_session() as session:
         found = session.call(session.fleet.doctor.check(name))
     if as_json:

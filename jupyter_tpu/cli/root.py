@@ -27,6 +27,7 @@ COMMANDS = {
     "disconnect": "power:disconnect",
     "kernel": "kernels:kernel",
     "env": "environments:env",
+    "token": "tokens:token",
     "operation": "operations:operation",
     "run": "run:run",
     "tunnel": "tunnels:tunnel",

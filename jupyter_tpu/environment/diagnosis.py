@@ -36,7 +36,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 
     check: Literal[
         "connection", "agent", "chips", "holders", "lock", "login", "jax", "versions", "disk",
-        "clock", "ports",
+        "clock", "ports", "storage",
     ]  # fmt: skip
     host: int
     state: Literal["ok", "warning", "problem", "unknown"]
@@ -51,6 +51,13 @@ class Disk(Struct, frozen=True, kw_only=True):
     total: int
 
 
+class ServiceAccount(Struct, frozen=True, kw_only=True):
+    """The account of a VM: email is "" if it has none."""
+
+    email: str
+    scopes: list[str]
+
+
 class HostFacts(Struct, frozen=True, kw_only=True):
     """What a host says about itself; see ``on_host.doctor.examine``."""
 
@@ -58,6 +65,7 @@ class HostFacts(Struct, frozen=True, kw_only=True):
     disks: list[Disk]
     logs: int  # bytes in /tmp/tpu_logs
     environments: dict[str, HostCheck]
+    account: ServiceAccount | None = None  # None: not known
 
 
 @dataclass(kw_only=True)
@@ -105,6 +113,8 @@ def _host(each: ExaminedHost, first: ExaminedHost, expected: ExpectedTPU) -> Ite
     yield from _disks(report, facts)
     if each.clock is not None:
         yield _clock(report, each.clock)
+    if facts.account is not None:
+        yield _storage(report, facts.account)
     if each.ports is not None:
         yield _ports(report, each.ports)
 
@@ -207,6 +217,12 @@ def _login(report: _Report, found: Hardware, expected: ExpectedTPU) -> Iterator[
 def _environments(
     report: _Report, facts: HostFacts, first: ExaminedHost, expected: ExpectedTPU
 ) -> Iterator[Finding]:
+    if not facts.environments:
+        yield report.unknown(
+            "jax",
+            "There is no environment, so JAX was not started.",
+            f"Create one: jupyter tpu connect {expected.name}",
+        )
     for name, check in facts.environments.items():
         yield _jax(report, name, check, facts.hardware, expected)
         if report.host == first.host or isinstance(first.facts, TPUError):
@@ -274,8 +290,10 @@ def _jax(
 
 
 def _disks(report: _Report, facts: HostFacts) -> Iterator[Finding]:
-    full: dict[tuple[int, int], Disk] = {(each.free, each.total): each for each in facts.disks}
-    for disk in full.values():
+    disks: dict[int, Disk] = {}  # two folders may be on one disk
+    for each in facts.disks:
+        disks.setdefault(each.total, each)
+    for disk in disks.values():
         text = f"{_gib(disk.free)} of {_gib(disk.total)} are free in {disk.path}."
         hint = "Delete files there. `du -sh ~/* ~/.cache` shows what uses the space."
         if disk.free < NO_SPACE:
@@ -301,6 +319,29 @@ def _clock(report: _Report, ahead: float) -> Finding:
     if abs(ahead) < CLOCK_WRONG:
         return report.warning("clock", text, hint)
     return report.problem("clock", f"{text} Google refuses requests of such clocks.", hint)
+
+
+def _storage(report: _Report, account: ServiceAccount) -> Finding:
+    scopes = {scope.rpartition("/")[2] for scope in account.scopes}
+    hint = (
+        "Create the TPU with a service account that has the scope cloud-platform, or run "
+        "`gcloud auth application-default login` on the host."
+    )
+    if not account.email:
+        return report.warning(
+            "storage", "The host has no service account, so it can't read buckets.", hint
+        )
+    if scopes & {"cloud-platform", "devstorage.full_control", "devstorage.read_write"}:
+        return report.ok("storage", f"Reads and writes buckets as {account.email}, if it may.")
+    if "devstorage.read_only" in scopes:
+        return report.warning(
+            "storage", f"Only reads buckets (as {account.email}): its scope allows no more.", hint
+        )
+    return report.warning(
+        "storage",
+        f"{account.email} has no scope for Cloud Storage, so buckets can't be read.",
+        hint,
+    )
 
 
 def _ports(report: _Report, reached: Sequence[int] | TPUError) -> Finding:
@@ -331,4 +372,4 @@ def _on(host: int) -> str:
 
 
 def _gib(size: int) -> str:
-    return f"{size / 2**30:.1f} GiB"
+    return f"{size / 2**30:.{0 if size >= 10 << 30 else 1}f} GiB"

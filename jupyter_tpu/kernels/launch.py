@@ -22,6 +22,7 @@ from typing import Any
 from ..cloud import NodeName, Target
 from ..errors import TPUError
 from ..links import HostName, core_thread, default_links
+from ..tokens import passed_variables
 from .relay import Relay
 from .specs import JOURNAL_LIMIT, LEAST_JOURNAL
 
@@ -95,7 +96,10 @@ def _start_request(options: argparse.Namespace) -> dict[str, Any]:
         "journal_limit": options.journal_limit,
         "when_full": options.when_full,
         "cwd": options.folder,
-        "env": dict(variable.split("=", 1) for variable in options.variable),
+        "env": {
+            **passed_variables(),
+            **dict(variable.split("=", 1) for variable in options.variable),
+        },
         "notebook": os.environ.get("JPY_SESSION_NAME", ""),
     }
 

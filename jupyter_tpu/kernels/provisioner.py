@@ -13,6 +13,7 @@ from traitlets import Bool, Enum, Float, Integer, Unicode
 from ..cloud import NodeName, Target
 from ..errors import TPUError
 from ..links import HostName, Link, core_thread, default_links
+from ..tokens import passed_variables
 from . import persistence
 from .persistence import KernelPersistence
 from .relay import Relay
@@ -124,7 +125,8 @@ class TPUProvisioner(LocalProvisioner):
         return default_links(target).get(HostName(node, self.worker))
 
     def _start_request(self, environment: dict[str, str]) -> dict[str, Any]:
-        # This machine's environment does not fit the host; only requested variables are passed.
+        # This machine's environment does not fit the host; only requested variables are passed,
+        # and the tokens that the user chose.
         wanted = [*getattr(self.kernel_spec, "env", {}), "JPY_SESSION_NAME"]
         return {
             "python": self.host_python,
@@ -135,7 +137,10 @@ class TPUProvisioner(LocalProvisioner):
             "when_full": self.when_full,
             "cwd": self.folder,
             "notebook": environment.get("JPY_SESSION_NAME", ""),
-            "env": {name: environment[name] for name in wanted if name in environment},
+            "env": {
+                **passed_variables(),
+                **{name: environment[name] for name in wanted if name in environment},
+            },
         }
 
     # ---- watch

@@ -145,6 +145,37 @@ def list_tpus() -> None:
         print(tpu_table(session.call(session.fleet.tpus())))
 
 
+@line.group("token", cls=Group)
+def token() -> None:
+    """Choose which tokens of this computer kernels on TPUs get; see `jupyter tpu token --help`."""
+
+
+@token.command("list")
+def list_tokens() -> None:
+    """List the tokens, and where each is found. Values are not shown."""
+    from ..commands.tokens import describe_tokens
+
+    print(describe_tokens())
+
+
+@token.command("pass")
+@_names_argument("Such as HF_TOKEN or WANDB_API_KEY.")
+def pass_token(names: tuple[str, ...]) -> None:
+    """Pass tokens to kernels on TPUs that are started from now on."""
+    from ..commands.tokens import pass_tokens
+
+    print(pass_tokens(names))
+
+
+@token.command("remove")
+@_names_argument("Such as HF_TOKEN or WANDB_API_KEY.")
+def remove_token(names: tuple[str, ...]) -> None:
+    """Pass tokens to no further kernel."""
+    from ..commands.tokens import remove_tokens
+
+    print(remove_tokens(names))
+
+
 @line.command("doctor")
 @tpu_argument()
 def doctor(name: str) -> None:

@@ -199,6 +199,7 @@ export interface IFinding {
     | 'lock'
     | 'login'
     | 'ports'
+    | 'storage'
     | 'versions';
   host: number;
   state: 'ok' | 'problem' | 'unknown' | 'warning';

@@ -98,6 +98,29 @@ def cli(server: Server, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_a_kernel_says_once_that_jax_is_on_the_cpu_and_that_a_fork_can_hang(
+    run: Callable[[str], str],
+) -> None:
+    """First in this file: the kernel has not used JAX yet."""
+    fork = "import os\npid = os.fork()\nif not pid: os._exit(0)\nos.waitpid(pid, 0)"
+    assert "JAX" not in run(fork), "it has not started"
+    # Not as on an emulated host, but as on one whose JAX does not find the chips.
+    run("hidden = {n: os.environ.pop(n) for n in ('JUPYTER_TPU_EMULATED', 'JAX_PLATFORMS')}")
+    noted = run("import jax; jax.config.update('jax_platforms', ''); print(jax.default_backend())")
+    run("os.environ.update(hidden)")
+    assert noted.startswith("cpu\n"), noted
+    assert noted.count("Warning: JAX uses the CPU in this kernel, not the TPU") == 1
+    assert "jupyter tpu doctor" in noted
+    assert "Warning" not in run("jax.numpy.ones(3).sum()")
+
+    assert run("!echo a shell").splitlines() == ["a shell"], "it is harmless, so nothing is said"
+    warned = run("import multiprocessing as m\nwith m.get_context('fork').Pool(2): pass")
+    assert warned.count("Warning: this process was forked after JAX started") == 1
+    assert "get_context('spawn')" in warned
+    assert "os.fork() was called" not in warned, "JAX's own words"
+    assert "JAX" not in run(fork), "it is said once"
+
+
 def test_each_way_to_install_works_in_a_kernel_that_has_used_jax(
     server: Server, run: Callable[[str], str]
 ) -> None:

@@ -35,6 +35,7 @@ from waiting import until
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.ssh import user_name
+from jupyter_tpu.tokens import keep_back, pass_on
 
 ZONE = "us-central1-a"
 PYTHON = "/home/tpu/env/bin/python"
@@ -176,6 +177,27 @@ def test_chips_that_no_kernel_holds_are_named_with_who_has_them(
     holder.communicate()
     manager.start_kernel()  # the lock's file is left over, and blocks nobody
     manager.shutdown_kernel(now=True)
+
+
+def test_a_token_reaches_the_kernel_and_no_file_or_list_of_processes_of_the_host(
+    name, emulator, kernels_tpu, monkeypatch
+):
+    monkeypatch.setenv("HF_TOKEN", "hf_not_" + "to_be_found")
+    pass_on("HF_TOKEN")
+    manager = KernelManager(kernel_name=name)
+    try:
+        manager.start_kernel()
+        notebook = Notebook(manager)
+        assert notebook.text("import os; print(os.environ['HF_TOKEN'][:7])") == "hf_not_\n"
+        (host,) = emulator.hosts(kernels_tpu)
+        assert not [each for each in host["processes"] if "hf_not" in " ".join(each["cmdline"])]
+        grep = "!grep -rls -D skip 'hf_not_[t]o_be' ~/.jupyter-tpu /tmp ~/.cache; echo end"
+        files = notebook.text(grep).split()
+        assert files == ["end"]
+        notebook.close()
+    finally:
+        keep_back("HF_TOKEN")
+        manager.shutdown_kernel(now=True)
 
 
 def test_nbclient_runs_a_notebook_with_it(name):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from msgspec import convert
+import pytest
+from msgspec import convert, structs
 
 from jupyter_tpu.commands.doctor import describe, numbered
 from jupyter_tpu.environment.diagnosis import (
@@ -13,8 +16,10 @@ from jupyter_tpu.environment.diagnosis import (
     ExpectedTPU,
     Finding,
     HostFacts,
+    ServiceAccount,
     diagnose,
 )
+from jupyter_tpu.environment.on_host.doctor import service_account
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import Diagnosis
 
@@ -171,3 +176,51 @@ def test_an_emulated_tpu_says_so() -> None:
     found = diagnose([host(hardware=bare, check={"platform": "cpu"})], emulated)
     assert {each.state for each in found} == {"ok"}
     assert any(each.message.startswith("Emulated: ") for each in found)
+
+
+def test_without_an_environment_jax_is_unknown() -> None:
+    empty = host()
+    assert isinstance(empty.facts, HostFacts)
+    empty.facts = structs.replace(empty.facts, environments={})
+    unknown = finding(empty)
+    assert (unknown.check, unknown.state) == ("jax", "unknown")
+    assert unknown.hint == "Create one: jupyter tpu connect my-tpu"
+
+
+def test_a_service_account_without_the_scope_for_buckets_is_a_warning() -> None:
+    def account(email: str, *scopes: str) -> ExaminedHost:
+        each = host()
+        assert isinstance(each.facts, HostFacts)
+        full = [f"https://www.googleapis.com/auth/{scope}" for scope in scopes]
+        each.facts = structs.replace(each.facts, account=ServiceAccount(email=email, scopes=full))
+        return each
+
+    assert not findings(account("vm@project", "cloud-platform"))
+    assert not findings(account("vm@project", "devstorage.read_write"))
+    assert "Only reads" in finding(account("vm@project", "devstorage.read_only")).message
+    assert "no scope for Cloud Storage" in finding(account("vm@project", "monitoring")).message
+    assert "no service account" in finding(account("")).message
+
+
+def test_the_scopes_are_asked_of_the_metadata_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Metadata(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            assert self.headers["Metadata-Flavor"] == "Google"
+            assert "/service-accounts/default/" in self.path
+            self.send_response(self.server.status)  # type: ignore[attr-defined]
+            self.end_headers()
+            self.wfile.write(b'{"email": "vm@project", "scopes": ["cloud-platform"]}')
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Metadata) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("GCE_METADATA_HOST", f"127.0.0.1:{server.server_port}")
+        server.status = 200  # type: ignore[attr-defined]
+        assert service_account() == {"email": "vm@project", "scopes": ["cloud-platform"]}
+        server.status = 404  # type: ignore[attr-defined]
+        assert service_account() == {"email": "", "scopes": []}
+        server.status = 500  # type: ignore[attr-defined]
+        assert service_account() is None
+        server.shutdown()
+    assert service_account() is None, "nobody answers"

@@ -14,6 +14,7 @@ import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 
 from jupyter_tpu.kernels import KernelSpecs, TPUProvisioner, launch
+from jupyter_tpu.tokens import pass_on
 
 WHERE = {"project": "p", "zone": "us-central1-a", "tpu": "my-tpu"}
 REST = {
@@ -205,3 +206,20 @@ def test_the_launcher_ends_when_its_kernel_fails_with_a_timeout():
     running.set_exception(TimeoutError("the kernel's"))
     with pytest.raises(TimeoutError, match="the kernel's"):
         launch._wait(running, os.getppid())
+
+
+def test_chosen_tokens_are_read_at_each_start_and_are_in_no_kernelspec(
+    specs, jupyter, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "tpu"))
+    monkeypatch.setenv("HF_TOKEN", "hf_first")
+    pass_on("HF_TOKEN")
+    name, _ = specs.register(**WHERE, **REST)
+    found = jupyter.get_kernel_spec(name)
+    provisioner = TPUProvisioner(kernel_spec=found)
+    options = launch._parser().parse_args([*found.argv[3:4], "connection.json", *found.argv[5:]])
+    for value in ("hf_first", "hf_renewed"):
+        monkeypatch.setenv("HF_TOKEN", value)
+        for request in (provisioner._start_request({}), launch._start_request(options)):
+            assert request["env"]["HF_TOKEN"] == value
+    assert "hf_" not in (specs.folder / name / "kernel.json").read_text()

@@ -11,6 +11,7 @@ profile is read and no user code runs, so it becomes the same kernel as after a 
 """
 
 import faulthandler
+import importlib
 import json
 import os
 import signal
@@ -37,8 +38,9 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Where a crash happened goes to the keeper. (ipykernel takes descriptor 2 for cells.)
     faulthandler.enable(os.dup(2), all_threads=False)
-    # The script's folder, which Python puts first; the user's modules are not there.
-    del sys.path[0]
+    # The script's folder, which Python puts first. The user's modules are not there.
+    jax_notes = importlib.import_module("jax_notes")
+    del sys.path[0], sys.modules["jax_notes"]
     if sys.argv[1] == "--warm":
         sys.argv[1:] = wait_warm(sys.argv[2:])
 
@@ -55,8 +57,7 @@ def main() -> None:
 
         def init_shell(self):
             super().init_shell()
-            import importlib
-
+            jax_notes.load(self.shell)
             try:  # of our environments: %pip, %uv and !pip
                 notebook = importlib.import_module("jupyter_tpu_packages.notebook")
             except ImportError:
@@ -71,7 +72,6 @@ def wait_warm(modules):
 
     Returns ipykernel's arguments. Ends the process if the keeper is gone.
     """
-    import importlib
     import socket
 
     folders = [folder for folder in sys.path if os.path.isdir(folder)]

@@ -1,5 +1,6 @@
 """Examines a host: its chips, disks, clock, logins and environments; and ports between hosts."""
 
+import json
 import os
 import select
 import shutil
@@ -34,6 +35,7 @@ def examine(environments, variables, root="/"):
         "hardware": found,
         "disks": [_disk(path) for path in (os.path.expanduser("~"), "/tmp")],
         "logs": _size(LOGS),
+        "account": None if found["emulated"] else service_account(),
         "environments": checks,
     }
 
@@ -75,6 +77,30 @@ def reach(address, ports, timeout=5):
             del waiting[client]
             client.close()
     return sorted(reached)
+
+
+def service_account():
+    """The ``email`` and ``scopes`` of the VM's own account, by which it reads buckets.
+
+    Both are empty if it has none. None if this is no VM of Google, or nobody can say.
+    """
+    import urllib.error
+    import urllib.request
+
+    host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
+    request = urllib.request.Request(
+        "http://%s/computeMetadata/v1/instance/service-accounts/default/?recursive=true" % host,
+        headers={"Metadata-Flavor": "Google"},
+    )
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with direct.open(request, timeout=3) as answer:
+            found = json.load(answer)
+            return {"email": str(found["email"]), "scopes": list(map(str, found["scopes"]))}
+    except urllib.error.HTTPError as error:
+        return {"email": "", "scopes": []} if error.code == 404 else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _disk(path):

@@ -22,7 +22,7 @@ export async function checkTPU(
 ): Promise<void> {
   const aborter = new AbortController();
   const id = Notification.emit(
-    trans.__('Checking %1. JAX is started on its hosts.', tpu.name),
+    trans.__('Checking %1. This can take a minute.', tpu.name),
     'in-progress',
     {
       autoClose: false,

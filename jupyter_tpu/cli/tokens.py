@@ -1,0 +1,47 @@
+"""``jupyter tpu token``: which tokens of this computer kernels on TPUs get."""
+
+from __future__ import annotations
+
+import click
+
+from ..commands.grammar import Group, argument, examples
+from ..commands.tokens import describe_tokens, list_tokens, pass_tokens, remove_tokens
+from .console import json_option, print_json
+
+_tokens_argument = argument(
+    "tokens", nargs=-1, required=True, metavar="NAME...", help="Such as HF_TOKEN or WANDB_API_KEY."
+)
+
+
+@click.group("token", cls=Group)
+def token() -> None:
+    """Choose which tokens of this computer kernels on TPUs get.
+
+    A token is a variable of the environment in which Jupyter runs. HF_TOKEN is also found where
+    `hf auth login` stores it, and WANDB_API_KEY where `wandb login` does. Only names are stored:
+    a value is read when a kernel starts, and is in no file and no list of processes of the host.
+    """
+
+
+@token.command("list")
+@json_option
+def list_all(as_json: bool) -> None:
+    """List the tokens, and where each is found. Values are not shown."""
+    if as_json:
+        print_json(list_tokens())
+    else:
+        print(describe_tokens())
+
+
+@token.command("pass", epilog=examples("jupyter tpu token pass HF_TOKEN WANDB_API_KEY"))
+@_tokens_argument
+def pass_on(tokens: tuple[str, ...]) -> None:
+    """Pass tokens to kernels on TPUs that are started from now on."""
+    print(pass_tokens(tokens))
+
+
+@token.command("remove", epilog=examples("jupyter tpu token remove HF_TOKEN"))
+@_tokens_argument
+def remove(tokens: tuple[str, ...]) -> None:
+    """Pass tokens to no further kernel."""
+    print(remove_tokens(tokens))
