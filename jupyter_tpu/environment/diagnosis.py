@@ -81,11 +81,10 @@ class ExaminedHost:
 
 
 class ExpectedTPU(Struct, frozen=True, kw_only=True):
-    """What the hosts must have, according to the catalog; 0 and "" where it is not known."""
+    """What the hosts must have, according to the catalog; 0 where it is not known."""
 
     name: str
     emulated: bool
-    generation: str = ""
     chips_per_host: int = 0
     devices_per_host: int = 0
 

@@ -23,9 +23,7 @@ from jupyter_tpu.environment.on_host.doctor import service_account
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import Diagnosis
 
-EXPECTED = ExpectedTPU(
-    name="my-tpu", emulated=False, generation="v5e", chips_per_host=4, devices_per_host=4
-)
+EXPECTED = ExpectedTPU(name="my-tpu", emulated=False, chips_per_host=4, devices_per_host=4)
 HARDWARE: dict[str, Any] = {
     "chips": ["v5e"] * 4,
     "device_files": [f"/dev/vfio/{number}" for number in range(4)],

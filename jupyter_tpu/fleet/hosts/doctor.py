@@ -42,7 +42,6 @@ class Doctor:
         expected = environment.ExpectedTPU(
             name=node.name.node,
             emulated=self._emulated,
-            generation=kind.generation if kind else "",
             chips_per_host=kind.chips_per_host if kind else 0,
             devices_per_host=kind.devices_per_host if kind else 0,
         )
