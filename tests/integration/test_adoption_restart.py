@@ -328,20 +328,21 @@ def test_a_client_that_does_not_count_gets_all_and_little_twice_when_the_server_
 
 
 def test_who_was_away_gets_lines_together_and_of_a_progress_bar_what_is_left(
-    server: Server, session: dict[str, Any]
+    server: Server, session: dict[str, Any], home: Path
 ) -> None:
     client = CountingClient(server, session["kernel"]["id"])
     client.connect()
     request = client.execute(
-        "import sys, time\n"
+        "import sys, time\nfrom pathlib import Path\n"
         "print('begun', flush=True)\n"
-        "time.sleep(1)\n"
+        "while not Path.home().joinpath('away').exists(): time.sleep(.05)\n"
         "for i in range(2000):\n"
         "    print(f'\\r{i:4} of 2000', end='', file=sys.stderr, flush=True)\n"
         "for i in range(2000): print('line', i, flush=True)\n"
     )
     client.until(lambda message: "begun\n" in message["content"].get("text", ""))
     client.close()
+    (home / "away").touch()
     until(lambda: server.kernel(client.kernel_id)["execution_state"] == "idle")
     before = len(client.messages)
     client.connect()
@@ -919,19 +920,22 @@ def test_what_is_kept_is_private(server: Server, session: dict[str, Any]) -> Non
     ids=["displays", "lines", "50 MB"],
 )
 def test_a_server_stays_small_while_a_page_that_was_away_gets_much(
-    server: Server, session: dict[str, Any], code: str, count: int
+    server: Server, session: dict[str, Any], home: Path, code: str, count: int
 ) -> None:
     client = CountingClient(server, session["kernel"]["id"])
     client.connect()
+    (home / "read").unlink(missing_ok=True)
     assert server.process is not None
     pid = server.process.pid
     before = peak = resident(pid)
     request = client.execute(
-        f"from IPython.display import display\nprint('begun', flush=True)\n"
-        f"import time; time.sleep(1)\n{code}"
+        "import time\nfrom pathlib import Path\nfrom IPython.display import display\n"
+        "print('begun', flush=True)\n"
+        f"while not Path.home().joinpath('read').exists(): time.sleep(.05)\n{code}"
     )
     client.until(lambda message: "begun\n" in message["content"].get("text", ""))
     client.close()
+    (home / "read").touch()
     end = time.monotonic() + 20  # more than some is left with the host until somebody reads
     while server.kernel(client.kernel_id)["execution_state"] != "idle" and time.monotonic() < end:
         peak = max(peak, resident(pid))

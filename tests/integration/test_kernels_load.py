@@ -90,11 +90,7 @@ def run_behind_a_break(
     notebook.until_output(request, "begun\n")
     break_line()
     (stormy.home / "go").touch()
-    end = time.monotonic() + 150
-    while not (stormy.home / "done").exists():
-        assert time.monotonic() < end
-        peak.look()
-        time.sleep(0.05)
+    until(lambda: peak.look() or (stormy.home / "done").exists(), 150)
     for name in ("go", "done"):
         (stormy.home / name).unlink()
     stormy.proxy.count()

@@ -132,7 +132,8 @@ def test_an_interrupt_works_while_much_output_waits(started):
     )
     notebook.until_output(request, "xxx")
     host.loop_call(host.stall)
-    time.sleep(1)  # let output gather behind the line that is stuck
+    [run] = (host.home / ".jupyter-tpu/run").glob("k-*")
+    until(lambda: list(run.glob("journal-*")))  # more waits than memory holds
     notebook.manager.interrupt_kernel()
     until(lambda: (host.home / "interrupted").exists())
     host.loop_call(host.mend)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection, HTTPMessage, IncompleteRead
 from typing import Any
 from urllib.parse import urlencode
 
@@ -53,7 +53,7 @@ def on_host(server: Server, tpu: str) -> Callable[[str], str]:
     return run
 
 
-Answer = tuple[int, http.client.HTTPMessage, bytes]
+Answer = tuple[int, HTTPMessage, bytes]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def call(server: Server, tpu: str) -> Callable[..., Answer]:
     def call(
         method: str, path: str, body: bytes | None = None, what: str = "/content", **query: str
     ) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
         try:
             connection.request(
                 method,
@@ -81,6 +81,16 @@ def call(server: Server, tpu: str) -> Callable[..., Answer]:
 
 def url(tpu: str, host: object = 0) -> str:
     return f"/jupyter-tpu/v1/tpus/{tpu}/hosts/{host}/files"
+
+
+def begin_upload(server: Server, tpu: str, path: str, size: int, sent: bytes) -> HTTPConnection:
+    """A request that announces *size* bytes, of which *sent* are on their way."""
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection.putrequest("PUT", f"{url(tpu)}/content?path={path}")
+    connection.putheader("Authorization", f"token {server.token}")
+    connection.putheader("Content-Length", str(size))
+    connection.endheaders(sent)
+    return connection
 
 
 def refused(answer: Answer) -> tuple[int, str]:
@@ -158,7 +168,7 @@ def test_what_is_no_file_is_refused_with_its_reason(
     for overwrite in ("true", "false"):
         assert refused(call("PUT", "folder", b"x", overwrite=overwrite)) == (400, "INVALID")
     assert refused(call("PUT", "/proc/a", b"x"))[1] in ("PERMISSION", "NOT_FOUND")
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
     for path, reason in ((url(tpu, 7), "NOT_FOUND"), (url("no-such-tpu"), "NOT_FOUND")):
         headers = {"Authorization": f"token {server.token}"}
         connection.request("GET", f"{path}?path=a", headers=headers)
@@ -169,11 +179,7 @@ def test_a_broken_upload_leaves_nothing(
     server: Server, tpu: str, on_host: Callable[[str], str]
 ) -> None:
     on_host("mkdir broken")
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-    connection.putrequest("PUT", f"{url(tpu)}/content?path=broken/a")
-    connection.putheader("Authorization", f"token {server.token}")
-    connection.putheader("Content-Length", str(9 * MIB))
-    connection.endheaders(bytes(3 * MIB))
+    connection = begin_upload(server, tpu, "broken/a", 9 * MIB, bytes(3 * MIB))
     until(lambda: ".upload-" in on_host("ls -A broken"))
     connection.close()
     until(lambda: on_host("ls -A broken") == "")
@@ -184,11 +190,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
 ) -> None:
     """Where it is known before, the answer does not wait for the body."""
     on_host("mkdir full")
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-    connection.putrequest("PUT", f"{url(tpu)}/content?path=full/a")
-    connection.putheader("Authorization", f"token {server.token}")
-    connection.putheader("Content-Length", str(1 << 60))
-    connection.endheaders(b"x")
+    connection = begin_upload(server, tpu, "full/a", 1 << 60, b"x")
     problem = json.loads(connection.getresponse().read())
     assert problem["reason"] == "DISK_FULL"
     assert problem["message"].startswith("The disk of ")
@@ -199,7 +201,7 @@ def test_a_download_that_breaks_is_not_complete(
     server: Server, tpu: str, on_host: Callable[[str], str]
 ) -> None:
     on_host("truncate -s 100M shrinks")
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.request(
         "GET",
         f"{url(tpu)}/content?path=shrinks",
@@ -209,5 +211,5 @@ def test_a_download_that_breaks_is_not_complete(
     assert answer.headers["Content-Length"] == str(100 * MIB)
     answer.read(MIB)
     on_host("truncate -s 1M shrinks")
-    with pytest.raises(http.client.IncompleteRead):
+    with pytest.raises(IncompleteRead):
         answer.read()

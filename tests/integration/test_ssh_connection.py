@@ -256,9 +256,8 @@ async def test_a_file_that_is_cut_short_never_takes_the_place_of_the_old_one(hos
     async with Proxy(host.port) as proxy:
         behind = await connect(msgspec.structs.replace(host, port=proxy.port), keepalive=QUICK)
         putting = asyncio.ensure_future(behind.put(b"x" * 80_000_000, str(path)))
-        while not list(tmp_path.glob("file.*.part")):
-            assert not putting.done()
-            await asyncio.sleep(0.005)
+        await eventually(lambda: list(tmp_path.glob("file.*.part")) or putting.done())
+        assert not putting.done()
         proxy.cut()
         with pytest.raises(TPUError) as caught:
             await putting

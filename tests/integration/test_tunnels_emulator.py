@@ -502,8 +502,7 @@ async def test_who_connects_again_after_a_cut_is_not_reset_a_second_time(
                         await all_answered()
                         assert resets == [cut] * 8
                         (line.dead if cut % 2 else line.reset)()
-                        while min(resets) == cut:
-                            await asyncio.sleep(0.01)
+                        await eventually(lambda cut=cut: min(resets) > cut)
                 async with asyncio.timeout(LIMIT):
                     await link.run(["true"])
                     await all_answered()
