@@ -133,14 +133,17 @@ def _usable(prefix: Path, folder: Path, program: Path) -> bool:
 
 
 def named_paths(environment: Mapping[str, str]) -> tuple[Path, ...]:
-    """Existing files and folders that a package client's variables name, e.g. ``PIP_CERT``."""
+    """Files and folders that a package client's variables name, e.g. ``PIP_CERT``, and that exist.
+
+    What this user may not see does not.
+    """
     found: set[Path] = set()
     for name, value in environment.items():
         if not _NAMING.fullmatch(name):
             continue
         for word in re.split(r"\s+|:(?=/[^/])", value):
             path = Path(unquote(urlsplit(word).path) if word.startswith("file:") else word)
-            if path.is_absolute() and path.exists() and not _holds_a_home(path):
+            if path.is_absolute() and os.path.exists(path) and not _holds_a_home(path):
                 found.add(path)
     return tuple(sorted(found))
 
