@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "scripts" / "lab.py"
 LIMIT = 60.0
 
-pytest.importorskip("jupyterlab")
+pytestmark = pytest.mark.skipif(find_spec("jupyterlab") is None, reason="needs JupyterLab")
 
 
 def test_lab_starts_with_an_emulator_says_its_url_and_ends_with_one_ctrl_c(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -143,34 +144,39 @@ def test_files_that_are_something_else_are_refused_in_words(tmp_path: Path) -> N
         jaxkit.save_weights(path, {"a/b": jnp.ones(1)})
 
 
-ODD = {
-    "no arrays": {},
-    "an empty branch": {"a": {}, "b": jnp.ones(2), "c": None, "d": []},
-    "one array": jnp.ones(3),
-    "numbers": {"whole": 3, "part": 2.5, "yes": True, "numpy": np.float32(1)},
-    "lists and tuples": (jnp.ones(2), [jnp.zeros(1), (jnp.ones(1),)], Point(jnp.ones(1), 2)),
-    "numbers as names": {0: jnp.ones(1), 1: {"0": jnp.zeros(1)}},
-    "dots, blanks and letters": {"a.b": {"c d": jnp.ones(1)}, "ä": jnp.ones(1)},
-    "empty names": {"": jnp.ones(1), "a": {"": jnp.zeros(1)}},
-    "keys": {
+#: Made when they are needed: each process collects these tests, and jax compiles for each array.
+ODD: dict[str, Callable[[], Any]] = {
+    "no arrays": lambda: {},
+    "an empty branch": lambda: {"a": {}, "b": jnp.ones(2), "c": None, "d": []},
+    "one array": lambda: jnp.ones(3),
+    "numbers": lambda: {"whole": 3, "part": 2.5, "yes": True, "numpy": np.float32(1)},
+    "lists and tuples": lambda: (
+        jnp.ones(2),
+        [jnp.zeros(1), (jnp.ones(1),)],
+        Point(jnp.ones(1), 2),
+    ),
+    "numbers as names": lambda: {0: jnp.ones(1), 1: {"0": jnp.zeros(1)}},
+    "dots, blanks and letters": lambda: {"a.b": {"c d": jnp.ones(1)}, "ä": jnp.ones(1)},
+    "empty names": lambda: {"": jnp.ones(1), "a": {"": jnp.zeros(1)}},
+    "keys": lambda: {
         "several": jax.random.split(jax.random.key(0), 3),
         "another kind": jax.random.key(1, impl="rbg"),
         "old": jax.random.PRNGKey(2),
     },
-    "small dtypes": {
+    "small dtypes": lambda: {
         "b": jnp.ones(3, jnp.bfloat16),
         "f": jnp.arange(3).astype(jnp.float8_e4m3fn),
         "n": np.arange(3).astype(jnp.float8_e5m2),
         "yes": jnp.ones(3, bool),
     },
-    "numpy's own": {"f": np.ones(3), "i": np.arange(3), "c": np.ones(2, "complex64")},
-    "another byte order": {"f": np.arange(3, dtype=">f4")},
+    "numpy's own": lambda: {"f": np.ones(3), "i": np.arange(3), "c": np.ones(2, "complex64")},
+    "another byte order": lambda: {"f": np.arange(3, dtype=">f4")},
 }
 
 
 @pytest.mark.parametrize("what", ODD)
 def test_odd_trees_come_back_as_they_were(tmp_path: Path, what: str) -> None:
-    tree = ODD[what]
+    tree = ODD[what]()
     path = jaxkit.save_weights(tmp_path / "w.safetensors", tree)
     likes = [tree]
     if what != "another byte order":  # jax itself takes no such thing

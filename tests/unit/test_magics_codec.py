@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import namedtuple
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
-import optax
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,6 +80,8 @@ def test_an_arrays_bytes_are_sent_as_they_are_without_a_copy() -> None:
 
 def test_a_tree_of_jax_arrays_comes_back_with_its_dtypes_and_classes() -> None:
     params = {"w": jnp.ones((3, 2), jnp.bfloat16), "b": [jnp.arange(3), Point(jnp.int8(1), 2.5)]}
+    import optax  # here, since every process collects these tests, and it takes a while
+
     state = optax.adam(0.1).init(params)
     back_params, back_state = sent((params, state))
     assert jax.tree.structure((back_params, back_state)) == jax.tree.structure((params, state))
@@ -112,18 +113,25 @@ def test_a_named_tuple_of_a_class_that_is_not_here_keeps_name_and_fields() -> No
 
 
 @pytest.mark.parametrize(
-    "frame",
+    "make",
     [
-        pd.DataFrame({"a": [1, 2], "text": ["x", None], "when": pd.to_datetime(["2024", "2025"])}),
-        pd.DataFrame({"any": [1, "x"]}, index=pd.Index(["r", "s"], name="row")),
-        pd.DataFrame([[1.5, True]], columns=["same", "same"]),
-        pd.DataFrame(index=pd.to_datetime(["2024"])),
-        pd.DataFrame(),
-        pd.Series([1, 2], name="s", index=range(5, 9, 2), dtype="int8"),
+        lambda pd: pd.DataFrame(
+            {"a": [1, 2], "text": ["x", None], "when": pd.to_datetime(["2024", "2025"])}
+        ),
+        lambda pd: pd.DataFrame({"any": [1, "x"]}, index=pd.Index(["r", "s"], name="row")),
+        lambda pd: pd.DataFrame([[1.5, True]], columns=["same", "same"]),
+        lambda pd: pd.DataFrame(index=pd.to_datetime(["2024"])),
+        lambda pd: pd.DataFrame(),
+        lambda pd: pd.Series([1, 2], name="s", index=range(5, 9, 2), dtype="int8"),
     ],
     ids=range(6),
 )
-def test_data_frames_of_plain_columns_come_back_without_being_pickled(frame: Any) -> None:
+def test_data_frames_of_plain_columns_come_back_without_being_pickled(
+    make: Callable[[Any], Any],
+) -> None:
+    import pandas as pd
+
+    frame = make(pd)
     back = sent(frame)
     equal = pd.testing.assert_frame_equal if frame.ndim == 2 else pd.testing.assert_series_equal
     equal(back, frame)
@@ -132,6 +140,8 @@ def test_data_frames_of_plain_columns_come_back_without_being_pickled(frame: Any
 def test_an_odd_data_frame_and_a_function_of_a_notebook_are_pickled_with_their_arrays_outside() -> (
     None
 ):
+    import pandas as pd
+
     frame = pd.DataFrame({"a": np.arange(100_000.0), "b": pd.Categorical(["x"] * 100_000)})
     with pytest.raises(codec.NeedsPickle, match="v is of the class pandas"):
         sent(frame)
