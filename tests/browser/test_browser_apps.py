@@ -347,6 +347,7 @@ try { localStorage.setItem('key', 'value'); say('Stored'); } catch { say('No sto
 </script>"""
 
 
+@pytest.mark.long  # it starts a browser of its own, with an option that few have set
 def test_where_the_browser_blocks_storage_a_tab_says_so_and_opens_a_window(
     strict_lab: LabPage, lab: LabPage, tpu: dict[str, Any], host: HostServer
 ) -> None:

@@ -87,6 +87,7 @@ def test_tabs_that_open_and_reload_while_a_cell_prints_show_each_line_once(
         page.close()
 
 
+@pytest.mark.long  # without tabs: kernelSocket.spec.ts
 def test_an_input_that_one_tab_answers_leaves_no_box_in_another(
     lab: tuple[Server, str, bool], context: BrowserContext
 ) -> None:

@@ -17,10 +17,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 PLAIN = ("jax-tour", "spmd-cookbook", "lorenz-ode", "wave-equation")
 GUIDE = "jax-on-tpu"
 
-pytest.importorskip("matplotlib")
-
 
 def run(name: str, devices: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    pytest.importorskip("matplotlib")
     notebook = nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4)
     for variable, value in {
         "JAX_PLATFORMS": "cpu",
@@ -45,6 +44,7 @@ def test_a_notebook_runs_on_a_single_device_too(name, tmp_path, monkeypatch) -> 
     run(name, 1, tmp_path, monkeypatch)
 
 
+@pytest.mark.long  # without torch and flax: test_examples_on_tpu.py
 def test_the_guides_recipes_all_hold(tmp_path, monkeypatch) -> None:
     done = run(GUIDE, 8, tmp_path, monkeypatch)
     pages = "".join(output.get("data", {}).get("text/html", "") for output in outputs(done))

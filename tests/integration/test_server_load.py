@@ -135,6 +135,7 @@ def mixed() -> list[tuple[str, Any, int]]:
     return found
 
 
+@pytest.mark.long  # without a server: test_jaxkit_worker.py
 async def test_a_hundred_mixed_requests_at_once_take_bounded_memory_and_delay_no_other_client(
     server: Server,
 ) -> None:
