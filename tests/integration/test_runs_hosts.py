@@ -129,6 +129,16 @@ async def test_what_the_host_refuses_is_said_for_that_host(pod):
 
 
 @in_pod
+async def test_the_time_limit_ends_it_on_all_hosts(pod):
+    run = await pod.shell("echo before; sleep 60; echo after", timeout=0.5)
+    assert await pod.stdout(run) == [b"before\n"] * HOSTS
+    assert {(each.state, each.code, each.cause) for each in run.hosts} == {
+        ("exited", 124, "timeout")
+    }
+    assert run.code == 124
+
+
+@in_pod
 async def test_input_goes_to_all_hosts_as_it_is(pod):
     data = os.urandom(300_000)
     run = await pod.start("cat", input=True)

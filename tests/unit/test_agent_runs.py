@@ -197,7 +197,7 @@ async def test_the_variables_are_clean_and_the_environments_commands_come_first(
 
 async def test_at_its_time_limit_it_is_interrupted_and_its_last_words_are_there(client):
     script = "trap 'echo bye; exit 4' INT; echo hello; while :; do sleep 0.05; done"
-    out, _, ended = await client.rest(await client.shell(script, timeout=0.5))
+    out, _, ended = await client.rest(await client.shell(script, limit=0.5))
     assert out == b"hello\nbye\n"
     assert ended["cause"] == "timeout"
     assert ended["code"] == 4

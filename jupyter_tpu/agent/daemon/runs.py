@@ -330,7 +330,7 @@ class Runs:
     async def _run(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """Starts a ``command`` (a list), and answers as ``read_run`` from 0.
 
-        Optional: ``cwd`` (relative to the home folder), ``python`` (of an environment), ``timeout``
+        Optional: ``cwd`` (relative to the home folder), ``python`` (of an environment), ``limit``
         (seconds), ``input`` (whether there will be any). A known id starts nothing.
         """
         id = str(params["id"])
@@ -375,7 +375,7 @@ def _start(params: Dict[str, Any]) -> Run:
     folder = os.path.join(home, os.path.expanduser(cwd))
     if "\0" in cwd or not os.path.isdir(folder):
         raise OperationError("NO_FOLDER", "The folder %s does not exist on the host." % cwd)
-    limit = params.get("timeout")
+    limit = params.get("limit")
     return Run(
         command,
         folder,

@@ -175,7 +175,7 @@ class _ActiveRun:
         order = {
             "command": request.command,
             "cwd": request.cwd,
-            "timeout": request.timeout,
+            "limit": request.timeout,
             "input": request.input,
             "python": python,
         }
