@@ -1,7 +1,8 @@
-"""Tokens of this computer that kernels on TPUs get, such as HF_TOKEN.
+"""Tokens of this computer that kernels and commands on TPUs get, such as HF_TOKEN.
 
-Only the names are stored here. A value is read when a kernel starts, and sent to the host over SSH:
-it becomes a variable of the process there. It is in no file, no log and no list of processes.
+Only the names are stored here. A value is read when a kernel or command starts, and sent to the
+host over SSH: it becomes a variable of the process there. It is in no file, no log and no list of
+processes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Token(NamedTuple):
 
 
 def passed_names() -> list[str]:
-    """The variables that kernels on TPUs get from this computer, in the order of choice."""
+    """The variables that processes on TPUs get from this computer, in the order of choice."""
     try:
         names = json.loads(_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -37,7 +38,7 @@ def passed_names() -> list[str]:
 
 
 def pass_on(name: str) -> None:
-    """From now on, kernels that are started get *name*. Raises INVALID for what is no token's."""
+    """From now on, what is started on a TPU gets *name*. Raises INVALID for what is no token's."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise InvalidInput(
             f"{name!r} is not the name of a variable.", "Give its name only, such as HF_TOKEN."
@@ -50,7 +51,7 @@ def pass_on(name: str) -> None:
 
 
 def keep_back(name: str) -> bool:
-    """Kernels that are started from now on don't get *name*; False: they did not before."""
+    """What is started from now on does not get *name*; False: it did not before."""
     names = passed_names()
     if name in names:
         _write([each for each in names if each != name])

@@ -1,4 +1,4 @@
-"""``jupyter tpu token``: which tokens of this computer kernels on TPUs get."""
+"""``jupyter tpu token``: which tokens of this computer TPUs get."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _tokens_argument = argument(
 
 @click.group("token", cls=Group)
 def token() -> None:
-    """Choose which tokens of this computer kernels on TPUs get.
+    """Choose which tokens of this computer kernels and commands on TPUs get.
 
     A token is a variable of the environment in which Jupyter runs. HF_TOKEN is also found where
     `hf auth login` stores it, and WANDB_API_KEY where `wandb login` does. Only names are stored:
-    a value is read when a kernel starts, and is in no file and no list of processes of the host.
+    a value is read when one starts, and is in no file and no list of processes of the host.
     """
 
 
@@ -36,12 +36,12 @@ def list_all(as_json: bool) -> None:
 @token.command("pass", epilog=examples("jupyter tpu token pass HF_TOKEN WANDB_API_KEY"))
 @_tokens_argument
 def pass_on(tokens: tuple[str, ...]) -> None:
-    """Pass tokens to kernels on TPUs that are started from now on."""
+    """Pass tokens to kernels and commands on TPUs that are started from now on."""
     print(pass_tokens(tokens))
 
 
 @token.command("remove", epilog=examples("jupyter tpu token remove HF_TOKEN"))
 @_tokens_argument
 def remove(tokens: tuple[str, ...]) -> None:
-    """Pass tokens to no further kernel."""
+    """Pass tokens to nothing that is started from now on."""
     print(remove_tokens(tokens))

@@ -1,4 +1,4 @@
-"""What `jupyter tpu token` and `%tpu token` do: choose which tokens kernels on TPUs get."""
+"""What `jupyter tpu token` and `%tpu token` do: choose which tokens TPUs get."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ def list_tokens() -> list[dict[str, str]]:
 def describe_tokens() -> str:
     rows = [(each["name"], each["source"] or MISSING) for each in list_tokens()]
     if not rows:
-        return "Kernels on TPUs get no token. To pass one on: jupyter tpu token pass HF_TOKEN"
+        return (
+            "Kernels and commands on TPUs get no token. To pass one on: jupyter tpu token pass "
+            "HF_TOKEN"
+        )
     return str(table(("TOKEN", "FROM"), rows))
 
 
@@ -26,7 +29,7 @@ def pass_tokens(names: tuple[str, ...]) -> str:
     for name in names:
         tokens.pass_on(name)
     missing = [name for name in names if tokens.find(name) is None]
-    text = f"Kernels on TPUs get {', '.join(names)} from the next start or restart on."
+    text = f"Kernels and commands on TPUs get {', '.join(names)} from the next start on."
     if missing:
         text += (
             f"\n{', '.join(missing)}: {MISSING}. Set it where Jupyter is started"
@@ -38,8 +41,8 @@ def pass_tokens(names: tuple[str, ...]) -> str:
 def remove_tokens(names: tuple[str, ...]) -> str:
     kept = [name for name in names if tokens.keep_back(name)]
     if not kept:
-        return f"Kernels on TPUs did not get {', '.join(names)}."
-    return f"New kernels on TPUs don't get {', '.join(kept)}. Those that run keep it."
+        return f"Kernels and commands on TPUs did not get {', '.join(names)}."
+    return f"New kernels and commands on TPUs don't get {', '.join(kept)}. Those that run keep it."
 
 
 def _login_hint(names: list[str]) -> str:

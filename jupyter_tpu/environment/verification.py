@@ -213,7 +213,7 @@ def fallback_cause(check: HostCheck) -> tuple[str, str]:
             f"Add the package jax[tpu]=={check.jax} to the environment.",
         )
     why = first_line(check.backend_error) or f"it chose {check.platform or 'no device'}"
-    return why.rstrip("."), "The log has details. `jupyter tpu doctor` checks the hosts."
+    return why.rstrip("."), "The log has details."
 
 
 def differences_between(first: HostCheck, other: HostCheck) -> str:

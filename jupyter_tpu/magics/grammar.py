@@ -147,7 +147,7 @@ def list_tpus() -> None:
 
 @line.group("token", cls=Group)
 def token() -> None:
-    """Choose which tokens of this computer kernels on TPUs get; see `jupyter tpu token --help`."""
+    """Choose which tokens of this computer TPUs get; see `jupyter tpu token --help`."""
 
 
 @token.command("list")
@@ -161,7 +161,7 @@ def list_tokens() -> None:
 @token.command("pass")
 @_names_argument("Such as HF_TOKEN or WANDB_API_KEY.")
 def pass_token(names: tuple[str, ...]) -> None:
-    """Pass tokens to kernels on TPUs that are started from now on."""
+    """Pass tokens to kernels and commands on TPUs that are started from now on."""
     from ..commands.tokens import pass_tokens
 
     print(pass_tokens(names))
@@ -170,7 +170,7 @@ def pass_token(names: tuple[str, ...]) -> None:
 @token.command("remove")
 @_names_argument("Such as HF_TOKEN or WANDB_API_KEY.")
 def remove_token(names: tuple[str, ...]) -> None:
-    """Pass tokens to no further kernel."""
+    """Pass tokens to nothing that is started from now on."""
     from ..commands.tokens import remove_tokens
 
     print(remove_tokens(names))

@@ -26,6 +26,7 @@ from jupyter_tpu.fleet.models import Run, RunInput, StartRun
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import Links
 from jupyter_tpu.ssh import Keepalive
+from jupyter_tpu.tokens import keep_back, pass_on
 
 HOSTS = 4
 
@@ -101,6 +102,18 @@ async def test_each_host_has_its_output_exit_code_and_time(pod):
     assert all(each.seconds is not None for each in run.hosts)
     assert (run.state, run.code) == ("done", 3)
     assert run.id in [each.id for each in await pod.fleet.runs.list(pod.tpu)]
+
+
+@in_pod
+async def test_commands_get_the_tokens_that_were_chosen(pod, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.setenv("OTHER_TOKEN", "other")
+    pass_on("HF_TOKEN")
+    try:
+        run = await pod.shell('echo "$HF_TOKEN$OTHER_TOKEN"', hosts="1")
+        assert await pod.stdout(run) == [b"hf_secret\n"]
+    finally:
+        keep_back("HF_TOKEN")
 
 
 @in_pod

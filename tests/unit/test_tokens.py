@@ -85,7 +85,7 @@ def test_the_command_shows_where_a_token_is_found_and_never_the_token(
     assert "get no token" in run("list")
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     said = run("pass", "HF_TOKEN", "WANDB_API_KEY")
-    assert "Kernels on TPUs get HF_TOKEN, WANDB_API_KEY" in said
+    assert "Kernels and commands on TPUs get HF_TOKEN, WANDB_API_KEY" in said
     assert "WANDB_API_KEY: not found here. Set it where Jupyter is started, or run `wandb" in said
     listed = run("list")
     assert [line.split() for line in listed.splitlines()] == [

@@ -221,7 +221,7 @@ class Daemon:
         """Returns when no process holds the chips; raises OperationError after a while, and at once
         if they can't be used at all.
         """
-        if chips() and not chip_devices():
+        if not chip_devices() and chips():
             raise _without_driver(tpu)
         deadline = time.monotonic() + RELEASE
         while True:

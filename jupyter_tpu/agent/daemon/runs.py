@@ -330,8 +330,9 @@ class Runs:
     async def _run(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """Starts a ``command`` (a list), and answers as ``read_run`` from 0.
 
-        Optional: ``cwd`` (relative to the home folder), ``python`` (of an environment), ``limit``
-        (seconds), ``input`` (whether there will be any). A known id starts nothing.
+        Optional: ``cwd`` (relative to the home folder), ``python`` (of an environment), ``env``
+        (variables), ``limit`` (seconds), ``input`` (whether there will be any). A known id starts
+        nothing.
         """
         id = str(params["id"])
         if id not in self._runs:
@@ -379,7 +380,7 @@ def _start(params: Dict[str, Any]) -> Run:
     return Run(
         command,
         folder,
-        process_environment(str(params.get("python") or "")),
+        process_environment(str(params.get("python") or ""), params.get("env")),
         None if limit is None else float(limit),
         bool(params.get("input")),
     )

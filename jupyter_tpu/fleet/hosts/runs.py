@@ -17,6 +17,7 @@ from typing import Literal
 from ...cloud import Node
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
+from ...tokens import passed_variables
 from ..knowledge.desired import DesiredState
 from ..knowledge.finder import TPUFinder
 from ..models import OutputPart, Run, RunInput, RunOutput, StartRun
@@ -178,6 +179,7 @@ class _ActiveRun:
             "limit": request.timeout,
             "input": request.input,
             "python": python,
+            "env": passed_variables(),
         }
         self._hosts = [
             FollowedRun(

@@ -9,7 +9,7 @@ import msgspec
 
 from ... import environment, ssh
 from ...cloud import Node
-from ...errors import TPUError
+from ...errors import Reason, TPUError
 from ...links import Link
 from ..hosts.connections import HostConnections
 from ..models import ConnectTPU, Environment, Problem
@@ -50,16 +50,21 @@ async def create_environment(
         devices_per_host=accelerator.devices_per_host if accelerator else None,
         coordinator=node.endpoints[0].internal if node.endpoints else "",
     )
-    if request.python_path is not None:
-        created = await environment.found.use(
-            links,
-            request.python_path,
-            expected,
-            progress,
-            install_ipykernel=request.install_ipykernel,
-        )
-    else:
-        created = await environment.create(links, _spec(request), expected, progress)
+    try:
+        if request.python_path is not None:
+            created = await environment.found.use(
+                links,
+                request.python_path,
+                expected,
+                progress,
+                install_ipykernel=request.install_ipykernel,
+            )
+        else:
+            created = await environment.create(links, _spec(request), expected, progress)
+    except TPUError as error:
+        if error.reason is Reason.CPU_FALLBACK:
+            error.hint += f" To check all hosts: jupyter tpu doctor {name.node}"
+        raise
     ready = Environment(
         name=request.environment,
         tpu=name.node,
