@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from jupyter_tpu import catalog
+from jupyter_tpu.cloud import Node, NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.discovery import choices
-from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU
+from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation
 from jupyter_tpu.fleet.models.requests import parse_request, validated
 from jupyter_tpu.fleet.operations import checks
+from jupyter_tpu.fleet.operations.environment import STEPS, create_environment
+from jupyter_tpu.fleet.operations.progress import Progress
 
 ZONES = catalog.zones()
 
@@ -108,3 +114,22 @@ def test_labels_that_google_refuses_are_refused_here() -> None:
     checks.check_labels({"team": "a-1"})
     with pytest.raises(TPUError, match="label Team=x is not allowed"):
         checks.check_labels({"Team": "x"})
+
+
+@pytest.mark.asyncio
+async def test_a_fallback_to_the_cpu_says_how_to_check_all_hosts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fall_back(*_: Any) -> Any:
+        raise TPUError("JAX does not use the TPU.", Reason.CPU_FALLBACK, "The log has details.")
+
+    monkeypatch.setattr("jupyter_tpu.environment.create", fall_back)
+    node = Node(name=NodeName("p", "z", "my-tpu"), id="1", type="v5litepod-4", state="READY")
+    progress = Progress(Operation(id="1", kind="connect"), lambda: None)
+    progress.plan(STEPS)
+    no_links: Any = SimpleNamespace(acquire=lambda name, hosts: [])
+    with pytest.raises(TPUError) as error:
+        await create_environment(node, ConnectTPU(), no_links, progress, emulated=False)
+    assert error.value.hint == (
+        "The log has details. To check all hosts: jupyter tpu doctor my-tpu"
+    )
