@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..commands.grammar import (
+    ENVIRONMENT_OF_COMMAND,
     WrappingCommand,
     argument,
     complete_environment,
+    cwd_option,
     examples,
+    hosts_option,
+    timeout_option,
     tpu_argument,
 )
 from ..commands.session import open_session
@@ -35,39 +40,33 @@ _KEPT = 1 << 20
         "jupyter tpu run my-tpu --worker 0,2-5 -- sh -c 'df -h / | tail -1'",
         "jupyter tpu run my-tpu --cwd project --timeout 600 -- python train.py",
         "tar c data | jupyter tpu run my-tpu -- tar x",
+        "jupyter tpu run train.py --epochs 3",
     ),
 )
 @tpu_argument()
 @argument(
     "words",
     nargs=-1,
-    required=True,
     type=click.UNPROCESSED,
     metavar="-- CMD...",
-    help="The command and its arguments; no shell changes them.",
+    help="The command and its arguments; no shell changes them. For SCRIPT.py its arguments.",
 )
-@click.option("--worker", "hosts", default="all", metavar="HOSTS", help="Hosts: all, 0, or 0,2-5.")
-@click.option(
-    "--cwd",
-    default="",
-    show_default=False,
-    metavar="DIR",
-    help="Folder on the hosts.  [default: the home folder]",
-)
+@click.option("--tpu", metavar="NAME", help="The TPU for SCRIPT.py.  [default: the only READY one]")
+@hosts_option
+@cwd_option
 @click.option(
     "-w",
     "same_folder",
     is_flag=True,
     help="Use the folder that has the path of the current one, such as ~/project for ~/project.",
 )
-@click.option("--timeout", type=float, metavar="SECONDS", help="Stop it after this time.")
+@timeout_option
 @click.option(
     "--env",
     "environment",
     metavar="ENV",
     shell_complete=complete_environment,
-    help="Find Python and programs of this environment first.  "
-    '[default: "default", if the TPU has it]',
+    help=ENVIRONMENT_OF_COMMAND,
 )
 @click.option(
     "--stdin/--no-stdin",
@@ -81,6 +80,7 @@ _KEPT = 1 << 20
 def run(
     name: str,
     words: tuple[str, ...],
+    tpu: str | None,
     hosts: str,
     cwd: str,
     same_folder: bool,
@@ -92,6 +92,9 @@ def run(
 ) -> None:
     """Run a command on the hosts of a TPU, by default on all of them at once.
 
+    A local SCRIPT.py in place of NAME is sent to the hosts and run there with the environment's
+    Python, in a folder of its own.
+
     Lines begin with the number of the host, unless there is only one; equal lines of several hosts
     are shown once. Ctrl-C stops the command on all hosts.
 
@@ -100,8 +103,15 @@ def run(
     reached.
     """
     from ..commands import runs
+    from ..commands.scripts import only_tpu, send_script
     from ..fleet.models import StartRun
 
+    words = words[1:] if words[:1] == ("--",) else words
+    script = Path(name) if name.endswith(".py") else None
+    if script is None and not words:
+        raise click.UsageError("Missing command. Write it behind NAME: -- CMD...")
+    if script is None and tpu:
+        raise click.UsageError("--tpu is for SCRIPT.py; a command needs the TPU's NAME.")
     if same_folder:
         if cwd:
             raise click.UsageError("Use -w or --cwd, not both.")
@@ -109,7 +119,7 @@ def run(
     if stdin is None:
         stdin = sys.stdin is not None and not sys.stdin.isatty()
     request = StartRun(
-        command=list(words[1:] if words[0] == "--" else words),
+        command=list(words) or [name],
         hosts=hosts,
         cwd=cwd,
         timeout=timeout,
@@ -117,6 +127,11 @@ def run(
         input=stdin,
     )
     with open_session() as session:
+        if script is not None:
+            name = tpu or only_tpu(session)
+            folder, command = send_script(session, name, script, hosts)
+            request.command = [*command, *words]
+            request.cwd = cwd or folder
         started = runs.start(session, name, request)
         if stdin:
             runs.send_input(session, started, sys.stdin.fileno())

@@ -92,6 +92,11 @@ def tasks() -> list[dict[str, Any]]:
             "Removes the kernels of a TPU from Jupyter; the TPU keeps running",
             ["disconnect", name],
         ),
+        _task(
+            "run this file",
+            "Sends the open Python file to all hosts of a TPU, and runs it there",
+            ["run", "--tpu", name, "--no-stdin", "${file}"],
+        ),
         _task("start", "Starts a stopped TPU", ["start", name]),
         _task("stop", "Stops a TPU; its disk is kept", ["stop", name]),
         _task("delete", "Deletes a TPU and everything on its disk", ["delete", name]),

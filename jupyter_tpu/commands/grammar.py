@@ -346,6 +346,22 @@ local_port_option = click.option(
 worker_option = click.option(
     "--worker", type=int, default=0, metavar="N", help="Number of the host."
 )
+hosts_option = click.option(
+    "--worker", "hosts", default="all", metavar="HOSTS", help="Hosts: all, 0, or 0,2-5."
+)
+cwd_option = click.option(
+    "--cwd",
+    default="",
+    show_default=False,
+    metavar="DIR",
+    help="Folder on the hosts.  [default: the home folder]",
+)
+timeout_option = click.option(
+    "--timeout", type=float, metavar="SECONDS", help="Stop it after this time."
+)
+ENVIRONMENT_OF_COMMAND = (
+    'Find Python and programs of this environment first.  [default: "default", if the TPU has it]'
+)
 environment_option = click.option(
     "--env",
     "environment",

@@ -10,15 +10,19 @@ import click
 
 from ..commands.grammar import (
     CONTEXT,
+    ENVIRONMENT_OF_COMMAND,
     Command,
     Group,
     argument,
+    cwd_option,
     environment_option,
     examples,
+    hosts_option,
     local_port_option,
     packages_option,
     ports_argument,
     python_option,
+    timeout_option,
     tpu_argument,
     worker_option,
 )
@@ -184,6 +188,49 @@ def doctor(name: str) -> None:
 
     with open_session() as session:
         print(describe(session.call(session.fleet.doctor.check(name))))
+
+
+@line.command(
+    "run",
+    context_settings={"allow_interspersed_args": False},
+    epilog=examples("%tpu run hostname", "%tpu run --worker 0 -- sh -c 'ls | head'"),
+)
+@argument(
+    "words",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    metavar="CMD...",
+    help="The command and its arguments; no shell changes them.",
+)
+@click.option(
+    "--tpu", metavar="NAME", help="The TPU.  [default: the one used last, or the only READY one]"
+)
+@hosts_option
+@cwd_option
+@timeout_option
+@click.option("--env", "environment", metavar="ENV", help=ENVIRONMENT_OF_COMMAND)
+@click.pass_obj
+def run(
+    kernels: NotebookKernels,
+    words: tuple[str, ...],
+    tpu: str | None,
+    hosts: str,
+    cwd: str,
+    timeout: float | None,
+    environment: str | None,
+) -> None:
+    """Run a command on the hosts of a TPU, by default on all of them at once.
+
+    Its output is shown while it runs. To stop it on all hosts, interrupt the cell.
+    """
+    from ..fleet.models import StartRun
+    from .runs import run_command
+
+    request = StartRun(
+        command=[*words], hosts=hosts, cwd=cwd, timeout=timeout, environment=environment
+    )
+    run_command(tpu or (kernels.last and kernels.last[0]), request)
 
 
 @line.group("tunnel", cls=Group, short_form="open", aliases={"remove": "close"})

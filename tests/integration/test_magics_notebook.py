@@ -230,6 +230,14 @@ def test_interrupting_the_notebook_interrupts_the_cell_there(notebook: Notebook)
     assert notebook.text("%%tpu\nprint(kept)") == "7\n"
 
 
+def test_a_command_runs_on_the_hosts_and_an_interrupt_stops_it(notebook: Notebook) -> None:
+    assert notebook.text("%tpu run -- sh -c 'echo meow; echo $VIRTUAL_ENV'").startswith("meow\n/")
+    *_, error = notebook.run("%tpu run false")
+    assert "[0] exit code 1" in error["evalue"]
+    *_, error = notebook.interrupted("%tpu run -- sh -c 'echo going; sleep 600'")
+    assert "[0] stopped (killed by SIGINT)" in error["evalue"]
+
+
 def test_comms_of_widgets_go_both_ways(notebook: Notebook) -> None:
     opened, sent = notebook.run(
         "%%tpu\nfrom comm import create_comm\nheard = []\n"
