@@ -25,6 +25,7 @@ from ..errors import InvalidInput
 from .console import complain, json_option, note
 
 if TYPE_CHECKING:
+    from ..commands.session import Session
     from ..fleet.models import Run, RunOutput
 
 #: Bytes of output that --json keeps of a host's stream: the last ones.
@@ -40,7 +41,7 @@ _KEPT = 1 << 20
         "jupyter tpu run my-tpu --worker 0,2-5 -- sh -c 'df -h / | tail -1'",
         "jupyter tpu run my-tpu --cwd project --timeout 600 -- python train.py",
         "tar c data | jupyter tpu run my-tpu -- tar x",
-        "jupyter tpu run train.py --epochs 3",
+        "jupyter tpu run train.py -- --epochs 3",
     ),
 )
 @tpu_argument()
@@ -92,8 +93,9 @@ def run(
 ) -> None:
     """Run a command on the hosts of a TPU, by default on all of them at once.
 
-    A local SCRIPT.py in place of NAME is sent to the hosts and run there with the environment's
-    Python, in a folder of its own.
+    A local SCRIPT.py in place of NAME is run with the environment's Python. Before, its project is
+    copied to all hosts as by `jupyter tpu sync`: the nearest folder with .git or pyproject.toml, or
+    the script's own.
 
     Lines begin with the number of the host, unless there is only one; equal lines of several hosts
     are shown once. Ctrl-C stops the command on all hosts.
@@ -103,13 +105,15 @@ def run(
     reached.
     """
     from ..commands import runs
-    from ..commands.scripts import only_tpu, send_script
+    from ..commands.scripts import only_tpu, project_of, script_command
     from ..fleet.models import StartRun
 
     words = words[1:] if words[:1] == ("--",) else words
     script = Path(name) if name.endswith(".py") else None
     if script is None and not words:
         raise click.UsageError("Missing command. Write it behind NAME: -- CMD...")
+    if script is not None and (cwd or same_folder):
+        raise click.UsageError("SCRIPT.py runs in its project's folder, without --cwd or -w.")
     if script is None and tpu:
         raise click.UsageError("--tpu is for SCRIPT.py; a command needs the TPU's NAME.")
     if same_folder:
@@ -126,12 +130,12 @@ def run(
         environment=environment,
         input=stdin,
     )
+    if script is not None:
+        request.cwd, request.command = script_command(script, words)
     with open_session() as session:
         if script is not None:
             name = tpu or only_tpu(session)
-            folder, command = send_script(session, name, script, hosts)
-            request.command = [*command, *words]
-            request.cwd = cwd or folder
+            _send_project(session, name, project_of(script))
         started = runs.start(session, name, request)
         if stdin:
             runs.send_input(session, started, sys.stdin.fileno())
@@ -142,6 +146,18 @@ def run(
     else:
         _report(ended)
     raise click.exceptions.Exit(ended.code or 0)
+
+
+def _send_project(session: Session, name: str, project: Path) -> None:
+    """Copies a script's project to all hosts. Raises CONFLICT if files have changed there, too."""
+    from ..commands.sync import raise_conflicts, result_of
+    from ..fleet.models import SyncProject
+    from .waiting import finish
+
+    sending = session.call(session.fleet.sync.start(name, SyncProject(folder=str(project))))
+    result = result_of(finish(session, sending, sys.stderr))
+    if result is not None:
+        raise_conflicts(result)
 
 
 def _same_folder() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,6 @@ from ..errors import InvalidInput, Reason, TPUError
 
 if TYPE_CHECKING:
     from .session import Session
-
-#: Where scripts are on hosts, in the home folder; each in a folder of its own.
-FOLDER = ".cache/jupyter-tpu/scripts"
-#: Writes the standard input to the file $2 in the folder $1 in one step.
-_WRITE = 'umask 077; mkdir -p "$1" && cat >"$1/.$2.part" && mv -f "$1/.$2.part" "$1/$2"'
-#: Becomes Python with that file, in any folder.
-_EXECUTE = 'exec python3 -u "$HOME/$0" "$@"'
 
 
 def only_tpu(session: Session) -> str:
@@ -30,32 +23,34 @@ def only_tpu(session: Session) -> str:
     raise TPUError("No TPU is READY.", Reason.NOT_FOUND, "Create or start one.")
 
 
-def send_script(session: Session, ref: str, script: Path, hosts: str) -> tuple[str, list[str]]:
-    """Sends a script to hosts; returns the folder it is in there, and the command that runs it.
+def project_of(script: Path) -> Path:
+    """The folder of a script's project: the nearest one with .git or pyproject.toml, or its own.
 
-    Raises INVALID for a file that can't be read, UNREACHABLE if a host did not get it.
+    Raises INVALID for a script that is not in a project but in the home folder, which is not for
+    sending, or that does not exist.
     """
-    from ..fleet.models import RunInput, StartRun
-    from . import runs
-
-    try:
-        data = script.read_bytes()
-    except OSError as error:
-        raise InvalidInput(f"Can't read {script}: {error.strerror}.") from None
-    folder = f"{FOLDER}/{hashlib.sha256(str(script.resolve()).encode()).hexdigest()[:16]}"
-    command = ["sh", "-c", _WRITE, "sh", folder, script.name]
-    sending = runs.start(session, ref, StartRun(command=command, hosts=hosts, input=True))
-    tpu = f"{sending.zone}~{sending.tpu}"
-    session.call(session.fleet.runs.write(tpu, sending.id, RunInput(data=data, end=True)))
-    said = bytearray()
-    sent = runs.follow(session, sending, runs.RawOutput(lambda _, text: said.extend(text)))
-    if sent.code:
-        problem = " ".join(runs.summary(sent))
-        lines = said.decode("utf-8", "replace").splitlines()[:1]
-        raise TPUError(
-            f"{script.name} could not be sent to all hosts of {sent.tpu}: "
-            + " ".join([problem, *lines]),
-            Reason.UNREACHABLE,
-            "It was not run.",
+    script = script.expanduser().resolve()
+    if not script.is_file():
+        raise InvalidInput(f"The file {script} does not exist.")
+    home = Path.home().resolve()
+    for folder in script.parents:
+        if folder in (home, *home.parents):
+            break
+        if any((folder / mark).exists() for mark in (".git", "pyproject.toml")):
+            return folder
+    if script.parent in (home, *home.parents):
+        raise InvalidInput(
+            f"{script.name} is in your home folder.",
+            "Move it to a folder of its own: all of its folder is copied to the hosts.",
         )
-    return folder, ["sh", "-c", _EXECUTE, f"{folder}/{script.name}"]
+    return script.parent
+
+
+def script_command(script: Path, words: Sequence[str]) -> tuple[str, list[str]]:
+    """The folder on the hosts in which a script of a synced project runs, and the command.
+
+    words: the script's arguments.
+    """
+    project = project_of(script)
+    path = script.expanduser().resolve().relative_to(project)
+    return project.name, ["python3", "-u", path.as_posix(), *words]

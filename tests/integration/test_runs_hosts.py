@@ -267,13 +267,20 @@ def test_json_has_all_of_each_host(shell, tpu):
 
 
 def test_a_local_script_is_sent_to_the_hosts_and_runs_there_with_its_arguments(shell, tpu):
-    script = shell.folder / "my train.py"
-    script.write_text("import os, sys\nprint(sys.argv[1:], os.path.basename(__file__))\n")
+    project = shell.folder / "my project"
+    (project / ".git").mkdir(parents=True)
+    (project / "code").mkdir()
+    (project / "part.py").write_text("WORD = 'imported'\n")
+    script = project / "code/my train.py"
+    script.write_text(
+        "import os, sys\nsys.path.insert(0, '')\nfrom part import WORD\n"
+        "print(sys.argv[1:], WORD, os.path.basename(os.getcwd()))\n"
+    )
     command = ["run", "--tpu", tpu, "--worker", "0-1", "--no-stdin"]
     done = shell.run(*command, str(script), "--epochs", "3", "a 'b'")
-    assert done.stdout == """[0-1] ['--epochs', '3', "a 'b'"] my train.py\n""", done.stderr
+    assert done.stdout == """[0-1] ['--epochs', '3', "a 'b'"] imported my project\n""", done.stderr
     assert done.returncode == 0
-    assert "Can't read" in shell.complaint("run", "--tpu", tpu, str(shell.folder / "none.py"))
+    assert "does not exist" in shell.complaint("run", "--tpu", tpu, str(shell.folder / "none.py"))
 
 
 def test_ctrl_c_stops_it_everywhere(shell, tpu, emulator):

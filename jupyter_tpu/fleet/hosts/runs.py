@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import os
 import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -125,8 +124,8 @@ class Runs:
     def _python(self, node: Node, environment: str | None) -> str:
         """The interpreter of an environment on the hosts; "" for none."""
         record = self._desired.environments(node.name).get(environment or _DEFAULT)
-        if record is not None and record.environment.path:
-            return os.path.join(record.environment.path, "bin", "python")
+        if record is not None and (record.environment.path or record.environment.python_path):
+            return record.host_python
         if environment is None:
             return ""
         raise TPUError(
