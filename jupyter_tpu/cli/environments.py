@@ -72,12 +72,14 @@ def _list_found(name: str, as_json: bool) -> None:
         for each in answer.pythons
     ]
     print(table(("PATH", "PYTHON", "JAX", "IPYKERNEL", "ENVIRONMENT"), rows))
+    remarks: dict[str, list[str]] = {}
     for each in answer.pythons:
-        if each.problem:
-            print(f"{each.path}: {each.problem}")
-        elif each.different:
-            hosts = ", ".join(map(str, each.different))
-            print(f"{each.path}: other versions on host {hosts}.")
+        hosts = ", ".join(map(str, each.different))
+        remark = each.problem or (f"Other versions on host {hosts}." if hosts else "")
+        if remark:
+            remarks.setdefault(remark, []).append(each.path)
+    for remark, paths in remarks.items():
+        print(f"{remark} ({', '.join(paths)})")
     print(f"To use one: jupyter tpu env use {name} PATH")
     for problem in answer.problems:
         note(problem)
