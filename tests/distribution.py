@@ -9,16 +9,6 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 GROUPS = {
-    # One JupyterLab with a connected TPU.
-    "tests/browser/test_browser_apps.py": "lab",
-    "tests/browser/test_browser_connections.py": "lab",
-    "tests/browser/test_browser_example.py": "lab",
-    "tests/browser/test_browser_files.py": "lab",
-    "tests/browser/test_browser_form.py": "lab",
-    "tests/browser/test_browser_kernel.py": "lab",
-    "tests/browser/test_browser_notebook.py": "lab",
-    "tests/browser/test_browser_plugins.py": "lab",
-    "tests/browser/test_browser_story.py": "lab",
     # One JupyterLab that may be killed.
     "tests/browser/test_browser_restart.py": "kept_lab",
     "tests/browser/test_browser_tabs.py": "kept_lab",
@@ -27,6 +17,8 @@ GROUPS = {
     "tests/integration/test_kernels_ssh.py": "kernels_tpu",
     "tests/integration/test_kernels_storm.py": "kernels_tpu",
 }
+#: How the names of all others begin that use one JupyterLab with a connected TPU.
+LAB = "tests/browser/test_browser_"
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -37,4 +29,4 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
 class FilesAndGroups(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return GROUPS.get(file, file)
+        return GROUPS.get(file, "lab" if file.startswith(LAB) else file)
