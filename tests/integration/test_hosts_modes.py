@@ -125,6 +125,7 @@ def run_life(folder: Path, mode: str, *options: str) -> str:
         "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "tests")]),
         "PYTEST_ADDOPTS": "",  # those of this run may name files that only its user may write
     }
+    environment.pop("UV_EXCLUDE", None)  # a file of this run, which its user alone may read
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=900, cwd=folder
     )
