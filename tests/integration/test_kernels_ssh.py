@@ -159,11 +159,12 @@ def test_chips_that_no_kernel_holds_are_named_with_who_has_them(
     command = f"{'sudo -n ' * root}sh -c {shlex.quote(script)}"
     shell = Shell(tmp_path, **emulator.environment)
     kept = ("JUPYTER_TPU_DATA_DIR", "JUPYTER_DATA_DIR")
+    variables = shell.environment | {variable: os.environ[variable] for variable in kept}
     holder = subprocess.Popen(
         [*COMMAND, "ssh", kernels_tpu, "--", command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=shell.environment | {variable: os.environ[variable] for variable in kept},
+        env=variables,
     )
     assert holder.stdout is not None
     pid = int(holder.stdout.readline())
@@ -174,6 +175,13 @@ def test_chips_that_no_kernel_holds_are_named_with_who_has_them(
     assert f"are in use by process {pid} of {user}: python3 -c" in refused.value.message
     assert refused.value.hint.startswith("Stop that process on the host, or wait until it ends. `")
     assert f"`jupyter tpu doctor {kernels_tpu}`" in refused.value.hint
+    if root:  # one of the two is enough
+        doctor = [*COMMAND, "doctor", kernels_tpu, "--json"]
+        checked = subprocess.run(doctor, env=variables, capture_output=True, text=True, timeout=60)
+        assert checked.returncode == 1, checked.stderr
+        (found,) = [f for f in json.loads(checked.stdout)["findings"] if f["state"] == "problem"]
+        assert found["message"].startswith(f"The chips are in use by process {pid} of root: python")
+        assert f"sudo kill {pid}" in found["hint"]
     holder.communicate()
     manager.start_kernel()  # the lock's file is left over, and blocks nobody
     manager.shutdown_kernel(now=True)
