@@ -11,8 +11,7 @@ import click
 from ..commands.grammar import argument, command, examples, project_option
 from ..commands.operations import raise_failure
 from ..commands.session import Session, open_session
-from ..commands.sync import details, raise_conflicts, result_of
-from ..errors import TPUError
+from ..commands.sync import sync_project
 from .console import json_option, note, print_json
 from .waiting import finish, progress_stream
 
@@ -75,28 +74,13 @@ def sync(source: str, target: str, worker: int, as_json: bool, **options: Any) -
         if request.watch:
             _watch(session, name, request)
             return
-        operation = session.call(session.fleet.sync.start(name, request))
-        try:
-            ended = finish(session, operation, progress_stream(as_json))
-        except TPUError:
-            ended = session.call(session.fleet.operation(operation.id))
-            _print(ended, as_json)
-            raise
-    _print(ended, as_json)
-    if result := result_of(ended):
-        raise_conflicts(result)
-
-
-def _print(operation: Operation, as_json: bool) -> None:
-    result = result_of(operation)
-    if result is None:
-        return
-    if as_json:
-        print_json(result)
-        return
-    for line in (operation.log[-1], details(result)):
-        if line:
-            print(line)
+        sync_project(
+            session,
+            name,
+            request,
+            lambda operation: finish(session, operation, progress_stream(as_json)),
+            print_json if as_json else None,
+        )
 
 
 def _watch(session: Session, name: str, request: SyncProject) -> None:

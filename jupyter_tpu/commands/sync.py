@@ -8,7 +8,10 @@ from ..errors import Reason, TPUError
 from .tables import table
 
 if TYPE_CHECKING:
-    from ..fleet.models import Operation, SyncResult
+    from collections.abc import Callable
+
+    from ..fleet.models import Operation, SyncProject, SyncResult
+    from .session import Session
 
 _KINDS = {
     "changed": "changed on both sides",
@@ -28,6 +31,32 @@ def result_of(operation: Operation) -> SyncResult | None:
     if operation.result is None:
         return None
     return msgspec.convert(operation.result, SyncResult)
+
+
+def sync_project(
+    session: Session,
+    name: str,
+    request: SyncProject,
+    wait: Callable[[Operation], object],
+    show: Callable[[SyncResult], None] | None = None,
+) -> None:
+    """Syncs once and prints how it went. Raises what it failed with, and CONFLICT.
+
+    wait: waits for the operation's end, and raises what it failed with. show: prints in place of
+    this function.
+    """
+    operation = session.call(session.fleet.sync.start(name, request))
+    try:
+        wait(operation)
+    finally:
+        ended = session.call(session.fleet.operation(operation.id))
+        result = result_of(ended)
+        if result is not None and show is not None:
+            show(result)
+        elif result is not None:
+            print("\n".join(filter(None, (ended.log[-1], details(result)))))
+    if result is not None:
+        raise_conflicts(result)
 
 
 def details(result: SyncResult) -> str:

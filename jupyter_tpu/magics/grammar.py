@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -390,6 +391,42 @@ def _auto_state(kernels: NotebookKernels) -> str:
         f"Automatic running is on: every cell runs on {ref.partition('~')[2]} (environment "
         f"{environment}), except those that begin with %%local. To end it: %tpu auto off"
     )
+
+
+@line.command("sync", epilog=examples("%tpu sync", "%tpu sync ~/project", "%tpu sync --pull"))
+@argument("folder", default=".", metavar="[DIR]", help="The folder here.")
+@click.option("--to", "remote", default="", metavar="DIR", help="The folder on the TPU.")
+@click.option("--pull", is_flag=True, help="Copy from the TPU to here.")
+@click.option("--overwrite", is_flag=True, help="Also copy what the target has changed.")
+@_tpu_option
+@click.pass_obj
+def sync(
+    kernels: NotebookKernels,
+    folder: str,
+    remote: str,
+    pull: bool,
+    overwrite: bool,
+    tpu: str | None,
+) -> None:
+    """Copy what has changed in a folder to all hosts of the TPU, or with --pull back from host 0.
+
+    Without DIR it is this notebook's working folder. A file that was changed on both sides is not
+    copied but listed.
+    """
+    from ..commands.sync import sync_project
+    from ..fleet.models import SyncProject
+
+    name = tpu or (kernels.last and kernels.last[0])
+    if not name:
+        raise TPUError(
+            "This notebook has no kernel on a TPU.",
+            Reason.NOT_FOUND,
+            "Start one with %tpu connect NAME, or add --tpu NAME.",
+        )
+    path = os.path.abspath(os.path.expanduser(folder))
+    request = SyncProject(folder=path, remote=remote, pull=pull, overwrite=overwrite)
+    with open_session() as session:
+        sync_project(session, name, request, lambda operation: wait_for(session, operation))
 
 
 class CellOptions(NamedTuple):

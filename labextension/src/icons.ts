@@ -12,6 +12,7 @@ import {
   linkIcon,
   notebookIcon,
   pythonIcon,
+  refreshIcon,
   runIcon,
   stopIcon,
   terminalIcon
@@ -60,6 +61,7 @@ const ACTION_ICONS: { [action in Action]: LabIcon } = {
   notebook: notebookIcon,
   start: runIcon,
   stop: stopIcon,
+  sync: refreshIcon,
   tensorboard: chartIcon,
   terminal: terminalIcon,
   tunnel: tunnelIcon,

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from lab_server import LabPage
+from lab_server import LabPage, LabServer
 from playwright.sync_api import expect
 
 
@@ -41,3 +41,37 @@ def test_a_file_goes_to_a_host_and_comes_back(
         page.get_by_role("button", name="Download", exact=True).click()
     assert download.value.suggested_filename == chosen.name
     assert Path(download.value.path()).read_bytes() == content
+
+
+def test_a_project_is_synced_and_a_conflict_is_decided_in_the_panel(
+    lab: LabPage, lab_server: LabServer, tpu: dict[str, Any], tmp_path: Path
+) -> None:
+    page, name = lab.page, tpu["name"]
+    here, other = tmp_path / "here", tmp_path / "other"
+    for folder, text in ((here, "1"), (other, "333")):
+        folder.mkdir()
+        (folder / "train.py").write_text(text)
+    (here / "out").symlink_to("/")
+
+    def sync() -> None:
+        lab.act(name, "Sync Project…")
+        page.get_by_label("Folder on the computer that runs Jupyter").fill(str(here))
+        page.get_by_label("Folder on the TPU (optional)").fill("from the panel")
+        page.get_by_role("button", name="Sync", exact=True).click()
+
+    sync()
+    expect(page.get_by_text("Copied 1 file (1 byte) to 1 host, 1 left out")).to_be_visible()
+
+    # Somebody else changes it there.
+    request = {"folder": str(other), "remote": "from the panel", "overwrite": True}
+    lab_server.call("POST", f"tpus/{name}/sync", request)
+    expect(page.get_by_text("Copied 1 file (3 bytes) to 1 host")).to_be_visible()
+
+    (here / "train.py").write_text("22")
+    sync()
+    conflict = page.get_by_text("1 file was not copied: both sides have changed it.")
+    expect(conflict).to_be_visible()
+    page.get_by_role("button", name="Use the TPU's").click()
+    expect(page.get_by_text("Copied 1 file (3 bytes) to here")).to_be_visible()
+    expect(conflict).to_be_hidden()
+    assert (here / "train.py").read_text() == "333"

@@ -312,6 +312,34 @@ def test_variables_are_pushed_and_pulled(notebook: Notebook) -> None:
     )
 
 
+def test_a_synced_module_is_reloaded_there_and_its_results_come_back(
+    notebook: Notebook, tmp_path: Path
+) -> None:
+    (tmp_path / "lessons.py").write_text("def answer():\n    return 41\n")
+    synced = notebook.text(f"%tpu sync {tmp_path} --to project")
+    assert "Copied 1 file (28 bytes) to 1 host" in synced
+    lines = (
+        "%%tpu",
+        "%load_ext autoreload",
+        "%autoreload 2",
+        "import sys; sys.path.insert(0, 'project')",
+        "import lessons",
+        "print(lessons.answer())",
+    )
+    assert notebook.text("\n".join(lines)) == "41\n"
+    (tmp_path / "lessons.py").write_text("def answer():\n    return 42 + 0\n")
+    notebook.run(f"%tpu sync {tmp_path} --to project")
+    assert (
+        notebook.text(
+            "%%tpu\nprint(lessons.answer(), file=open('project/result.txt', 'w'), flush=True)\n"
+            "print('written')"
+        )
+        == "written\n"
+    )
+    notebook.run(f"%tpu sync {tmp_path} --to project --pull")
+    assert (tmp_path / "result.txt").read_text() == "42\n"
+
+
 def test_pull_unpickles_only_if_it_may(notebook: Notebook) -> None:
     notebook.run("%%tpu\nimport fractions\nhalf = [fractions.Fraction(1, 2)]")
     said = notebook.complaint("%tpu pull half")

@@ -101,6 +101,8 @@ def too_large(folder: str, found: Any, limits: tuple[int, int, int]) -> TPUError
 
 def size_text(size: float) -> str:
     """ "3 MB"."""
+    if size == 1:
+        return "1 byte"
     for unit in ("bytes", "kB", "MB"):
         if size < 1000:
             return f"{size:.3g} {unit}"

@@ -11,6 +11,7 @@ import {
   IFoundPython,
   IKernel,
   IOperation,
+  ISyncResult,
   ITPU,
   ITunnel
 } from '../api';
@@ -47,6 +48,7 @@ import { CommandIDs } from './commandIDs';
 import { checkTPU } from './doctor';
 import { FileTransfers } from './files';
 import { askPort } from './portDialog';
+import { askSync } from './syncDialog';
 import { PanelState } from './panelState';
 
 export class Actions {
@@ -109,6 +111,9 @@ export class Actions {
           await this.model.start(tpu);
         }
         break;
+      case 'sync':
+        await this._sync(tpu);
+        break;
       case 'tensorboard':
         await this._openTensorBoard(tpu);
         break;
@@ -163,6 +168,22 @@ export class Actions {
       if (app) {
         await this.showApp(targetOf(app));
       }
+    }
+  }
+
+  /** Copies the files in conflict: those of this computer, or those of the TPU. */
+  async decideConflicts(
+    tpu: ITPU,
+    operation: IOperation,
+    result: ISyncResult,
+    pull: boolean
+  ): Promise<void> {
+    const { folder, remote, conflicts } = result;
+    const only = conflicts.map(each => each.path);
+    const host = conflicts[0].hosts[0];
+    const request = { folder, remote, pull, host, only, overwrite: true };
+    if (await this.model.sync(tpu, request)) {
+      this.model.dismiss(operation.id);
     }
   }
 
@@ -252,8 +273,7 @@ export class Actions {
           }
           break;
         case 'profile':
-        case 'sync':
-          break; // the user can do it again
+          break; // the user can trace a kernel again
         default:
           await this.act(operation.kind, tpu);
       }
@@ -366,6 +386,14 @@ export class Actions {
     }
   }
 
+  private async _sync(tpu: ITPU): Promise<void> {
+    const request = await askSync(tpu, this._synced, this.trans);
+    if (request) {
+      this._synced = request.folder;
+      await this.model.sync(tpu, request);
+    }
+  }
+
   private async _openTunnel(tpu: ITPU): Promise<void> {
     const request = await askPort('tunnel', tpu, this.trans);
     if (request) {
@@ -433,5 +461,7 @@ export class Actions {
     }
   }
 
+  /** The folder that was synced last. */
+  private _synced = '';
   private _files: FileTransfers;
 }

@@ -18,6 +18,7 @@ export namespace CommandIDs {
   export const download = 'tpu:download-file';
   export const example = 'tpu:open-example';
   export const app = 'tpu:open-port';
+  export const sync = 'tpu:sync-project';
   export const tensorboard = 'tpu:open-tensorboard';
   export const terminal = 'tpu:open-terminal';
   export const tunnel = 'tpu:new-tunnel';
@@ -39,6 +40,7 @@ export const COMMANDS: { [action in Action]: string } = {
   notebook: CommandIDs.notebook,
   start: CommandIDs.start,
   stop: CommandIDs.stop,
+  sync: CommandIDs.sync,
   tensorboard: CommandIDs.tensorboard,
   terminal: CommandIDs.terminal,
   tunnel: CommandIDs.tunnel,

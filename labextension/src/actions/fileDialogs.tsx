@@ -133,7 +133,8 @@ export async function askOverwrite(
 
 type Render<T> = (value: T, change: (more: Partial<T>) => void) => JSX.Element;
 
-async function ask<T>(
+/** A dialog with fields; null if it was cancelled. */
+export async function ask<T>(
   title: string,
   accept: string,
   initial: T,

@@ -152,6 +152,8 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
       return trans.__('Start');
     case 'stop':
       return trans.__('Stop…');
+    case 'sync':
+      return trans.__('Sync Project…');
     case 'app':
       return trans.__('Open Web App…');
     case 'tensorboard':
@@ -194,6 +196,8 @@ export function namedActionLabel(
       return trans.__('TPU: Start %1', tpu);
     case 'stop':
       return trans.__('TPU: Stop %1…', tpu);
+    case 'sync':
+      return trans.__('TPU: Sync Project with %1…', tpu);
     case 'app':
       return trans.__('TPU: Open Web App on %1…', tpu);
     case 'tensorboard':

@@ -15,6 +15,7 @@ export type Action =
   | 'notebook'
   | 'start'
   | 'stop'
+  | 'sync'
   | 'tensorboard'
   | 'terminal'
   | 'tunnel'
@@ -78,7 +79,7 @@ export function availableActions(
       actions.push('environment');
     }
     if (!isBusy(operations, 'stop')) {
-      actions.push('terminal', 'check', 'upload', 'download');
+      actions.push('terminal', 'check', 'upload', 'download', 'sync');
       actions.push('tensorboard', 'app', 'tunnel');
     }
   }

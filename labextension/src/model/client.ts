@@ -27,6 +27,7 @@ import {
   IQuote,
   IRemoveEnvironment,
   IStopTPU,
+  ISyncProject,
   IStopTrying,
   ITPU,
   ITPUList,
@@ -171,6 +172,10 @@ export class TPUClient {
   ): Promise<IOperation> {
     const path = [...this._path(tpu), 'kernels', id, 'profile'];
     return this._call('POST', path, request);
+  }
+
+  sync(tpu: TPURef, request: ISyncProject): Promise<IOperation> {
+    return this._call('POST', [...this._path(tpu), 'sync'], request);
   }
 
   /** The name of a new terminal of the Jupyter server, which is a shell on a host. */

@@ -22,6 +22,7 @@ import {
   IOperation,
   IProblem,
   IQuote,
+  ISyncProject,
   ITPU,
   ITunnel
 } from '../api';
@@ -303,6 +304,10 @@ export class TPUModel extends Store {
       ({ name } = await this._client.openTerminal(tpu, host));
     });
     return name;
+  }
+
+  sync(tpu: TPURef, request: ISyncProject): Promise<boolean> {
+    return this._requests.send(tpu, () => this._client.sync(tpu, request));
   }
 
   /** What keeps JAX from the chips of a TPU. Throws `Failure`. */

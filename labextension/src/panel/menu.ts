@@ -17,6 +17,7 @@ const ORDER: Action[] = [
   'check',
   'upload',
   'download',
+  'sync',
   'connect',
   'environment',
   'tensorboard',

@@ -20,6 +20,7 @@ import {
   stepLabel
 } from '../labels/operations';
 import { Disclosure, IconButton, Alert } from './elements';
+import { LeftOut, SyncSummary, syncResult } from './sync';
 
 export function Operation(props: {
   operation: IOperation;
@@ -33,6 +34,7 @@ export function Operation(props: {
   const running = operation.state === 'running';
   const cancelling = model.isCancelling(operation);
   const over = operation.state === 'done' || operation.state === 'cancelled';
+  const synced = syncResult(operation);
   const toggle = () => actions.toggleOperation(operation);
   return (
     <section
@@ -112,6 +114,9 @@ export function Operation(props: {
           </Button>
         </Alert>
       )}
+      {synced && (
+        <SyncSummary operation={operation} result={synced} actions={actions} />
+      )}
       {!over && <OperationDetails operation={operation} actions={actions} />}
       {over && open && (
         <Lines id={details} operation={operation} trans={trans} />
@@ -153,6 +158,7 @@ function Lines(props: {
   return (
     <div id={id} className="jp-tpu-Operation-details">
       <Steps steps={operation.steps} trans={trans} />
+      <LeftOut files={syncResult(operation)?.not_copied ?? []} trans={trans} />
       <Log lines={operation.log} trans={trans} />
     </div>
   );

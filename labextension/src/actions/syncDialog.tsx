@@ -1,0 +1,97 @@
+// The dialog that asks which folder to sync with a TPU.
+
+import { PageConfig, PathExt } from '@jupyterlab/coreutils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import { HTMLSelect } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { ISyncProject, ITPU } from '../api';
+import { Field } from '../panel/field';
+import { HostField } from '../panel/hostField';
+import { ask } from './fileDialogs';
+
+/** Asks for the folders and the direction; null if there is nothing to do. */
+export async function askSync(
+  tpu: ITPU,
+  last: string,
+  trans: TranslationBundle
+): Promise<ISyncProject | null> {
+  const here = last || PageConfig.getOption('serverRoot');
+  const empty = {
+    folder: here,
+    remote: '',
+    host: 0,
+    pull: false,
+    watch: false
+  };
+  const request = await ask(
+    trans.__('Sync a folder with %1', tpu.name),
+    trans.__('Sync'),
+    empty,
+    (value, change) => (
+      <>
+        <Field
+          label={trans.__('Folder on the computer that runs Jupyter')}
+          help={trans.__(
+            'What .gitignore excludes is left out. A file that was changed on both sides is not overwritten.'
+          )}
+        >
+          {attributes => (
+            <input
+              {...attributes}
+              className="jp-mod-styled"
+              required
+              defaultValue={here}
+              onChange={event => change({ folder: event.target.value })}
+            />
+          )}
+        </Field>
+        <Field
+          label={trans.__('Folder on the TPU (optional)')}
+          help={trans.__('Empty: the same name, in the home folder.')}
+        >
+          {attributes => (
+            <input
+              {...attributes}
+              className="jp-mod-styled"
+              placeholder={`~/${PathExt.basename(value.folder)}`}
+              onChange={event => change({ remote: event.target.value })}
+            />
+          )}
+        </Field>
+        <Field label={trans.__('Direction')}>
+          {attributes => (
+            <HTMLSelect
+              {...attributes}
+              value={value.pull ? 'pull' : value.watch ? 'watch' : 'push'}
+              onChange={event =>
+                change({
+                  pull: event.target.value === 'pull',
+                  watch: event.target.value === 'watch'
+                })
+              }
+            >
+              <option value="push">
+                {trans.__('To all hosts of the TPU, once')}
+              </option>
+              <option value="watch">
+                {trans.__('To all hosts, and after each change')}
+              </option>
+              <option value="pull">{trans.__('From the TPU to here')}</option>
+            </HTMLSelect>
+          )}
+        </Field>
+        {value.pull && (
+          <HostField
+            tpu={tpu}
+            host={value.host}
+            trans={trans}
+            onChange={host => change({ host })}
+          />
+        )}
+      </>
+    ),
+    trans
+  );
+  return request?.folder ? request : null;
+}
