@@ -71,10 +71,12 @@ class Syncs:
             self.progress,  # type: ignore[arg-type]
         )
 
-    async def pull(self, host: int = 0, **options: Any) -> HostOutcome:
+    async def pull(
+        self, host: int = 0, limits: tuple[int, int, int] = (MIB, MIB, 1000), **options: Any
+    ) -> HostOutcome:
         outcome = await pull(
             self.hosts[host],
-            self._local((MIB * 100, MIB * 100, 1000)),
+            self._local(limits),
             "~/work",
             self._bases,
             (str(host),),
@@ -272,6 +274,12 @@ async def test_a_folder_beyond_the_limits_is_refused_and_its_largest_parts_are_n
     assert large.value.reason is Reason.INVALID
     with pytest.raises(TPUError, match="more than 1 files"):
         await syncs.push(limits=(MIB, MIB, 1))
+
+
+async def test_results_come_back_to_a_folder_that_is_larger_than_the_limits(syncs: Syncs) -> None:
+    write(syncs.here, data="x" * 5000)
+    write(syncs.there(), result="1")
+    assert (await syncs.pull(limits=(MIB, 4000, 1000))).written == ["result"]
 
 
 async def test_nothing_is_written_through_links_of_the_host(syncs: Syncs, tmp_path: Path) -> None:

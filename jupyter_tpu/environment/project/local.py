@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -49,6 +50,11 @@ class LocalProject:
         tree = entries(str(self.path), found, self._cache, skipped)
         self._save()
         return tree, skipped
+
+    def read_rules(self) -> None:
+        """Reads the .gitignore files of a folder that may be missing, or larger than the limits."""
+        if self.path.is_dir():
+            walk(str(self.path), self.rules, (math.inf,) * 3, self.rules.read)
 
     def look_up(self, paths: Iterable[str]) -> Tree:
         tree = look_up(str(self.path), paths, self._cache)

@@ -141,8 +141,7 @@ async def pull(
     What is gone there is deleted here only with ``options.delete``, if nobody has changed it here.
     """
     progress.begin("read")
-    if local.path.is_dir():
-        await asyncio.to_thread(local.read)  # for the rules of its .gitignore files
+    await asyncio.to_thread(local.read_rules)
     outcome = HostOutcome(host=host.host.worker)
     skipped: list[list] = []
     tree: dict[str, Entry] = {}
