@@ -38,6 +38,8 @@ REQUESTS = (
     models.StartRun,
     models.RunInput,
     models.SyncProject,
+    models.StartJob,
+    models.StopJob,
 )
 ANSWERS = (
     models.Problem,
@@ -60,6 +62,8 @@ ANSWERS = (
     models.Run,
     models.RunOutput,
     models.SyncResult,
+    models.Job,
+    models.JobLog,
     models.Change,
 )
 

@@ -1,4 +1,4 @@
-"""What the agent's folder does when Python runs it: ``up``, ``daemon`` or ``keeper``.
+"""What the agent's folder does when Python runs it: ``up``, ``daemon``, ``keeper`` or ``job``.
 
 Little is imported here: a keeper starts its kernel first and loads the rest while that one loads.
 """
@@ -20,6 +20,10 @@ def main() -> int:
         from .keeper.start import run_keeper
 
         return run_keeper()
+    if role == "job":
+        from .keeper.job_keeper import run_job_keeper
+
+        return run_job_keeper()
     if role == "up":
         from .daemon.start import start_daemon
 
@@ -28,7 +32,7 @@ def main() -> int:
         from .daemon.start import run_daemon
 
         return run_daemon()
-    print("usage: python AGENT_FOLDER up|daemon|keeper", file=sys.stderr)
+    print("usage: python AGENT_FOLDER up|daemon|keeper|job", file=sys.stderr)
     return 2
 
 

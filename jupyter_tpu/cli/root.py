@@ -30,6 +30,7 @@ COMMANDS = {
     "token": "tokens:token",
     "operation": "operations:operation",
     "run": "run:run",
+    "job": "job:job",
     "tunnel": "tunnels:tunnel",
     "app": "apps:app",
     "tensorboard": "apps:tensorboard",

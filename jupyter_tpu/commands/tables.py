@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..fleet.models import TPU, FleetStatus, Problem, TPUList, Tunnel
 
 _STYLES = {
-    "green": ["READY", "connected", "ready", "up", "open"],
+    "green": ["READY", "connected", "ready", "up", "open", "running"],
     "yellow": [
         "CREATING",
         "STARTING",
@@ -25,8 +25,10 @@ _STYLES = {
         "reconnecting",
         "making",
         "waiting",
+        "stopping",
+        "unknown",
     ],
-    "red": ["PREEMPTED", "TERMINATED", "failed", "needs-you", "taken"],
+    "red": ["PREEMPTED", "TERMINATED", "failed", "needs-you", "taken", "lost"],
 }
 _STYLE_OF = {state: style for style, states in _STYLES.items() for state in states}
 #: Characters in a line: more than any has. The terminal wraps lines, as it does kubectl's: the

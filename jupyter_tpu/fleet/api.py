@@ -38,6 +38,45 @@ class TunnelsAPI(Protocol):
         """Closes a tunnel for good."""
 
 
+class JobsAPI(Protocol):
+    """Commands on hosts that go on without link, server or this machine."""
+
+    async def list(self, ref: str) -> Sequence[models.Job]:
+        """The jobs of a TPU, the oldest first."""
+
+    async def all(self) -> Sequence[models.Job]:
+        """The jobs of all TPUs."""
+
+    async def get(self, ref: str, id: str) -> models.Job:
+        """One job."""
+
+    async def start(self, ref: str, request: models.StartJob) -> models.Job:
+        """Starts a job on hosts of a READY TPU.
+
+        A host that can't be reached now starts it when it can. One that can't start it is named in
+        the answer; if that is so on all hosts, this raises why: NO_FOLDER, DISK_FULL, …. Raises
+        INVALID for a host that does not exist, NOT_FOUND for such an environment.
+        """
+
+    async def stop(self, ref: str, id: str, options: models.StopJob | None = None) -> models.Job:
+        """Begins to stop a job: SIGTERM, after a while SIGKILL, for all that it started.
+
+        A host that can't be reached stops it when it can.
+        """
+
+    async def remove(self, ref: str, id: str) -> None:
+        """Deletes a job that has ended, with its output. Raises CONFLICT if it may be running."""
+
+    async def log(
+        self, ref: str, id: str, query: models.JobLogQuery | None = None
+    ) -> models.JobLog:
+        """A part of a job's output on one host.
+
+        Waits for a line if there is none yet. With *search*: only lines that have that text, in any
+        case; there may be more from `JobLog.next` on even if there is none in this part.
+        """
+
+
 class AppsAPI(Protocol):
     """The web apps of hosts that are open here."""
 
@@ -156,6 +195,9 @@ class FleetAPI(Protocol):
 
     @property
     def apps(self) -> AppsAPI: ...
+
+    @property
+    def jobs(self) -> JobsAPI: ...
 
     @property
     def tensorboard(self) -> TensorBoardAPI: ...

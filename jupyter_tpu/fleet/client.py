@@ -99,8 +99,7 @@ class FleetClient:
         if route.body is not None:
             body = next(filter(None, left), None)
         elif any(left):
-            given = zip(route.query, left, strict=False)
-            path += "?" + urlencode({name: value for name, value in given if value is not None})
+            path += "?" + urlencode(_query(route, left))
         answer = await self._call(route.method, path, body)
         if route.answer is None:
             return None
@@ -263,6 +262,14 @@ def _server_message(answer: Response) -> str:
 def _cause(error: Exception) -> str:
     cause = getattr(error, "os_error", None)
     return (cause.strerror if cause is not None else None) or str(error) or type(error).__name__
+
+
+def _query(route: Route, arguments: list[Any]) -> dict[str, Any]:
+    if route.query_model is None:
+        values = dict(zip(route.query, arguments, strict=False))
+    else:
+        values = msgspec.to_builtins(arguments[0])
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _path_part(name: str, value: str) -> str:

@@ -21,6 +21,7 @@ from .forwarding.tunnels import Tunnels
 from .hosts.connections import HostConnections
 from .hosts.doctor import Doctor
 from .hosts.files import HostFiles
+from .hosts.jobs import Jobs
 from .hosts.kernels import KernelMonitor, KernelService, TakeOver
 from .hosts.poller import HostPoller
 from .hosts.pythons import HostPythons
@@ -106,6 +107,14 @@ class Fleet:
 
         self.pythons = HostPythons(finder, connections, desired)
         self.runs = Runs(finder, desired, connections, lambda id: changes.mark_changed("run", id))
+        jobs = self.jobs = Jobs(
+            finder,
+            connections,
+            desired,
+            observed,
+            store,
+            lambda id: changes.mark_changed("job", id),
+        )
 
         runner = self._runner = OperationRunner(
             store, lease, changed=self._operation_changed, ended=self._operation_ended
@@ -113,13 +122,15 @@ class Fleet:
         observer = self._observer = Observer(
             cloud,
             observed,
-            needed=lambda: bool(desired.connected or runner.known.resumable or tunnels.tpus()),
+            needed=lambda: bool(
+                desired.connected or runner.known.resumable or tunnels.tpus() or jobs.unfinished()
+            ),
             busy=runner.known.changes_tpus,
             polled=lambda: self._controller.polled(),
             described=lambda node: run_times.observe([node], time.time()),
         )
         connected = ConnectedTPUs(
-            cloud, desired, kernelspecs, connections, kernels, tunnels, apps, runner
+            cloud, desired, kernelspecs, connections, kernels, tunnels, apps, jobs, runner
         )
         self.tensorboard = TensorBoardService(finder, connections, kernels, apps, runner)
         self.sync = SyncService(finder, connections, runner, data_dir() / "sync")
@@ -155,6 +166,7 @@ class Fleet:
             monitor,
             warm,
             tunnels,
+            jobs,
             runner,
             failures,
             run_times,
@@ -181,6 +193,7 @@ class Fleet:
         changes.register("tunnel", tunnels.find)
         changes.register("app", apps.find)
         changes.register("run", self.runs.find)
+        changes.register("job", jobs.find)
         self._loops = Loops()
 
     @classmethod
@@ -225,6 +238,7 @@ class Fleet:
             self._loops.start("TPUs", self._controller.run)
             self._loops.start("hosts", self._poller.run)
             self._loops.start("tunnels", self.tunnels.run)
+            self._loops.start("jobs", self.jobs.run)
 
     async def close(self) -> None:
         """Ends what this object runs; desired state stays, interrupted work can be resumed."""

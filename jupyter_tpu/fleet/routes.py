@@ -29,6 +29,7 @@ class Route(Struct, frozen=True, kw_only=True):
     answer: Any = None  # None: 204, no content
     body: type[Struct] | None = None
     query: dict[str, str] = {}  # names and what they mean
+    query_model: type[Struct] | None = None  # None: the fleet's method takes each as a text
     status: int = 200
     media: dict[str, str] = {}  # other types of content the answer may have, and when
     file: Literal["", "body", "answer"] = ""  # which of them is a file's content
@@ -49,7 +50,8 @@ def _fleet(line: str, call: str, about: str, **more: Any) -> Route:
     hints = get_type_hints(_method(call))
     answer = hints.pop("return")
     kinds = [kind for hint in hints.values() for kind in (*get_args(hint), hint)]
-    more["body"] = next((k for k in kinds if isinstance(k, type) and issubclass(k, Struct)), None)
+    model = next((k for k in kinds if isinstance(k, type) and issubclass(k, Struct)), None)
+    more["query_model" if line.startswith("GET") else "body"] = model
     return route(line, call, about, None if answer is type(None) else answer, **more)
 
 
@@ -98,6 +100,23 @@ ROUTES = (
     _fleet("POST tpus/{tpu}/tunnels", "tunnels.open", "Open a tunnel", status=201),
     _fleet("DELETE tpus/{tpu}/tunnels/{tunnel}", "tunnels.close", "Close a tunnel"),
     _fleet("GET tunnels", "tunnels.all", "All tunnels"),
+    _fleet("GET tpus/{tpu}/jobs", "jobs.list", "Its jobs"),
+    _fleet("POST tpus/{tpu}/jobs", "jobs.start", "Start a job", status=201),
+    _fleet("GET jobs", "jobs.all", "All jobs"),
+    _fleet("GET tpus/{tpu}/jobs/{job}", "jobs.get", "One job, with its attempts"),
+    _fleet("DELETE tpus/{tpu}/jobs/{job}", "jobs.remove", "Delete an ended job and its output"),
+    _fleet("POST tpus/{tpu}/jobs/{job}/stop", "jobs.stop", "Stop a job"),
+    _fleet("GET tpus/{tpu}/jobs/{job}/log", "jobs.log", "A part of its output on one host",
+           query={
+               "host": "its number; default: the first one of the job",
+               "from": "number of the first line; a negative one counts from the end",
+               "limit": "most lines in the answer, up to 5000",
+               "search": "only lines with this text",
+               "wait": "seconds to wait for a line, up to 60",
+               "attempt": "its number; default: the current one",
+               "partial_out": "what is known of it: another one ends the waiting",
+               "partial_err": "the same",
+           }),
     _fleet("POST tpus/{tpu}/apps", "apps.open", "Open a web app of a host", status=201),
     _fleet("GET apps", "apps.list", "The open web apps"),
     _fleet("POST apps/{app}/visits", "apps.visit", "A URL that opens an app once", status=201),

@@ -15,7 +15,7 @@ from tornado import web
 
 from ..errors import Reason, TPUError
 from ..fleet.models import Problem
-from ..fleet.models.requests import parse_request, validated
+from ..fleet.models.requests import parse_query, parse_request, validated
 from .fleet_handle import FleetHandle
 from .openapi import document
 from .routes import ROOT, Route, paths
@@ -144,6 +144,8 @@ class RouteHandler(Handler):
     def _request(self, route: Route) -> list[Any]:
         """The body, or the query if there is no body."""
         query = {name: self.get_query_argument(name, None) for name in route.query}
+        if route.query_model is not None:
+            return [parse_query(route.query_model, query)]
         if route.body is None:
             return list(query.values())
         body = parse_request(route.body, self.request.body)

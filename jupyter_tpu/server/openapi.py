@@ -20,6 +20,7 @@ _PARTS = {
     "app": "The app's id",
     "tunnel": "The tunnel's id",
     "run": "The run's id",
+    "job": "The job's id",
     "host": "The host's number, from 0",
 }
 

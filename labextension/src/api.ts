@@ -58,7 +58,7 @@ export interface ICatalog {
 
 /** An event: the new state of one thing, or that it is gone. */
 export interface IChange {
-  what: 'app' | 'kernel' | 'operation' | 'run' | 'tpu' | 'tunnel';
+  what: 'app' | 'job' | 'kernel' | 'operation' | 'run' | 'tpu' | 'tunnel';
   id: string;
   gone: boolean;
   tpu: ITPU | null;
@@ -67,6 +67,7 @@ export interface IChange {
   tunnel: ITunnel | null;
   app: IApp | null;
   run: IRun | null;
+  job: IJob | null;
 }
 
 /** Packages to add to an environment, and to remove from it, on all hosts. */
@@ -254,6 +255,27 @@ export interface IHostFile {
   size: number;
 }
 
+/** What is known of a job on one host. */
+export interface IHostJob {
+  host: number;
+  state:
+    | 'ended'
+    | 'failed'
+    | 'lost'
+    | 'running'
+    | 'starting'
+    | 'stopping'
+    | 'unknown';
+  exit_code: number | null;
+  cause: string;
+  paused: string;
+  pid: number;
+  started: string;
+  ended: string;
+  restarted: boolean;
+  problem: IProblem | null;
+}
+
 /** A run on one host. */
 export interface IHostRun {
   host: number;
@@ -281,6 +303,63 @@ export interface IInstalledPackage {
   version: string;
   requested: boolean;
   required: boolean;
+}
+
+/** A command that runs on hosts of a TPU. */
+export interface IJob {
+  id: string;
+  tpu: string;
+  zone: string;
+  name: string;
+  command: string[];
+  cwd: string;
+  environment: string;
+  variables: string[];
+  restart_with_tpu: boolean;
+  created: string;
+  state:
+    | 'ended'
+    | 'failed'
+    | 'lost'
+    | 'running'
+    | 'starting'
+    | 'stopped'
+    | 'stopping'
+    | 'unknown'
+    | 'waiting';
+  exit_code: number | null;
+  stopped: boolean;
+  ended: string;
+  attempts: IJobAttempt[];
+}
+
+/** One start of a job, on all its hosts. */
+export interface IJobAttempt {
+  number: number;
+  created: string;
+  hosts: IHostJob[];
+}
+
+/** A line of a job's output on one host. */
+export interface IJobLine {
+  number: number;
+  time: string;
+  stream: 'err' | 'out';
+  text: string;
+  more: boolean;
+}
+
+/** A part of a job's output on one host. */
+export interface IJobLog {
+  host: number;
+  attempt: number;
+  lines: IJobLine[];
+  oldest: number;
+  next: number;
+  last: number;
+  partial_out: string;
+  partial_err: string;
+  complete: boolean;
 }
 
 /** A kernel that runs on host 0 of a TPU. */
@@ -496,6 +575,19 @@ export interface IRunOutput {
   ended: boolean;
 }
 
+/** A command to run as a job. */
+export interface IStartJob {
+  command: string[];
+  /** text without NUL characters */
+  name?: string;
+  hosts?: string;
+  /** text without NUL characters */
+  cwd?: string;
+  environment?: string | null;
+  variables?: { [key: string]: string };
+  restart_with_tpu?: boolean;
+}
+
 /** A command to run on hosts of a TPU. */
 export interface IStartRun {
   command: string[];
@@ -513,6 +605,11 @@ export interface IStep {
   state: 'done' | 'failed' | 'running' | 'skipped' | 'waiting';
   hosts_done: number;
   hosts: number;
+}
+
+/** How to stop a job. */
+export interface IStopJob {
+  patience?: number;
 }
 
 /** How a TPU is stopped; `end_kernels` is required while kernels run there. */

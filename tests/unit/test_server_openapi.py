@@ -79,9 +79,13 @@ def test_every_method_of_the_fleet_has_a_route_with_its_arguments() -> None:
     for name, method in methods.items():
         route = by_call[name]
         given = re.findall(r"{\w+}", route.path)
-        given += ["body"] if route.body is not None else list(route.query)
+        model = route.body or route.query_model
+        given += list(route.query) if model is None else ["body or query"]
         expected = list(inspect.signature(method).parameters)[1:]
         assert len(given) == len(expected), (name, given, expected)
+        if route.query_model is not None:
+            fields = [field.encode_name for field in msgspec.structs.fields(route.query_model)]
+            assert list(route.query) == fields, name
 
 
 def test_every_request_of_jaxkits_worker_has_a_route_with_the_body_it_reads() -> None:

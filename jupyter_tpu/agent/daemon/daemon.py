@@ -24,6 +24,8 @@ from ..protocol.chips import chip_devices, chips, holders
 from ..protocol.paths import boot
 from ..protocol.peer import peer_user
 from ..protocol.process_env import with_both_names
+from .job_operations import job_operations
+from .jobs import Jobs
 from .keepers import Keepers, KeeperSilent, StartError
 from .operation_error import OperationError
 from .packages import RequestedPackages
@@ -61,6 +63,7 @@ class Daemon:
         self._keepers = Keepers(run, sources, self._warm)
         self._packages = RequestedPackages()
         self._runs = Runs()
+        self._jobs = Jobs(sources)
         self._starting: Dict[str, asyncio.Lock] = {}  # one start of a kernel id at a time
         self._tasks: "set[asyncio.Future[Any]]" = set()
         self._ended = asyncio.Event()
@@ -77,6 +80,7 @@ class Daemon:
             "keep_warm": self._keep_warm,
             "status": self._status,
             **self._runs.operations(),
+            **job_operations(self._jobs),
             "prepare_delete": self._prepare_delete,
             "end_agent": self._end_agent,
         }
@@ -299,7 +303,8 @@ class Daemon:
         return {**await self._keep_warm(params), **await self._kernels(params), **packages}
 
     async def _prepare_delete(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """Ends all kernels, then the agent and its commands: nothing of it is left running."""
+        """Ends all kernels and jobs, then the agent and its commands: nothing of it goes on."""
+        await self._jobs.stop_all()
         statuses = await self._keepers.statuses()
         await asyncio.gather(*(self._keepers.end(status["id"], now=True) for status in statuses))
         self._end_soon()

@@ -18,7 +18,7 @@ import time
 from typing import Any, Dict, List, Optional
 
 from ..keeper.endings import ASKED, ROOM, forget_ending, read_ending
-from ..keeper.kernel_process import descendants, kill_leftovers
+from ..keeper.owned_process import descendants, kill_leftovers
 from ..protocol import frames
 from ..protocol.chips import chip_devices, holders
 from ..protocol.paths import keeper_socket, kernel_folder, private_folder

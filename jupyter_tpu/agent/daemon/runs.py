@@ -18,7 +18,7 @@ import time
 from collections import deque
 from typing import Any, Awaitable, Callable, Deque, Dict, List, Optional, Tuple
 
-from ..keeper.kernel_process import descendants
+from ..keeper.owned_process import descendants
 from ..protocol.process_env import process_environment
 from .operation_error import OperationError
 

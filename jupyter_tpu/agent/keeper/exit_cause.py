@@ -1,4 +1,4 @@
-"""Why a kernel died, in words: its exit code or signal, and what happened on the host then.
+"""Why a kernel or a job ended, in words: its exit code or signal, and what happened then.
 
 A process that the system kills to free memory gets the same signal as from `kill -9`. Only the
 system's count of such kills tells the difference.
@@ -18,9 +18,13 @@ _CHECKS = 3
 
 
 class HostWatch:
-    """Notices what can end a kernel from outside: a lack of memory, and chips that disappear."""
+    """Notices what can end a kernel from outside: a lack of memory, and chips that disappear.
 
-    def __init__(self) -> None:
+    what: what it is called in sentences.
+    """
+
+    def __init__(self, what: str = "kernel") -> None:
+        self._what = what
         self._chips = chip_devices()
         self._kills = [_kills()]
 
@@ -30,7 +34,7 @@ class HostWatch:
 
     def describe(self, code: int) -> str:
         """One or two sentences about a kernel that has ended just now with *code*."""
-        text = describe_exit(code)
+        text = describe_exit(code, self._what)
         if code == -signal.SIGKILL and _kills() > self._kills[0]:
             text += " At that moment the host killed a process because memory ran out."
         missing = sorted(set(self._chips) - set(chip_devices()))
@@ -39,15 +43,15 @@ class HostWatch:
         return text
 
 
-def describe_exit(code: int) -> str:
-    """A kernel's end as a sentence; *code* as in subprocess."""
+def describe_exit(code: int, what: str = "kernel") -> str:
+    """The end of a kernel as a sentence; *code* as in subprocess."""
     if code >= 0:
-        return "The kernel ended by itself with exit code %d." % code
+        return "The %s ended by itself with exit code %d." % (what, code)
     try:
         name = " (%s)" % signal.Signals(-code).name
     except ValueError:
         name = ""
-    return "The kernel was ended by signal %d%s." % (-code, name)
+    return "The %s was ended by signal %d%s." % (what, -code, name)
 
 
 def _kills() -> int:

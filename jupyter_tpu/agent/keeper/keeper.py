@@ -43,8 +43,9 @@ from .channels import KernelChannels
 from .endings import ASKED, EXPIRED, write_ending
 from .exit_cause import HostWatch
 from .journal_limit import JournalLimit
-from .kernel_process import KernelProcess, become_subreaper
+from .kernel_process import KernelProcess
 from .kernel_startup import KernelStartup
+from .owned_process import become_subreaper
 from .requests import Requests
 from .server import KeeperServer
 

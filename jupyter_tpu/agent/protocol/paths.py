@@ -5,6 +5,8 @@
     ~/.jupyter-tpu/agent/HASH/         the agent's own sources, one folder per version
     ~/.jupyter-tpu/run/HASH.sock       the daemon of that version (.lock: held while it runs)
     ~/.jupyter-tpu/run/k-…/            one kernel: keeper.sock, its ipc sockets, its journal
+    ~/.jupyter-tpu/run/j-….sock        the socket of a running job's keeper
+    ~/.jupyter-tpu/jobs/j-…/           one job: its state and its output, until it is removed
 
 A unix socket's path is limited to 107 bytes. If the home folder's is too long, ``run`` is in /tmp,
 under a name that depends on the user.
@@ -57,6 +59,22 @@ def kernel_folder(run: str, kernel_id: str) -> str:
 def keeper_socket(run: str, kernel_id: str) -> str:
     """The unix socket on which the kernel's keeper listens."""
     return kernel_folder(run, kernel_id) + "/keeper.sock"
+
+
+def jobs_folder() -> str:
+    """Where jobs are, also after the host was started again; made if it is missing."""
+    return private_folder(os.path.join(base_folder(), "jobs"))
+
+
+def job_folder(job_id: str) -> str:
+    """The folder of one job; its id may be any text. Not created here."""
+    name = "j-" + hashlib.sha256(job_id.encode()).hexdigest()[:16]
+    return os.path.join(jobs_folder(), name)
+
+
+def job_socket(folder: str) -> str:
+    """The unix socket on which the keeper of the job in *folder* listens."""
+    return os.path.join(run_folder(), os.path.basename(folder) + ".sock")
 
 
 def private_folder(path: str) -> str:

@@ -84,8 +84,14 @@ class HostConnections:
     async def request(
         self, name: NodeName, op: str, timeout: float = ANSWER, **params: Any
     ) -> dict[str, Any]:
-        """The answer of host 0's agent. Raises TPUError, TIMEOUT after *timeout* seconds."""
-        async with self.borrow(HostName(name, 0), timeout) as link:
+        """The answer of host 0's agent; see :meth:`request_host`."""
+        return await self.request_host(HostName(name, 0), op, timeout, **params)
+
+    async def request_host(
+        self, host: HostName, op: str, timeout: float = ANSWER, **params: Any
+    ) -> dict[str, Any]:
+        """The answer of a host's agent. Raises TPUError, TIMEOUT after *timeout* seconds."""
+        async with self.borrow(host, timeout) as link:
             try:
                 async with asyncio.timeout(DEPLOYMENT):
                     agent = await link.agent()

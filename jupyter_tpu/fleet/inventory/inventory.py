@@ -15,6 +15,7 @@ from ...errors import TPUError
 from ..discovery.observer import Observer
 from ..forwarding.tunnels import Tunnels
 from ..hosts.connections import HostConnections
+from ..hosts.jobs import Jobs
 from ..hosts.kernels import KernelMonitor
 from ..hosts.warm_kernels import WarmKernelMonitor
 from ..knowledge.desired import DesiredState
@@ -48,6 +49,7 @@ class Inventory:
         kernels: KernelMonitor,
         warm: WarmKernelMonitor,
         tunnels: Tunnels,
+        jobs: Jobs,
         runner: OperationRunner,
         failures: TPUFailures,
         run_times: RunTimes,
@@ -65,6 +67,7 @@ class Inventory:
         self._kernels = kernels
         self._warm = warm
         self._tunnels = tunnels
+        self._jobs = jobs
         self._runner = runner
         self._failures = failures
         self._run_times = run_times
@@ -128,6 +131,7 @@ class Inventory:
                 if snapshot is not None:
                     self._desired.reload(snapshot)
                     self._tunnels.reload(snapshot.tunnels)
+                    self._jobs.reload(snapshot.jobs)
                     self._runner.load(snapshot.operations, snapshot.requests)
                     self._run_times.reload(snapshot.runs)
                     self._reloaded()

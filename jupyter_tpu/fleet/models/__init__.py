@@ -31,6 +31,16 @@ from .forwarding import (
     Tunnel,
     VisitApp,
 )
+from .jobs import (
+    HostJob,
+    Job,
+    JobAttempt,
+    JobLine,
+    JobLog,
+    JobLogQuery,
+    StartJob,
+    StopJob,
+)
 from .kernels import ChipHolder, Kernel
 from .operations import Operation, Step, StopTrying
 from .problems import Problem
@@ -84,9 +94,15 @@ __all__ = [
     "Host",
     "HostCopy",
     "HostFile",
+    "HostJob",
     "HostRun",
     "HostSync",
     "InstalledPackage",
+    "Job",
+    "JobAttempt",
+    "JobLine",
+    "JobLog",
+    "JobLogQuery",
     "KeepWarm",
     "Kernel",
     "LinkStatus",
@@ -104,8 +120,10 @@ __all__ = [
     "Run",
     "RunInput",
     "RunOutput",
+    "StartJob",
     "StartRun",
     "Step",
+    "StopJob",
     "StopTPU",
     "StopTrying",
     "SyncConflict",

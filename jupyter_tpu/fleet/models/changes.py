@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from .forwarding import App, Tunnel
+from .jobs import Job
 from .kernels import Kernel
 from .operations import Operation
 from .runs import Run
@@ -16,8 +17,8 @@ from .tpus import TPU
 class Change(Struct, kw_only=True):
     """An event: the new state of one thing, or that it is gone."""
 
-    what: Literal["tpu", "operation", "kernel", "tunnel", "app", "run"]
-    id: str  # zone/name of a TPU, id of an operation, kernel, tunnel, app or run
+    what: Literal["tpu", "operation", "kernel", "tunnel", "app", "run", "job"]
+    id: str  # zone/name of a TPU, id of an operation, kernel, tunnel, app, run or job
     gone: bool = False
     tpu: TPU | None = None
     operation: Operation | None = None
@@ -25,3 +26,4 @@ class Change(Struct, kw_only=True):
     tunnel: Tunnel | None = None
     app: App | None = None
     run: Run | None = None
+    job: Job | None = None

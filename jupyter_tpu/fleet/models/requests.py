@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import typing
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,6 +25,15 @@ def parse_request(model: type[T], body: bytes) -> T:
         raise _invalid(model, error) from None
     except msgspec.DecodeError:
         raise InvalidInput("The body is not valid JSON.") from None
+
+
+def parse_query(model: type[T], values: Mapping[str, str | None]) -> T:
+    """The values of a URL's query as a *model*; raises TPUError (INVALID) that names the field."""
+    given = {name: value for name, value in values.items() if value is not None}
+    try:
+        return msgspec.convert(given, model, strict=False)
+    except msgspec.ValidationError as error:
+        raise _invalid(model, error) from None
 
 
 def validated(request: T) -> T:

@@ -8,6 +8,7 @@ from ...errors import TPUError
 from ..forwarding.apps import Apps
 from ..forwarding.tunnels import Tunnels
 from ..hosts.connections import HostConnections
+from ..hosts.jobs import Jobs
 from ..hosts.kernels import KernelService
 from ..kernelspecs import KernelSpecRegistry
 from ..knowledge.desired import DesiredState
@@ -28,6 +29,7 @@ class ConnectedTPUs:
         kernels: KernelService,
         tunnels: Tunnels,
         apps: Apps,
+        jobs: Jobs,
         runner: OperationRunner,
     ) -> None:
         self.kernels = kernels
@@ -37,6 +39,7 @@ class ConnectedTPUs:
         self._connections = connections
         self._tunnels = tunnels
         self._apps = apps
+        self._jobs = jobs
         self._runner = runner
         #: Kernelspecs that this process has written or checked.
         self._registered: set[tuple[NodeName, str]] = set()
@@ -95,6 +98,7 @@ class ConnectedTPUs:
         self.kernels.clear(name, lost=True)
         self._tunnels.forget(name)
         self._apps.forget(name)
+        self._jobs.forget(name)
         self._runner.drop_resumable(name)
 
     async def shut_down_kernels(self, name: NodeName, why: TPUError, progress: Progress) -> None:

@@ -1,5 +1,5 @@
 """The SQLite file with the desired state: which TPUs are connected, their environments, tunnels,
-and operations.
+jobs, and operations.
 
 All of it may wait for a lock or a slow disk, so :class:`~.store.Store` calls it on a thread of its
 own. Everything belongs to one cloud *identity* ("google", or an emulator's id), so that an emulator
@@ -24,11 +24,18 @@ import msgspec
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from .file_system import network_file_system
-from .records import EnvironmentRecord, OperationRecord, RunRecord, Snapshot, TunnelRecord
+from .records import (
+    EnvironmentRecord,
+    JobRecord,
+    OperationRecord,
+    RunRecord,
+    Snapshot,
+    TunnelRecord,
+)
 
 log = logging.getLogger(__name__)
 
-_VERSION = 4
+_VERSION = 5
 _SCHEMA = """
 CREATE TABLE connected (
     identity TEXT, project TEXT, zone TEXT, tpu TEXT, node_id TEXT,
@@ -56,6 +63,9 @@ CREATE TABLE runs (
     4: """
 CREATE TABLE requests (operation TEXT PRIMARY KEY, request TEXT) WITHOUT ROWID;
 """,
+    5: """
+CREATE TABLE jobs (id TEXT PRIMARY KEY, identity TEXT, record BLOB) WITHOUT ROWID;
+""",
 }
 #: How long ended operations are kept, and how many at most.
 KEEP_FOR = timedelta(days=3)
@@ -67,7 +77,7 @@ _FULL = 1 << 16
 
 #: One statement of SQL, and its parameters.
 Statement = tuple[str, tuple[Any, ...]]
-_R = TypeVar("_R", EnvironmentRecord, OperationRecord, RunRecord, TunnelRecord)
+_R = TypeVar("_R", EnvironmentRecord, JobRecord, OperationRecord, RunRecord, TunnelRecord)
 
 
 def _read(record: bytes, kind: type[_R]) -> _R | None:
@@ -143,6 +153,7 @@ class Database:
                 operations=self._read_operations(db),
                 requests=dict(db.execute("SELECT operation, request FROM requests").fetchall()),
                 tunnels=self._read_tunnels(db),
+                jobs=self._read_jobs(db),
                 runs=self._read_runs(db),
             )
 
@@ -225,6 +236,10 @@ class Database:
             if (read := _read(record, TunnelRecord)) is not None
         ]
         return sorted(found, key=lambda record: (record.created, record.id))
+
+    def _read_jobs(self, db: sqlite3.Connection) -> list[JobRecord]:
+        rows = db.execute("SELECT record FROM jobs WHERE identity = ?", (self._identity,))
+        return [*filter(None, (_read(record, JobRecord) for (record,) in rows))]
 
     def _read_runs(self, db: sqlite3.Connection) -> dict[NodeName, RunRecord]:
         rows = db.execute(

@@ -7,7 +7,16 @@ from typing import Literal
 from msgspec import Struct
 
 from ...cloud import NodeName
-from ..models import ConnectTPU, CreateTPU, Environment, KeepWarm, Operation, Problem
+from ..models import (
+    ConnectTPU,
+    CreateTPU,
+    Environment,
+    JobAttempt,
+    KeepWarm,
+    Operation,
+    Problem,
+    StartJob,
+)
 
 
 class EnvironmentRecord(Struct, kw_only=True):
@@ -109,6 +118,31 @@ class TunnelRecord(Struct, kw_only=True, frozen=True):
         return NodeName(self.project, self.zone, self.tpu)
 
 
+class JobRecord(Struct, kw_only=True):
+    """A job, as it was asked for and as its hosts last reported it."""
+
+    id: str
+    project: str
+    zone: str
+    tpu: str
+    created: str
+    hosts: list[int]
+    #: With its environment filled in. The values of its variables are kept only while they are
+    #: needed to start it.
+    request: StartJob
+    #: The last is the current one.
+    attempts: list[JobAttempt] = []
+    #: Whether somebody wants it to end, and how many seconds from SIGTERM to SIGKILL.
+    stopped: bool = False
+    patience: float = 10.0
+    #: Its TPU was taken away by Google.
+    taken: bool = False
+
+    @property
+    def name(self) -> NodeName:
+        return NodeName(self.project, self.zone, self.tpu)
+
+
 class RunRecord(Struct, kw_only=True, frozen=True):
     """How long a node was READY."""
 
@@ -133,5 +167,6 @@ class Snapshot(Struct, kw_only=True):
     requests: dict[str, OperationRequest]
     #: The oldest first.
     tunnels: list[TunnelRecord]
+    jobs: list[JobRecord]
     #: How long each node was READY.
     runs: dict[NodeName, RunRecord]

@@ -24,6 +24,7 @@ from ...errors import Reason, TPUError
 from .database import Database, Statement, is_locked, pruning
 from .records import (
     EnvironmentRecord,
+    JobRecord,
     OperationRecord,
     OperationRequest,
     RunRecord,
@@ -228,6 +229,16 @@ class Store:
         sql = "UPDATE tunnels SET owner = ? WHERE id = ? AND owner = ?"
         swap = (sql, (owner, record.id, record.owner))
         return await self._retry_locked(lambda: self._database.write([swap])) == 1
+
+    # ---- jobs ----
+
+    def save_job(self, record: JobRecord) -> None:
+        sql = "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?)"
+        row = (record.id, self._identity, msgspec.json.encode(record))
+        self._put(("job", record.id), (sql, row))
+
+    def drop_job(self, id: str) -> None:
+        self._put(("job", id), ("DELETE FROM jobs WHERE id = ?", (id,)))
 
     # ---- inside ----
 

@@ -134,7 +134,8 @@ export class TestChangeFeed implements IChangeFeed {
       kernel: null,
       tunnel: null,
       app: null,
-      run: null
+      run: null,
+      job: null
     };
     this.changed.emit({ what, id, ...none, ...more });
   }

@@ -1,0 +1,221 @@
+"""The daemon's view of jobs: it starts, lists, reads, stops and removes them.
+
+A job is found by its folder alone, so one that another daemon started, of this version or another,
+works as well. See `job_keeper` for what runs beside a job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from typing import Any, Dict, List, Optional
+
+from ..keeper.job_log import last_number, read_log
+from ..keeper.job_state import FINAL, LOST, read_state, write_state
+from ..keeper.owned_process import kill_leftovers
+from ..protocol.messages import now
+from ..protocol.paths import boot, job_folder, job_socket, jobs_folder, private_folder
+from ..protocol.processes import start_time
+from .keepers import ANSWER, START, StartError, last_line
+
+#: So many jobs that have ended are kept, and so many bytes of their output.
+ENDED_JOBS, ENDED_BYTES = 200, 4 << 30
+#: Most seconds that a query waits for news, and lines in one answer.
+WAIT, LINES = 60.0, 5000
+#: So that what a program prints is there at once.
+_UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
+
+
+class Jobs:
+    """All jobs of this user on this host.
+
+    sources: what Python runs to be a keeper.
+    """
+
+    def __init__(self, sources: str) -> None:
+        self._sources = sources
+        self._starting: Dict[str, asyncio.Lock] = {}  # one start of a job at a time
+
+    async def start(
+        self, job: str, argv: List[str], cwd: str, env: Dict[str, str], limit: Optional[int]
+    ) -> Dict[str, Any]:
+        """Starts a job, unless it was started before; returns its status. Raises StartError."""
+        folder = job_folder(job)
+        async with self._starting.setdefault(job, asyncio.Lock()):
+            known = await self._status(folder)
+            if known is not None:
+                return known
+            await self._make_room()
+            shutil.rmtree(folder, ignore_errors=True)  # of a start that failed
+            private_folder(folder)
+            spec = {
+                "id": job,
+                "folder": folder,
+                "argv": argv,
+                "cwd": cwd,
+                "env": {**_UNBUFFERED, **env},
+                "limit": limit,
+            }
+            await self._launch(folder, spec)
+            started = await self._status(folder)
+        if started is None:
+            raise StartError("its folder was removed")
+        return started
+
+    async def _launch(self, folder: str, spec: Dict[str, Any]) -> None:
+        with open(os.path.join(folder, "keeper.log"), "wb") as log:
+            keeper = await asyncio.create_subprocess_exec(
+                sys.executable,
+                self._sources,
+                "job",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd="/",
+                start_new_session=True,
+            )
+        assert keeper.stdin is not None
+        assert keeper.stdout is not None
+        with contextlib.suppress(OSError, asyncio.TimeoutError):
+            # By stdin, because the list of processes must not show the variables.
+            keeper.stdin.write(json.dumps(spec).encode() + b"\n")
+            if await asyncio.wait_for(keeper.stdout.readline(), START):
+                return
+        if keeper.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                keeper.kill()
+        kill_leftovers(folder)
+        problem = last_line(os.path.join(folder, "keeper.log"))
+        shutil.rmtree(folder, ignore_errors=True)
+        raise StartError(problem or "its keeper ended without a message")
+
+    async def all(self) -> List[Dict[str, Any]]:
+        """The status of each job."""
+        names = [name for name in sorted(os.listdir(jobs_folder())) if name.startswith("j-")]
+        folders = [os.path.join(jobs_folder(), name) for name in names]
+        found = await asyncio.gather(*map(self._status, folders))
+        return [each for each in found if each is not None]
+
+    async def wait(self, job: str, version: int, seconds: float) -> Optional[Dict[str, Any]]:
+        """The status once it is not that *version* any more, or after a while."""
+        query = {"ask": "wait", "version": version, "seconds": min(seconds, WAIT)}
+        return await self._status(job_folder(job), query)
+
+    async def stop(self, job: str, patience: float) -> Optional[Dict[str, Any]]:
+        """Begins to stop it; returns its status, None if there is no such job."""
+        async with self._starting.setdefault(job, asyncio.Lock()):  # not before a start is done
+            return await self._status(job_folder(job), {"ask": "stop", "patience": patience})
+
+    async def stop_all(self) -> None:
+        """Stops all jobs at once."""
+        for each in await self.all():
+            if each["state"] not in FINAL:
+                await self.stop(each["id"], 0.0)
+
+    async def remove(self, job: str) -> bool:
+        """Deletes an ended job with its output; False while it has not ended."""
+        folder = job_folder(job)
+        known = await self._status(folder)
+        if known is not None and known["state"] not in FINAL:
+            return False
+        shutil.rmtree(folder, ignore_errors=True)
+        return True
+
+    async def log(
+        self,
+        job: str,
+        start: int,
+        limit: int,
+        search: str,
+        seconds: float,
+        partial: Dict[str, str],
+    ) -> Optional[Dict[str, Any]]:
+        """Lines from number *start* on (a negative one counts from the end); None if there is no
+        such job. If there is none yet, waits for one so many *seconds*, or for another *partial*.
+        """
+        folder = job_folder(job)
+        query = {"ask": "log", "after": max(start - 1, 0), "partial": partial,
+                 "seconds": min(seconds, WAIT) if start > 0 else 0.0}  # fmt: skip
+        status = await self._status(folder, query)
+        if status is None:
+            return None
+        if start < 0:
+            start = max(1, status["last"] + 1 + start)
+        limit = min(limit, LINES)
+        loop = asyncio.get_running_loop()
+        part = await loop.run_in_executor(None, read_log, folder, start, limit, search)
+        return {
+            "lines": part.lines,
+            "oldest": part.oldest,
+            "next": part.next,
+            "last": status["last"],
+            "partial": status["partial"],
+            "status": status,
+        }
+
+    async def _make_room(self) -> None:
+        """Removes the oldest ended jobs if they are too many."""
+        ended = [each for each in await self.all() if each["state"] in FINAL]
+        ended.sort(key=lambda each: str(each["ended"]), reverse=True)
+        size = 0
+        for number, each in enumerate(ended):
+            folder = job_folder(each["id"])
+            size += sum(entry.stat().st_size for entry in os.scandir(folder))
+            if number >= ENDED_JOBS or size > ENDED_BYTES:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    async def _status(
+        self, folder: str, query: Optional[Dict[str, Any]] = None
+    ) -> Optional[Dict[str, Any]]:
+        """A job's status, from its keeper while that lives; None if there is no such job."""
+        state = read_state(folder)
+        if state is None or state["state"] in FINAL:
+            return None if state is None else _at_rest(folder, state)
+        answer = await _ask(folder, query or {"ask": "status"})
+        if answer is not None:
+            return answer
+        lives = state["boot"] == boot() and start_time(state["keeper"]) == state["keeper_started"]
+        state = read_state(folder)  # it may have ended meanwhile
+        if state is None or lives or state["state"] in FINAL:
+            return None if state is None else _at_rest(folder, state)
+        return _at_rest(folder, _lost(folder, state))
+
+
+def _lost(folder: str, state: Dict[str, Any]) -> Dict[str, Any]:
+    """Notes that a job has ended with its keeper, and ends what is left of it."""
+    restarted = state["boot"] != boot()
+    if not restarted:
+        kill_leftovers(folder)
+    cause = "The host was restarted." if restarted else (
+        "The process that kept the job was killed, and the job with it.")  # fmt: skip
+    changes = {"state": LOST, "cause": cause, "ended": now(), "version": state["version"] + 1,
+               "restarted": restarted}  # fmt: skip
+    state = {**state, **changes, "paused": ""}
+    with contextlib.suppress(OSError):  # it is found out again
+        write_state(folder, state)
+    return state
+
+
+def _at_rest(folder: str, state: Dict[str, Any]) -> Dict[str, Any]:
+    return {**state, "last": last_number(folder), "partial": {"out": "", "err": ""}}
+
+
+async def _ask(folder: str, query: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    """The keeper's answer; None if there is none."""
+    try:
+        reader, writer = await asyncio.open_unix_connection(job_socket(folder), limit=1 << 20)
+    except OSError:
+        return None
+    try:
+        writer.write(json.dumps(query).encode() + b"\n")
+        line = await asyncio.wait_for(reader.readline(), ANSWER + query.get("seconds", 0.0))
+        return json.loads(line) if line else None
+    except (OSError, ValueError, asyncio.TimeoutError):
+        return None
+    finally:
+        writer.close()

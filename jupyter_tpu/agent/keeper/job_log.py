@@ -1,0 +1,212 @@
+"""The output of a job on disk: numbered lines that can be read from any point, by anybody.
+
+A kernel's journal forgets what its one client has acknowledged. A job's output has many readers,
+now and weeks later, so it stays until the job is removed. Each line has a number, from 1 on; a
+reader that asks for "from N" after any interruption misses nothing and gets nothing twice.
+
+A line is a JSON array in a file: number, milliseconds since the epoch, "out" or "err", the text,
+and 1 if the text goes on in the next record of that stream. The files, ``log-FIRST``, are named
+after their first number. There is a limit for all of them; above it the oldest file is deleted, and
+its numbers are missing from then on, which readers see. The same is done on a full disk, if there
+is an older file; else lines wait in memory, and the owner pauses the job.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import json
+import os
+import time
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+
+from ..protocol.coalescing import collapse_overwritten
+
+#: Bytes of a job's files, and of one of them.
+LIMIT, SEGMENT = 512 << 20, 4 << 20
+#: Longest text of one record, characters. A longer line is split.
+LONGEST = 32 << 10
+#: Bytes read at most for one answer, so that a search in a long log does not block others.
+SCAN = 8 << 20
+_PREFIX = "log-"
+
+
+class LogLine(NamedTuple):
+    """A line of a job's output."""
+
+    number: int
+    time: int  # milliseconds since the epoch
+    stream: str  # "out" or "err"
+    text: str
+    more: int = 0  # 1: the line goes on in the next record of its stream
+
+
+class LogPart(NamedTuple):
+    """What was read of a log."""
+
+    lines: List[LogLine]
+    oldest: int  # the first number that is still there
+    next: int  # where to read on
+
+
+class JobLog:
+    """Writes the log in *folder*.
+
+    limit: bytes of all files.
+    """
+
+    def __init__(self, folder: str, limit: int = LIMIT) -> None:
+        self._folder = folder
+        self._limit = max(limit, 1 << 16)
+        self._segment = min(SEGMENT, self._limit // 4)
+        self._fd = -1
+        self._end = 0  # of the current file
+        self._sizes: Dict[str, int] = {}  # by path, the oldest first
+        self._decoders = {
+            name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("out", "err")
+        }
+        self.last = 0  # the number of the newest line
+        #: What stands after the last line of each stream: a prompt, or a progress bar.
+        self.partial = {"out": "", "err": ""}
+        self._unwritten: List[Tuple[int, bytes]] = []
+        self.waiting = 0  # bytes that could not be written
+        self.problem = ""  # why; "" if all is written
+
+    def feed(self, stream: str, data: bytes, final: bool = False) -> None:
+        """Takes output of the process; *final*: nothing more follows in this stream."""
+        text = self.partial[stream] + self._decoders[stream].decode(data, final)
+        *lines, rest = text.split("\n")
+        now = time.time_ns() // 1_000_000
+        for line in lines:
+            self._add(stream, now, line[:-1] if line.endswith("\r") else line)
+        rest = _collapse(rest)
+        while len(rest) > LONGEST:
+            self._record(stream, now, rest[:LONGEST], more=1)
+            rest = rest[LONGEST:]
+        if final and rest:
+            self._add(stream, now, rest)
+            rest = ""
+        self.partial[stream] = rest
+        self.write()
+
+    def _add(self, stream: str, now: int, line: str) -> None:
+        line = _collapse(line)
+        while len(line) > LONGEST:
+            self._record(stream, now, line[:LONGEST], more=1)
+            line = line[LONGEST:]
+        self._record(stream, now, line)
+
+    def _record(self, stream: str, now: int, text: str, more: int = 0) -> None:
+        self.last += 1
+        record: List[Any] = [self.last, now, stream, text] + [1] * more
+        data = json.dumps(record, separators=(",", ":")).encode() + b"\n"
+        self._unwritten.append((self.last, data))
+        self.waiting += len(data)
+
+    def write(self) -> None:
+        """Writes what waits, as far as there is room. Call it again later if `problem` is set."""
+        while self._unwritten:
+            try:
+                if self._fd < 0 or self._end >= self._segment:
+                    self._open(self._unwritten[0][0])
+                count, size = 0, 0
+                while count < len(self._unwritten) and self._end + size < self._segment:
+                    size += len(self._unwritten[count][1])
+                    count += 1
+                self._append(b"".join(data for _, data in self._unwritten[:count]))
+            except OSError as error:
+                if not self._drop_oldest():
+                    self.problem = error.strerror or str(error)
+                    return
+                continue
+            del self._unwritten[:count]
+            self.waiting -= size
+        self.problem = ""
+        while sum(self._sizes.values()) > self._limit and self._drop_oldest():
+            pass
+
+    def _open(self, first: int) -> None:
+        path = os.path.join(self._folder, "%s%012d" % (_PREFIX, first))
+        fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+        self.close()
+        self._fd, self._end, self._sizes[path] = fd, 0, 0
+
+    def _append(self, data: bytes) -> None:
+        """Appends all of *data* or nothing."""
+        done = 0
+        try:
+            while done < len(data):
+                done += os.pwrite(self._fd, data[done:], self._end + done)
+        except OSError:
+            os.ftruncate(self._fd, self._end)
+            raise
+        self._end += len(data)
+        self._sizes[next(reversed(self._sizes))] = self._end
+
+    def _drop_oldest(self) -> bool:
+        """Deletes the oldest file; False if there is only the one that is written to."""
+        if len(self._sizes) < 2:
+            return False
+        path = next(iter(self._sizes))
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        del self._sizes[path]
+        return True
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _collapse(line: str) -> str:
+    """*line* without what it overwrites itself, as a progress bar does."""
+    return collapse_overwritten("\n" + line)[1:]  # it begins at the left margin
+
+
+def read_log(folder: str, start: int, limit: int, search: str = "", scan: int = SCAN) -> LogPart:
+    """Up to *limit* lines from number *start* on; with *search* those that have it, in any case.
+
+    Reads *scan* bytes at most: there may be more from `LogPart.next` on even if no line was found.
+    """
+    files = _files(folder)
+    oldest = files[0][0] if files else 1
+    following = [first for first, _ in files[1:]] + [0]
+    wanted, at = search.casefold(), max(start, 1)
+    found: List[LogLine] = []
+    for (_, path), after in zip(files, following):
+        if after and after <= at:
+            continue
+        for line in _lines(path):
+            if line.number < at:
+                continue
+            if len(found) >= limit or scan <= 0:
+                return LogPart(found, oldest, at)
+            at = line.number + 1
+            scan -= len(line.text) + 40
+            if not wanted or wanted in line.text.casefold():
+                found.append(line)
+    return LogPart(found, oldest, at)
+
+
+def last_number(folder: str) -> int:
+    """The number of the last line on disk; 0 if there is none."""
+    files = _files(folder)
+    numbers = [line.number for line in _lines(files[-1][1])] if files else []
+    return max(numbers, default=files[-1][0] - 1 if files else 0)
+
+
+def _files(folder: str) -> "List[Tuple[int, str]]":
+    """The files with their first numbers, in order."""
+    with contextlib.suppress(FileNotFoundError):
+        names = sorted(name for name in os.listdir(folder) if name.startswith(_PREFIX))
+        return [(int(name[len(_PREFIX) :]), os.path.join(folder, name)) for name in names]
+    return []
+
+
+def _lines(path: str) -> Iterator[LogLine]:
+    """The lines of one file, without the last one while it is being written."""
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        for data in file:
+            if data.endswith(b"\n"):
+                yield LogLine(*json.loads(data))

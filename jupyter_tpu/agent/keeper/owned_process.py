@@ -1,0 +1,143 @@
+"""A process that a keeper owns, with everything that it started: a kernel, or a job's command.
+
+The keeper makes itself the *subreaper* of its descendants (Linux): whatever they do to get away
+(``setsid``, double forks), they become children of the keeper when their parent ends, and are ended
+with the process. On other systems only the process group is ended.
+
+Only light modules are imported here, so that a keeper can start its process before anything else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, Dict, List, Optional
+
+from ..protocol.processes import signal_process
+
+#: A variable that marks an owned process and its descendants, in case that the keeper is killed.
+MARK = "JUPYTER_TPU_KERNEL_FOLDER"
+#: A file with the process id and start time of a kernel that was started before it had a folder.
+WARM_PID = "warm-pid"
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class OwnedProcess:
+    """From its start to its last descendant. *popen* leads a process group of its own."""
+
+    def __init__(self, popen: "subprocess.Popen[Any]") -> None:
+        self._popen = popen
+        self.pid = popen.pid
+        self.code: Optional[int] = None  # the exit code, negative for a signal, once it has one
+        self.paused = False
+
+    def reap(self) -> bool:
+        """Reaps ended children; True if the process is one of them."""
+        ended = False
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            if pid == self.pid and self.code is None:
+                signalled = os.WIFSIGNALED(status)
+                self.code = -os.WTERMSIG(status) if signalled else os.WEXITSTATUS(status)
+                self._popen.returncode = self.code  # or Popen would wait for it again
+                ended = True
+        return ended
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the process group; a paused one is resumed."""
+        if self.code is not None:
+            return
+        try:
+            os.killpg(self.pid, number)
+            if self.paused:
+                self.resume()
+        except ProcessLookupError:
+            pass  # it is gone; its SIGCHLD is on the way
+
+    def pause(self) -> None:
+        """Suspends the process group, because there is no room for its output."""
+        if self.code is None and not self.paused:
+            os.killpg(self.pid, signal.SIGSTOP)
+            self.paused = True
+
+    def resume(self) -> None:
+        if self.paused:
+            self.paused = False
+            os.killpg(self.pid, signal.SIGCONT)
+
+    def terminate_descendants(self, patience: float = 0.5, limit: float = 5.0) -> None:
+        """Ends the processes that it left: with SIGTERM, after *patience* with SIGKILL.
+
+        Returns when none is left, or after *limit* seconds (a process in a system call that hangs
+        cannot be killed).
+        """
+        begun = time.monotonic()
+        terminated = set()  # with SIGTERM
+        while time.monotonic() < begun + limit:
+            self.reap()
+            rest = descendants(os.getpid())
+            if not rest:
+                return
+            impatient = time.monotonic() > begun + patience
+            for pid in rest:
+                if impatient or pid not in terminated:
+                    terminated.add(pid)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL if impatient else signal.SIGTERM)
+            time.sleep(0.01)
+
+
+def become_subreaper() -> None:
+    """Makes orphaned descendants children of this process, if the system supports it."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants(pid: int) -> List[int]:
+    """The live descendants of *pid*, parents first; [] if there is no /proc."""
+    children: Dict[int, List[int]] = {}
+    try:
+        names = os.listdir("/proc")
+    except FileNotFoundError:
+        return []
+    for name in names:
+        if name.isdigit():
+            try:
+                with open("/proc/%s/stat" % name, "rb") as file:
+                    state, parent = file.read().rpartition(b")")[2].split()[:2]
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if state != b"Z":
+                children.setdefault(int(parent), []).append(int(name))
+    found: List[int] = []
+    queue = [pid]
+    while queue:
+        below = children.get(queue.pop(), [])
+        found += below
+        queue += below
+    return found
+
+
+def kill_leftovers(folder: str) -> None:
+    """Kills what is left of the kernel or job of *folder* if it has no keeper."""
+    mark = ("%s=%s" % (MARK, folder)).encode()
+    with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, WARM_PID)) as file:
+        pid, _, started = file.read().partition(" ")
+        signal_process(int(pid), started, signal.SIGKILL)
+    for name in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
+        with contextlib.suppress(OSError):
+            with open("/proc/%s/environ" % name, "rb") as environ:
+                marked = mark in environ.read().split(b"\0")
+            if marked:
+                os.kill(int(name), signal.SIGKILL)

@@ -1,0 +1,247 @@
+"""``jupyter tpu job``: commands on hosts that go on without link, server or this machine."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from ..commands.grammar import Group, argument, examples, tpu_argument
+from ..commands.jobs import job_table, read_logs, remarks, variables
+from ..commands.session import open_session
+from ..commands.tables import is_terminal
+from ..errors import InvalidInput
+from .console import json_option, note, print_json
+
+if TYPE_CHECKING:
+    from ..fleet.models import Job, JobLog
+
+_id_argument = argument("id", metavar="JOB", help="The job's ID; `job list` shows it.")
+
+
+@click.group("job", cls=Group, aliases={"log": "logs", "ps": "list", "run": "start"})
+def job() -> None:
+    """Run commands that go on without this machine, and read their output later.
+
+    A job needs neither a connection nor a server. Its output and exit code stay on the hosts until
+    the job is removed.
+    """
+
+
+@job.command(
+    "start",
+    epilog=examples(
+        "jupyter tpu job start my-tpu --cwd project -- python train.py",
+        "jupyter tpu job start my-tpu --worker 0 --name eval -- sh -c 'python eval.py | tail -5'",
+        "jupyter tpu job start my-tpu --restart-with-tpu --pass-env WANDB_API_KEY -- ./train.sh",
+    ),
+)
+@tpu_argument()
+@argument(
+    "command",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    metavar="-- CMD...",
+    help="The command and its arguments; no shell changes them.",
+)
+@click.option("--worker", "hosts", default="all", metavar="HOSTS", help="Hosts: all, 0, or 0,2-5.")
+@click.option(
+    "--cwd",
+    default="",
+    show_default=False,
+    metavar="DIR",
+    help="Folder on the hosts.  [default: the home folder]",
+)
+@click.option(
+    "--env",
+    "environment",
+    metavar="ENV",
+    help='Environment whose programs come first.  [default: "default", if the TPU has it]',
+)
+@click.option(
+    "--name", "title", default="", show_default=False, metavar="TEXT",
+    help="What to call the job.  [default: the program's name]",
+)  # fmt: skip
+@click.option(
+    "--pass-env", "passed", multiple=True, metavar="VARIABLE...",
+    help="Environment variables of this machine that the job gets, too.",
+)  # fmt: skip
+@click.option("--env-file", metavar="FILE", help="A file with lines VARIABLE=VALUE for the job.")
+@click.option(
+    "--restart-with-tpu",
+    is_flag=True,
+    help="Start it again when the TPU was restarted, or created again after a preemption.",
+)
+@json_option
+def start(
+    name: str,
+    command: tuple[str, ...],
+    hosts: str,
+    cwd: str,
+    environment: str | None,
+    title: str,
+    passed: tuple[str, ...],
+    env_file: str | None,
+    restart_with_tpu: bool,
+    as_json: bool,
+) -> None:
+    """Start a job on hosts of a TPU."""
+    from ..fleet.models import StartJob
+
+    request = StartJob(
+        command=list(command),
+        name=title,
+        hosts=hosts,
+        cwd=cwd,
+        environment=environment,
+        variables=variables(env_file, passed),
+        restart_with_tpu=restart_with_tpu,
+    )
+    with open_session() as session:
+        started = session.call(session.fleet.jobs.start(name, request))
+        followed = session.server is not None
+    if as_json:
+        return print_json(started)
+    print(f"Started job {started.id} ({started.name}) on {started.tpu}")
+    _print_remarks(started)
+    if restart_with_tpu and not followed:
+        note("It is started again with the TPU only while a Jupyter server is running.")
+    note(f"Its output: jupyter tpu job logs {name} {started.id} --follow")
+
+
+@job.command("list")
+@tpu_argument(required=False)
+@json_option
+def list_jobs(name: str | None, as_json: bool) -> None:
+    """List the jobs of a TPU, or of all TPUs."""
+    with open_session() as session:
+        jobs = session.fleet.jobs
+        found = session.call(jobs.all() if name is None else jobs.list(name))
+    if as_json:
+        print_json(found)
+    else:
+        print(job_table(found, of_one_tpu=name is not None))
+
+
+@job.command(
+    "logs",
+    epilog=examples(
+        "jupyter tpu job logs my-tpu 1a2b3c4d --tail 100 --follow",
+        "jupyter tpu job logs my-tpu 1a2b3c4d --search error --worker 3",
+    ),
+)
+@tpu_argument()
+@_id_argument
+@click.option("--follow", "-f", is_flag=True, help="Go on until the job ends, or Ctrl-C.")
+@click.option("--from", "first", type=int, metavar="N", help="Begin with line N.")
+@click.option("--tail", type=int, metavar="N", help="Begin with the last N lines.")
+@click.option(
+    "--search", default="", metavar="TEXT", help="Only lines with this text, in any case."
+)
+@click.option("--worker", type=int, metavar="N", help="Only this host.  [default: all of the job]")
+@click.option("--attempt", type=int, metavar="N", help="Of this start.  [default: the last one]")
+@click.option("--numbers", "-n", is_flag=True, help="Print the number of each line.")
+@json_option
+def logs(
+    name: str,
+    id: str,
+    follow: bool,
+    first: int | None,
+    tail: int | None,
+    search: str,
+    worker: int | None,
+    attempt: int | None,
+    numbers: bool,
+    as_json: bool,
+) -> None:
+    """Print the output of a job, from any line on."""
+    from ..fleet.models import JobLogQuery
+
+    if first is not None and tail is not None:
+        raise InvalidInput("--from and --tail exclude each other.")
+    if (first is not None and first < 1) or (tail is not None and tail < 1):
+        raise InvalidInput("--from and --tail are 1 or more.")
+    begin = first if first is not None else -tail if tail is not None else 1
+    with open_session() as session:
+        found = session.call(session.fleet.jobs.get(name, id))
+        hosts = [each.host for each in found.attempts[-1].hosts] if worker is None else [worker]
+        queries = [
+            JobLogQuery(host=host, start=begin, search=search, attempt=attempt, limit=5000)
+            for host in hosts
+        ]
+        show = _Output(prefixed=len(hosts) > 1, numbers=numbers, begin=begin, follow=follow)
+        shown = print_json if as_json else show.show
+        session.call(
+            read_logs(session.fleet, name, queries, id, follow=follow, show=shown, note=note)
+        )
+
+
+class _Output:
+    """Prints parts of a log: lines of stdout there, others to stderr."""
+
+    def __init__(self, *, prefixed: bool, numbers: bool, begin: int, follow: bool) -> None:
+        self._prefixed = prefixed
+        self._numbers = numbers
+        self._begin = begin
+        self._live = follow and not prefixed and is_terminal(sys.stdout)
+        self._follow = follow
+        self._told: set[int] = set()  # hosts whose missing lines were told
+
+    def show(self, log: JobLog) -> None:
+        if log.oldest > max(self._begin, 1) and log.host not in self._told and self._begin > 0:
+            self._told.add(log.host)
+            note(
+                f"… lines {self._begin} to {log.oldest - 1} of host {log.host} were dropped to "
+                "limit the size of the output"
+            )
+        if self._live:
+            sys.stdout.write("\r\x1b[K")
+        for line in log.lines:
+            start = f"[{log.host}] " if self._prefixed else ""
+            start += f"{line.number:>6}  " if self._numbers else ""
+            stream = sys.stdout if line.stream == "out" else sys.stderr
+            stream.write(f"{start}{line.text}" + ("" if line.more else "\n"))
+        if self._live:
+            sys.stdout.write((log.partial_out or log.partial_err)[-200:])
+        elif log.next > log.last and (log.complete or not self._follow):
+            for stream, rest in ((sys.stdout, log.partial_out), (sys.stderr, log.partial_err)):
+                stream.write(f"{rest}\n" if rest else "")
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+@job.command("stop")
+@tpu_argument()
+@_id_argument
+@click.option(
+    "--patience", type=float, default=10.0, metavar="SECONDS",
+    help="Time from SIGTERM to SIGKILL.",
+)  # fmt: skip
+@json_option
+def stop(name: str, id: str, patience: float, as_json: bool) -> None:
+    """Stop a job, and all that it started."""
+    from ..fleet.models import StopJob
+
+    with open_session() as session:
+        stopped = session.call(session.fleet.jobs.stop(name, id, StopJob(patience=patience)))
+    if as_json:
+        return print_json(stopped)
+    print(f"Job {stopped.id}: {stopped.state}")
+    _print_remarks(stopped)
+
+
+@job.command("remove")
+@tpu_argument()
+@_id_argument
+def remove(name: str, id: str) -> None:
+    """Delete a job that has ended, and its output."""
+    with open_session() as session:
+        session.call(session.fleet.jobs.remove(name, id))
+    print(f"Removed job {id} and its output")
+
+
+def _print_remarks(job: Job) -> None:
+    for line in remarks(job):
+        note(line)

@@ -1,0 +1,236 @@
+"""Jobs on a host without SSH in between: the real agent, keepers and commands."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from local_host import LocalHost
+from waiting import eventually
+
+from jupyter_tpu.errors import Reason, TPUError
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    """Below /tmp itself: the paths of sockets must be short."""
+    folder = Path(tempfile.mkdtemp(prefix="j-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest_asyncio.fixture
+async def host(home: Path) -> AsyncIterator[LocalHost]:
+    local = LocalHost(home, {"JUPYTER_TPU_AGENT_IDLE": "1"})
+    yield local
+    local.mend()
+    await (await local.agent()).request("prepare_delete")
+    await local.close()
+    await eventually(lambda: not local.processes())
+
+
+async def start(host: LocalHost, job: str, code: str, **more: Any) -> dict[str, Any]:
+    """A job that runs Python code."""
+    argv = [sys.executable, "-c", code]
+    return await (await host.agent()).request("start_job", **{"id": job, "argv": argv, **more})
+
+
+async def status(host: LocalHost, job: str) -> dict[str, Any]:
+    found = (await (await host.agent()).request("jobs"))["jobs"]
+    return next(each for each in found if each["id"] == job)
+
+
+async def ended(host: LocalHost, job: str) -> dict[str, Any]:
+    agent, now = await host.agent(), await status(host, job)
+    while now["state"] not in ("ended", "lost"):
+        now = await agent.request("job_wait", id=job, version=now["version"], seconds=30)
+    return now
+
+
+async def read(host: LocalHost, job: str, start: int = 1, **more: Any) -> dict[str, Any]:
+    return await (await host.agent()).request("job_log", **{"id": job, "from": start, **more})
+
+
+async def first_line(host: LocalHost, job: str) -> str:
+    """The first line, as soon as it is complete."""
+    log = await read(host, job)
+    while not log["lines"]:
+        log = await read(host, job, seconds=20, partial=log["partial"])
+    return texts(log)[0]
+
+
+def texts(answer: dict[str, Any]) -> list[str]:
+    return [line[3] for line in answer["lines"]]
+
+
+async def test_its_output_is_numbered_by_stream_and_its_exit_code_stays(host):
+    code = "import sys; print('one'); print('two', file=sys.stderr); print('end', end='')"
+    started = await start(host, "basic", f"{code}; sys.exit(7)")
+    assert started["state"] in ("running", "ended")
+    end = await ended(host, "basic")
+    assert (end["state"], end["code"]) == ("ended", 7)
+    assert "exit code 7" in end["cause"]
+    assert end["started"] <= end["ended"]
+    log = await read(host, "basic")
+    assert sorted(texts(log)) == ["end", "one", "two"]
+    assert {line[3]: line[2] for line in log["lines"]}["two"] == "err"
+    assert [line[0] for line in log["lines"]] == [1, 2, 3]
+    # From any point, from the end, and by a search in any case.
+    assert len(texts(await read(host, "basic", 3))) == 1
+    assert texts(await read(host, "basic", -1)) == texts(log)[-1:]
+    assert texts(await read(host, "basic", 1, search="TWO")) == ["two"]
+    assert (await read(host, "basic", 4))["lines"] == []
+
+
+async def test_a_repeated_start_starts_nothing(host):
+    code = "import os; open('count', 'a').write('x'); os._exit(0)"
+    await asyncio.gather(start(host, "once", code), start(host, "once", code))
+    await ended(host, "once")
+    await start(host, "once", code)
+    assert (host.home / "count").read_text() == "x"
+
+
+async def test_it_goes_on_when_the_line_is_cut_and_the_daemon_killed(host):
+    code = (
+        "import pathlib, time\n"
+        "for i in range(300):\n"
+        "    print(i)\n"
+        "    if i == 100:\n"
+        "        while not pathlib.Path('go').exists(): time.sleep(0.01)\n"
+        "print('bye'); raise SystemExit(3)"
+    )
+    await start(host, "long", code)
+    log = await read(host, "long")
+    while log["last"] < 101:
+        log = await read(host, "long", log["last"] + 1, seconds=20, partial=log["partial"])
+    before = texts(await read(host, "long"))
+    daemon = (await host.agent()).hello["pid"]
+    host.cut()
+    os.kill(daemon, signal.SIGKILL)
+    (host.home / "go").touch()
+    host.mend()
+    end = await ended(host, "long")
+    assert (await host.agent()).hello["pid"] != daemon
+    assert end["code"] == 3
+    after = texts(await read(host, "long", len(before) + 1))
+    assert before + after == [*map(str, range(300)), "bye"]
+
+
+async def test_progress_is_folded_and_what_has_no_line_end_yet_is_shown(host):
+    code = (
+        "import pathlib, time\n"
+        "for i in range(1000): print(f'\\r{i} of 1000', end='')\n"
+        "while not pathlib.Path('on').exists(): time.sleep(0.01)\n"
+        "print('\\rdone       ')"
+    )
+    await start(host, "bar", code)
+    partial = {"out": "", "err": ""}
+    while partial["out"] != "999 of 1000":
+        log = await read(host, "bar", 1, seconds=20, partial=partial)
+        partial = log["partial"]
+        assert log["last"] == 0
+        assert "\r" not in partial["out"]
+    (host.home / "on").touch()
+    await ended(host, "bar")
+    assert texts(await read(host, "bar")) == ["done       "]
+
+
+async def test_a_stop_ends_the_command_and_what_it_started_at_last_by_force(host):
+    code = (
+        "import os, signal, subprocess, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: print('no'))\n"
+        "other = subprocess.Popen(['sleep', '1000'], start_new_session=True)\n"
+        "print(other.pid, flush=True)\n"
+        "while True: time.sleep(0.05)"
+    )
+    await start(host, "stubborn", code)
+    other = int(await first_line(host, "stubborn"))
+    agent = await host.agent()
+    stopping = await agent.request("stop_job", id="stubborn", patience=0.5)
+    assert stopping["state"] == "stopping"
+    assert await agent.request("remove_job", id="stubborn") == {"removed": False}
+    end = await ended(host, "stubborn")
+    assert (end["state"], end["code"]) == ("ended", -signal.SIGKILL)
+    assert not Path(f"/proc/{other}").exists()
+    assert texts(await read(host, "stubborn"))[1:] == ["no"]
+    assert await agent.request("remove_job", id="stubborn") == {"removed": True}
+    with pytest.raises(TPUError, match="does not exist"):
+        await read(host, "stubborn")
+
+
+async def test_its_variables_are_in_no_command_line_and_its_environment_is_clean(host):
+    code = "import os; print(os.environ['TOKEN'], os.environ['PYTHONUNBUFFERED'])"
+    await start(host, "secret", f"{code}; input()", env={"TOKEN": "s3cr3t"})
+    assert await first_line(host, "secret") == "s3cr3t 1"
+    assert not [line for line in host.processes() if "s3cr3t" in line]
+    assert (await ended(host, "secret"))["code"] == 1  # there is nothing to read
+
+
+async def test_commands_and_folders_that_do_not_exist_are_named(host):
+    agent = await host.agent()
+    await agent.request("start_job", id="none", argv=["no-such-command"])
+    end = await ended(host, "none")
+    assert (end["code"], end["cause"]) == (127, "The command no-such-command was not found.")
+    with pytest.raises(TPUError, match="The folder nowhere does not exist") as caught:
+        await agent.request("start_job", id="lost", argv=["true"], cwd="nowhere")
+    assert caught.value.reason is Reason.NO_FOLDER
+
+
+async def test_a_killed_keeper_is_no_success_of_its_job(host):
+    now = await start(host, "orphan", "import time; time.sleep(1000)")
+    os.kill(now["keeper"], signal.SIGKILL)
+    end = await ended(host, "orphan")
+    assert (end["state"], end["code"]) == ("lost", None)
+    assert "was killed" in end["cause"]
+    await eventually(lambda: not Path(f"/proc/{now['pid']}").exists())
+
+
+async def test_above_its_limit_the_oldest_lines_are_missing_and_counted(host):
+    code = "for i in range(20_000): print(i, 'x' * 100)"
+    await start(host, "flood", code, limit=1 << 20)
+    assert (await ended(host, "flood"))["code"] == 0
+    log = await read(host, "flood", 1, limit=5000)
+    assert 10_000 < log["oldest"] == log["lines"][0][0]
+    assert log["last"] == 20_000
+    found = []
+    while log["lines"]:
+        found += [line[0] for line in log["lines"]]
+        log = await read(host, "flood", log["next"], limit=5000)
+    assert found == list(range(found[0], 20_001)), "numbers have no hole after the oldest"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="SKIPPED: only root can make a small disk")
+async def test_on_a_full_disk_the_command_is_paused_until_there_is_room(host):
+    small = host.home / ".jupyter-tpu" / "jobs"
+    small.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(small)], check=True)
+    try:
+        (small / "ballast").write_bytes(b"x" * 1_500_000)
+        await start(host, "full", "for i in range(30_000): print(i, 'y' * 100)", limit=64 << 20)
+        now = await status(host, "full")
+        while not now["paused"]:
+            wait = (await host.agent()).request
+            now = await wait("job_wait", id="full", version=now["version"], seconds=30)
+            assert now["state"] == "running"
+        assert "No space left" in now["paused"]
+        subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
+        end = await ended(host, "full")
+        assert (end["code"], end["last"]) == (0, 30_000)
+        log = await read(host, "full", limit=5000)
+        assert log["oldest"] == 1
+    finally:
+        await (await host.agent()).request("stop_job", id="full", patience=0)
+        await ended(host, "full")
+        subprocess.run(["umount", "-l", str(small)], check=True)
