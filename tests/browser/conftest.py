@@ -74,7 +74,8 @@ def kept_lab(
     emulator: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Server, str]]:
     """A JupyterLab that may be killed, since the emulator is not in it, and a TPU's kernelspec."""
-    with lab_beside(emulator, tmp_path_factory.mktemp("kept-lab"), sys.executable) as found:
+    folder = tmp_path_factory.mktemp("kept-lab")
+    with lab_beside(emulator, folder, sys.executable, tpu="kept-lab") as found:
         yield found
 
 

@@ -32,9 +32,9 @@ CODE = (
 
 @contextmanager
 def lab_beside(
-    emulator: Any, folder: Path, python: str, *options: str
+    emulator: Any, folder: Path, python: str, *options: str, tpu: str
 ) -> Iterator[tuple[Server, str]]:
-    """A JupyterLab of *python*, and the kernelspec of a TPU of *emulator*."""
+    """A JupyterLab of *python*, and the kernelspec of *tpu*, which is made on *emulator*."""
     if chromium() is None:
         pytest.skip("SKIPPED FOR WANT OF chromium: install it, or say where it is: CHROMIUM_PATH")
     settings = folder / "settings" / "@jupyterlab" / "apputils-extension"
@@ -60,10 +60,10 @@ def lab_beside(
     )
     try:
         server.start()
-        yield server, server.connect_tpu("kept-lab")
+        yield server, server.connect_tpu(tpu)
         if server.process is None:
             server.start()
-        server.finish(server.tpu("DELETE", "tpus/kept-lab?end_kernels=true"))
+        server.finish(server.tpu("DELETE", f"tpus/{tpu}?end_kernels=true"))
     finally:
         server.stop()
 

@@ -53,7 +53,7 @@ def lab(
     folder = tmp_path_factory.mktemp("tabs")
     python = python_with_collaboration(folder / "python")
     option = f"--SQLiteYStore.db_path={folder / 'documents.db'}"
-    with lab_beside(emulator, folder / "lab", python, option) as (server, spec):
+    with lab_beside(emulator, folder / "lab", python, option, tpu="shared-lab") as (server, spec):
         yield server, spec, True
 
 
