@@ -49,6 +49,7 @@ ANSWERS = (
     models.TPUList,
     models.TPU,
     models.Environment,
+    models.EnvironmentLock,
     models.FoundPythons,
     models.InstalledPackage,
     models.Kernel,

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import click
 
 from ..commands.grammar import Group, argument, environment_option, examples, tpu_argument
 from ..commands.session import open_session
 from ..commands.tables import table
-from ..errors import Reason, TPUError
-from .console import confirm, json_option, note, print_json, yes_option
+from ..errors import InvalidInput, Reason, TPUError
+from ..files import write_atomically
+from .connection import connection, content_options
+from .console import confirm, json_option, no_wait_option, note, print_json, yes_option
 from .waiting import finish, progress_stream
 
 _packages_argument = argument(
@@ -59,6 +63,68 @@ def list_environments(name: str, found: bool, as_json: bool) -> None:
     for each in environments:
         if each.problem is not None:
             print(f"{each.name}: {each.problem.message} {each.problem.hint}".rstrip())
+
+
+@env.command(
+    "create",
+    epilog=examples(
+        "jupyter tpu env create my-tpu experiments --python 3.12 --packages flax",
+        "jupyter tpu env create my-tpu experiments --lock experiments.txt",
+    ),
+)
+@tpu_argument()
+@argument("environment", metavar="ENV", help="Name of the environment.")
+@content_options
+@no_wait_option
+@json_option
+def create_environment(
+    name: str, environment: str, no_wait: bool, as_json: bool, **content: Any
+) -> None:
+    """Create an environment on all hosts of a TPU, and its kernel.
+
+    Without options, an environment of a name that another TPU had gets the same versions as there.
+    """
+    from .tpus import connect_with
+
+    connect_with(name, connection(environment, **content), no_wait=no_wait, as_json=as_json)
+
+
+@env.command(
+    "lock",
+    epilog=examples(
+        "jupyter tpu env lock my-tpu", "jupyter tpu env lock my-tpu experiments --output lock.txt"
+    ),
+)
+@tpu_argument()
+@argument(
+    "environment",
+    required=False,
+    default="default",
+    metavar="[ENV]",
+    help="Name of the environment (default: default).",
+)
+@click.option("--output", metavar="FILE", help="Write it to this file, instead of the terminal.")
+@json_option
+def lock_environment(name: str, environment: str, output: str | None, as_json: bool) -> None:
+    """Print the exact versions of an environment, as a requirements file."""
+    with open_session() as session:
+        lock = session.call(session.fleet.environment_lock(name, environment))
+    if as_json:
+        print_json(lock)
+        return
+    text = (
+        f"# {lock.environment} on {lock.tpu} ({lock.type}): Python {lock.python}, {lock.time}\n"
+        f"# Use it: jupyter tpu env create NAME {lock.environment} --lock FILE\n{lock.text}"
+    )
+    if output is None:
+        print(text, end="")
+        return
+    try:
+        # Addresses of packages may have a password.
+        write_atomically(Path(output).expanduser(), text, mode=0o600)
+    except OSError as error:
+        raise InvalidInput(f"Can't write {output}: {error.strerror}.") from None
+    print(f"Wrote {len(lock.text.splitlines())} packages to {output}.")
 
 
 def _list_found(name: str, as_json: bool) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,27 +14,20 @@ from ..commands.grammar import (
     complete_zone,
     environment_option,
     examples,
-    packages_option,
     project_option,
-    python_option,
     tpu_argument,
 )
 from ..commands.session import Session, open_session
 from ..commands.tables import problem_text, status_problems, tpu_table, type_text
 from ..errors import InvalidInput, Reason, TPUError
 from .approval import approve_cost
+from .connection import connection, content_options
 from .console import json_option, no_wait_option, note, print_json, yes_option
 from .power import running_kernels
 from .waiting import finish, finish_all, leave, left_line, progress_stream
 
 if TYPE_CHECKING:
     from ..fleet.models import TPU, ConnectTPU, Operation
-
-F = TypeVar("F", bound=Callable[..., object])
-
-_requirements_option = click.option(
-    "--requirements", metavar="FILE", help="A requirements file of packages to install."
-)
 
 
 @command(
@@ -82,9 +73,7 @@ _requirements_option = click.option(
     help="Then connect it (see `connect`).",
 )
 @environment_option
-@python_option
-@packages_option
-@_requirements_option
+@content_options
 @yes_option("Create it without asking.")
 @no_wait_option
 @json_option
@@ -98,12 +87,10 @@ def create(
     subnetwork: str | None,
     then_connect: bool,
     environment: str,
-    python: str | None,
-    packages: tuple[str, ...],
-    requirements: str | None,
     yes: bool,
     no_wait: bool,
     as_json: bool,
+    **content: Any,
 ) -> None:
     """Create a TPU.
 
@@ -113,9 +100,9 @@ def create(
 
     from ..fleet.models import CreateTPU
 
-    if not then_connect and (python or packages or requirements):
+    if not then_connect and any(content.values()):
         raise InvalidInput(
-            "--python, --packages and --requirements need --connect.",
+            "--python, --packages, --requirements, --pyproject and --lock need --connect.",
             "Add --connect, or give them to `jupyter tpu connect` later.",
         )
     wanted = CreateTPU(
@@ -126,7 +113,7 @@ def create(
         tier="spot" if spot else "on-demand",
         network=network,
         subnetwork=subnetwork,
-        connect=_connection(environment, python, packages, requirements) if then_connect else None,
+        connect=connection(environment, **content) if then_connect else None,
     )
     with open_session() as session:
         if then_connect and no_wait:
@@ -203,64 +190,39 @@ def describe(name: str, as_json: bool) -> None:
 )
 @tpu_argument()
 @environment_option
-@python_option
-@packages_option
-@_requirements_option
+@content_options
 @no_wait_option
 @json_option
 def connect(
     name: str,
     environment: str,
-    python: str | None,
-    packages: tuple[str, ...],
-    requirements: str | None,
     no_wait: bool,
     as_json: bool,
+    **content: Any,
 ) -> None:
     """Prepare a TPU for notebooks.
 
     Creates a Python environment with JAX on its hosts, and adds the environment's kernel to
     Jupyter's kernel pickers.
     """
-    wanted = _connection(environment, python, packages, requirements)
+    connect_with(name, connection(environment, **content), no_wait=no_wait, as_json=as_json)
+
+
+def connect_with(name: str, wanted: ConnectTPU, *, no_wait: bool, as_json: bool) -> None:
+    """Connects, and prints the kernel."""
     with open_session() as session:
         if no_wait:
             _require_server(session)
         operation = session.call(session.fleet.connect(name, wanted))
         if no_wait:
-            return _leave(session, operation, as_json)
+            _leave(session, operation, as_json)
+            return
         finish(session, operation, progress_stream(as_json))
         tpu = session.call(session.fleet.tpu(name))
         if as_json:
             print_json(tpu)
         else:
-            _print_kernels(tpu, environment)
-    return None
-
-
-# ---- the request -------------------------------------------------------------------------------
-
-
-def _connection(
-    environment: str, python: str | None, packages: Sequence[str], requirements: str | None
-) -> ConnectTPU:
-    from ..fleet.models import ConnectTPU
-
-    return ConnectTPU(
-        environment=environment,
-        python=python,
-        packages=list(packages),
-        requirements=_read(requirements) if requirements else None,
-    )
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(f"Can't read {path}: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{path} is not a text file.") from None
+            _print_kernels(tpu, wanted.environment)
 
 
 def _require_server(session: Session) -> None:

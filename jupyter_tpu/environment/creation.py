@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ STEPS = (
     StepPlan("look", "Check the hosts", 3),
     StepPlan("uv", "Get uv", 7),
     StepPlan("venv", "Create the environment", 4),
+    StepPlan("lock", "Choose the versions", 4, all_hosts=False),
     StepPlan("packages", "Install JAX and packages", 70),
     StepPlan("verify", "Check JAX and its devices", 12),
 )
@@ -82,6 +84,7 @@ class _Creation:
         self._expected = expected
         self._reporter = reporter
         self._requested = Requested()
+        self._lock = ""
         self._requirements = requirements(spec, emulated=expected.emulated)
 
     async def run(self) -> CreatedEnvironment:
@@ -97,6 +100,7 @@ class _Creation:
         )
         uvs = await self._get_uv(probes)
         await self._create_venv(probes, uvs, python)
+        await self._resolve(uvs[0])
         await self._install(uvs)
         checks = await self._verify()
         checks = await self._align_versions(uvs, checks)
@@ -137,7 +141,7 @@ class _Creation:
         )
 
     def _reuse(self, probe: _Probe) -> CreatedEnvironment:
-        for key in ("uv", "venv", "packages", "verify"):
+        for key in ("uv", "venv", "lock", "packages", "verify"):
             self._reporter.done(key, "skipped")
         self._reporter.log("The environment is complete; it was verified when it was created")
         return CreatedEnvironment(
@@ -186,6 +190,17 @@ class _Creation:
             raise pythons.missing(python.version, found) from None
         self._reporter.done("venv")
 
+    async def _resolve(self, uv: str) -> None:
+        """Host 0 chooses the versions for all hosts."""
+        self._reporter.begin("lock")
+        answer = await self._call(
+            0, "resolve", timeout=1200, uv=uv, name=self._spec.name,
+            requirements=self._requirements,
+            lock=without_libtpu(self._spec.lock) if self._expected.emulated else self._spec.lock,
+        )  # fmt: skip
+        self._lock = answer["lock"]
+        self._reporter.done("lock")
+
     async def _install(self, uvs: Sequence[str]) -> None:
         answers = await self._on_all(
             "packages",
@@ -193,7 +208,7 @@ class _Creation:
             timeout=7300,
             each=[{"uv": uv} for uv in uvs],
             name=self._spec.name,
-            requirements=self._requirements,
+            requirements="\n".join([*index_options(self._requirements), self._lock]),
             packages=self._spec.packages,
             jaxkit=jaxkit_sources(),
         )
@@ -214,11 +229,11 @@ class _Creation:
         if not others:
             return checks
         self._reporter.log(f"Hosts {', '.join(map(str, others))} get the versions of host 0")
-        pins = "".join(f"{name}=={version}\n" for name, version in sorted(first.items()))
+        answer = await self._call(0, "lock_packages", timeout=600, uv=uvs[0], name=self._spec.name)
         for index in others:
             await self._call(
-                index, "install_packages", timeout=7300, uv=uvs[index], name=self._spec.name,
-                requirements=pins,
+                index, "sync_packages", timeout=7300, uv=uvs[index], name=self._spec.name,
+                lock=answer["lock"], packages=answer["packages"],
             )  # fmt: skip
         return await self._verify()
 
@@ -228,6 +243,7 @@ class _Creation:
         return CreatedEnvironment(
             path=probe.path,
             requested=self._requested,
+            lock=self._lock,
             python=check.python,
             jax=check.jax,
             platform="tpu" if unknown or check.platform is UNSET else check.platform,
@@ -317,3 +333,15 @@ def requirements(spec: EnvironmentSpec, *, emulated: bool) -> str:
     kernel = ["jax" if emulated else "jax[tpu]", "ipykernel", "pyzmq", "ipywidgets"]
     notebook = ["cloudpickle", "matplotlib", "tqdm", *REQUIREMENTS]
     return "\n".join([*kernel, *notebook, *spec.packages, spec.requirements.strip(), ""])
+
+
+def index_options(requirements: str) -> list[str]:
+    """The lines of a requirements file that say where packages come from."""
+    wanted = r"\s*(-i|-f|--(extra-|default-)?index(-url)?|--find-links|--no-index|--trusted-host)\b"
+    return [line for line in requirements.splitlines() if re.match(wanted, line)]
+
+
+def without_libtpu(lock: str) -> str:
+    """A lock for a host without chips."""
+    lines = (line for line in lock.splitlines() if not re.match(r"libtpu\b", line))
+    return "\n".join(re.sub(r"^jax\[tpu\]", "jax", line) for line in lines)

@@ -19,6 +19,7 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True):
     python: str | None = None  # "3.12"; None: the newest that all hosts have and JAX supports
     packages: tuple[str, ...] = ()  # PEP 508
     requirements: str = ""  # the text of a requirements file
+    lock: str = ""  # exact versions that it must have, as a requirements file
 
 
 class ExpectedHardware(Struct, frozen=True, kw_only=True):
@@ -83,6 +84,7 @@ class CreatedEnvironment(Struct, frozen=True, kw_only=True):
     path: str  # of the environment, absolute, on every host
     python_path: str = ""  # of a Python that was found there; "" if the environment is ours
     requested: Requested
+    lock: str = ""  # exact versions of its packages; "" if it was there already
     python: str  # "3.12.4"
     jax: str  # its version
     platform: str  # "tpu"; "cpu" if emulated

@@ -16,7 +16,17 @@ from .remote_call import call
 CHANGE = StepPlan("change", "Install and remove packages", 10, all_hosts=False)
 SYNC = StepPlan("sync", "Install the same on all hosts", 10)
 REMOVE = StepPlan("remove", "Remove the environment", 5)
-__all__ = ["REQUIRED", "change", "installed", "merge", "name_of", "remove", "sync", "uv_path"]
+__all__ = [
+    "REQUIRED",
+    "change",
+    "installed",
+    "lock",
+    "merge",
+    "name_of",
+    "remove",
+    "sync",
+    "uv_path",
+]
 
 #: Seconds that a change may take; some packages are built.
 _LONGEST = 7300
@@ -31,6 +41,13 @@ async def installed(host: RemoteHost, name: str) -> list[InstalledPackage]:
     """What is installed in an environment, by name."""
     answer = await call(host, "list_packages", log=_ignore, timeout=60, name=name)
     return convert(answer, list[InstalledPackage])
+
+
+async def lock(host: RemoteHost, name: str) -> str:
+    """The exact versions of what is installed, as a requirements file."""
+    uv = await uv_path(host, _ignore)
+    answer = await call(host, "lock_packages", log=_ignore, timeout=60, uv=uv, name=name)
+    return str(answer["lock"])
 
 
 async def change(

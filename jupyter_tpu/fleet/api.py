@@ -263,6 +263,13 @@ class FleetAPI(Protocol):
     async def packages(self, ref: str, environment: str) -> list[models.InstalledPackage]:
         """What is installed in an environment, as host 0 reports it."""
 
+    async def environment_lock(self, ref: str, environment: str) -> models.EnvironmentLock:
+        """The exact versions of an environment, as host 0 reports them.
+
+        They are kept: a new environment of that name on another TPU gets the same, unless the name
+        is "default".
+        """
+
     async def change_packages(
         self, ref: str, environment: str, request: models.ChangePackages
     ) -> models.Operation:

@@ -46,6 +46,7 @@ from .operations.tensorboard import TensorBoardService
 from .reconcile.controller import Controller
 from .reconcile.loops import Loops
 from .reconcile.takeover import Takeover
+from .store.locks import Locks
 from .store.process_lease import ProcessLease
 from .store.store import Store
 
@@ -64,6 +65,7 @@ class Fleet:
         kernelspecs: KernelSpecRegistry,
         store: Store,
         lease: ProcessLease,
+        locks: Locks,
         *,
         supervise: bool,
         warm_kernels: bool,
@@ -142,10 +144,11 @@ class Fleet:
             connected,
             self.tensorboard,
             runner,
+            locks,
             poller.wake,
         )
         self._environments = EnvironmentService(
-            desired, observer, connections, connected, runner, poller.wake
+            desired, observer, connections, connected, runner, locks, poller.wake
         )
         self._power = PowerService(cloud, observer, connections, connected, runner)
         self._availability = Availability(cloud)
@@ -221,8 +224,15 @@ class Fleet:
             opened.push_async_callback(store.close)
             lease = ProcessLease(path.with_name(path.name + ".owners"))
             opened.callback(lease.close)
+            locks = Locks(path.with_name("locks"))
             fleet = cls(
-                links, kernelspecs, store, lease, supervise=supervise, warm_kernels=warm_kernels
+                links,
+                kernelspecs,
+                store,
+                lease,
+                locks,
+                supervise=supervise,
+                warm_kernels=warm_kernels,
             )
             await fleet._begin()
             opened.pop_all()
@@ -329,6 +339,9 @@ class Fleet:
 
     async def packages(self, ref: str, environment: str) -> list[models.InstalledPackage]:
         return await self._environments.installed(await self._finder.find(ref), environment)
+
+    async def environment_lock(self, ref: str, environment: str) -> models.EnvironmentLock:
+        return await self._environments.lock(await self._finder.find(ref), environment)
 
     async def change_packages(
         self, ref: str, environment: str, request: models.ChangePackages

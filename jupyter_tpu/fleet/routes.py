@@ -84,6 +84,8 @@ ROUTES = (
            "Remove an environment", query=_ENDS),
     _fleet("GET tpus/{tpu}/environments/{environment}/packages", "packages",
            "What is installed in it"),
+    _fleet("GET tpus/{tpu}/environments/{environment}/lock", "environment_lock",
+           "The exact versions in it"),
     _fleet("POST tpus/{tpu}/environments/{environment}/packages", "change_packages",
            "Add and remove packages"),
     _fleet("POST tpus/{tpu}/environments/{environment}/warm", "keep_warm",

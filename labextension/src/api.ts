@@ -86,6 +86,7 @@ export interface IConnectTPU {
   python?: string | null;
   packages?: string[];
   requirements?: string | null;
+  lock?: string | null;
   python_path?: string | null;
   install_ipykernel?: boolean;
 }
@@ -174,6 +175,19 @@ export interface IEnvironment {
   display_name: string;
   warm: IWarmKernel;
   problem: IProblem | null;
+}
+
+/** What an environment has exactly, so that another TPU can get the same. */
+export interface IEnvironmentLock {
+  environment: string;
+  text: string;
+  packages: string[];
+  requirements: string;
+  python: string;
+  tpu: string;
+  type: string;
+  time: string;
+  emulated: boolean;
 }
 
 /** Something that could not be done for one TPU, and is retried. */

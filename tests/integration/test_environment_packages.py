@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import re
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
+import zipfile
 from collections.abc import Callable, Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,18 +71,18 @@ def run(server: Server) -> Iterator[Callable[[str], str]]:
     manager.shutdown_kernel(now=True)
 
 
-def environment(server: Server) -> Any:
-    [found] = server.tpu("GET", f"tpus/{NAME}/environments")
-    return found
+def environment(server: Server, name: str = "default") -> Any:
+    environments = server.tpu("GET", f"tpus/{NAME}/environments")
+    return next(each for each in environments if each["name"] == name)
 
 
 def wait_until_recorded(server: Server, packages: list[str]) -> None:
     until(lambda: environment(server)["packages"] == packages, why=lambda: environment(server))
 
 
-def on_host(server: Server, host: int, code: str) -> str:
+def on_host(server: Server, host: int, code: str, name: str = "default") -> str:
     """What the environment's Python prints on one host."""
-    python = environment(server)["path"] + "/bin/python"
+    python = environment(server, name)["path"] + "/bin/python"
     argv = [sys.executable, "-m", "jupyter_tpu.cli", "ssh", NAME, "--worker", str(host), "--"]
     found = subprocess.run(
         [*argv, f"{python} -c '{code}'"],
@@ -119,6 +125,16 @@ def test_a_kernel_says_once_that_jax_is_on_the_cpu_and_that_a_fork_can_hang(
     assert "get_context('spawn')" in warned
     assert "os.fork() was called" not in warned, "JAX's own words"
     assert "JAX" not in run(fork), "it is said once"
+
+
+def until_idle(server: Server, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command when host 1 has what cells of other tests have changed."""
+
+    def run() -> subprocess.CompletedProcess[str] | None:
+        done = cli(server, *words)
+        return None if "is getting or losing packages" in done.stderr else done
+
+    return until(run)
 
 
 def test_each_way_to_install_works_in_a_kernel_that_has_used_jax(
@@ -188,12 +204,7 @@ def test_a_restart_is_asked_for_only_when_an_imported_package_was_replaced(
 
 
 def test_packages_are_listed_added_and_removed_on_all_hosts(server: Server) -> None:
-    def add() -> subprocess.CompletedProcess[str] | None:
-        """When host 1 has what cells of other tests have changed."""
-        done = cli(server, "env", "add", NAME, "einops")
-        return None if "is getting or losing packages" in done.stderr else done
-
-    added = until(add)
+    added = until_idle(server, "env", "add", NAME, "einops")
     assert added.returncode == 0, added.stderr
     assert "einops" in cli(server, "env", "list", NAME).stdout
     rows = {each["name"]: each for each in server.tpu("GET", f"{HOME}/packages")}
@@ -271,3 +282,60 @@ def test_the_doctor_checks_all_hosts_and_names_the_one_that_differs(server: Serv
         "default has other versions than on host 0: drift 1.0 instead of none."
     )
     assert any("4 cpu devices" in each["message"] for each in found["findings"])
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a package that is in no index."""
+    folder = tmp_path_factory.mktemp("wheel")
+    files = {
+        "ours.py": "answer = 42\n",
+        "ours-3.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: ours\nVersion: 3.0\n",
+        "ours-3.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\n"
+        "Tag: py3-none-any\n",
+    }
+    files["ours-3.0.dist-info/RECORD"] = "".join(f"{path},,\n" for path in files)
+    with zipfile.ZipFile(folder / "ours-3.0-py3-none-any.whl", "w") as file:
+        for path, text in files.items():
+            file.writestr(path, text)
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{web.server_port}/ours-3.0-py3-none-any.whl"
+        web.shutdown()
+
+
+def test_a_lock_gives_all_hosts_the_same_versions_and_is_printed_again(
+    server: Server, wheel: str, tmp_path: Path
+) -> None:
+    lock = tmp_path / "lock.txt"
+    lock.write_text(f"# of another TPU\nsix==1.16.0\nours @ {wheel}\n")
+    made = until_idle(server, "env", "create", NAME, "locked", "--lock", str(lock))
+    assert made.returncode == 0, made.stderr
+    for host in (0, 1):
+        code = "import six, ours; print(six.__version__, ours.answer)"
+        assert on_host(server, host, code, "locked") == "1.16.0 42\n"
+    printed = cli(server, "env", "lock", NAME, "locked", "--output", str(tmp_path / "again.txt"))
+    assert printed.returncode == 0, printed.stderr
+    again = (tmp_path / "again.txt").read_text()
+    assert "six==1.16.0\n" in again
+    assert f"ours @ {wheel}\n" in again
+    assert re.search(r"^jax==", again, re.MULTILINE)
+    assert (tmp_path / "again.txt").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.long
+def test_the_next_tpu_gets_the_same_versions_by_the_name_of_the_environment(
+    server: Server, wheel: str
+) -> None:
+    """After the test before, whose environment it is."""
+    before = server.tpu("GET", f"tpus/{NAME}/environments/locked/lock")
+    body = {"name": "next", "type": "v4-8", "zone": "us-central2-b"}
+    server.finish(server.tpu("POST", "tpus", body))
+    done = server.finish(server.tpu("POST", "tpus/next/connect", {"environment": "locked"}))
+    assert any("gets the versions that it had on packages" in line for line in done["log"])
+    assert "packages is a v4-16, and next is a v4-8" in done["log"]
+    after = server.tpu("GET", "tpus/next/environments/locked/lock")
+    assert after["text"] == before["text"]
+    assert after["python"] == before["python"]
+    server.finish(server.tpu("DELETE", "tpus/next?end_kernels=true"))

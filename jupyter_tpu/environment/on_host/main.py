@@ -8,7 +8,7 @@ import threading
 
 from .doctor import examine, listen, reach
 from .found import describe_python, found_pythons, install_ipykernel
-from .packages import change_packages, list_packages, lock_packages, sync_packages
+from .packages import change_packages, list_packages, lock_packages, resolve, sync_packages
 from .pod import join_pod
 from .probe import probe
 from .processes import stop, watch_reader
@@ -25,6 +25,7 @@ CALLS: dict = {
     "list_packages": list_packages,
     "change_packages": change_packages,
     "lock_packages": lock_packages,
+    "resolve": resolve,
     "sync_packages": sync_packages,
     "verify": verify,
     "join_pod": join_pod,

@@ -12,8 +12,9 @@ import json
 import os
 import re
 import shutil
+import tempfile
 
-from .paths import MARKER, environment_dir, exclusive_lock
+from .paths import MARKER, environment_dir, exclusive_lock, private_dir, write_file
 from .processes import run
 from .protocol import HostError, emit
 from .uv import uv_environment, uv_error
@@ -232,11 +233,36 @@ def lock_packages(uv, name):
     path = environment_dir(name)
     with exclusive_lock(name):
         lines = uv_pip(uv, path, "freeze", quiet=True)
-        lock = [line for line in lines if re.match(r"[\w.-]+(==| @ (?!file:))", line)]
+        lock = _pins(lines)
         for line in lines:
             if line.startswith("-e ") or " @ file:" in line:
                 emit(log="%s is only on this host: it is a local folder" % line)
         return dict(summary(path), lock="\n".join([*lock, ""]))
+
+
+def resolve(uv, name, requirements, lock=""):
+    """Exact versions of all that *requirements* need: {"lock": text}.
+
+    What is installed keeps its version where that is possible. *lock* is an earlier result, whose
+    versions are required.
+    """
+    path = environment_dir(name)
+    with exclusive_lock(name), tempfile.TemporaryDirectory(dir=private_dir("environments")) as work:
+        output = os.path.join(work, "lock.txt")
+        write_file(output, "\n".join(_pins(uv_pip(uv, path, "freeze", quiet=True))))
+        uv_pip(
+            uv, path, "compile", "-", "--output-file", output, "--no-header", "--no-annotate",
+            "--quiet", input="\n".join([requirements, lock, ""]),
+        )  # fmt: skip
+        with open(output) as file:
+            text = file.read()
+    emit(log="Resolved %d packages" % len(_pins(text.splitlines())))
+    return {"lock": text}
+
+
+def _pins(lines):
+    """Of requirements, those that name one version or an address that other hosts reach, too."""
+    return [each for each in lines if re.match(r"[\w.-]+(\[.*?\])?(==| @ (?!file:))", each)]
 
 
 def sync_packages(uv, name, lock, packages):

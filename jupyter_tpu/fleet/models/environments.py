@@ -30,10 +30,29 @@ class ConnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     packages: list[str] = []
     #: The text of a requirements file.
     requirements: str | None = None
+    #: Exact versions that it must have, as a requirements file: what another environment has.
+    lock: str | None = None
     #: A Python or virtual environment that is on the hosts, such as ~/venv, to be used as it is.
     python_path: str | None = None
     #: Whether ipykernel may be installed there if it is missing; nothing else is changed there.
     install_ipykernel: bool = False
+
+
+class EnvironmentLock(Struct, kw_only=True):
+    """What an environment has exactly, so that another TPU can get the same."""
+
+    environment: str
+    #: Its packages with their versions, as a requirements file.
+    text: str
+    #: The packages that were asked for, and the requirements file.
+    packages: list[str] = []
+    requirements: str = ""
+    python: str  # "3.12.4"
+    #: The TPU that it is from, its type, and when it was locked.
+    tpu: str
+    type: str
+    time: str
+    emulated: bool = False
 
 
 class ChangePackages(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ...cloud import Cloud, NodeName
+from msgspec import structs
+
+from ...cloud import Cloud, Node, NodeName
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ..discovery.observer import Observer
@@ -14,13 +16,16 @@ from ..hosts.kernels import shut_down_error
 from ..knowledge.desired import DesiredState
 from ..models import ConnectTPU, DisconnectTPU, Operation
 from ..models.requests import validated
-from ..store.records import EnvironmentRecord, OperationRecord
+from ..store.locks import Locks
+from ..store.records import OperationRecord
 from . import checks
 from .connected import ConnectedTPUs
 from .environment import (
     FOUND_STEPS,
     STEPS,
     create_environment,
+    lock_of,
+    locked_request,
     merge_request,
     record_of,
     unfinished_record,
@@ -45,6 +50,7 @@ class ConnectService:
         connected: ConnectedTPUs,
         tensorboard: TensorBoardService,
         runner: OperationRunner,
+        locks: Locks,
         connected_now: Callable[[], None],
     ) -> None:
         self._cloud = cloud
@@ -54,6 +60,7 @@ class ConnectService:
         self._connected = connected
         self._tensorboard = tensorboard
         self._runner = runner
+        self._locks = locks
         self._connected_now = connected_now
 
     async def connect(self, name: NodeName, request: ConnectTPU) -> Operation:
@@ -125,7 +132,7 @@ class ConnectService:
         self, record: OperationRecord, request: ConnectTPU, progress: Progress
     ) -> None:
         """Ends connected; or failed, with what was connected before as it was."""
-        name = record.name
+        name, emulated = record.name, self._cloud.emulated
         before = self._desired.environments(name).get(request.environment)
         seen = self._observer.observed.node(name)
         hosts = len(seen.endpoints) if seen else 0
@@ -139,13 +146,17 @@ class ConnectService:
         if before is not None and before.node_id != node.id:
             before = None  # on another TPU of the same name, which is gone
         request = merge_request(before, request)
+        if before is None:
+            request = await self._as_before(node, request, progress)
         progress.plan(_steps(request), hosts=len(node.endpoints), measured=True)
         self._desired.save(name, unfinished_record(node, request, before))
         failure: TPUError | None = TPUError("Connecting failed.", Reason.INTERNAL)
         try:
-            created, requested = await create_environment(
-                node, request, self._connections, progress, emulated=self._cloud.emulated
+            environment, created = await create_environment(
+                node, request, self._connections, progress, emulated=emulated
             )
+            if created.lock:
+                await self._locks.save(lock_of(node, environment, created.lock, emulated=emulated))
             failure = None
         except TPUError as error:
             failure = error
@@ -160,14 +171,34 @@ class ConnectService:
                 if name not in self._desired.connected:
                     self._connections.release(name)
         progress.begin("kernelspec")
-        environment: EnvironmentRecord = record_of(node, request, created, before, requested)
-        self._desired.save(name, environment)
-        self._connected.register(name, environment)
+        # The lock has done its work: what is changed from now on may have other versions.
+        request = structs.replace(request, lock=None)
+        finished = record_of(node, request, environment, before, created.requested)
+        self._desired.save(name, finished)
+        self._connected.register(name, finished)
         self._desired.connect(name, node.id)
         self._connections.acquire(name, len(node.endpoints))
         progress.done("kernelspec")
-        progress.log(f"Added {created.display_name} to Jupyter")
+        progress.log(f"Added {environment.display_name} to Jupyter")
         self._connected_now()
+
+    async def _as_before(self, node: Node, request: ConnectTPU, progress: Progress) -> ConnectTPU:
+        """The request for a new environment: with what one of that name has on another TPU.
+
+        Not for the default name, which has the newest versions, or if anything was asked for.
+        """
+        plain = request == ConnectTPU(environment=request.environment)
+        if not plain or request.environment == ConnectTPU().environment:
+            return request
+        lock = await self._locks.find(request.environment, emulated=self._cloud.emulated)
+        if lock is None:
+            return request
+        progress.log(
+            f"{lock.environment} gets the versions that it had on {lock.tpu} at {lock.time}"
+        )
+        if lock.type != node.type:
+            progress.log(f"{lock.tpu} is a {lock.type}, and {node.name.node} is a {node.type}")
+        return locked_request(request, lock)
 
 
 def _steps(request: ConnectTPU) -> list[StepPlan]:

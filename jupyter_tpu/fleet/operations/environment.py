@@ -12,8 +12,9 @@ from ...cloud import Node
 from ...errors import Reason, TPUError
 from ...links import Link
 from ..hosts.connections import HostConnections
-from ..models import ConnectTPU, Environment, Problem
+from ..models import ConnectTPU, Environment, EnvironmentLock, Problem
 from ..models.catalog import known_type
+from ..models.times import timestamp
 from ..store.records import EnvironmentRecord
 from .progress import Progress
 
@@ -33,7 +34,7 @@ async def create_environment(
     progress: Progress,
     *,
     emulated: bool,
-) -> tuple[Environment, environment.Requested]:
+) -> tuple[Environment, environment.CreatedEnvironment]:
     """Connects to the hosts and creates *request* there, step by step."""
     name = node.name
     progress.begin("key")
@@ -79,7 +80,7 @@ async def create_environment(
         devices=created.devices,
         platform=created.platform,
     )
-    return ready, created.requested
+    return ready, created
 
 
 def _spec(request: ConnectTPU) -> environment.EnvironmentSpec:
@@ -88,6 +89,7 @@ def _spec(request: ConnectTPU) -> environment.EnvironmentSpec:
         python=request.python,
         packages=tuple(request.packages),
         requirements=request.requirements or "",
+        lock=request.lock or "",
     )
 
 
@@ -123,8 +125,35 @@ def merge_request(before: EnvironmentRecord | None, request: ConnectTPU) -> Conn
         python=request.python or earlier.python,
         packages=environment.packages.merge(earlier.packages, request.packages),
         requirements=request.requirements or earlier.requirements,
+        lock=request.lock or earlier.lock,
         python_path=request.python_path or earlier.python_path,
         install_ipykernel=request.install_ipykernel or earlier.install_ipykernel,
+    )
+
+
+def locked_request(request: ConnectTPU, lock: EnvironmentLock) -> ConnectTPU:
+    """A new environment with what another TPU's has."""
+    return msgspec.structs.replace(
+        request,
+        python=".".join(lock.python.split(".")[:2]),
+        packages=lock.packages,
+        requirements=lock.requirements or None,
+        lock=lock.text,
+    )
+
+
+def lock_of(node: Node, of: Environment, text: str, *, emulated: bool) -> EnvironmentLock:
+    """The exact versions of an environment; *text* is its packages."""
+    return EnvironmentLock(
+        environment=of.name,
+        text=text,
+        packages=of.packages,
+        requirements=of.requirements,
+        python=of.python,
+        tpu=node.name.node,
+        type=node.type,
+        time=timestamp(),
+        emulated=emulated,
     )
 
 

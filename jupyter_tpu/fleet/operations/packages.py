@@ -6,8 +6,8 @@ other hosts follow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,15 +19,24 @@ from ..discovery.observer import Observer
 from ..hosts.connections import HostConnections
 from ..hosts.kernels import shut_down_error
 from ..knowledge.desired import DesiredState
-from ..models import ChangePackages, InstalledPackage, Operation, Problem, RemoveEnvironment
+from ..models import (
+    ChangePackages,
+    EnvironmentLock,
+    InstalledPackage,
+    Operation,
+    Problem,
+    RemoveEnvironment,
+)
 from ..models.requests import validated
+from ..store.locks import Locks
 from ..store.records import EnvironmentRecord
 from . import checks, kinds
 from .connected import ConnectedTPUs
-from .environment import LINKS, connect_hosts, wait_until_up
+from .environment import LINKS, connect_hosts, lock_of, wait_until_up
 from .progress import Progress
 from .runner import OperationRunner
 
+_T = TypeVar("_T")
 _ONLY_READY = "Packages are on the hosts of a READY TPU."
 
 
@@ -41,6 +50,7 @@ class EnvironmentService:
         connections: HostConnections,
         connected: ConnectedTPUs,
         runner: OperationRunner,
+        locks: Locks,
         removed: Callable[[], None],
     ) -> None:
         self._desired = desired
@@ -48,6 +58,7 @@ class EnvironmentService:
         self._connections = connections
         self._connected = connected
         self._runner = runner
+        self._locks = locks
         self._removed = removed
         #: Revisions that the other hosts could not follow; not tried again.
         self._failed: dict[tuple[NodeName, str], int] = {}
@@ -55,12 +66,16 @@ class EnvironmentService:
     async def installed(self, name: NodeName, environment: str) -> list[InstalledPackage]:
         """What is installed on host 0; raises NOT_FOUND, CONFLICT for a TPU that is not READY."""
         self._require(name, environment, changeable=True)
-        links, release = self._links(name)
-        try:
-            await wait_until_up(links[0])
-            return await packages.installed(links[0], environment)
-        finally:
-            release()
+        return await self._on_host_0(name, lambda link: packages.installed(link, environment))
+
+    async def lock(self, name: NodeName, environment: str) -> EnvironmentLock:
+        """What is installed on host 0 exactly; raises as :meth:`installed`."""
+        record = self._require(name, environment, changeable=True)
+        node = self._observer.observed.require(name, ("READY",), _ONLY_READY)
+        text = await self._on_host_0(name, lambda link: packages.lock(link, environment))
+        lock = lock_of(node, record.environment, text, emulated=self._observer.emulated)
+        await self._locks.save(lock)
+        return lock
 
     async def change(self, name: NodeName, environment: str, request: ChangePackages) -> Operation:
         """Raises INVALID, NOT_FOUND, and CONFLICT unless the TPU is READY and idle."""
@@ -171,6 +186,14 @@ class EnvironmentService:
         await self._runner.start(self._runner.new_record("environment", name), work)
 
     # ---- inside ----
+
+    async def _on_host_0(self, name: NodeName, work: Callable[[Link], Awaitable[_T]]) -> _T:
+        links, release = self._links(name)
+        try:
+            await wait_until_up(links[0])
+            return await work(links[0])
+        finally:
+            release()
 
     async def _on_hosts(
         self,

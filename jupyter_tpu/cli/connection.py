@@ -1,0 +1,86 @@
+"""The options that say what an environment has: of `connect`, `create --connect`, `env create`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from ..commands.grammar import packages_option, python_option
+from ..errors import InvalidInput
+
+if TYPE_CHECKING:
+    from ..fleet.models import ConnectTPU
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_OPTIONS = (
+    python_option,
+    packages_option,
+    click.option(
+        "--requirements", metavar="FILE", help="A requirements file of packages to install."
+    ),
+    click.option(
+        "--pyproject",
+        metavar="FILE",
+        help="A pyproject.toml, whose dependencies are installed.",
+    ),
+    click.option(
+        "--lock",
+        metavar="FILE",
+        help="Exact versions to install, from `env lock`, `uv export` or `pip freeze`.",
+    ),
+)
+
+
+def content_options(function: F) -> F:
+    """--python, --packages, --requirements, --pyproject and --lock; see `connection`."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def connection(
+    environment: str,
+    *,
+    python: str | None,
+    packages: tuple[str, ...],
+    requirements: str | None,
+    pyproject: str | None,
+    lock: str | None,
+) -> ConnectTPU:
+    """The request. Raises INVALID for a file that can't be read."""
+    from ..fleet.models import ConnectTPU
+
+    return ConnectTPU(
+        environment=environment,
+        python=python,
+        packages=[*(_dependencies(pyproject) if pyproject else []), *packages],
+        requirements=_read(requirements) if requirements else None,
+        lock=_read(lock) if lock else None,
+    )
+
+
+def _dependencies(path: str) -> list[str]:
+    """``project.dependencies`` of a pyproject.toml, or of the one in a folder."""
+    file = Path(path).expanduser()
+    text = _read(str(file / "pyproject.toml" if file.is_dir() else file))
+    try:
+        found = tomllib.loads(text).get("project", {}).get("dependencies", [])
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{path} is not a TOML file: {error}.") from None
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise InvalidInput(f"The project.dependencies in {path} are not a list of packages.")
+    return found
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(f"Can't read {path}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} is not a text file.") from None
