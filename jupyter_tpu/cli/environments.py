@@ -21,6 +21,13 @@ from .waiting import finish, progress_stream
 _packages_argument = argument(
     "packages", nargs=-1, required=True, metavar="PACKAGE...", help="Such as einops or numpy==2.1."
 )
+_environment_argument = argument(
+    "environment",
+    required=False,
+    default="default",
+    metavar="[ENV]",
+    help="Name of the environment (default: default).",
+)
 
 
 @click.group("env", cls=Group)
@@ -96,13 +103,7 @@ def create_environment(
     ),
 )
 @tpu_argument()
-@argument(
-    "environment",
-    required=False,
-    default="default",
-    metavar="[ENV]",
-    help="Name of the environment (default: default).",
-)
+@_environment_argument
 @click.option("--output", metavar="FILE", help="Write it to this file, instead of the terminal.")
 @json_option
 def lock_environment(name: str, environment: str, output: str | None, as_json: bool) -> None:
@@ -125,6 +126,20 @@ def lock_environment(name: str, environment: str, output: str | None, as_json: b
     except OSError as error:
         raise InvalidInput(f"Can't write {output}: {error.strerror}.") from None
     print(f"Wrote {len(lock.text.splitlines())} packages to {output}.")
+
+
+@env.command("sync", epilog=examples("jupyter tpu env sync my-tpu"))
+@tpu_argument()
+@_environment_argument
+def sync_environment(name: str, environment: str) -> None:
+    """Give all hosts exactly the packages that host 0 has.
+
+    `jupyter tpu doctor` says which hosts have others.
+    """
+    with open_session() as session:
+        operation = session.call(session.fleet.sync_environment(name, environment))
+        finish(session, operation, sys.stdout)
+    print(f"All hosts of {name} have the same packages in {environment}.")
 
 
 def _list_found(name: str, as_json: bool) -> None:

@@ -233,7 +233,7 @@ def _environments(
             yield report.problem(
                 "versions",
                 f"{name} has other versions than on host {first.host}: {different}.",
-                f"Install them again: jupyter tpu env add {expected.name} --env {name} PACKAGE",
+                f"Give all hosts the same: jupyter tpu env sync {expected.name} {name}",
             )
         else:
             yield report.ok("versions", f"{name} has the versions of host {first.host}.")

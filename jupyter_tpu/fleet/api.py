@@ -278,6 +278,12 @@ class FleetAPI(Protocol):
         INVALID for a name that is not a package's, and to remove a package that kernels need.
         """
 
+    async def sync_environment(self, ref: str, environment: str) -> models.Operation:
+        """Gives all hosts exactly the packages that host 0 has.
+
+        `doctor.check` says which hosts have others.
+        """
+
     async def remove_environment(
         self, ref: str, environment: str, options: models.RemoveEnvironment | None = None
     ) -> models.Operation:

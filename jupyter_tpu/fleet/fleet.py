@@ -348,6 +348,9 @@ class Fleet:
     ) -> models.Operation:
         return await self._environments.change(await self._finder.find(ref), environment, request)
 
+    async def sync_environment(self, ref: str, environment: str) -> models.Operation:
+        return await self._environments.sync(await self._finder.find(ref), environment)
+
     async def remove_environment(
         self, ref: str, environment: str, options: models.RemoveEnvironment | None = None
     ) -> models.Operation:

@@ -88,6 +88,8 @@ ROUTES = (
            "The exact versions in it"),
     _fleet("POST tpus/{tpu}/environments/{environment}/packages", "change_packages",
            "Add and remove packages"),
+    _fleet("POST tpus/{tpu}/environments/{environment}/sync", "sync_environment",
+           "Give all hosts the packages of host 0"),
     _fleet("POST tpus/{tpu}/environments/{environment}/warm", "keep_warm",
            "Decide whether it has a warm kernel"),
     _fleet("POST tpus/{tpu}/doctor", "doctor.check", "Check what keeps JAX from its chips"),

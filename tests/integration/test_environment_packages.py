@@ -324,6 +324,21 @@ def test_a_lock_gives_all_hosts_the_same_versions_and_is_printed_again(
     assert (tmp_path / "again.txt").stat().st_mode & 0o777 == 0o600
 
 
+def test_a_host_that_differs_is_given_the_packages_of_host_0(server: Server) -> None:
+    added = until_idle(server, "env", "add", NAME, "toolz==0.12.0")
+    assert added.returncode == 0, added.stderr
+    version = "import toolz; print(toolz.__version__)"
+    path = environment(server)["path"]
+    drifted = cli(
+        server, "ssh", NAME, "--worker", "1", "--", f"{path}/bin/uv pip install -q toolz==1.0.0"
+    )
+    assert drifted.returncode == 0, drifted.stderr
+    assert on_host(server, 1, version) == "1.0.0\n"
+    synced = until_idle(server, "env", "sync", NAME)
+    assert synced.returncode == 0, synced.stderr
+    assert on_host(server, 1, version) == "0.12.0\n"
+
+
 @pytest.mark.long
 def test_the_next_tpu_gets_the_same_versions_by_the_name_of_the_environment(
     server: Server, wheel: str

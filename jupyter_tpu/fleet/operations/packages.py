@@ -104,6 +104,23 @@ class EnvironmentService:
             self._runner.new_record("environment", name), work
         )
 
+    async def sync(self, name: NodeName, environment: str) -> Operation:
+        """Raises NOT_FOUND, and CONFLICT unless the TPU is READY and idle."""
+        record = self._require(name, environment, changeable=True)
+
+        async def work(progress: Progress) -> None:
+            progress.plan([LINKS, packages.SYNC], hosts=record.hosts)
+            await self._on_hosts(
+                name,
+                environment,
+                progress,
+                lambda links: packages.sync(links, environment, progress),
+            )
+
+        return await self._runner.start_exclusive(
+            self._runner.new_record("environment", name), work
+        )
+
     async def remove(
         self, name: NodeName, environment: str, options: RemoveEnvironment
     ) -> Operation:
