@@ -75,7 +75,9 @@ def _merged(on_hosts: dict[int, FoundPython], known: Sequence[int]) -> FoundPyth
         ipykernel="" if any(not each.ipykernel for each in on_hosts.values()) else first.ipykernel,
         installable=all(each.ipykernel or each.installable for each in on_hosts.values()),
     )
-    return structs.replace(merged, problem=_problem(merged, on_hosts))
+    problem = _problem(merged, on_hosts)
+    base = bool(problem) and merged.kind in ("system", "uv")
+    return structs.replace(merged, problem=problem, base=base)
 
 
 def _versions(python: FoundPython) -> tuple[str, ...]:
@@ -91,10 +93,7 @@ def _problem(python: FoundPython, on_hosts: dict[int, FoundPython]) -> str:
     if is_older(python.version, OLDEST):
         return "Kernels need Python 3.8 or newer."
     if not python.ipykernel and not python.installable:
-        return (
-            "ipykernel is missing and can't be installed there, because the Python belongs to the "
-            "system. Create an environment with this Python version."
-        )
+        return "It has no ipykernel, and belongs to the system."
     return ""
 
 

@@ -66,6 +66,8 @@ class FoundPython(Struct, frozen=True, kw_only=True):
     different: list[int] = []
     #: Why kernels can't use it; "" if they can.
     problem: str = ""
+    #: Whether it can only be what environments are created with: a system's, without ipykernel.
+    base: bool = False
 
 
 class FoundPythons(Struct, frozen=True, kw_only=True):

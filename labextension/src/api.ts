@@ -246,6 +246,7 @@ export interface IFoundPython {
   missing: number[];
   different: number[];
   problem: string;
+  base: boolean;
 }
 
 /** The Pythons on the hosts of a TPU. */

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adoption_server import FOLDERS, Server
+from adoption_server import FOLDERS, LIMIT, Server
 from jupyter_client import KernelManager
 from waiting import until
 
@@ -63,7 +63,7 @@ def run(server: Server) -> Iterator[Callable[[str], str]]:
 
     def run(code: str) -> str:
         printed.clear()
-        client.execute_interactive(code, timeout=120, output_hook=hook)
+        client.execute_interactive(code, timeout=LIMIT, output_hook=hook)
         return "".join(printed)
 
     yield run
@@ -100,7 +100,7 @@ def cli(server: Server, *words: str) -> subprocess.CompletedProcess[str]:
         env=server.environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LIMIT,
     )
 
 

@@ -352,7 +352,8 @@ describe('the Pythons on the hosts', () => {
     name: 'venv',
     missing: [],
     different: [],
-    problem: ''
+    problem: '',
+    base: false
   };
   const BROKEN = {
     ...VENV,
@@ -395,4 +396,27 @@ describe('the Pythons on the hosts', () => {
       })
     );
   });
+});
+
+it('the hosts of a pod are given the same packages by a click', async () => {
+  const host = (index: number) => ({
+    index,
+    internal_address: '',
+    external_address: '',
+    link: { state: 'up' as const, since: '', problem: null }
+  });
+  const pod = connectedTPU({ hosts: [host(0), host(1)] });
+  const { node, server } = await openPanel({
+    ...listOf(pod),
+    [`POST ${PATH}/environments/default/sync`]: [202, anOperation()]
+  });
+  button(node, 'my-tpu').click();
+  await shows(node, 'Sync Hosts');
+  button(
+    node,
+    'Give all hosts the packages that default has on host 0'
+  ).click();
+  await vi.waitFor(() =>
+    expect(server.count(`POST ${PATH}/environments/default/sync`)).toBe(1)
+  );
 });

@@ -145,6 +145,11 @@ export class TPUClient {
     return this._call('POST', path, change);
   }
 
+  syncEnvironment(tpu: TPURef, environment: string): Promise<IOperation> {
+    const path = [...this._environment(tpu, environment), 'sync'];
+    return this._call('POST', path);
+  }
+
   removeEnvironment(
     tpu: TPURef,
     environment: string,

@@ -264,6 +264,12 @@ export class TPUModel extends Store {
     return this._requests.send(tpu, () => this._client.delete(tpu, how));
   }
 
+  syncEnvironment(tpu: TPURef, name: string): Promise<boolean> {
+    return this._requests.send(tpu, () =>
+      this._client.syncEnvironment(tpu, name)
+    );
+  }
+
   removeEnvironment(
     tpu: TPURef,
     name: string,

@@ -80,6 +80,22 @@ export function Environment(props: {
                 {trans.__('Packages…')}
               </Link>
             )}
+          {environment.state === 'ready' &&
+            tpu.hosts.length > 1 &&
+            !environment.python_path &&
+            !isBusy(actions.model.runningOn(tpu)) && (
+              <Link
+                label={trans.__(
+                  'Give all hosts the packages that %1 has on host 0',
+                  environment.name
+                )}
+                onClick={() =>
+                  void actions.model.syncEnvironment(tpu, environment.name)
+                }
+              >
+                {trans.__('Sync Hosts')}
+              </Link>
+            )}
           {!isBusy(actions.model.runningOn(tpu)) && (
             <Link
               label={trans.__('Remove %1…', environment.name)}

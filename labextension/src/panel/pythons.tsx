@@ -18,6 +18,7 @@ export function FoundPythons(props: {
   const { trans, view } = actions;
   const lookup = useStore(actions.foundPythons).of(tpu);
   const found = lookup?.found ?? null;
+  const own = found?.pythons.filter(one => !one.base) ?? [];
   return (
     <Section
       id={`${keyOf(tpu)}#pythons`}
@@ -30,7 +31,7 @@ export function FoundPythons(props: {
       ))}
       {found && (
         <ul>
-          {found.pythons.map(python => (
+          {own.map(python => (
             <FoundPython
               key={python.path}
               python={python}
@@ -39,6 +40,9 @@ export function FoundPythons(props: {
             />
           ))}
         </ul>
+      )}
+      {found && own.length === 0 && (
+        <p>{trans.__('No other environments were found.')}</p>
       )}
       {lookup?.loading ? (
         <span role="status">{trans.__('Searching…')}</span>
