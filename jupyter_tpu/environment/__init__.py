@@ -14,6 +14,7 @@ from .models import (
     InstalledPackage,
     RemoteHost,
     Requested,
+    SyncedPackages,
 )
 from .progress import ProgressReporter, StepPlan
 from .verification import single_host_variables
@@ -32,6 +33,7 @@ __all__ = [
     "RemoteHost",
     "Requested",
     "StepPlan",
+    "SyncedPackages",
     "create",
     "diagnose",
     "examine",

@@ -37,6 +37,13 @@ class Requested(Struct, frozen=True, kw_only=True):
     packages: list[str] = []
 
 
+class SyncedPackages(Struct, frozen=True, kw_only=True):
+    """The packages that all hosts have."""
+
+    requested: Requested
+    lock: str  # their exact versions, as a requirements file
+
+
 class InstalledPackage(Struct, frozen=True, kw_only=True):
     """A package in an environment."""
 

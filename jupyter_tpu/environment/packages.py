@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import convert
 
 from .concurrency import gather_or_cancel
-from .models import InstalledPackage, RemoteHost, Requested
+from .models import InstalledPackage, RemoteHost, Requested, SyncedPackages
 from .on_host.packages import REQUIRED, name_of
 from .progress import ProgressReporter, StepPlan
 from .remote_call import call
@@ -56,7 +56,7 @@ async def change(
     add: Sequence[str],
     remove: Sequence[str],
     reporter: ProgressReporter,
-) -> Requested:
+) -> SyncedPackages:
     """Adds and removes packages on host 0; the others get what is installed there then.
 
     Raises TPUError: ENVIRONMENT, INVALID (a package to remove is not installed), DISK_FULL,
@@ -72,7 +72,9 @@ async def change(
     return await sync(hosts, name, reporter)
 
 
-async def sync(hosts: Sequence[RemoteHost], name: str, reporter: ProgressReporter) -> Requested:
+async def sync(
+    hosts: Sequence[RemoteHost], name: str, reporter: ProgressReporter
+) -> SyncedPackages:
     """Gives the other hosts what is installed on host 0, which is returned."""
     reporter.begin("sync")
     uv = await uv_path(hosts[0], reporter.log)
@@ -93,7 +95,7 @@ async def sync(hosts: Sequence[RemoteHost], name: str, reporter: ProgressReporte
     others = hosts[1:]
     await gather_or_cancel([on_host(host) for host in others])
     reporter.done("sync", "done" if others else "skipped")
-    return requested
+    return SyncedPackages(requested=requested, lock=lock)
 
 
 async def remove(hosts: Sequence[RemoteHost], name: str, reporter: ProgressReporter) -> None:

@@ -6,13 +6,14 @@ other hosts follow.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from ...cloud import NodeName
-from ...environment import Requested, packages
+from ...environment import Requested, SyncedPackages, packages
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
 from ..discovery.observer import Observer
@@ -71,11 +72,8 @@ class EnvironmentService:
     async def lock(self, name: NodeName, environment: str) -> EnvironmentLock:
         """What is installed on host 0 exactly; raises as :meth:`installed`."""
         record = self._require(name, environment, changeable=True)
-        node = self._observer.observed.require(name, ("READY",), _ONLY_READY)
         text = await self._on_host_0(name, lambda link: packages.lock(link, environment))
-        lock = lock_of(node, record.environment, text, emulated=self._observer.emulated)
-        await self._locks.save(lock)
-        return lock
+        return await self._keep_lock(name, record, text)
 
     async def change(self, name: NodeName, environment: str, request: ChangePackages) -> Operation:
         """Raises INVALID, NOT_FOUND, and CONFLICT unless the TPU is READY and idle."""
@@ -174,6 +172,8 @@ class EnvironmentService:
                 continue
             if record.hosts == 1:
                 self._save(name, record, requested)
+                with contextlib.suppress(TPUError):  # the next change saves it
+                    await self.lock(name, environment)
             elif self._failed.get((name, environment)) != requested.revision:
                 await self._sync(name, record, requested)
                 return  # one operation at a time
@@ -217,16 +217,27 @@ class EnvironmentService:
         name: NodeName,
         environment: str,
         progress: Progress,
-        work: Callable[[Sequence[Link]], Any],
+        work: Callable[[Sequence[Link]], Awaitable[SyncedPackages]],
     ) -> None:
         """Runs *work* on all hosts, and saves what is asked for then."""
         links, release = self._links(name)
         try:
             await connect_hosts(links, progress)
-            requested = await work(links)
+            synced = await work(links)
         finally:
             release()
-        self._save(name, self._require(name, environment), requested)
+        record = self._require(name, environment)
+        self._save(name, record, synced.requested)
+        await self._keep_lock(name, record, synced.lock)
+
+    async def _keep_lock(
+        self, name: NodeName, record: EnvironmentRecord, text: str
+    ) -> EnvironmentLock:
+        """Saves the exact versions of an environment, for the next TPU."""
+        node = self._observer.observed.require(name, ("READY",), _ONLY_READY)
+        lock = lock_of(node, record.environment, text, emulated=self._observer.emulated)
+        await self._locks.save(lock)
+        return lock
 
     def _save(self, name: NodeName, record: EnvironmentRecord, requested: Requested) -> None:
         record.wanted = msgspec.structs.replace(record.wanted, packages=requested.packages)
