@@ -10,22 +10,9 @@ from typing import Any
 
 from ..agent import protocol
 from ..errors import Reason, TPUError
+from .host_program import COMMAND, NO_PYTHON, program
 from .models import RemoteHost
 
-_NO_PYTHON = 86  # an exit status of ours: the shell found no Python 3.8 or newer
-
-#: Finds a Python and becomes it. The script is on standard input: nothing is left on the host,
-#: and nothing of it is seen in the list of processes.
-_SHELL = f"""
-for name in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 \
-/usr/bin/python3 /usr/local/bin/python3 /opt/conda/bin/python3 python; do
-  path=$(command -v "$name") || continue
-  "$path" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 8))' </dev/null >/dev/null 2>&1 ||
-    continue
-  exec "$path" -I -c "$1"
-done
-exit {_NO_PYTHON}
-"""
 #: What the agent and ``on_host`` share, and the modules of ``on_host``, in the order in which they
 #: import each other.
 _SHARED = "chips", "process_env"
@@ -33,21 +20,6 @@ _MODULES = (
     "protocol", "paths", "processes", "uv", "packages", "commands", "notebook", "jaxkit",
     "hardware", "probe", "found", "virtualenv", "pod", "doctor", "tensorboard", "main",
 )  # fmt: skip
-_BOOT = """
-import json, sys, types
-package = sys.modules["on_host"] = types.ModuleType("on_host")
-package.__path__ = []
-package.sources = dict(json.loads(sys.stdin.buffer.readline()))
-for name, source in package.sources.items():
-    full = name if "." in name else "on_host." + name
-    module = sys.modules[full] = types.ModuleType(full)
-    module.__package__ = full.rpartition(".")[0]
-    exec(compile(source, name + ".py", "exec"), module.__dict__)
-module.main()
-"""
-
-#: Runs the modules whose `sources` are the first line of its standard input.
-COMMAND = ("sh", "-c", _SHELL, "sh", _BOOT)
 
 
 @cache
@@ -58,8 +30,7 @@ def sources(modules: tuple[str, ...], shared: tuple[str, ...] = ()) -> bytes:
     agent, own = files(protocol), files(__package__).joinpath("on_host")
     found = [(f"{protocol.__name__}.{n}", agent.joinpath(f"{n}.py")) for n in shared]
     found += [(n, own.joinpath(f"{n}.py")) for n in modules]
-    texts = [(name, path.read_text(encoding="utf-8")) for name, path in found]
-    return json.dumps(texts).encode() + b"\n"
+    return program(found)
 
 
 class NoSuchPython(Exception):
@@ -110,7 +81,7 @@ async def call(
         on_line=on_line,
         check=False,
     )
-    if completed.returncode == _NO_PYTHON:
+    if completed.returncode == NO_PYTHON:
         raise TPUError(
             f"There is no Python 3.8 or newer on {where}.",
             Reason.NO_PYTHON,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..cloud import NodeName
 from ..errors import Reason, TPUError
-from ..links import HostName, Links
+from ..links import HostName, Link, Links
 from ..paths import data_dir
 from . import models
 from .discovery.availability import Availability
@@ -19,6 +19,7 @@ from .discovery.observer import Observer
 from .forwarding.apps import Apps
 from .forwarding.tunnels import Tunnels
 from .hosts.connections import HostConnections
+from .hosts.contents import HostContents
 from .hosts.doctor import Doctor
 from .hosts.files import HostFiles
 from .hosts.jobs import Jobs
@@ -375,10 +376,17 @@ class Fleet:
 
     async def host_files(self, ref: str, host: str) -> HostFiles:
         """The files of a host, by its number. Raises NOT_FOUND, CONFLICT if it is not READY."""
+        return HostFiles(await self._host(ref, host))
+
+    async def host_contents(self, ref: str, host: str) -> HostContents:
+        """As :meth:`host_files`, for a file browser."""
+        return HostContents(await self._host(ref, host))
+
+    async def _host(self, ref: str, host: str) -> Link:
         node = await self._finder.find_ready(ref, "Files are on the hosts of a READY TPU.")
         if not (host.isdecimal() and int(host) < len(node.endpoints)):
             raise TPUError(f"{node.name.node} has no host {host}.", Reason.NOT_FOUND)
-        return HostFiles(self._connections.link(HostName(node.name, int(host))))
+        return self._connections.link(HostName(node.name, int(host)))
 
     # ---- operations ----
 

@@ -22,7 +22,7 @@ class Route(Struct, frozen=True, kw_only=True):
     then the body (or *query*) if there is one. For other routes: their name.
     """
 
-    method: Literal["GET", "POST", "PUT", "DELETE"]
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
     path: str
     call: str
     about: str

@@ -12,6 +12,8 @@ from traitlets import Bool, List, TraitError, Unicode, Union, validate
 
 from ..errors import Reason, TPUError
 from .compiling import Compilations, CompileHandler
+from .contents import PATTERN as CONTENTS
+from .contents import ContentsHandler
 from .events import CHANGE, SCHEMA
 from .files import CONTENT_PATTERN, ContentHandler, FileHandler
 from .files import PATTERN as FILES
@@ -121,7 +123,11 @@ class JupyterTPU(ExtensionApp):
         self.handlers.append((f"/{ROOT}/{COMPILE.path}", CompileHandler, compilations))
         terminals = {"fleet": self.fleet, "emulator": lambda: self._state_file}
         self.handlers.append((TERMINALS, TerminalHandler, terminals))
-        for pattern, handler in ((FILES, FileHandler), (CONTENT_PATTERN, ContentHandler)):
+        for pattern, handler in (
+            (FILES, FileHandler),
+            (CONTENT_PATTERN, ContentHandler),
+            (CONTENTS, ContentsHandler),
+        ):
             self.handlers.append((pattern, handler, {"fleet": self.fleet}))
         logger = self.serverapp.event_logger
         assert logger is not None

@@ -22,6 +22,7 @@ _PARTS = {
     "run": "The run's id",
     "job": "The job's id",
     "host": "The host's number, from 0",
+    "path": "A path from the root folder, without its slash; it may have slashes",
 }
 
 _FILE: dict[str, Any] = {"application/octet-stream": {}}

@@ -6,7 +6,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..fleet.models import HostFile, Operation
+from ..fleet.models import (
+    Contents,
+    CreateContents,
+    HostFile,
+    Operation,
+    RenameContents,
+    SaveContents,
+)
 from ..fleet.routes import ROOT, ROUTES, Route, route
 from ..jaxkit.compile.models import CompileOutcome, CompileRequest
 from ..jaxkit.rest.models import (
@@ -24,6 +31,7 @@ from ..jaxkit.tiles import TilingTable
 __all__ = [
     "ALL_ROUTES",
     "COMPILE",
+    "CONTENTS_PATH",
     "FILE",
     "JAX_ROUTES",
     "ROOT",
@@ -98,8 +106,32 @@ FILE_CONTENT = (
     ),
 )  # fmt: skip
 
+CONTENTS_PATH = "tpus/{tpu}/hosts/{host}/contents/{path}"
+
+
+def _contents(method: str, call: str, about: str, answer: Any = Contents, **more: Any) -> Route:
+    needed = _CONTENTS.format("read" if method == "GET" else "write")
+    return route(f"{method} {CONTENTS_PATH}", call, about, answer, more=needed, **more)
+
+
+#: Jupyter's contents protocol, with a host's files.
+CONTENTS = (
+    _contents("GET", "contents", "A file or folder of a host", query={
+        "type": "directory, file or notebook: refused if it is something else",
+        "format": "text or base64; else text where it is UTF-8",
+        "content": "0: without the content",
+        "hash": "1: with the SHA-256 hash of a file",
+    }),
+    _contents("POST", "create_contents", "Create a file in a folder, or copy one there",
+              body=CreateContents, status=201),
+    _contents("PUT", "save_contents", "Save a file", body=SaveContents),
+    _contents("PATCH", "rename_contents", "Rename a file or folder", body=RenameContents),
+    _contents("DELETE", "delete_contents", "Delete a file or an empty folder, or move it to the "
+              "trash if the server's delete_to_trash is on", None),
+)  # fmt: skip
+
 #: All that the OpenAPI document describes.
-ALL_ROUTES = (*ROUTES, *JAX_ROUTES, COMPILE, TERMINAL, FILE, *FILE_CONTENT)
+ALL_ROUTES = (*ROUTES, *JAX_ROUTES, COMPILE, TERMINAL, FILE, *FILE_CONTENT, *CONTENTS)
 
 
 def paths() -> dict[str, dict[str, Route]]:

@@ -19,6 +19,7 @@ import {
 } from '@jupyterlab/ui-components';
 
 import chartSvg from '../style/icons/chart.svg';
+import filesSvg from '../style/icons/files.svg';
 import tpuSvg from '../style/icons/tpu.svg';
 import traceSvg from '../style/icons/trace.svg';
 import tunnelSvg from '../style/icons/tunnel.svg';
@@ -26,6 +27,12 @@ import unlinkSvg from '../style/icons/unlink.svg';
 import { Action } from './model/availableActions';
 
 export const tpuIcon = new LabIcon({ name: 'jupyter-tpu:tpu', svgstr: tpuSvg });
+
+/** A folder on a chip. */
+export const filesIcon = new LabIcon({
+  name: 'jupyter-tpu:files',
+  svgstr: filesSvg
+});
 
 /** A timeline: what a trace is shown as. */
 export const traceIcon = new LabIcon({
@@ -50,6 +57,7 @@ const unlinkIcon = new LabIcon({
 
 const ACTION_ICONS: { [action in Action]: LabIcon } = {
   app: launchIcon,
+  browse: filesIcon,
   check: checkIcon,
   connect: linkIcon,
   console: consoleIcon,

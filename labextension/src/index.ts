@@ -4,6 +4,7 @@
 import actions from './actions';
 import apps from './apps';
 import compatibility from './compatibility';
+import drive from './drive';
 import kernels from './kernels';
 import model from './model';
 import notifications from './notifications';
@@ -17,6 +18,7 @@ export default [
   ...actions,
   ...panel,
   ...apps,
+  ...drive,
   ...kernels,
   notifications,
   running,

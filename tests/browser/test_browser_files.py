@@ -8,6 +8,7 @@ from typing import Any
 
 from lab_server import LabPage, LabServer
 from playwright.sync_api import expect
+from waiting import until
 
 
 def test_a_file_goes_to_a_host_and_comes_back(
@@ -75,3 +76,52 @@ def test_a_project_is_synced_and_a_conflict_is_decided_in_the_panel(
     expect(page.get_by_text("Copied 1 file (3 bytes) to here")).to_be_visible()
     expect(conflict).to_be_hidden()
     assert (here / "train.py").read_text() == "333"
+
+
+def test_the_files_of_a_host_are_in_the_file_browser(
+    lab: LabPage, tpu: dict[str, Any], lab_server: LabServer
+) -> None:
+    """Listed, opened, edited, saved, renamed and deleted there, as files of this computer are."""
+    page, name = lab.page, tpu["name"]
+
+    def contents(path: str, method: str = "GET", body: Any = None) -> Any:
+        return lab_server.call(method, f"tpus/{name}/hosts/0/contents/{path}", body)
+
+    folder = f"{contents('')['home']}/browsed"
+    contents(folder, "PUT", {"type": "directory"})
+    contents(f"{folder}/notes.txt", "PUT", {"format": "text", "content": "first"})
+
+    lab.act(name, "Browse Files")
+    files = page.get_by_role("region", name=f"Files of {name}")
+    expect(files.locator(".jp-tpu-Files-heading")).to_contain_text(name)
+    files.locator(".jp-DirListing-item", has_text="browsed").dblclick()
+    notes = files.locator(".jp-DirListing-item", has_text="notes.txt")
+    notes.dblclick()
+    editor = page.locator(".jp-FileEditor .cm-content")
+    expect(editor).to_have_text("first")
+    editor.click()
+    page.keyboard.press("ControlOrMeta+A")
+    page.keyboard.type("second")
+    page.keyboard.press("ControlOrMeta+S")
+    until(lambda: contents(f"{folder}/notes.txt")["content"].strip() == "second")
+
+    # What another program writes meanwhile is not overwritten without a question.
+    contents(f"{folder}/notes.txt", "PUT", {"format": "text", "content": "theirs"})
+    page.keyboard.type(" third")
+    page.keyboard.press("ControlOrMeta+S")
+    changed = page.get_by_role("dialog")
+    expect(changed).to_contain_text("has changed on disk")
+    changed.get_by_role("button", name="Revert").click()
+    expect(editor).to_have_text("theirs")
+
+    notes.click()
+    page.keyboard.press("F2")
+    page.keyboard.type("renamed")  # without its extension, as it is selected
+    page.keyboard.press("Enter")
+    renamed = files.locator(".jp-DirListing-item", has_text="renamed.txt")
+    expect(renamed).to_be_visible()
+    renamed.click()
+    page.keyboard.press("Delete")
+    page.get_by_role("dialog").get_by_role("button", name="Move to Trash").click()
+    expect(renamed).to_have_count(0)
+    assert contents(folder)["content"] == []

@@ -1,4 +1,6 @@
-"""Files of a host over REST: uploaded and downloaded whole, or not at all."""
+"""Files of a host over REST: uploaded and downloaded whole, or not at all; and its folders, as a
+file browser sees and changes them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection, HTTPMessage, IncompleteRead
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 from adoption_server import Server
@@ -213,3 +215,130 @@ def test_a_download_that_breaks_is_not_complete(
     on_host("truncate -s 1M shrinks")
     with pytest.raises(IncompleteRead):
         answer.read()
+
+
+Browse = Callable[..., tuple[int, Any]]
+
+
+@pytest.fixture(scope="module")
+def browse(server: Server, tpu: str) -> Browse:
+    """``browse(method, path, body, **query)``: the status and the answer."""
+
+    def browse(method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]:
+        connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
+        try:
+            connection.request(
+                method,
+                f"/jupyter-tpu/v1/tpus/{tpu}/hosts/0/contents/{quote(path)}?{urlencode(query)}",
+                None if body is None else json.dumps(body),
+                {"Authorization": f"token {server.token}"},
+            )
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read() or "null")
+        finally:
+            connection.close()
+
+    return browse
+
+
+@pytest.fixture(scope="module")
+def home(browse: Browse) -> str:
+    return str(browse("GET", "", content="0")[1]["home"])
+
+
+def test_a_file_browser_opens_edits_and_saves_files(
+    browse: Browse, home: str, on_host: Callable[[str], str]
+) -> None:
+    on_host("mkdir -p 'look/a b' && printf 'naïve' > look/t.txt && printf '\\377' > look/raw")
+    on_host('chmod 600 look/t.txt; echo \'{"cells": [], "nbformat": 4}\' > look/n.ipynb')
+    status, folder = browse("GET", f"{home}/look")
+    assert (status, folder["type"], folder["format"]) == (200, "directory", "json")
+    assert [(each["name"], each["type"], each["path"]) for each in folder["content"]] == [
+        (name, kind, f"{home}/look/{name}")
+        for name, kind in (
+            ("a b", "directory"),
+            ("n.ipynb", "notebook"),
+            ("raw", "file"),
+            ("t.txt", "file"),
+        )
+    ]
+    text = browse("GET", f"{home}/look/t.txt", hash="1")[1]
+    assert (text["content"], text["format"], text["mimetype"]) == ("naïve", "text", "text/plain")
+    assert text["hash"] == hashlib.sha256("naïve".encode()).hexdigest()
+    raw = browse("GET", f"{home}/look/raw")[1]
+    assert (raw["content"], raw["format"]) == ("/w==", "base64")
+    assert browse("GET", f"{home}/look/raw", format="text")[0] == 400
+    assert browse("GET", f"{home}/look/n.ipynb")[1]["content"]["nbformat"] == 4
+    assert browse("GET", f"{home}/look/n.ipynb", type="file")[1]["format"] == "text"
+    assert browse("GET", f"{home}/look/t.txt", type="directory")[0] == 400
+
+    text["content"] = "changed"
+    status, saved = browse("PUT", f"{home}/look/t.txt", text)
+    assert (status, saved["content"]) == (200, None)
+    assert saved["last_modified"] > text["last_modified"]
+    assert on_host("cat look/t.txt; stat -c %a look/t.txt; ls -A look").split() == [
+        "changed600", "a", "b", "n.ipynb", "raw", "t.txt"
+    ]  # fmt: skip
+    again = browse("GET", f"{home}/look/t.txt", content="0")[1]
+    assert again["last_modified"] == saved["last_modified"]
+
+
+def test_a_file_browser_creates_renames_copies_and_deletes(
+    browse: Browse, home: str, on_host: Callable[[str], str]
+) -> None:
+    on_host("mkdir -p change")
+    folder = f"{home}/change"
+    new = [browse("POST", folder, {"type": kind}) for kind in ("notebook", "directory", "file")]
+    assert [(status, each["name"]) for status, each in new] == [
+        (201, "Untitled.ipynb"),
+        (201, "Untitled Folder"),
+        (201, "untitled"),
+    ]
+    assert browse("POST", folder, {"type": "file"})[1]["name"] == "untitled1"
+    copied = browse("POST", folder, {"copy_from": f"{folder}/Untitled.ipynb"})[1]
+    assert copied["name"] == "Untitled-Copy1.ipynb"
+    assert browse("PATCH", f"{folder}/untitled", {"path": f"{folder}/日本"})[0] == 200
+    status, refusal = browse("PATCH", f"{folder}/日本", {"path": f"{folder}/untitled1"})
+    assert (status, refusal["reason"]) == (409, "EXISTS")
+    browse("PUT", f"{folder}/Untitled Folder/x", {"format": "text", "content": "x"})
+    assert browse("DELETE", f"{folder}/Untitled Folder") == (204, None)
+    trash = "cd ~/.local/share/Trash && cat files/Untitled*/x && grep Path info/Untitled*"
+    assert on_host(trash) == f"xPath=/{quote(folder)}/Untitled%20Folder\n"
+    assert on_host("ls change").split("\n") == [
+        "Untitled-Copy1.ipynb", "Untitled.ipynb", "untitled1", "日本", ""
+    ]  # fmt: skip
+
+
+def test_a_file_browser_uploads_in_parts_and_is_told_what_it_cannot_do(
+    browse: Browse, home: str, on_host: Callable[[str], str]
+) -> None:
+    on_host("mkdir -p parts; touch parts/old; mkdir -m 0 parts/closed; truncate -s 101M parts/huge")
+    for chunk, content in ((1, "YWE="), (2, "YmI="), (-1, "Y2M=")):
+        assert on_host("cat parts/old") == ""
+        body = {"format": "base64", "content": content, "chunk": chunk}
+        assert browse("PUT", f"{home}/parts/old", body)[0] == 200
+    assert on_host("cat parts/old; ls -A parts") == "aabbccclosed\nhuge\nold\n"
+    for method, path, body, status in (
+        ("GET", "missing", None, 404),
+        ("GET", "parts/closed", None, 403),
+        ("GET", "parts/huge", None, 400),
+        ("GET", "../etc", None, 400),
+        ("PUT", "missing/x", {"format": "text", "content": "x"}, 404),
+        ("PUT", "parts", {"format": "text", "content": "x"}, 400),
+        ("PUT", "parts/x", {"format": "base64", "content": "?"}, 400),
+        ("POST", "parts", {"ext": "/../x"}, 400),
+        ("POST", "missing", {"type": "file"}, 404),
+        ("PATCH", "parts/old", {}, 400),
+        ("DELETE", "missing", None, 404),
+    ):
+        found, refusal = browse(method, f"{home}/{path}", body)
+        assert (found, refusal["message"] != "") == (status, True), (method, path, refusal)
+    assert browse("GET", f"{home}/parts/huge", content="0")[1]["size"] == 101 * MIB
+
+
+def test_a_large_folder_is_listed_in_part_and_that_is_said(
+    browse: Browse, home: str, on_host: Callable[[str], str]
+) -> None:
+    on_host("mkdir many && cd many && seq 5010 | xargs touch && ln -s /missing dangling")
+    folder = browse("GET", f"{home}/many")[1]
+    assert (len(folder["content"]), folder["left_out"]) == (5000, 11)

@@ -14,7 +14,10 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.fleet.hosts import transfer_on_host as transfer
+from jupyter_tpu.fleet.hosts.copy_on_host import receiver, sender
+from jupyter_tpu.fleet.hosts.copy_on_host.protocol import Failure
+from jupyter_tpu.fleet.hosts.copy_on_host.receiver import Receiver
+from jupyter_tpu.fleet.hosts.copy_on_host.sender import Listing, send_file
 from jupyter_tpu.fleet.hosts.copying import peer_over
 
 MIB = 1 << 20
@@ -36,21 +39,19 @@ def copy(
             one.shutdown(socket.SHUT_RDWR)
 
     def send() -> None:
-        listing = transfer.Listing([os.fsencode(each) for each in sources]).walk()
-        with peer_over(one) as peer, contextlib.suppress(transfer.Failure):
-            transfer.send(peer, listing, report)
+        listing = Listing([os.fsencode(each) for each in sources]).walk()
+        with peer_over(one) as peer, contextlib.suppress(Failure):
+            sender.send(peer, listing, report)
 
     thread = threading.Thread(target=send)
     thread.start()
     with peer_over(other) as peer:
         try:
             outcomes.append(
-                transfer.Receiver(
-                    peer, str(to), overwrite, lambda *size: outcomes.append(size)
-                ).receive()
+                Receiver(peer, str(to), overwrite, lambda *size: outcomes.append(size)).receive()
             )
-        except transfer.Failure as failure:
-            with contextlib.suppress(transfer.Failure):
+        except Failure as failure:
+            with contextlib.suppress(Failure):
                 peer.tell(error=vars(failure))
                 peer.flush()
             raise
@@ -120,7 +121,7 @@ def test_what_is_there_is_not_sent_again_and_nothing_is_overwritten_unasked(
     (there / "own").write_text("mine")
     (project / "newer").write_text("not sent either")
     before = tree(there)
-    with pytest.raises(transfer.Failure) as refused:
+    with pytest.raises(Failure) as refused:
         copy(project, to=tmp_path / "to")
     assert (refused.value.code, refused.value.names) == ("EXISTS", [f"{there}/run.sh"])
     assert tree(there) == before
@@ -137,7 +138,7 @@ def test_a_cut_copy_goes_on_where_it_was(tmp_path: Path) -> None:
     folder.mkdir()
     for name in "abc":
         (folder / name).write_bytes(os.urandom(3 * MIB))
-    with pytest.raises(transfer.Failure) as cut:
+    with pytest.raises(Failure) as cut:
         copy(folder, to=tmp_path / "copy", cut=5 * MIB)
     assert cut.value.code == "LOST"
     assert not (tmp_path / "copy").exists()  # a new folder is there when it is whole
@@ -152,7 +153,7 @@ def test_a_kept_beginning_that_is_wrong_is_sent_again(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(os.urandom(3 * MIB))
     (tmp_path / "to").mkdir()
-    with pytest.raises(transfer.Failure):
+    with pytest.raises(Failure):
         copy(source, to=tmp_path / "to", cut=2 * MIB)
     (part,) = (tmp_path / "to").iterdir()
     with part.open("r+b") as file:
@@ -167,7 +168,7 @@ def test_a_new_folder_has_nothing_of_an_earlier_copy(tmp_path: Path) -> None:
     (folder / "sub").mkdir(parents=True)
     for name in ("a", "sub/b", "z"):
         (folder / name).write_bytes(os.urandom(2 * MIB))
-    with pytest.raises(transfer.Failure):
+    with pytest.raises(Failure):
         copy(folder, to=tmp_path / "copy", cut=5 * MIB)
     (folder / "a").write_bytes(b"changed")
     (folder / "sub" / "b").unlink()
@@ -184,7 +185,6 @@ def test_files_that_cannot_be_copied_are_named_and_the_others_arrive(
     for name in ("gone", "rewritten", "fine"):
         (folder / name).write_bytes(b"1" * MIB)
     os.mkfifo(folder / "pipe")
-    send_file = transfer.send_file
 
     def meanwhile(peer: Any, listing: Any, number: int, *more: Any) -> None:
         if listing.entries[number].path == "gone":
@@ -193,7 +193,7 @@ def test_files_that_cannot_be_copied_are_named_and_the_others_arrive(
             (folder / "rewritten").write_bytes(b"2" * MIB)
         send_file(peer, listing, number, *more)
 
-    monkeypatch.setattr(transfer, "send_file", meanwhile)
+    monkeypatch.setattr(sender, "send_file", meanwhile)
     result = copy(folder, to=tmp_path / "copy")
     problems = {os.path.basename(path): code for path, code, _ in result["problems"]}
     assert problems == {"pipe": "SPECIAL", "gone": "ENOENT", "rewritten": "CHANGED"}
@@ -203,11 +203,11 @@ def test_files_that_cannot_be_copied_are_named_and_the_others_arrive(
 def test_a_file_that_grows_is_copied_as_it_was(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("old")
-    listing = transfer.Listing([os.fsencode(log)]).walk()
+    listing = Listing([os.fsencode(log)]).walk()
     log.write_text("old and new")
     told: list[dict[str, Any]] = []
     peer: Any = type("Peer", (), {"tell": lambda self, content=b"", **more: told.append(more)})()
-    transfer.send_file(peer, listing, 0, 0, lambda *_: None)
+    send_file(peer, listing, 0, 0, lambda *_: None)
     assert told[1] == {"data": 3}
     assert "sha256" in told[2]
 
@@ -219,7 +219,7 @@ def test_a_file_that_grows_is_copied_as_it_was(tmp_path: Path) -> None:
 def test_a_destination_that_cannot_be_one_is_refused(tmp_path: Path, to: str, code: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("x")
-    with pytest.raises(transfer.Failure) as refused:
+    with pytest.raises(Failure) as refused:
         copy(tmp_path / "folder", to=f"{tmp_path}/{to}")
     assert refused.value.code == code
     assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
@@ -235,8 +235,8 @@ def hostile(entries: list[tuple[Any, ...]], to: Path, names: list[str] | None = 
         liar.flush()
         one.shutdown(socket.SHUT_WR)
         try:
-            transfer.Receiver(peer, str(to), True, lambda *_: None).receive()
-        except transfer.Failure as failure:
+            Receiver(peer, str(to), True, lambda *_: None).receive()
+        except Failure as failure:
             return failure.code
     return ""
 
@@ -288,10 +288,10 @@ def test_a_disk_that_fills_in_the_middle_keeps_nothing_of_the_file(
     source.write_bytes(os.urandom(2 * MIB))
     (tmp_path / "to").mkdir()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    monkeypatch.setattr(transfer.errno, "ENOSPC", errno.EFBIG)
+    monkeypatch.setattr(receiver.errno, "ENOSPC", errno.EFBIG)
     resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, limits[1]))
     try:
-        with pytest.raises(transfer.Failure):
+        with pytest.raises(Failure):
             copy(source, to=tmp_path / "to")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -12,10 +12,11 @@ import msgspec
 
 from ...errors import Reason, TPUError, error_for
 from ...ssh.stream import CHUNK, CommandStream
+from ..host_program import COMMAND
 from ..models import RemoteHost
 from ..on_host.project import digest_of
 from ..on_host.tree import Entry
-from ..remote_call import COMMAND, sources
+from ..remote_call import sources
 
 _MODULES = ("protocol", "paths", "tree", "stream", "project")
 

@@ -1,6 +1,6 @@
 """Copies files and folders from this computer to a host, and from a host to this computer.
 
-Both ends run `transfer_on_host`: on a host over the connection for bulk data, here in a thread. A
+Both ends run `copy_on_host`: on a host over the connection for bulk data, here in a thread. A
 copy whose connection is lost goes on where it was when the link is up again.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -15,11 +16,15 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, TypeVar
 
+from ...environment.host_program import COMMAND, program
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import Link
 from ...ssh.stream import CommandStream
 from ..models import FileProblem, HostCopy
-from . import transfer_on_host as transfer
+from .copy_on_host import protocol
+from .copy_on_host.protocol import Failure, Peer, Reports
+from .copy_on_host.receiver import Receiver
+from .copy_on_host.sender import Listing, send
 from .files import file_error
 
 T = TypeVar("T")
@@ -34,7 +39,7 @@ HERE = "this computer"
 #: Between two attempts; seconds.
 PAUSE = 1.0
 
-COMMAND = ["python3", "-I", "-c", transfer.BOOT]
+_MODULES = ("protocol", "sender", "lists", "receiver", "main")
 
 
 class FilesExist(TPUError):
@@ -75,9 +80,9 @@ async def upload(
         "list_id": list_id,
     }
 
-    def work(peer: transfer.Peer, reports: transfer.Reports) -> dict[str, Any]:
-        listing = transfer.Listing([os.fsencode(os.path.abspath(each)) for each in sources])
-        return transfer.send(peer, listing.walk(), reports)
+    def work(peer: Peer, reports: Reports) -> dict[str, Any]:
+        listing = Listing([os.fsencode(os.path.abspath(each)) for each in sources])
+        return send(peer, listing.walk(), reports)
 
     return await _transfer(link, request, work, report, HERE, str(link.host))
 
@@ -92,11 +97,11 @@ async def download(
 ) -> HostCopy:
     """Copies files and folders of a host to this computer; as :func:`upload` otherwise."""
 
-    def work(peer: transfer.Peer, reports: transfer.Reports) -> dict[str, Any]:
+    def work(peer: Peer, reports: Reports) -> dict[str, Any]:
         there = os.path.abspath(os.path.expanduser(destination))
         if destination.endswith(("/", os.sep)):
             there += "/"
-        return transfer.Receiver(peer, there, overwrite, reports).receive()
+        return Receiver(peer, there, overwrite, reports).receive()
 
     request = {"call": "send", "sources": list(sources)}
     return await _transfer(link, request, work, report, str(link.host), HERE)
@@ -109,10 +114,10 @@ async def call_host(link: Link, request: Mapping[str, Any], receiver: str = "") 
     """
     try:
         async with link.stream_bulk(COMMAND) as stream:
-            await stream.write(transfer.start(_program(), request))
-            while "result" not in (message := transfer.message_of(await stream.read_line())):
+            await stream.write(_start(request))
+            while "result" not in (message := protocol.message_of(await stream.read_line())):
                 pass
-    except transfer.Failure as failure:
+    except Failure as failure:
         raise _error(failure, str(link.host), receiver or str(link.host)) from None
     result: dict[str, Any] = message["result"]
     return result
@@ -121,7 +126,7 @@ async def call_host(link: Link, request: Mapping[str, Any], receiver: str = "") 
 async def _transfer(
     link: Link,
     request: Mapping[str, Any],
-    work: Callable[[transfer.Peer, transfer.Reports], dict[str, Any]],
+    work: Callable[[Peer, Reports], dict[str, Any]],
     report: Report,
     sender: str,
     receiver: str,
@@ -138,7 +143,7 @@ async def _transfer(
     while True:
         try:
             return copy_of(link.host.worker, await _exchange(link, request, work, note))
-        except transfer.Failure as failure:
+        except Failure as failure:
             raise _error(failure, sender, receiver) from None
         except TPUError as error:
             if error.reason is not Reason.UNREACHABLE or moved is None:
@@ -151,12 +156,12 @@ async def _transfer(
 async def _exchange(
     link: Link,
     request: Mapping[str, Any],
-    work: Callable[[transfer.Peer, transfer.Reports], dict[str, Any]],
+    work: Callable[[Peer, Reports], dict[str, Any]],
     report: Report,
 ) -> dict[str, Any]:
-    """One attempt. Raises `transfer.Failure`, and what the link does."""
+    """One attempt. Raises `Failure`, and what the link does."""
     async with link.stream_bulk(COMMAND) as stream:
-        await stream.write(transfer.start(_program(), request))
+        await stream.write(_start(request))
         here, there = socket.socketpair()
         reader, writer = await asyncio.open_connection(sock=there)
         ending = asyncio.create_task(asyncio.to_thread(_work, here, work, report))
@@ -172,7 +177,7 @@ async def _exchange(
                     writer.close()  # the thread learns of it
             try:
                 return await ending
-            except transfer.Failure as failure:
+            except Failure as failure:
                 if failure.code != "LOST":
                     raise
                 for pump in pumps:
@@ -191,26 +196,26 @@ async def _exchange(
 
 def _work(
     here: socket.socket,
-    work: Callable[[transfer.Peer, transfer.Reports], dict[str, Any]],
+    work: Callable[[Peer, Reports], dict[str, Any]],
     report: Report,
 ) -> dict[str, Any]:
     """In a thread."""
     with peer_over(here) as peer:
         try:
-            return work(peer, transfer.Reports(report))
+            return work(peer, Reports(report))
         except OSError as error:
-            raise transfer.failure(error, error.filename or b"") from None
+            raise protocol.failure(error, error.filename or b"") from None
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise transfer.Failure("PROTOCOL") from None
+            raise Failure("PROTOCOL") from None
 
 
 @contextlib.contextmanager
-def peer_over(end: socket.socket) -> Iterator[transfer.Peer]:
+def peer_over(end: socket.socket) -> Iterator[Peer]:
     """The peer behind a socket, which is closed then."""
     with end, end.makefile("rb") as reader:
         writer = end.makefile("wb")
         try:
-            yield transfer.Peer(reader, writer)
+            yield Peer(reader, writer)
         finally:
             with contextlib.suppress(OSError):
                 writer.close()
@@ -219,7 +224,7 @@ def peer_over(end: socket.socket) -> Iterator[transfer.Peer]:
 async def _pump(
     read: Callable[[int], Awaitable[bytes]], write: Callable[[bytes], Awaitable[bool]]
 ) -> None:
-    while data := await read(transfer.CHUNK):
+    while data := await read(protocol.CHUNK):
         if not await write(data):
             return
 
@@ -234,7 +239,12 @@ async def _pump_in(stream: CommandStream, writer: asyncio.StreamWriter) -> None:
 
 @cache
 def _program() -> bytes:
-    return files(__package__).joinpath("transfer_on_host.py").read_bytes()
+    folder = files(protocol.__package__)
+    return program([(name, folder.joinpath(f"{name}.py")) for name in _MODULES])
+
+
+def _start(request: Mapping[str, Any]) -> bytes:
+    return _program() + json.dumps(request).encode() + b"\n"
 
 
 def copy_of(host: int, result: Mapping[str, Any]) -> HostCopy:
@@ -261,7 +271,7 @@ def _why(code: str, message: str) -> str:
     }.get(code, f"{message}.")
 
 
-def _error(failure: transfer.Failure, sender: str, receiver: str) -> TPUError:
+def _error(failure: Failure, sender: str, receiver: str) -> TPUError:
     """The error for a person; *sender* and *receiver* are computers."""
     match failure.code:
         case "EXISTS":

@@ -12,11 +12,12 @@ import shlex
 from collections.abc import Awaitable, Callable, Sequence
 
 from ...cloud import Node
+from ...environment.host_program import COMMAND
 from ...errors import ConnectionLost, Reason, TPUError
 from ...links import HostName, Link, Links, LinkState
 from ...links.pod_ssh import authorize_hosts, host_alias
 from ..models import HostCopy, Problem
-from .copying import COMMAND, Report, call_host, copy_of, upload
+from .copying import Report, call_host, copy_of, upload
 
 _SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
 #: How often the connection to the origin may be lost.

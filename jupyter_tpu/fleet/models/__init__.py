@@ -21,7 +21,7 @@ from .environments import (
     RemoveEnvironment,
     WarmKernel,
 )
-from .files import HostFile
+from .files import Contents, CreateContents, HostFile, RenameContents, SaveContents
 from .forwarding import (
     App,
     AppVisit,
@@ -79,7 +79,9 @@ __all__ = [
     "ChipHolder",
     "ConnectTPU",
     "Connection",
+    "Contents",
     "Cost",
+    "CreateContents",
     "CreateTPU",
     "DeleteTPU",
     "Diagnosis",
@@ -119,9 +121,11 @@ __all__ = [
     "ProfileKernel",
     "Quote",
     "RemoveEnvironment",
+    "RenameContents",
     "Run",
     "RunInput",
     "RunOutput",
+    "SaveContents",
     "StartJob",
     "StartRun",
     "Step",

@@ -20,6 +20,7 @@ const IDS = [
   'jupyter-tpu:commands',
   'jupyter-tpu:panel',
   'jupyter-tpu:apps',
+  'jupyter-tpu:drive',
   'jupyter-tpu:kernel-replay',
   'jupyter-tpu:kernel-socket',
   'jupyter-tpu:kernel-connections',

@@ -85,6 +85,9 @@ export class Actions {
       case 'app':
         await this._openPort(tpu);
         break;
+      case 'browse':
+        await this.browse(tpu, 0);
+        break;
       case 'check':
         await checkTPU(tpu, this.model, this.trans);
         break;
@@ -153,6 +156,21 @@ export class Actions {
     if (name) {
       await this._commands.execute('terminal:create-new', { name });
     }
+  }
+
+  /** Shows the files of a host in a file browser. */
+  async browse(tpu: ITPU, host: number): Promise<void> {
+    if (!this._commands.hasCommand(CommandIDs.showFiles)) {
+      await showErrorMessage(
+        this.trans.__('Only JupyterLab can browse the files of a TPU'),
+        this.trans.__('Open JupyterLab, or use Upload Files and Download File.')
+      );
+      return;
+    }
+    await this._commands.execute(CommandIDs.showFiles, {
+      tpu: keyOf(tpu),
+      host
+    });
   }
 
   /** Shows a web app of a host: in a tab, or a window where there are no tabs. */

@@ -23,12 +23,15 @@ export namespace CommandIDs {
   export const terminal = 'tpu:open-terminal';
   export const tunnel = 'tpu:new-tunnel';
   export const upload = 'tpu:upload-files';
+  export const browse = 'tpu:browse-files';
   export const showApp = 'tpu:show-app';
+  export const showFiles = 'tpu:show-files';
 }
 
 /** The commands that do something to one TPU. */
 export const COMMANDS: { [action in Action]: string } = {
   app: CommandIDs.app,
+  browse: CommandIDs.browse,
   check: CommandIDs.check,
   connect: CommandIDs.connect,
   console: CommandIDs.console,

@@ -130,6 +130,8 @@ export function tierLabel(
 
 export function actionLabel(action: Action, trans: TranslationBundle): string {
   switch (action) {
+    case 'browse':
+      return trans.__('Browse Files');
     case 'check':
       return trans.__('Check This TPU…');
     case 'connect':
@@ -174,6 +176,8 @@ export function namedActionLabel(
   trans: TranslationBundle
 ): string {
   switch (action) {
+    case 'browse':
+      return trans.__('TPU: Browse Files of %1', tpu);
     case 'check':
       return trans.__('TPU: Check %1…', tpu);
     case 'connect':

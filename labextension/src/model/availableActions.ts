@@ -4,6 +4,7 @@ import { IEnvironment, IOperation, ITPU } from '../api';
 
 export type Action =
   | 'app'
+  | 'browse'
   | 'check'
   | 'connect'
   | 'console'
@@ -79,7 +80,7 @@ export function availableActions(
       actions.push('environment');
     }
     if (!isBusy(operations, 'stop')) {
-      actions.push('terminal', 'check', 'upload', 'download', 'sync');
+      actions.push('terminal', 'check', 'browse', 'upload', 'download', 'sync');
       actions.push('tensorboard', 'app', 'tunnel');
     }
   }

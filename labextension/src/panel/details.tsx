@@ -3,7 +3,7 @@
 import { closeIcon, stopIcon, terminalIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { traceIcon } from '../icons';
+import { filesIcon, traceIcon } from '../icons';
 import { Actions } from '../actions/actions';
 import { IHost, IKernel, ITPU } from '../api';
 import { holderLabel, kernelName } from '../actions/dialogs';
@@ -190,6 +190,11 @@ function Host(props: {
             icon={terminalIcon}
             label={trans.__('Open a terminal on host %1', host.index)}
             onClick={() => void actions.openTerminal(tpu, host.index)}
+          />
+          <IconButton
+            icon={filesIcon}
+            label={trans.__('Browse the files of host %1', host.index)}
+            onClick={() => void actions.browse(tpu, host.index)}
           />
         </span>
       )}

@@ -15,6 +15,7 @@ const ORDER: Action[] = [
   'example',
   'terminal',
   'check',
+  'browse',
   'upload',
   'download',
   'sync',

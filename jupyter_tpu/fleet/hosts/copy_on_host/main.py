@@ -1,0 +1,86 @@
+"""What a host's Python does: one call, read from its input."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from .lists import forget, load_list, save_list
+from .protocol import Failure, Peer, Reports, decoded, failure, from_home
+from .receiver import Receiver
+from .sender import Listing, send
+
+#: Seconds in which ssh says why it failed.
+GRACE = 5
+
+
+def forward(program, list_id, targets, command, overwrite, report):
+    """Sends what a list has to another host, whose Python *command* starts; it reads *program*."""
+    listing = load_list(list_id)
+    request = {
+        "call": "receive",
+        "destination": targets,
+        "overwrite": overwrite,
+        "list_id": list_id,
+    }
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+        )
+        try:
+            assert process.stdin is not None
+            try:
+                process.stdin.write(program + json.dumps(request).encode() + b"\n")
+            except OSError:
+                raise Failure("LOST") from None
+            return send(Peer(process.stdout, process.stdin), listing, report)
+        except Failure as error:
+            if error.code == "LOST":
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(GRACE)
+                errors.seek(0)
+                lines = errors.read().decode("utf-8", "replace").strip().splitlines()
+                error.message = lines[-1] if lines else ""
+            raise
+        finally:
+            process.kill()
+            process.wait()
+
+
+def main():
+    reader, writer = sys.stdin.buffer, sys.stdout.buffer
+    request = json.loads(reader.readline())
+    call = request.pop("call")
+    peer = Peer(reader, writer)
+    try:
+        if call == "receive":
+            Receiver(peer, report=lambda *_: None, **request).receive()
+        elif call == "send":
+            listing = Listing([from_home(path) for path in request["sources"]]).walk()
+            send(peer, listing, lambda *_: None)
+        elif call == "list":
+            listing = Listing([from_home(path) for path in request["sources"]]).walk()
+            save_list(request["list_id"], listing.tops, listing.entries)
+            peer.tell(result={"targets": [decoded(top) for top in listing.tops]})
+        elif call == "forward":
+
+            def tell(done, total):
+                peer.tell(done=done, total=total)
+                peer.flush()
+
+            sources = list(sys.modules[__package__].sources.items())
+            program = json.dumps(sources).encode() + b"\n"
+            peer.tell(result=forward(program, report=Reports(tell), **request))
+        elif call == "forget":
+            forget(request["list_id"])
+            peer.tell(result={})
+        peer.flush()
+    except (Failure, OSError) as error:
+        found = error if isinstance(error, Failure) else failure(error, error.filename or b"")
+        try:
+            peer.tell(error=vars(found))
+            peer.flush()
+        except Failure:
+            os._exit(1)  # nobody reads, so Python's own flush would fail, too

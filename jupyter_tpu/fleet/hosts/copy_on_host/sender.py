@@ -1,0 +1,113 @@
+"""The end that has the files."""
+
+import hashlib
+import os
+import stat
+
+from .protocol import CHUNK, Entry, decoded, encoded, failure, kind_of, problem
+
+#: Entries in a message.
+BATCH = 1000
+
+
+class Listing:
+    """What is to be copied. ``tops``: where its roots are."""
+
+    def __init__(self, tops):
+        self.tops = tops
+        self.entries = []
+        self.problems = []
+
+    def walk(self):
+        """Lists what is there. A named link is followed, the links in a folder are copied."""
+        for root, top in enumerate(self.tops):
+            try:
+                self._add(root, top, os.path.basename(os.path.abspath(top)), b"", os.stat(top))
+            except OSError as error:
+                found = failure(error, top)
+                found.of_sender = True
+                raise found from None
+        return self
+
+    def place(self, entry):
+        top = self.tops[entry.root]
+        return os.path.join(top, encoded(entry.path)) if entry.path else top
+
+    def _add(self, root, place, name, path, found):
+        kind = kind_of(found.st_mode)
+        if not kind:
+            self.problems.append([decoded(path or name), "SPECIAL", ""])
+            return
+        link = decoded(os.readlink(place)) if kind == "link" else ""
+        self.entries.append(
+            Entry(
+                root,
+                decoded(path),
+                kind,
+                stat.S_IMODE(found.st_mode) & 0o777,
+                found.st_mtime_ns,
+                found.st_size if kind == "file" else 0,
+                link,
+            )
+        )
+        if kind != "dir":
+            return
+        try:
+            names = sorted(os.listdir(place))
+        except OSError as error:
+            self.problems.append(problem(error, path or name))
+            return
+        for each in names:
+            below, inside = os.path.join(place, each), os.path.join(path, each)
+            try:
+                self._add(root, below, each, inside, os.lstat(below))
+            except OSError as error:
+                self.problems.append(problem(error, inside))
+
+
+def send(peer, listing, report):
+    """Sends what *listing* has; returns the receiver's result."""
+    entries = listing.entries
+    names = [decoded(os.path.basename(os.path.abspath(top))) for top in listing.tops]
+    for start in range(0, len(entries), BATCH):
+        peer.tell(entries=entries[start : start + BATCH])
+    peer.tell(listed=len(entries), names=names, problems=listing.problems)
+    plan = peer.hear()["plan"]
+    report(plan["resumed"], plan["bytes"])
+    needed = plan["needed"]
+    while needed:
+        for number, offset in needed:
+            send_file(peer, listing, number, offset, report)
+        peer.tell(sent=True)
+        needed = [[number, 0] for number in peer.hear()["again"]]
+    return peer.hear()["result"]
+
+
+def send_file(peer, listing, number, offset, report):
+    entry = listing.entries[number]
+    peer.tell(file=number, offset=offset)
+    digest = hashlib.sha256()
+    at = 0
+    try:
+        # Opening a pipe would wait for its writer.
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        with os.fdopen(os.open(listing.place(entry), flags), "rb", 0) as file:
+            while at < entry.size:
+                stop = offset if at < offset else entry.size
+                data = file.read(min(CHUNK, stop - at))
+                if not data:
+                    break
+                digest.update(data)
+                if at >= offset:
+                    peer.tell(data, data=len(data))
+                    report(len(data))
+                at += len(data)
+            now = os.fstat(file.fileno())
+    except OSError as error:
+        peer.tell(failed=problem(error, encoded(entry.path)))
+        return
+    # What has only grown is copied as it was.
+    if at < entry.size or (now.st_size == entry.size and now.st_mtime_ns != entry.mtime):
+        peer.tell(failed=[entry.path, "CHANGED", ""])
+    else:
+        peer.tell(sha256=digest.hexdigest())

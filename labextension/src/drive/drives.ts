@@ -1,0 +1,64 @@
+// The drives that are known to JupyterLab. They are remembered, so that documents on them can be
+// opened again when the page is loaded: the list of TPUs comes later.
+
+import { Contents, ServerConnection } from '@jupyterlab/services';
+
+import { keyOf } from '../model/resources';
+import { driveName, HostDrive, IHostRef } from './hostDrive';
+
+export class Drives {
+  constructor(
+    private _contents: Contents.IManager,
+    private _settings: ServerConnection.ISettings,
+    private _storage: Pick<Storage, 'getItem' | 'setItem'>
+  ) {
+    this._key = `jupyter-tpu:drives:${_settings.baseUrl}`;
+    for (const place of this._remembered()) {
+      this._add(place);
+    }
+  }
+
+  /** The drive of a host; the same one each time. */
+  of(place: IHostRef): HostDrive {
+    const found = this._drives.get(this._id(place));
+    if (found) {
+      return found;
+    }
+    const drive = this._add(place);
+    const places = [...this._drives.values()].map(one => one.place);
+    try {
+      this._storage.setItem(this._key, JSON.stringify(places));
+    } catch {
+      // A browser that blocks storage forgets them.
+    }
+    return drive;
+  }
+
+  private _add({ name, zone, host }: IHostRef): HostDrive {
+    const place = { name, zone, host };
+    const taken = [...this._drives.values()].some(
+      drive => drive.name === driveName(place)
+    );
+    const own = taken ? `${zone}~${driveName(place)}` : driveName(place);
+    const drive = new HostDrive(place, this._settings, own);
+    this._drives.set(this._id(place), drive);
+    this._contents.addDrive(drive);
+    return drive;
+  }
+
+  private _remembered(): IHostRef[] {
+    try {
+      const found = JSON.parse(this._storage.getItem(this._key) ?? '[]');
+      return Array.isArray(found) ? found : [];
+    } catch {
+      return [];
+    }
+  }
+
+  private _id(place: IHostRef): string {
+    return `${keyOf(place)} ${place.host}`;
+  }
+
+  private _drives = new Map<string, HostDrive>();
+  private _key: string;
+}
