@@ -67,6 +67,7 @@ const ACTION_ICONS: { [action in Action]: LabIcon } = {
   environment: pythonIcon,
   example: duplicateIcon,
   notebook: notebookIcon,
+  run: runIcon,
   start: runIcon,
   stop: stopIcon,
   sync: refreshIcon,

@@ -9,6 +9,7 @@ import kernels from './kernels';
 import model from './model';
 import notifications from './notifications';
 import panel from './panel';
+import runs from './runs';
 import running from './running';
 import statusBar from './statusBar';
 
@@ -20,6 +21,7 @@ export default [
   ...apps,
   ...drive,
   ...kernels,
+  ...runs,
   notifications,
   running,
   statusBar

@@ -28,6 +28,7 @@ const IDS = [
   'jupyter-tpu:running-cells',
   'jupyter-tpu:kernelspecs',
   'jupyter-tpu:dead-kernels',
+  'jupyter-tpu:runs',
   'jupyter-tpu:notifications',
   'jupyter-tpu:running',
   'jupyter-tpu:status-bar'

@@ -3,6 +3,7 @@
 import { showErrorMessage } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
+import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { Action, startableEnvironments } from '../model/availableActions';
 import {
@@ -45,6 +46,7 @@ import {
   portTarget
 } from '../apps/target';
 import { CommandIDs } from './commandIDs';
+import { askRun } from '../runs/runDialog';
 import { checkTPU } from './doctor';
 import { FileTransfers } from './files';
 import { askPort } from './portDialog';
@@ -109,6 +111,9 @@ export class Actions {
       case 'notebook':
         await this.openNotebook(tpu);
         break;
+      case 'run':
+        await this._run(tpu);
+        break;
       case 'start':
         if (tpu.emulated || (await confirmStart(tpu, this.trans))) {
           await this.model.start(tpu);
@@ -131,6 +136,16 @@ export class Actions {
         break;
       default:
         await this._destroy(action, tpu);
+    }
+  }
+
+  /** Asks for a command, and shows its output in a tab. */
+  private async _run(tpu: ITPU): Promise<void> {
+    const request = await askRun(tpu, this.trans);
+    const run = request && (await this.model.startRun(tpu, request));
+    if (run) {
+      const args = { run } as unknown as ReadonlyPartialJSONObject;
+      await this._commands.execute(CommandIDs.showRun, args);
     }
   }
 

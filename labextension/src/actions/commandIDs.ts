@@ -10,6 +10,7 @@ export namespace CommandIDs {
   export const connect = 'tpu:connect';
   export const disconnect = 'tpu:disconnect';
   export const environment = 'tpu:new-environment';
+  export const run = 'tpu:run-command';
   export const start = 'tpu:start';
   export const stop = 'tpu:stop';
   export const remove = 'tpu:delete';
@@ -26,6 +27,7 @@ export namespace CommandIDs {
   export const browse = 'tpu:browse-files';
   export const showApp = 'tpu:show-app';
   export const showFiles = 'tpu:show-files';
+  export const showRun = 'tpu:show-run';
 }
 
 /** The commands that do something to one TPU. */
@@ -41,6 +43,7 @@ export const COMMANDS: { [action in Action]: string } = {
   environment: CommandIDs.environment,
   example: CommandIDs.example,
   notebook: CommandIDs.notebook,
+  run: CommandIDs.run,
   start: CommandIDs.start,
   stop: CommandIDs.stop,
   sync: CommandIDs.sync,

@@ -150,6 +150,8 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
       return trans.__('Open Example…');
     case 'notebook':
       return trans.__('New Notebook');
+    case 'run':
+      return trans.__('Run Command…');
     case 'start':
       return trans.__('Start');
     case 'stop':
@@ -196,6 +198,8 @@ export function namedActionLabel(
       return trans.__('TPU: Open Example on %1…', tpu);
     case 'notebook':
       return trans.__('TPU: New Notebook on %1', tpu);
+    case 'run':
+      return trans.__('TPU: Run Command on %1…', tpu);
     case 'start':
       return trans.__('TPU: Start %1', tpu);
     case 'stop':

@@ -14,6 +14,7 @@ export type Action =
   | 'environment'
   | 'example'
   | 'notebook'
+  | 'run'
   | 'start'
   | 'stop'
   | 'sync'
@@ -80,7 +81,15 @@ export function availableActions(
       actions.push('environment');
     }
     if (!isBusy(operations, 'stop')) {
-      actions.push('terminal', 'check', 'browse', 'upload', 'download', 'sync');
+      actions.push(
+        'terminal',
+        'run',
+        'check',
+        'browse',
+        'upload',
+        'download',
+        'sync'
+      );
       actions.push('tensorboard', 'app', 'tunnel');
     }
   }

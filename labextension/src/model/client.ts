@@ -26,6 +26,9 @@ import {
   IProfileKernel,
   IQuote,
   IRemoveEnvironment,
+  IRun,
+  IRunOutput,
+  IStartRun,
   IStopTPU,
   ISyncProject,
   IStopTrying,
@@ -220,6 +223,25 @@ export class TPUClient {
       return JSON.parse(answer.text) as IHostFile;
     }
     throw failureOf(answer.status, answer.text);
+  }
+
+  startRun(tpu: TPURef, request: IStartRun): Promise<IRun> {
+    return this._call('POST', [...this._path(tpu), 'runs'], request);
+  }
+
+  /** Waits for output from an offset on, or for the end. */
+  runOutput(
+    tpu: TPURef,
+    id: string,
+    from: number,
+    signal: AbortSignal
+  ): Promise<IRunOutput> {
+    const path = [...this._path(tpu), 'runs', id, 'output'];
+    return this._call('GET', path, undefined, { from: `${from}` }, signal);
+  }
+
+  stopRun(tpu: TPURef, id: string): Promise<IRun> {
+    return this._call('DELETE', [...this._path(tpu), 'runs', id]);
   }
 
   tunnels(): Promise<ITunnel[]> {

@@ -22,6 +22,9 @@ import {
   IOperation,
   IProblem,
   IQuote,
+  IRun,
+  IRunOutput,
+  IStartRun,
   ISyncProject,
   ITPU,
   ITunnel
@@ -319,6 +322,30 @@ export class TPUModel extends Store {
   /** What keeps JAX from the chips of a TPU. Throws `Failure`. */
   check(tpu: TPURef, signal?: AbortSignal): Promise<IDiagnosis> {
     return this._client.check(tpu, signal);
+  }
+
+  /** Starts a command on hosts; null if that failed. */
+  async startRun(tpu: TPURef, request: IStartRun): Promise<IRun | null> {
+    let run: IRun | null = null;
+    await this._requests.send(tpu, async () => {
+      run = await this._client.startRun(tpu, request);
+    });
+    return run;
+  }
+
+  /** Waits for a run's output from an offset on, or its end. Throws `Failure`. */
+  runOutput(
+    tpu: TPURef,
+    id: string,
+    from: number,
+    signal: AbortSignal
+  ): Promise<IRunOutput> {
+    return this._client.runOutput(tpu, id, from, signal);
+  }
+
+  /** Stops a run on all its hosts. Throws `Failure`. */
+  stopRun(tpu: TPURef, id: string): Promise<IRun> {
+    return this._client.stopRun(tpu, id);
   }
 
   /** What a file of a host is. Throws `Failure`. */

@@ -14,6 +14,7 @@ const ORDER: Action[] = [
   'console',
   'example',
   'terminal',
+  'run',
   'check',
   'browse',
   'upload',
