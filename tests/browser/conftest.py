@@ -115,7 +115,7 @@ def users_chromium(playwright: Playwright, profile: Path, *options: str) -> Iter
         else:
             raise AssertionError("Chromium did not start")
         threading.Thread(target=process.stderr.read, daemon=True).start()
-        browser = playwright.chromium.connect_over_cdp(found[1])
+        browser = playwright.chromium.connect_over_cdp(found[1], timeout=120_000)  # ms
         yield browser
         browser.close()
     finally:
