@@ -79,9 +79,8 @@ def kept_lab(
         yield found
 
 
-# Playwright keeps an event loop running in this thread, so other tests must not see it: it ends
-# with this folder's tests.
-@pytest.fixture(scope="package")
+# Playwright keeps an event loop running in this thread, so other tests must not see it.
+@pytest.fixture(scope="module")
 def playwright() -> Iterator[Playwright]:
     if chromium() is None:
         pytest.skip("SKIPPED FOR WANT OF chromium: install it, or say where it is: CHROMIUM_PATH")
@@ -89,7 +88,7 @@ def playwright() -> Iterator[Playwright]:
         yield playwright
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser(playwright: Playwright) -> Iterator[Browser]:
     # Chromium's sandbox does not work for root, as whom containers run.
     browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
@@ -142,18 +141,18 @@ def strict_browser(
         yield browser
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    """The pages of all tests: what they open next loads in half the time."""
+    """The pages of all tests of a file: what they open next loads in half the time."""
     context = browser.new_context(**WINDOW)
     context.set_default_timeout(120_000)  # ms, for clicks and pictures; see expect
     yield context
     context.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def page(context: BrowserContext) -> Page:
-    """A page for all tests."""
+    """A page for all tests of a file."""
     return context.new_page()
 
 
