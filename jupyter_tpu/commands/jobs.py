@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shlex
 from collections.abc import Callable, Sequence
@@ -105,6 +104,8 @@ async def read_logs(
     Ends when there is no more, or to follow it, when the job has ended. While a host can't be
     reached it is asked again; *note* is told why.
     """
+    import asyncio
+
     readings = [
         _read(fleet, ref, id, query, follow=follow, show=show, note=note) for query in queries
     ]
@@ -125,6 +126,8 @@ async def _read(
     show: Callable[[JobLog], None],
     note: Callable[[str], None],
 ) -> None:
+    import asyncio
+
     told = ""
     while True:
         try:

@@ -235,6 +235,7 @@ class Fleet:
                 supervise=supervise,
                 warm_kernels=warm_kernels,
             )
+            opened.push_async_callback(fleet._loops.close)  # before the store
             await fleet._begin()
             opened.pop_all()
         return fleet

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +106,16 @@ def test_the_files_of_a_host_are_in_the_file_browser(
     page.keyboard.press("ControlOrMeta+S")
     until(lambda: contents(f"{folder}/notes.txt")["content"].strip() == "second")
 
-    # What another program writes meanwhile is not overwritten without a question.
-    contents(f"{folder}/notes.txt", "PUT", {"format": "text", "content": "theirs"})
+    # What another program writes meanwhile is not overwritten without a question. JupyterLab takes
+    # times that differ by less than half a second for equal.
+    saved = datetime.fromisoformat(contents(f"{folder}/notes.txt")["last_modified"])
+
+    def is_newer() -> bool:
+        theirs = {"format": "text", "content": "theirs"}
+        written = contents(f"{folder}/notes.txt", "PUT", theirs)["last_modified"]
+        return datetime.fromisoformat(written) - saved > timedelta(seconds=1)
+
+    until(is_newer)
     page.keyboard.type(" third")
     page.keyboard.press("ControlOrMeta+S")
     changed = page.get_by_role("dialog")

@@ -137,7 +137,7 @@ async def test_a_package_that_does_not_exist_loses_nothing_and_can_be_left_out(
     assert failed.problem.reason is Reason.ENVIRONMENT
     assert failed.problem.message == "Package there-is-no-such-package-0815 was not found."
     assert failed.problem.hint == "Correct the packages."
-    assert [s.title for s in failed.steps if s.state == "failed"] == ["Install JAX and packages"]
+    assert [s.title for s in failed.steps if s.state == "failed"] == ["Choose the versions"]
     tpu = await fleet.tpu(name)
     assert tpu.connection is Connection.NEEDS_ATTENTION
     assert tpu.problem == failed.problem
@@ -294,7 +294,8 @@ async def test_two_servers_connect_a_pod_at_once_and_see_it_deleted_elsewhere(
         both = await asyncio.gather(setting.fleet.connect(name), other.fleet.connect(name))
         mine, theirs = await asyncio.gather(setting.done(both[0]), other.done(both[1]))
         for connected in (mine, theirs):
-            assert {(step.hosts_done, step.hosts) for step in connected.steps[1:-1]} == {(2, 2)}
+            on_hosts = [step for step in connected.steps[1:-1] if step.hosts]
+            assert {(step.hosts_done, step.hosts) for step in on_hosts} == {(2, 2)}
             assert any(line.startswith("host 1: Python") for line in connected.log)
         assert sum("+ jax==" in line for line in mine.log + theirs.log) == 2  # hosts, not connects
         [environment] = await setting.fleet.environments(name)
