@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,8 +14,10 @@ from .models import ExpectedHardware, RemoteHost
 from .remote_call import call
 from .verification import hosts_text
 
-#: Where `jax.distributed` listens on host 0; the port that Cloud TPU's own programs use.
-COORDINATOR_PORT = 8476
+#: The ports on which `jax.distributed` may listen on host 0; those that Cloud TPU's programs use.
+COORDINATOR_PORTS = range(8470, 8483)
+#: So often it is tried, each time on another port: two servers may connect a TPU at once.
+_ATTEMPTS = 3
 #: Seconds for the other hosts to reach it, and for all hosts to join.
 _REACH = 60
 _JOIN = 60
@@ -45,7 +48,26 @@ async def require_pod(
     """
     if len(hosts) < 2 or not expected.coordinator:
         return
-    coordinator = f"{expected.coordinator}:{COORDINATOR_PORT}"
+    for left, port in reversed(list(enumerate(random.sample(COORDINATOR_PORTS, _ATTEMPTS)))):
+        try:
+            return await _join_all(hosts, python, f"{expected.coordinator}:{port}", expected, log)
+        except _Disturbed as error:
+            if not left:
+                raise
+            log(f"{error} It is tried again on another port")
+
+
+class _Disturbed(TPUError):
+    """A host reached host 0, and did not join."""
+
+
+async def _join_all(
+    hosts: Sequence[RemoteHost],
+    python: str,
+    coordinator: str,
+    expected: ExpectedHardware,
+    log: Callable[[str], None],
+) -> None:
 
     async def join(index: int, host: RemoteHost) -> Any:
         return await call(
@@ -75,7 +97,7 @@ async def require_pod(
         raise TPUError(f"{who} can't reach host 0 at {coordinator}.", Reason.ENVIRONMENT, _HINT)
     for index, each in enumerate(joined):
         if each.error:
-            raise TPUError(
+            raise _Disturbed(
                 f"JAX on host {index} did not join the other hosts: {each.error}.",
                 Reason.ENVIRONMENT,
                 "The log has details.",

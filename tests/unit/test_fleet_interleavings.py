@@ -256,7 +256,10 @@ class World:
         if operation.kind == "create":
             node = self.google.of(claim.label)
             if operation.state == "done":
-                assert recently or (node is not None and node.state == "READY")
+                ready = node is not None and node.state == "READY"
+                # Another operation of ours may delete it in the same moment.
+                deleted = claim.want == "present" and claim.node_id in self.google.deletions
+                assert recently or ready or deleted
                 assert operation.id not in self.cancelled
                 assert record.create is not None
                 wanted = record.create.connect is not None
