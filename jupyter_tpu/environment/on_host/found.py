@@ -26,8 +26,8 @@ import sysconfig
 def version(name):
     try:
         from importlib.metadata import version
-        return version(name)
-    except Exception:
+        return version(name) or ""
+    except ImportError:
         return ""
 site = sysconfig.get_path("purelib")
 owned = os.path.exists(os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED"))

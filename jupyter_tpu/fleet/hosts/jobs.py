@@ -258,8 +258,11 @@ class Jobs:
                 await self._ask(id, host, NEWS)
             except TPUError:
                 await asyncio.sleep(PAUSE)
-            except Exception:  # an answer that can't be read, for example
+            except Exception as error:  # an answer that can't be read, for example
                 log.exception("The job %s on host %d can't be followed", id, host)
+                why = f"Internal error in jupyter-tpu: {type(error).__name__}: {error}."
+                unread = TPUError(why, Reason.UNAVAILABLE, "The server's log has the details.")
+                self._failed(id, record.attempts[-1].number, host, unread)
                 await asyncio.sleep(NEWS)
 
     async def shut_down(self) -> None:
@@ -344,7 +347,7 @@ class Jobs:
         environments = self._desired.environments(record.name)
         python = ""
         if request.environment in environments:
-            python = f"{environments[request.environment].environment.path}/bin/python"
+            python = environments[request.environment].host_python
         return await self._request(
             record.name,
             host,
