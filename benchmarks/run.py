@@ -1,9 +1,9 @@
 """A command on N hosts whose links are up, beside an `ssh` for each of them.
 
-The hosts are N connections to one sshd on loopback, each with a channel of its own to an agent;
-all is real but that the agents are one process, and sshd one machine. CPU-seconds are the
-client's alone: this process's, or those of the `ssh` processes. `ssh` connects anew each time, as
-podrun and gcloud do with it.
+The hosts are N connections to one sshd on loopback, each with its own channel to an agent. SSH and
+the agents are real, but one process serves all agents. CPU-seconds are those of the client only:
+of this process, or of the `ssh` processes. `ssh` opens a new connection each time, as with podrun
+and gcloud.
 
     python benchmarks/run.py [--hosts 64 256] [--rounds N]
 """

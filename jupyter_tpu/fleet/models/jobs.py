@@ -108,7 +108,7 @@ class JobLine(Struct, kw_only=True):
     time: str
     stream: Literal["out", "err"]
     text: str
-    #: The line goes on in the next record of this stream; it is longer than 32 KiB.
+    #: The line continues in the next record of this stream; it is longer than 32 KiB.
     more: bool = False
 
 
