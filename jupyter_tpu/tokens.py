@@ -1,4 +1,4 @@
-"""Tokens of this computer that kernels and commands on TPUs get, such as HF_TOKEN.
+"""Tokens of this computer that kernels, commands and jobs on TPUs get, such as HF_TOKEN.
 
 Only the names are stored here. A value is read when a kernel or command starts, and sent to the
 host over SSH: it becomes a variable of the process there. It is in no file, no log and no list of
@@ -7,15 +7,18 @@ processes.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import json
 import netrc
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from .errors import InvalidInput
+from .errors import InvalidInput, Reason, TPUError
 from .files import write_atomically
 from .paths import data_dir
 
@@ -37,29 +40,36 @@ def passed_names() -> list[str]:
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
-def pass_on(name: str) -> None:
-    """From now on, what is started on a TPU gets *name*. Raises INVALID for what is no token's."""
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise InvalidInput(
-            f"{name!r} is not the name of a variable.", "Give its name only, such as HF_TOKEN."
-        )
-    if _NOT_PASSED.fullmatch(name):
-        raise InvalidInput(f"{name} can't be passed on: hosts have their own.")
-    names = passed_names()
-    if name not in names:
-        _write([*names, name])
+def pass_on(*names: str) -> None:
+    """From now on, what is started on a TPU gets *names*: all of them, or none if this raises.
+
+    Raises INVALID for what is no token's name, and DISK_FULL or PERMISSION if they can't be stored.
+    """
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise InvalidInput(
+                f"{name!r} is not the name of a variable.", "Give its name only, such as HF_TOKEN."
+            )
+        if _NOT_PASSED.fullmatch(name):
+            raise InvalidInput(f"{name} can't be passed on: hosts have their own.")
+    with _changing() as passed:
+        passed += [name for name in dict.fromkeys(names) if name not in passed]
 
 
 def keep_back(name: str) -> bool:
     """What is started from now on does not get *name*; False: it did not before."""
-    names = passed_names()
-    if name in names:
-        _write([each for each in names if each != name])
-    return name in names
+    with _changing() as passed:
+        if name not in passed:
+            return False
+        passed.remove(name)
+    return True
 
 
 def passed_variables() -> dict[str, str]:
-    """The chosen variables that have a value on this computer now, for a process on a host."""
+    """The chosen variables that have a value on this computer now, for a process on a host.
+
+    Reads small files: on an event loop, call it in a thread.
+    """
     found = {name: find(name) for name in passed_names()}
     return {name: token.value for name, token in found.items() if token is not None}
 
@@ -70,6 +80,12 @@ def find(name: str) -> Token | None:
         return Token(value, "environment")
     look = _STORED.get(name)
     return look() if look is not None else None
+
+
+def how_to_set(name: str) -> str:
+    """What to do where `find` finds nothing."""
+    login = _LOGINS.get(name)
+    return f"Set it where Jupyter is started{f', or run `{login}`' if login else ''}."
 
 
 def _hugging_face() -> Token | None:
@@ -98,11 +114,29 @@ _STORED: dict[str, Callable[[], Token | None]] = {
     "HF_TOKEN": _hugging_face,
     "WANDB_API_KEY": _wandb,
 }
+_LOGINS = {"HF_TOKEN": "hf auth login", "WANDB_API_KEY": "wandb login"}
 
 
 def _file() -> Path:
     return data_dir() / "tokens.json"
 
 
-def _write(names: list[str]) -> None:
-    write_atomically(_file(), json.dumps(names) + "\n")
+@contextlib.contextmanager
+def _changing() -> Iterator[list[str]]:
+    """The names, which are stored when they have changed; one process at a time."""
+    path = _file()
+    try:
+        with open(path.with_suffix(".lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            before = passed_names()
+            names = list(before)
+            yield names
+            if names != before:
+                write_atomically(path, json.dumps(names) + "\n")
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise TPUError(
+            f"{path} can't be written: {error.strerror}.",
+            Reason.DISK_FULL if full else Reason.PERMISSION,
+            "Free some space, then try again." if full else "Check who owns the folder.",
+        ) from None

@@ -40,6 +40,7 @@ REQUESTS = (
     models.SyncProject,
     models.StartJob,
     models.StopJob,
+    models.PassTokens,
 )
 ANSWERS = (
     models.Problem,
@@ -56,6 +57,7 @@ ANSWERS = (
     models.HostFile,
     models.Finding,
     models.Diagnosis,
+    models.Token,
     models.Operation,
     models.Tunnel,
     models.App,

@@ -15,7 +15,7 @@ _tokens_argument = argument(
 
 @click.group("token", cls=Group)
 def token() -> None:
-    """Choose which tokens of this computer kernels and commands on TPUs get.
+    """Choose which tokens of this computer kernels, commands and jobs on TPUs get.
 
     A token is a variable of the environment in which Jupyter runs. HF_TOKEN is also found where
     `hf auth login` stores it, and WANDB_API_KEY where `wandb login` does. Only names are stored:
@@ -36,7 +36,7 @@ def list_all(as_json: bool) -> None:
 @token.command("pass", epilog=examples("jupyter tpu token pass HF_TOKEN WANDB_API_KEY"))
 @_tokens_argument
 def pass_on(tokens: tuple[str, ...]) -> None:
-    """Pass tokens to kernels and commands on TPUs that are started from now on."""
+    """Pass tokens to kernels, commands and jobs that are started on TPUs from now on."""
     print(pass_tokens(tokens))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +20,7 @@ from ..commands.grammar import (
 )
 from ..commands.session import Session, open_session
 from ..commands.tables import problem_text, status_problems, tpu_table, type_text
+from ..commands.tokens import MISSING
 from ..errors import InvalidInput, Reason, TPUError
 from .approval import approve_cost
 from .connection import connection, content_options
@@ -191,11 +193,20 @@ def describe(name: str, as_json: bool) -> None:
 @tpu_argument()
 @environment_option
 @content_options
+@click.option(
+    "--pass-env",
+    "tokens",
+    multiple=True,
+    metavar="NAME",
+    help="Also pass this variable of your computer, such as HF_TOKEN, to kernels, commands and "
+    "jobs on TPUs from now on (see `token`). Repeatable.",
+)
 @no_wait_option
 @json_option
 def connect(
     name: str,
     environment: str,
+    tokens: tuple[str, ...],
     no_wait: bool,
     as_json: bool,
     **content: Any,
@@ -205,14 +216,19 @@ def connect(
     Creates a Python environment with JAX on its hosts, and adds the environment's kernel to
     Jupyter's kernel pickers.
     """
-    connect_with(name, connection(environment, **content), no_wait=no_wait, as_json=as_json)
+    wanted = connection(environment, **content)
+    connect_with(name, wanted, no_wait=no_wait, as_json=as_json, tokens=tokens)
 
 
-def connect_with(name: str, wanted: ConnectTPU, *, no_wait: bool, as_json: bool) -> None:
-    """Connects, and prints the kernel."""
+def connect_with(
+    name: str, wanted: ConnectTPU, *, no_wait: bool, as_json: bool, tokens: Sequence[str] = ()
+) -> None:
+    """Connects, and prints the kernel. tokens: names to pass on to what is started there."""
     with open_session() as session:
         if no_wait:
             _require_server(session)
+        if tokens:
+            _pass_on(session, tokens)
         operation = session.call(session.fleet.connect(name, wanted))
         if no_wait:
             _leave(session, operation, as_json)
@@ -223,6 +239,14 @@ def connect_with(name: str, wanted: ConnectTPU, *, no_wait: bool, as_json: bool)
             print_json(tpu)
         else:
             _print_kernels(tpu, wanted.environment)
+
+
+def _pass_on(session: Session, tokens: Sequence[str]) -> None:
+    from ..fleet.models import PassTokens
+
+    for each in session.call(session.fleet.tokens.pass_on(PassTokens(names=[*tokens]))):
+        if each.hint and each.name in tokens:
+            note(f"{each.name}: {MISSING}. {each.hint}")
 
 
 def _require_server(session: Session) -> None:

@@ -187,6 +187,22 @@ class SyncAPI(Protocol):
         """
 
 
+class TokensAPI(Protocol):
+    """Tokens of this computer that TPUs get, such as HF_TOKEN. Their values are never answered."""
+
+    async def list(self) -> Sequence[models.Token]:
+        """In the order of choice, and where each is found now."""
+
+    async def pass_on(self, request: models.PassTokens) -> Sequence[models.Token]:
+        """What is started on TPUs from now on gets these, too; the answer has all.
+
+        Raises INVALID for what is not a variable's name, or one that hosts have themselves.
+        """
+
+    async def remove(self, name: str) -> None:
+        """What is started from now on does not get it; what runs keeps it."""
+
+
 class FleetAPI(Protocol):
     """The fleet's methods, and its parts; REST has the same ones."""
 
@@ -213,6 +229,9 @@ class FleetAPI(Protocol):
 
     @property
     def sync(self) -> SyncAPI: ...
+
+    @property
+    def tokens(self) -> TokensAPI: ...
 
     async def status(self) -> models.FleetStatus:
         """The health of the loops behind this interface; makes no call to Google or a host."""

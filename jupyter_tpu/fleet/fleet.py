@@ -50,6 +50,7 @@ from .reconcile.takeover import Takeover
 from .store.locks import Locks
 from .store.process_lease import ProcessLease
 from .store.store import Store
+from .tokens import Tokens
 
 log = logging.getLogger(__name__)
 
@@ -105,6 +106,7 @@ class Fleet:
         tunnels = self.tunnels = Tunnels(
             links, finder, store, lease, failures, lambda id: changes.mark_changed("tunnel", id)
         )
+        self.tokens = Tokens()
         self.doctor = Doctor(finder, desired, connections, cloud.emulated)
         apps = self.apps = Apps(links, finder, lambda id: changes.mark_changed("app", id))
 

@@ -141,6 +141,10 @@ ROUTES = (
            result=SyncResult, permission=("execute", "kernels"),
            more="It reads and writes files of the server's user, as a kernel could, so permission "
            "to execute kernels is needed, too."),
+    _fleet("GET tokens", "tokens.list", "The tokens that TPUs get, and where each is found"),
+    _fleet("POST tokens", "tokens.pass_on", "Pass tokens to what is started on TPUs",
+           status=201),
+    _fleet("DELETE tokens/{token}", "tokens.remove", "Pass a token to nothing that is started"),
     _fleet("GET operations", "operations", "Running and recent operations"),
     _fleet("GET operations/{operation}", "operation", "One operation, with its log"),
     _fleet("DELETE operations/{operation}", "cancel", "Cancel an operation"),

@@ -103,7 +103,7 @@ class TPUProvisioner(LocalProvisioner):
 
     async def _launch(self, environment: dict[str, str]) -> None:
         assert self._relay is not None
-        request = self._start_request(environment)
+        request = await asyncio.to_thread(self._start_request, environment)  # reads files
         try:
             await core_thread().call(
                 self._relay.launch(self.connection_info, request, self.start_timeout)

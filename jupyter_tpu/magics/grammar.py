@@ -166,7 +166,7 @@ def list_tokens() -> None:
 @token.command("pass")
 @_names_argument("Such as HF_TOKEN or WANDB_API_KEY.")
 def pass_token(names: tuple[str, ...]) -> None:
-    """Pass tokens to kernels and commands on TPUs that are started from now on."""
+    """Pass tokens to kernels, commands and jobs that are started on TPUs from now on."""
     from ..commands.tokens import pass_tokens
 
     print(pass_tokens(names))

@@ -23,6 +23,7 @@ _PARTS = {
     "job": "The job's id",
     "host": "The host's number, from 0",
     "path": "A path from the root folder, without its slash; it may have slashes",
+    "token": "the name of its variable, such as HF_TOKEN",
 }
 
 _FILE: dict[str, Any] = {"application/octet-stream": {}}

@@ -488,6 +488,11 @@ export interface IOutputPart {
   data: string;
 }
 
+/** The body of a request to pass tokens on. */
+export interface IPassTokens {
+  names: string[];
+}
+
 /** The body of every error answer, and why something needs attention. */
 export interface IProblem {
   message: string;
@@ -725,6 +730,15 @@ export interface ITPU {
 export interface ITPUList {
   tpus: ITPU[];
   problem: IProblem | null;
+}
+
+/**
+ * A variable that kernels, commands and jobs on TPUs get when they are started.
+ */
+export interface IToken {
+  name: string;
+  source: string;
+  hint: string;
 }
 
 /**

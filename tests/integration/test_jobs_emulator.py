@@ -17,6 +17,7 @@ from waiting import until
 from jupyter_tpu.errors import InvalidInput, Reason, TPUError
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import Change, Job, JobLogQuery, StartJob, StopJob
+from jupyter_tpu.tokens import pass_on
 
 #: Prints its host, waits for a file, prints 200 lines, and ends with its host's number.
 STORY = """
@@ -67,10 +68,12 @@ async def texts(fleet: Fleet, job: Job, **query: Any) -> list[str]:
 
 @pytest.mark.asyncio
 async def test_a_job_goes_on_without_the_server_and_keeps_every_line_and_exit_code(
-    server: Server, tpu: dict[str, Any]
+    server: Server, tpu: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = name_of(tpu)
     variables = {"TOKEN": "s3cret"}
+    monkeypatch.setenv("HF_TOKEN", "hf_s3cret")
+    pass_on("HF_TOKEN")
     async with server as fleet:
         request = StartJob(command=["sh", "-c", STORY], name="story", variables=variables)
         job = await fleet.jobs.start(name, request)
@@ -83,7 +86,7 @@ async def test_a_job_goes_on_without_the_server_and_keeps_every_line_and_exit_co
     files = [*server._folder.glob("fleet.sqlite*")]
     assert not [each for each in files if each.is_file() and b"s3cret" in each.read_bytes()]
     async with server as fleet:
-        goes = StartJob(command=["touch", "go"])
+        goes = StartJob(command=["sh", "-c", 'echo "with $HF_TOKEN"; touch go'])
         helper = await fleet.jobs.start(name, goes)
         ended = await when(fleet, job, lambda job: job.state == "failed")
         assert [each.exit_code for each in ended.attempts[0].hosts] == [0, 3]
@@ -95,6 +98,7 @@ async def test_a_job_goes_on_without_the_server_and_keeps_every_line_and_exit_co
         assert await texts(fleet, job, host=1, search="ON 1") == ["on 1"]
         helped = await when(fleet, helper, lambda job: job.state == "ended")
         assert helped.exit_code == 0
+        assert await texts(fleet, helper) == ["with hf_s3cret"]
         for each in (job, helper):
             await fleet.jobs.remove(name, each.id)
         assert await fleet.jobs.all() == []

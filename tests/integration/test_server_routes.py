@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,6 +107,28 @@ async def test_without_the_token_a_browsers_request_needs_the_xsrf_cookie(
     with pytest.raises(HTTPClientError) as error:
         await http_server_client.fetch(f"{jp_base_url}{ROOT}/tpus", method="POST", body="{}")
     assert error.value.code == 403
+
+
+async def test_tokens_are_passed_and_removed_by_name_and_no_answer_has_a_value(
+    call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.delenv("NO_SUCH_TOKEN", raising=False)
+    assert await call("GET", "tokens") == (200, [])
+    status, passed = await call("POST", "tokens", {"names": ["HF_TOKEN", "NO_SUCH_TOKEN"]})
+    assert status == 201
+    assert passed == [
+        {"name": "HF_TOKEN", "source": "environment", "hint": ""},
+        {"name": "NO_SUCH_TOKEN", "source": "", "hint": "Set it where Jupyter is started."},
+    ]
+    assert await call("GET", "tokens") == (200, passed)
+    assert await call("DELETE", "tokens/HF_TOKEN") == (204, None)
+    status, problem = await call("DELETE", "tokens/HF_TOKEN")
+    assert (status, problem["message"]) == (404, "HF_TOKEN is not passed to TPUs.")
+    status, problem = await call("POST", "tokens", {"names": ["HF_TOKEN=hf_secret"]})
+    assert (status, problem["reason"]) == (400, "INVALID")
+    assert [each["name"] for each in (await call("GET", "tokens"))[1]] == ["NO_SUCH_TOKEN"]
 
 
 async def test_bad_bodies_are_answered_with_one_sentence_that_names_the_field(

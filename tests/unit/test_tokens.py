@@ -1,8 +1,9 @@
-"""Tokens that kernels on TPUs get from this computer: chosen by name, read when one starts."""
+"""Tokens that what runs on TPUs gets from this computer: chosen by name, read when one starts."""
 
 from __future__ import annotations
 
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from click.testing import CliRunner
 
 from jupyter_tpu import tokens
 from jupyter_tpu.cli.tokens import token as command
-from jupyter_tpu.errors import InvalidInput
+from jupyter_tpu.errors import InvalidInput, TPUError
 from jupyter_tpu.paths import data_dir
 
 
@@ -69,6 +70,25 @@ def test_what_is_no_tokens_name_is_refused(name: str) -> None:
     assert tokens.passed_names() == []
 
 
+def test_of_several_tokens_all_are_passed_or_none() -> None:
+    with pytest.raises(InvalidInput, match="PATH"):
+        tokens.pass_on("HF_TOKEN", "PATH")
+    assert tokens.passed_names() == []
+
+
+def test_processes_that_change_the_list_at_once_lose_no_name(home: Path) -> None:
+    names = [f"TOKEN_{number}" for number in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(tokens.pass_on, names))
+    assert sorted(tokens.passed_names()) == sorted(names)
+
+
+def test_a_list_that_cannot_be_stored_is_said_with_what_to_do(home: Path) -> None:
+    (data_dir() / "tokens.lock").mkdir()
+    with pytest.raises(TPUError, match=r"tokens.json can't be written: Is a directory"):
+        tokens.pass_on("HF_TOKEN")
+
+
 def test_a_damaged_list_passes_nothing(home: Path) -> None:
     (data_dir() / "tokens.json").write_text("{")
     assert tokens.passed_names() == []
@@ -85,7 +105,7 @@ def test_the_command_shows_where_a_token_is_found_and_never_the_token(
     assert "get no token" in run("list")
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     said = run("pass", "HF_TOKEN", "WANDB_API_KEY")
-    assert "Kernels and commands on TPUs get HF_TOKEN, WANDB_API_KEY" in said
+    assert "Kernels, commands and jobs on TPUs get HF_TOKEN, WANDB_API_KEY" in said
     assert "WANDB_API_KEY: not found here. Set it where Jupyter is started, or run `wandb" in said
     listed = run("list")
     assert [line.split() for line in listed.splitlines()] == [

@@ -348,6 +348,7 @@ class Jobs:
         python = ""
         if request.environment in environments:
             python = environments[request.environment].host_python
+        tokens = await asyncio.to_thread(passed_variables)
         return await self._request(
             record.name,
             host,
@@ -355,7 +356,7 @@ class Jobs:
             id=job,
             argv=request.command,
             cwd=request.cwd,
-            env={**passed_variables(), **own, "JUPYTER_TPU_HOST": str(host), **request.variables},
+            env={**tokens, **own, "JUPYTER_TPU_HOST": str(host), **request.variables},
             python=python,
         )
 

@@ -77,13 +77,14 @@ class Runs:
         node = await self._finder.find_ready(ref, "Commands run on READY TPUs.")
         hosts = host_numbers(request.hosts, len(node.endpoints), node.name.node)
         python = self._python(node, request.environment)
+        tokens = await asyncio.to_thread(passed_variables)
         ended = [id for id, each in self._runs.items() if each.done]
         for id in ended[: max(0, len(ended) + 1 - KEPT)]:
             del self._runs[id]
             self._changed(id)
         id = uuid.uuid4().hex[:8]
         self._runs[id] = active = _ActiveRun(
-            self._connections, node, id, request, hosts, python, lambda: self._changed(id)
+            self._connections, node, id, request, hosts, python, tokens, lambda: self._changed(id)
         )
         self._changed(id)
         return active.run
@@ -157,6 +158,7 @@ class _ActiveRun:
         request: StartRun,
         hosts: Sequence[int],
         python: str,
+        variables: dict[str, str],
         changed: Callable[[], None],
     ) -> None:
         self._changed = changed
@@ -178,7 +180,7 @@ class _ActiveRun:
             "limit": request.timeout,
             "input": request.input,
             "python": python,
-            "env": passed_variables(),
+            "env": variables,
         }
         self._hosts = [
             FollowedRun(

@@ -55,6 +55,7 @@ from .sync import (
     SyncProject,
     SyncResult,
 )
+from .tokens import PassTokens, Token
 from .tpus import (
     TPU,
     Connection,
@@ -117,6 +118,7 @@ __all__ = [
     "OpenTunnel",
     "Operation",
     "OutputPart",
+    "PassTokens",
     "Problem",
     "ProfileKernel",
     "Quote",
@@ -139,6 +141,7 @@ __all__ = [
     "TPUList",
     "TPUName",
     "Tier",
+    "Token",
     "Tunnel",
     "VisitApp",
     "WarmKernel",
