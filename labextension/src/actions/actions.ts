@@ -35,6 +35,7 @@ import {
 } from './dialogs';
 import { CreateForm } from '../forms/createForm';
 import { PackagesForm } from '../forms/packagesForm';
+import { TokensForm } from '../forms/tokensForm';
 import { IServerKernels } from '../kernels/serverKernels';
 import { FoundPythons } from '../model/foundPythons';
 import { keyOf } from '../model/resources';
@@ -70,9 +71,11 @@ export class Actions {
   ) {
     this._files = new FileTransfers(model, trans);
     this.foundPythons = new FoundPythons(model);
+    this.tokensForm = new TokensForm(model);
   }
 
   readonly foundPythons: FoundPythons;
+  readonly tokensForm: TokensForm;
 
   /** Brings the panel to the front, if there is one. */
   openPanel(): void {
@@ -236,6 +239,12 @@ export class Actions {
   openPackages(tpu: ITPU, environment: IEnvironment): void {
     this.packagesForm.openFor(tpu, environment);
     this.view.show('packages');
+  }
+
+  /** Shows which tokens TPUs get. */
+  openTokens(): void {
+    void this.tokensForm.load();
+    this.view.show('tokens');
   }
 
   /** Tries again to create an environment as it was asked for. */

@@ -22,6 +22,7 @@ export namespace CommandIDs {
   export const sync = 'tpu:sync-project';
   export const tensorboard = 'tpu:open-tensorboard';
   export const terminal = 'tpu:open-terminal';
+  export const tokens = 'tpu:tokens';
   export const tunnel = 'tpu:new-tunnel';
   export const upload = 'tpu:upload-files';
   export const browse = 'tpu:browse-files';

@@ -1,7 +1,7 @@
 // The commands of the palette and the menus.
 
 import { ICommandPalette, InputDialog } from '@jupyterlab/apputils';
-import { addIcon, refreshIcon } from '@jupyterlab/ui-components';
+import { addIcon, lockIcon, refreshIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { IDisposable } from '@lumino/disposable';
@@ -60,12 +60,26 @@ export function addCommands(
     describedBy: NO_ARGUMENTS,
     execute: () => model.refresh()
   });
+  commands.addCommand(CommandIDs.tokens, {
+    label: trans.__('Tokens…'),
+    caption: trans.__('Choose which tokens of this computer TPUs get'),
+    icon: lockIcon,
+    describedBy: NO_ARGUMENTS,
+    execute: () => {
+      actions.openPanel();
+      actions.openTokens();
+    }
+  });
   for (const action of Object.keys(COMMANDS) as Action[]) {
     addAction(commands, actions, action);
   }
 
   if (palette) {
-    for (const command of [CommandIDs.create, CommandIDs.refresh]) {
+    for (const command of [
+      CommandIDs.create,
+      CommandIDs.refresh,
+      CommandIDs.tokens
+    ]) {
       palette.addItem({ command, category, args: { isPalette: true } });
     }
     nameInPalette(palette, category, model);

@@ -2,7 +2,7 @@
 
 import { Store } from '../store';
 
-export type Page = 'connect' | 'create' | 'list' | 'packages';
+export type Page = 'connect' | 'create' | 'list' | 'packages' | 'tokens';
 
 export class PanelState extends Store {
   /** Whether the panel itself is visible. */

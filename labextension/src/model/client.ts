@@ -22,6 +22,7 @@ import {
   IOpenTensorBoard,
   IOpenTunnel,
   IOperation,
+  IPassTokens,
   IProblem,
   IProfileKernel,
   IQuote,
@@ -34,6 +35,7 @@ import {
   IStopTrying,
   ITPU,
   ITPUList,
+  IToken,
   ITunnel,
   IVisitApp,
   Reason
@@ -128,6 +130,18 @@ export class TPUClient {
   check(tpu: TPURef, signal?: AbortSignal): Promise<IDiagnosis> {
     const path = [...this._path(tpu), 'doctor'];
     return this._call('POST', path, {}, {}, signal);
+  }
+
+  tokens(): Promise<IToken[]> {
+    return this._call('GET', ['tokens']);
+  }
+
+  passTokens(request: IPassTokens): Promise<IToken[]> {
+    return this._call('POST', ['tokens'], request);
+  }
+
+  removeToken(name: string): Promise<void> {
+    return this._call('DELETE', ['tokens', name]);
   }
 
   pythons(tpu: TPURef): Promise<IFoundPythons> {

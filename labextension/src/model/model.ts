@@ -26,6 +26,7 @@ import {
   IRunOutput,
   IStartRun,
   ISyncProject,
+  IToken,
   ITPU,
   ITunnel
 } from '../api';
@@ -317,6 +318,21 @@ export class TPUModel extends Store {
 
   sync(tpu: TPURef, request: ISyncProject): Promise<boolean> {
     return this._requests.send(tpu, () => this._client.sync(tpu, request));
+  }
+
+  /** The tokens that TPUs get, by name. Throws `Failure`. */
+  tokens(): Promise<IToken[]> {
+    return this._client.tokens();
+  }
+
+  /** All tokens that TPUs get then. Throws `Failure`. */
+  passTokens(names: string[]): Promise<IToken[]> {
+    return this._client.passTokens({ names });
+  }
+
+  /** Throws `Failure`. */
+  removeToken(name: string): Promise<void> {
+    return this._client.removeToken(name);
   }
 
   /** What keeps JAX from the chips of a TPU. Throws `Failure`. */

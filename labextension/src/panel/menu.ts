@@ -3,7 +3,7 @@
 import { CommandRegistry } from '@lumino/commands';
 import { Menu } from '@lumino/widgets';
 
-import { COMMANDS } from '../actions/commandIDs';
+import { CommandIDs, COMMANDS } from '../actions/commandIDs';
 import { ITPU } from '../api';
 import { Action, whyNotStoppable } from '../model/availableActions';
 import { keyOf } from '../model/resources';
@@ -51,6 +51,9 @@ export class TPUMenu extends Menu {
         this.addItem({ type: 'separator' });
       }
       this.addItem({ command: COMMANDS[action], args: { tpu: keyOf(tpu) } });
+      if (action === 'environment') {
+        this.addItem({ command: CommandIDs.tokens }); // of all TPUs
+      }
     }
     this._button = button;
     const { left, bottom } = button.getBoundingClientRect();

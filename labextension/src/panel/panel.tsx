@@ -25,6 +25,7 @@ import { TPUMenu } from './menu';
 import { Operation } from './operation';
 import { PackagesPage } from './packagesPage';
 import { Disclosure, EmptyState, IconButton, Alert } from './elements';
+import { TokensPage } from './tokensPage';
 import { TPU } from './tpu';
 
 /** Seconds between two looks at the server while the panel is visible. */
@@ -130,6 +131,8 @@ function Panel(props: IPanelProps): JSX.Element {
           <ConnectPage actions={actions} />
         ) : view.page === 'packages' && usable ? (
           <PackagesPage actions={actions} />
+        ) : view.page === 'tokens' && usable ? (
+          <TokensPage actions={actions} />
         ) : (
           <List {...props} />
         )}
@@ -174,6 +177,8 @@ function pageTitle({
       return trans.__('New TPU');
     case 'packages':
       return trans.__('Packages of %1', packagesForm.environment?.name ?? '');
+    case 'tokens':
+      return trans.__('Tokens');
     default:
       return connectForm.environment
         ? trans.__('Environment %1', connectForm.environment.name)

@@ -1,0 +1,130 @@
+// The tokens of this computer that TPUs get: a list of names, and a form that adds some.
+
+import { Button, closeIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { Actions } from '../actions/actions';
+import { IToken } from '../api';
+import { failureText } from '../labels/failures';
+import { useStore } from '../store';
+import {
+  Alert,
+  EmptyState,
+  IconButton,
+  StateLabel,
+  TextWithCode
+} from './elements';
+import { TextField } from './formPage';
+
+/** A name, so not translated. */
+const EXAMPLE = 'HF_TOKEN';
+
+export function TokensPage(props: { actions: Actions }): JSX.Element {
+  const { actions } = props;
+  const { trans } = actions;
+  const form = useStore(actions.tokensForm);
+  return (
+    <form
+      className="jp-tpu-Form"
+      aria-label={trans.__('Tokens')}
+      noValidate
+      onSubmit={event => {
+        event.preventDefault();
+        void form.submit();
+      }}
+    >
+      <p>
+        {trans.__(
+          'Kernels, commands and jobs on TPUs get these variables of the computer that runs Jupyter from their next start on. Only names are stored.'
+        )}
+      </p>
+      <TextField
+        label={trans.__('Pass a token')}
+        help={trans.__('The name of a variable, without its value')}
+        placeholder={EXAMPLE}
+        spellCheck={false}
+        autoComplete="off"
+        value={form.fields.name}
+        onChange={event => form.set('name', event.target.value)}
+      />
+      <div className="jp-tpu-Buttons">
+        <Button
+          className="jp-tpu-Button jp-mod-main"
+          type="submit"
+          disabled={form.submitting || !form.fields.name.trim()}
+        >
+          {trans.__('Pass')}
+        </Button>
+      </div>
+      {form.failure && <Alert {...failureText(form.failure, trans)} />}
+      <Passed actions={actions} />
+    </form>
+  );
+}
+
+function Passed({ actions }: { actions: Actions }): JSX.Element {
+  const { tokensForm: form, trans } = actions;
+  const { loadFailure, tokens } = form;
+  if (loadFailure) {
+    return (
+      <Alert {...failureText(loadFailure, trans)}>
+        <Button
+          className="jp-tpu-Button"
+          type="button"
+          onClick={() => void form.load()}
+        >
+          {trans.__('Try Again')}
+        </Button>
+      </Alert>
+    );
+  }
+  if (!tokens) {
+    return <EmptyState busy title={trans.__('Loading tokens…')} />;
+  }
+  if (tokens.length === 0) {
+    return <p role="status">{trans.__('No token is passed to TPUs.')}</p>;
+  }
+  return (
+    <section className="jp-tpu-Packages" aria-label={trans.__('Passed')}>
+      <h3>
+        {trans.__('Passed')}
+        <span className="jp-tpu-Details-count">{tokens.length}</span>
+      </h3>
+      <ul>
+        {tokens.map(token => (
+          <Token key={token.name} token={token} actions={actions} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Token(props: { token: IToken; actions: Actions }): JSX.Element {
+  const {
+    actions: { tokensForm: form, trans },
+    token: { hint, name, source }
+  } = props;
+  return (
+    <li className="jp-tpu-Row">
+      <span className="jp-tpu-Row-main" title={name}>
+        {name}
+      </span>
+      {!source && <StateLabel tone="bad">{trans.__('not found')}</StateLabel>}
+      <IconButton
+        icon={closeIcon}
+        label={trans.__('Remove %1', name)}
+        disabled={form.submitting}
+        onClick={() => void form.remove(name)}
+      />
+      <span className="jp-tpu-Row-more">
+        {source === 'environment' ? (
+          trans.__('from a variable of the Jupyter server')
+        ) : source ? (
+          trans.__('from %1', source)
+        ) : (
+          <TextWithCode text={hint} />
+        )}
+      </span>
+    </li>
+  );
+}
