@@ -23,6 +23,7 @@ from jupyter_tpu.cli.root import tpu
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.magics import grammar as magics
+from jupyter_tpu.magics import kernel_grammar
 from jupyter_tpu.server.app import JupyterTPU
 from jupyter_tpu.server.handlers import STATUS
 from jupyter_tpu.server.routes import ALL_ROUTES
@@ -46,7 +47,7 @@ def tables() -> dict[str, dict[str, str]]:
         "magics.md": {
             "magics": _table(
                 ("Magic", "What it does"),
-                [*_commands("", magics.line), *_commands("", magics.cell)],
+                [*_commands("", magics.line), *_commands("", kernel_grammar.cell)],
             )
         },
         "rest.md": {

@@ -51,6 +51,11 @@ class NotebookKernels:
         self.last = key
         return self._kernels[key][0]
 
+    @property
+    def last_tpu(self) -> str | None:
+        """The TPU that was used last, as ZONE~NAME."""
+        return self.last and self.last[0]
+
     def use(self, name: str | None, environment: str | None) -> tuple[RemoteKernel, Comms]:
         """The kernel for a cell, started if there is none; raises CONFLICT if it has died."""
         key = self._choose(name, environment)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import click
 
     from .cells import CellHandle
-    from .grammar import CellOptions
+    from .kernel_grammar import CellOptions
 
 
 class TPUMagics:
@@ -53,7 +53,7 @@ class TPUMagics:
     @no_var_expand
     def cell(self, line: str, cell: str) -> Any:
         """%%tpu [NAME]: runs this cell on a TPU; see %tpu."""
-        from . import grammar
+        from . import kernel_grammar
         from .failures import plain_errors
 
         word, _, rest = line.strip().partition(" ")
@@ -63,7 +63,7 @@ class TPUMagics:
 
                 return compile_cell(self._shell, rest, cell)
             # As IPython does it for magics; the line of `compile` has Python's own braces.
-            options = _run(grammar.cell, self._shell.var_expand(line, 2), self._kernels)
+            options = _run(kernel_grammar.cell, self._shell.var_expand(line, 2), self._kernels)
             if options is None:
                 return None
             return self._run_there(options, cell) if options.wait else self._start(options, cell)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.magics import grammar
+from jupyter_tpu.magics import grammar, kernel_grammar
 from jupyter_tpu.magics.failures import MagicError, RemoteError, remote_error
 from jupyter_tpu.magics.kernels import NotebookKernels
 from jupyter_tpu.magics.magic import _run
@@ -114,7 +114,7 @@ def test_help_is_printed_and_runs_nothing(line: str, capsys: pytest.CaptureFixtu
 
 def test_the_line_of_a_cell_names_a_tpu_and_its_options() -> None:
     def options(line: str) -> Any:
-        return _run(grammar.cell, line, NotebookKernels({}))
+        return _run(kernel_grammar.cell, line, NotebookKernels({}))
 
     assert options("") == (None, None, None, True, False)
     assert options("my-tpu --env other") == ("my-tpu", "other", None, True, False)

@@ -1,0 +1,246 @@
+"""The commands of ``%tpu`` for this notebook's kernels on TPUs, and the options of ``%%tpu``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from ..commands.grammar import (
+    CONTEXT,
+    Command,
+    argument,
+    environment_option,
+    examples,
+    packages_option,
+    python_option,
+    tpu_argument,
+)
+from ..commands.session import open_session
+from ..commands.tables import table
+from ..errors import Reason, TPUError
+from .kernels import kernelspec_of
+from .parameters import (
+    Variable,
+    kernel_environment_option,
+    names_argument,
+    tpu_option,
+    unpickle_option,
+)
+from .show import wait_for
+
+if TYPE_CHECKING:
+    from .kernels import NotebookKernels
+
+
+@click.command("connect", cls=Command)
+@tpu_argument()
+@environment_option
+@python_option
+@packages_option
+@click.pass_obj
+def connect(
+    kernels: NotebookKernels,
+    name: str,
+    environment: str,
+    python: str | None,
+    packages: tuple[str, ...],
+) -> None:
+    """Prepare a TPU, and start a kernel of this notebook on it."""
+    from ..fleet.models import ConnectTPU
+
+    wanted = ConnectTPU(environment=environment, python=python, packages=list(packages))
+    with open_session() as session:
+        tpu = session.call(session.fleet.tpu(name))
+        ref = f"{tpu.zone}~{tpu.name}"
+        if kernelspec_of(tpu, environment) is None or python or packages:
+            wait_for(session, session.call(session.fleet.connect(ref, wanted)))
+            tpu = session.call(session.fleet.tpu(ref))
+    spec = kernelspec_of(tpu, environment)
+    if spec is None:
+        raise TPUError(f"{tpu.name} is connected, but has no environment {environment}.")
+    kernel = kernels.start(ref, environment, *spec)
+    print(f"{kernel.display_name}: cells that begin with %%tpu now run there.")
+
+
+@click.command("status", cls=Command)
+@click.pass_obj
+def status(kernels: NotebookKernels) -> None:
+    """List this notebook's kernels on TPUs."""
+    print(_auto_state(kernels))
+    if not kernels.all():
+        print("This notebook has no kernel on a TPU. Start one: %tpu connect NAME")
+        return
+    rows = [
+        (
+            kernel.tpu,
+            kernel.environment,
+            kernel.display_name,
+            "running" if kernel.alive() else "dead",
+            "default of %%tpu" if key == kernels.last else "",
+        )
+        for key, kernel in kernels.all().items()
+    ]
+    print(table(("TPU", "ENVIRONMENT", "KERNEL", "STATE", ""), rows))
+    print("They end when this notebook's own kernel ends.")
+
+
+@click.command("disconnect", cls=Command)
+@tpu_argument(required=False)
+@click.pass_obj
+def disconnect(kernels: NotebookKernels, name: str | None) -> None:
+    """End this notebook's kernels on a TPU, and disconnect it (default: the one used last)."""
+    name = name or kernels.last_tpu
+    if not name:
+        raise TPUError("This notebook has no kernel on a TPU.", Reason.NOT_FOUND)
+    with open_session() as session:
+        tpu = session.call(session.fleet.tpu(name))
+        ref = f"{tpu.zone}~{tpu.name}"
+        for key in kernels.all():
+            if key[0] == ref:
+                kernels.end(key)
+        if kernels.auto is not None and kernels.auto[0] == ref:
+            kernels.auto = None
+            print(_auto_state(kernels))
+        try:
+            wait_for(session, session.call(session.fleet.disconnect(ref)))
+        except TPUError as error:
+            if error.reason is not Reason.KERNELS_RUNNING:
+                raise
+            print(f"This notebook's kernel has ended. {error.message} {tpu.name} stays connected.")
+        else:
+            print(f"Disconnected {tpu.name}. Its environments stay on its hosts.")
+
+
+@click.command(
+    "push", cls=Command, epilog=examples("%tpu push x params", "%tpu push x --tpu my-tpu")
+)
+@names_argument("Variables of this notebook.")
+@tpu_option
+@kernel_environment_option
+@click.pass_obj
+def push(
+    kernels: NotebookKernels, names: tuple[str, ...], tpu: str | None, environment: str | None
+) -> None:
+    """Copy variables of this notebook to its kernel on a TPU.
+
+    Arrays, also within lists, dicts and other objects, are copied as raw bytes, with their dtype.
+    A JAX array becomes one of the TPU's first device. What is not built in, NumPy's or JAX's is
+    pickled here, and unpickled there, where its package must be installed.
+    """
+    from .variables import push_variables
+
+    push_variables(kernels.use(tpu, environment)[0], kernels.namespace, names)
+
+
+@click.command(
+    "pull", cls=Command, epilog=examples("%tpu pull loss params", "%tpu pull model --unpickle")
+)
+@names_argument("Variables of the kernel on the TPU.")
+@tpu_option
+@kernel_environment_option
+@unpickle_option
+@click.pass_obj
+def pull(
+    kernels: NotebookKernels,
+    names: tuple[str, ...],
+    tpu: str | None,
+    environment: str | None,
+    unpickle: bool,
+) -> None:
+    """Copy variables of the kernel on a TPU to this notebook.
+
+    Arrays are copied as raw bytes, with their dtype. JAX's are JAX arrays here if this notebook
+    has imported JAX, and NumPy arrays if not. Built-in values, data frames, and lists, tuples,
+    dicts and sets of these are rebuilt without running code. Other objects need --unpickle.
+    """
+    from .variables import pull_variables
+
+    kernel, _ = kernels.use(tpu, environment)
+    pull_variables(kernel, kernels.namespace, names, unpickle=unpickle)
+
+
+@click.command(
+    "auto", cls=Command, epilog=examples("%tpu auto on", "%tpu auto on my-tpu", "%tpu auto off")
+)
+@argument(
+    "state",
+    type=click.Choice(["on", "off"]),
+    required=False,
+    metavar="[on|off]",
+    help="Without it, the command says which it is.",
+)
+@tpu_argument(required=False)
+@kernel_environment_option
+@click.pass_obj
+def auto(
+    kernels: NotebookKernels, state: str | None, name: str | None, environment: str | None
+) -> None:
+    """Run every following cell on a TPU, as if it began with %%tpu.
+
+    Cells that begin with %tpu, %%tpu or %%local run as before: %%local means here.
+    """
+    if state == "on":
+        kernels.use(name, environment)
+        kernels.auto = kernels.last
+    elif state == "off":
+        kernels.auto = None
+    print(_auto_state(kernels))
+
+
+def _auto_state(kernels: NotebookKernels) -> str:
+    if kernels.auto is None:
+        return "Automatic running is off: cells that begin with %%tpu run on a TPU."
+    ref, environment = kernels.auto
+    return (
+        f"Automatic running is on: every cell runs on {ref.partition('~')[2]} (environment "
+        f"{environment}), except those that begin with %%local. To end it: %tpu auto off"
+    )
+
+
+class CellOptions(NamedTuple):
+    """What the line of a ``%%tpu`` cell says."""
+
+    name: str | None
+    environment: str | None
+    #: The local variable that gets the cell's value, or its handle.
+    out: str | None
+    wait: bool
+    unpickle: bool
+
+
+@click.command(
+    "%%tpu",
+    cls=Command,
+    context_settings=CONTEXT,
+    epilog=examples("%%tpu", "%%tpu my-tpu --out loss", "%%tpu --no-wait --out training"),
+)
+@tpu_argument(required=False)
+@kernel_environment_option
+@click.option(
+    "--out",
+    metavar="VARIABLE",
+    type=Variable(),
+    help="Copy the value of the cell's last line to this variable of this notebook. With "
+    "--no-wait, the variable gets the handle.",
+)
+@click.option(
+    "--no-wait",
+    "wait",
+    flag_value=False,
+    default=True,
+    show_default=False,
+    help="Return at once, with a handle: its result(), done(), output, show() and interrupt().",
+)
+@unpickle_option
+def cell(
+    name: str | None, environment: str | None, out: str | None, wait: bool, unpickle: bool
+) -> CellOptions:
+    """Run this cell on a TPU, by default the one that was used last; see %tpu.
+
+    The value of the last line is also Out[n] and _ of this notebook: itself if it is small and
+    plain (numbers, text, arrays of up to 64 KiB), else a stand-in, whose pull() copies the value.
+    An error is raised here with the nearest built-in class: `except ValueError` catches it.
+    exit() ends the kernel on the TPU, with its variables.
+    """
+    return CellOptions(name, environment, out, wait, unpickle)
