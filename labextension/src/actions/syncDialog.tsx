@@ -8,7 +8,7 @@ import React from 'react';
 import { ISyncProject, ITPU } from '../api';
 import { Field } from '../panel/field';
 import { HostField } from '../panel/hostField';
-import { ask } from './fileDialogs';
+import { ask, TextField } from './formDialog';
 
 /** Asks for the folders and the direction; null if there is nothing to do. */
 export async function askSync(
@@ -16,9 +16,8 @@ export async function askSync(
   last: string,
   trans: TranslationBundle
 ): Promise<ISyncProject | null> {
-  const here = last || PageConfig.getOption('serverRoot');
   const empty = {
-    folder: here,
+    folder: last || PageConfig.getOption('serverRoot'),
     remote: '',
     host: 0,
     pull: false,
@@ -30,35 +29,22 @@ export async function askSync(
     empty,
     (value, change) => (
       <>
-        <Field
+        <TextField
           label={trans.__('Folder on the computer that runs Jupyter')}
           help={trans.__(
             'What .gitignore excludes is left out. A file that was changed on both sides is not overwritten.'
           )}
-        >
-          {attributes => (
-            <input
-              {...attributes}
-              className="jp-mod-styled"
-              required
-              defaultValue={here}
-              onChange={event => change({ folder: event.target.value })}
-            />
-          )}
-        </Field>
-        <Field
+          required
+          value={value.folder}
+          onChange={folder => change({ folder })}
+        />
+        <TextField
           label={trans.__('Folder on the TPU (optional)')}
           help={trans.__('Empty: the same name, in the home folder.')}
-        >
-          {attributes => (
-            <input
-              {...attributes}
-              className="jp-mod-styled"
-              placeholder={`~/${PathExt.basename(value.folder)}`}
-              onChange={event => change({ remote: event.target.value })}
-            />
-          )}
-        </Field>
+          placeholder={`~/${PathExt.basename(value.folder)}`}
+          value={value.remote}
+          onChange={remote => change({ remote })}
+        />
         <Field label={trans.__('Direction')}>
           {attributes => (
             <HTMLSelect

@@ -1,0 +1,95 @@
+// Dialogs with a few fields.
+
+import { Dialog, showDialog } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import React, { useState } from 'react';
+
+import { Field } from '../panel/field';
+
+type Render<T> = (value: T, change: (more: Partial<T>) => void) => JSX.Element;
+
+/** Shows a dialog with fields, and returns their values; null if it was cancelled. */
+export async function ask<T>(
+  title: string,
+  accept: string,
+  initial: T,
+  render: Render<T>,
+  trans: TranslationBundle
+): Promise<T | null> {
+  const result = await showDialog({
+    title,
+    body: new Body(initial, render),
+    focusNodeSelector: 'input',
+    buttons: [
+      Dialog.cancelButton({ label: trans.__('Cancel') }),
+      Dialog.okButton({ label: accept })
+    ]
+  });
+  return result.button.accept ? result.value : null;
+}
+
+/** A line of text. */
+export function TextField(props: {
+  label: string;
+  help?: string;
+  placeholder?: string;
+  required?: boolean;
+  value: string;
+  onChange: (value: string) => void;
+}): JSX.Element {
+  const { help, label, onChange, ...input } = props;
+  return (
+    <Field label={label} help={help}>
+      {attributes => (
+        // JupyterLab disables the dialog's button while a field is invalid.
+        <input
+          {...attributes}
+          {...input}
+          className="jp-mod-styled"
+          spellCheck={false}
+          onChange={event => onChange(event.target.value)}
+        />
+      )}
+    </Field>
+  );
+}
+
+class Body<T> extends ReactWidget implements Dialog.IBodyWidget<T> {
+  constructor(
+    private _value: T,
+    private _fields: Render<T>
+  ) {
+    super();
+    this.addClass('jp-tpu-Dialog');
+  }
+
+  getValue(): T {
+    return this._value;
+  }
+
+  protected render(): JSX.Element {
+    return (
+      <Fields
+        initial={this._value}
+        render={this._fields}
+        onChange={value => {
+          this._value = value;
+        }}
+      />
+    );
+  }
+}
+
+function Fields<T>(props: {
+  initial: T;
+  render: Render<T>;
+  onChange: (value: T) => void;
+}): JSX.Element {
+  const [value, setValue] = useState(props.initial);
+  return props.render(value, more => {
+    const now = { ...value, ...more };
+    setValue(now);
+    props.onChange(now);
+  });
+}
