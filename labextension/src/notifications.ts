@@ -53,7 +53,7 @@ export function addNotifications(
         label: trans.__('New Notebook'),
         callback: () => {
           if (tpu) {
-            void actions.openNotebook(model.tpu(key) ?? tpu);
+            void actions.open.notebook(model.tpu(key) ?? tpu);
           }
         }
       };
@@ -81,7 +81,7 @@ export function addNotifications(
         callback: () => {
           const tpu = model.tpu(keyOf({ name: kernel.tpu, zone: kernel.zone }));
           if (tpu) {
-            void actions.shutDownKernel(tpu, { ...kernel, problem: null });
+            void actions.kernels.shutDown(tpu, { ...kernel, problem: null });
           }
         }
       };

@@ -220,7 +220,7 @@ it('only stops showing a kernel that is dead', async () => {
   changes.kernel(lost);
   changes.kernel(kernel);
   expect(told).toEqual([lost]);
-  await actions.shutDownKernel(connectedTPU(), lost);
+  await actions.kernels.shutDown(connectedTPU(), lost);
   expect(ask).not.toHaveBeenCalled();
   expect(server.count(`DELETE ${TPU}/kernels/k1`)).toBe(1);
 });
@@ -233,11 +233,11 @@ it('takes a kernel over once that is confirmed, and shows its notebook', async (
   });
   const tpu = connectedTPU();
   askToTake.mockResolvedValueOnce(false);
-  await actions.takeOverKernel(tpu, aKernel({ attached: false }));
+  await actions.kernels.takeOver(tpu, aKernel({ attached: false }));
   // What is asked is who has it now, not who had it when the list was shown.
   expect(askToTake).toHaveBeenCalledWith(held, tpu, trans);
   expect(server.count(`POST ${TPU}/kernels/k1/take`)).toBe(0);
-  await actions.takeOverKernel(tpu, held);
+  await actions.kernels.takeOver(tpu, held);
   expect(server.count(`POST ${TPU}/kernels/k1/take`)).toBe(1);
   expect(here.shown).toEqual(['k1']);
 });
@@ -255,7 +255,7 @@ it('shows why a kernel was not taken, and no notebook', async () => {
     [`POST ${TPU}/kernels/k1/take`]: [404, refusal]
   });
   const tpu = connectedTPU();
-  await actions.takeOverKernel(tpu, kernel);
+  await actions.kernels.takeOver(tpu, kernel);
   expect(actions.model.failure(tpu)?.message).toBe('It is gone.');
   expect(here.shown).toEqual([]);
 });

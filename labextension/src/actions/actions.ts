@@ -1,16 +1,13 @@
 // What the user can do, with the questions before it.
 
-import { showErrorMessage } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
-import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import { Action, startableEnvironments } from '../model/availableActions';
+import { Action } from '../model/availableActions';
 import {
   IApp,
   IEnvironment,
   IFoundPython,
-  IKernel,
   IOperation,
   ISyncResult,
   ITPU,
@@ -19,19 +16,13 @@ import {
 import { ConnectForm } from '../forms/connectForm';
 import { Examples } from '../examples';
 import {
-  askExample,
-  askLogdir,
-  askSeconds,
   confirmCancelCreate,
   confirmCloseTensorBoard,
   confirmCloseTunnel,
   confirmCost,
-  confirmDestructive,
   confirmInstallIpykernel,
   confirmKeep,
-  confirmStart,
-  confirmTakeOver,
-  DestructiveAction
+  confirmStart
 } from './dialogs';
 import { CreateForm } from '../forms/createForm';
 import { PackagesForm } from '../forms/packagesForm';
@@ -40,16 +31,11 @@ import { IServerKernels } from '../kernels/serverKernels';
 import { FoundPythons } from '../model/foundPythons';
 import { keyOf } from '../model/resources';
 import { TPUModel } from '../model/model';
-import {
-  tensorBoardTarget,
-  IAppTarget,
-  targetOf,
-  portTarget
-} from '../apps/target';
 import { CommandIDs } from './commandIDs';
-import { askRun } from '../runs/runDialog';
 import { checkTPU } from './doctor';
 import { FileTransfers } from './files';
+import { KernelActions } from './kernelActions';
+import { Opener } from './opener';
 import { askPort } from './portDialog';
 import { askSync } from './syncDialog';
 import { PanelState } from './panelState';
@@ -64,17 +50,21 @@ export class Actions {
     private _commands: CommandRegistry,
     /** The kernels of this Jupyter server. */
     readonly serverKernels: IServerKernels,
-    private _examples: Pick<Examples, 'open'>,
+    examples: Pick<Examples, 'open'>,
     readonly trans: TranslationBundle,
     /** A BCP 47 tag, for dates. */
     readonly language = 'en'
   ) {
     this._files = new FileTransfers(model, trans);
-    this.foundPythons = new FoundPythons(model);
-    this.tokensForm = new TokensForm(model);
+    this.open = new Opener(model, _commands, examples, trans);
+    this.kernels = new KernelActions(model, serverKernels, trans);
+    this.foundPythons = new FoundPythons(model.client);
+    this.tokensForm = new TokensForm(model.client);
   }
 
   readonly foundPythons: FoundPythons;
+  readonly kernels: KernelActions;
+  readonly open: Opener;
   readonly tokensForm: TokensForm;
 
   /** Brings the panel to the front, if there is one. */
@@ -88,10 +78,10 @@ export class Actions {
   async act(action: Action, tpu: ITPU): Promise<void> {
     switch (action) {
       case 'app':
-        await this._openPort(tpu);
+        await this.open.port(tpu);
         break;
       case 'browse':
-        await this.browse(tpu, 0);
+        await this.open.files(tpu, 0);
         break;
       case 'check':
         await checkTPU(tpu, this.model, this.trans);
@@ -100,7 +90,7 @@ export class Actions {
         await this._connect(tpu);
         break;
       case 'console':
-        await this.openConsole(tpu);
+        await this.open.console(tpu);
         break;
       case 'download':
         await this._files.download(tpu);
@@ -109,13 +99,13 @@ export class Actions {
         this.openConnectForm(tpu);
         break;
       case 'example':
-        await this._openExample(tpu);
+        await this.open.example(tpu);
         break;
       case 'notebook':
-        await this.openNotebook(tpu);
+        await this.open.notebook(tpu);
         break;
       case 'run':
-        await this._run(tpu);
+        await this.open.run(tpu);
         break;
       case 'start':
         if (tpu.emulated || (await confirmStart(tpu, this.trans))) {
@@ -126,10 +116,10 @@ export class Actions {
         await this._sync(tpu);
         break;
       case 'tensorboard':
-        await this._openTensorBoard(tpu);
+        await this.open.tensorBoard(tpu);
         break;
       case 'terminal':
-        await this.openTerminal(tpu, 0);
+        await this.open.terminal(tpu, 0);
         break;
       case 'tunnel':
         await this._openTunnel(tpu);
@@ -138,72 +128,7 @@ export class Actions {
         await this._files.upload(tpu);
         break;
       default:
-        await this._destroy(action, tpu);
-    }
-  }
-
-  /** Asks for a command, and shows its output in a tab. */
-  private async _run(tpu: ITPU): Promise<void> {
-    const request = await askRun(tpu, this.trans);
-    const run = request && (await this.model.startRun(tpu, request));
-    if (run) {
-      const args = { run } as unknown as ReadonlyPartialJSONObject;
-      await this._commands.execute(CommandIDs.showRun, args);
-    }
-  }
-
-  async openNotebook(tpu: ITPU, environment?: IEnvironment): Promise<void> {
-    const kernelName = (environment ?? startableEnvironments(tpu)[0])
-      ?.kernelspec;
-    if (kernelName) {
-      await this._commands.execute('notebook:create-new', { kernelName });
-    }
-  }
-
-  async openConsole(tpu: ITPU, environment?: IEnvironment): Promise<void> {
-    const name = (environment ?? startableEnvironments(tpu)[0])?.kernelspec;
-    if (name) {
-      const kernelPreference = { name };
-      await this._commands.execute('console:create', { kernelPreference });
-    }
-  }
-
-  /** Opens a terminal on a host. */
-  async openTerminal(tpu: ITPU, host: number): Promise<void> {
-    const name = await this.model.openTerminal(tpu, host);
-    if (name) {
-      await this._commands.execute('terminal:create-new', { name });
-    }
-  }
-
-  /** Shows the files of a host in a file browser. */
-  async browse(tpu: ITPU, host: number): Promise<void> {
-    if (!this._commands.hasCommand(CommandIDs.showFiles)) {
-      await showErrorMessage(
-        this.trans.__('Only JupyterLab can browse the files of a TPU'),
-        this.trans.__('Open JupyterLab, or use Upload Files and Download File.')
-      );
-      return;
-    }
-    await this._commands.execute(CommandIDs.showFiles, {
-      tpu: keyOf(tpu),
-      host
-    });
-  }
-
-  /** Shows a web app of a host: in a tab, or a window where there are no tabs. */
-  async showApp(target: IAppTarget): Promise<void> {
-    await this._commands.execute(CommandIDs.showApp, target);
-  }
-
-  /** Traces a kernel for some seconds, and shows the trace. */
-  async profile(tpu: ITPU, kernel: IKernel): Promise<void> {
-    const seconds = await askSeconds(tpu, this.trans);
-    if (seconds !== null) {
-      const app = await this.model.profile(tpu, kernel.id, seconds);
-      if (app) {
-        await this.showApp(targetOf(app));
-      }
+        await this.kernels.destroy(action, tpu);
     }
   }
 
@@ -268,7 +193,7 @@ export class Actions {
   }
 
   async removeEnvironment(tpu: ITPU, { name }: IEnvironment): Promise<void> {
-    await this._destroy('environment', tpu, name);
+    await this.kernels.destroy('environment', tpu, name);
   }
 
   async submit(form: CreateForm | ConnectForm): Promise<void> {
@@ -330,34 +255,6 @@ export class Actions {
     }
   }
 
-  async shutDownKernel(tpu: ITPU, kernel: IKernel): Promise<void> {
-    if (kernel.problem) {
-      // It is dead: nothing is lost, it is only removed from the list.
-      await this.model.shutDownKernel(tpu, kernel.id);
-      return;
-    }
-    if (await confirmDestructive('kernel', tpu, [kernel], this.trans)) {
-      const ended = await this.serverKernels.shutDown([kernel.id]);
-      if (ended.length === 0) {
-        await this.model.shutDownKernel(tpu, kernel.id);
-      }
-      await this._kernels(tpu);
-    }
-  }
-
-  /** Takes a kernel over for this Jupyter server, with its notebook. */
-  async takeOverKernel(tpu: ITPU, kernel: IKernel): Promise<void> {
-    // Its user may have changed since the list was shown.
-    const now = (await this._kernels(tpu))?.find(one => one.id === kernel.id);
-    if (
-      (await confirmTakeOver(now ?? kernel, tpu, this.trans)) &&
-      (await this.model.takeOverKernel(tpu, kernel.id))
-    ) {
-      await this.serverKernels.show(kernel.id);
-      await this._kernels(tpu);
-    }
-  }
-
   /** Cancels an operation; asks first where that deletes a TPU. */
   async cancel(operation: IOperation): Promise<void> {
     const asks = operation.kind === 'create';
@@ -387,7 +284,7 @@ export class Actions {
     const key = keyOf(tpu);
     this.view.toggle(key);
     if (this.view.isOpen(key) && tpu.environments.length > 0) {
-      void this._kernels(tpu);
+      void this.kernels.load(tpu);
     }
   }
 
@@ -395,36 +292,6 @@ export class Actions {
     this.view.toggle(operation.id);
     if (this.view.isOpen(operation.id)) {
       void this.model.loadLog(operation.id);
-    }
-  }
-
-  private async _openExample(tpu: ITPU): Promise<void> {
-    const [environment] = startableEnvironments(tpu);
-    const example = environment && (await askExample(tpu, this.trans));
-    if (example) {
-      try {
-        await this._examples.open(example, environment);
-      } catch (reason) {
-        const title = this.trans.__('The example was not opened');
-        await showErrorMessage(title, reason as Error);
-      }
-    }
-  }
-
-  private async _openPort(tpu: ITPU): Promise<void> {
-    const request = await askPort('app', tpu, this.trans);
-    if (request) {
-      const name = this.trans.__('Port %1', request.port);
-      await this.showApp(
-        portTarget(tpu, request.port, request.host, '/', name)
-      );
-    }
-  }
-
-  private async _openTensorBoard(tpu: ITPU): Promise<void> {
-    const logdir = await askLogdir(tpu, this.trans);
-    if (logdir) {
-      await this.showApp(tensorBoardTarget(tpu, logdir));
     }
   }
 
@@ -451,56 +318,6 @@ export class Actions {
       tpu,
       unfinished ? { environment: unfinished.name } : {}
     );
-  }
-
-  private async _destroy(
-    action: Exclude<DestructiveAction, 'kernel'>,
-    tpu: ITPU,
-    environment = ''
-  ): Promise<void> {
-    // Loaded even if none is known: one may have been started a moment ago. Not loaded from a TPU
-    // that is not connected: the user would have to wait.
-    let kernels =
-      tpu.connection === 'connected'
-        ? await this._kernels(tpu)
-        : tpu.kernels > 0
-          ? null
-          : [];
-    const apps = this.model.apps(tpu).length;
-    do {
-      if (environment && kernels) {
-        kernels = kernels.filter(one => one.environment === environment);
-      }
-      const running = kernels === null ? tpu.kernels : kernels.length;
-      if (action !== 'disconnect' || running > 0 || apps > 0) {
-        const { trans } = this;
-        if (
-          !(await confirmDestructive(action, tpu, kernels, trans, environment))
-        ) {
-          return;
-        }
-      }
-      this.model.dismissFailure(tpu);
-      await (action === 'environment'
-        ? this.model.removeEnvironment(tpu, environment, running > 0)
-        : this.model[action](tpu, running > 0));
-      kernels = await this._newlyStarted(tpu);
-    } while (kernels.length > 0);
-  }
-
-  /** Kernels that were started after the user confirmed, for which the server refused the request. */
-  private async _newlyStarted(tpu: ITPU): Promise<IKernel[]> {
-    const refused = this.model.failure(tpu)?.reason === 'KERNELS_RUNNING';
-    return refused ? ((await this._kernels(tpu)) ?? []) : [];
-  }
-
-  /** The kernels on a TPU; null if they can't be loaded. */
-  private async _kernels(tpu: ITPU): Promise<IKernel[] | null> {
-    try {
-      return await this.model.loadKernels(tpu);
-    } catch {
-      return null;
-    }
   }
 
   /** The folder that was synced last. */

@@ -31,7 +31,7 @@ export async function checkTPU(
   );
   let found: IDiagnosis;
   try {
-    found = await model.check(tpu, aborter.signal);
+    found = await model.client.check(tpu, aborter.signal);
   } catch (error) {
     if (!aborter.signal.aborted) {
       const { message, hint } = failureText(Failure.from(error), trans);

@@ -2,12 +2,12 @@
 
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
-import { ReactWidget } from '@jupyterlab/ui-components';
-import React, { useState } from 'react';
+import React from 'react';
 
 import { ITPU } from '../api';
 import { Field } from '../panel/field';
 import { HostField } from '../panel/hostField';
+import { ask, TextField } from './formDialog';
 
 /** Files of this computer, and where they go. */
 export interface IUpload {
@@ -47,19 +47,13 @@ export async function askUpload(
             />
           )}
         </Field>
-        <Field
+        <TextField
           label={trans.__('Folder on the host (optional)')}
           help={trans.__('Empty: the home folder, where kernels start.')}
-        >
-          {attributes => (
-            <input
-              {...attributes}
-              className="jp-mod-styled"
-              placeholder="~"
-              onChange={event => change({ folder: event.target.value })}
-            />
-          )}
-        </Field>
+          placeholder="~"
+          value={value.folder}
+          onChange={folder => change({ folder })}
+        />
         <HostField
           tpu={tpu}
           host={value.host}
@@ -85,21 +79,15 @@ export async function askDownload(
     empty,
     (value, change) => (
       <>
-        <Field
+        <TextField
           label={trans.__('File on the host')}
           help={trans.__(
             'Relative to the home folder, such as runs/loss.csv, or beginning with /.'
           )}
-        >
-          {attributes => (
-            <input
-              {...attributes}
-              className="jp-mod-styled"
-              required
-              onChange={event => change({ path: event.target.value })}
-            />
-          )}
-        </Field>
+          required
+          value={value.path}
+          onChange={path => change({ path })}
+        />
         <HostField
           tpu={tpu}
           host={value.host}
@@ -129,65 +117,4 @@ export async function askOverwrite(
     ]
   });
   return result.button.accept;
-}
-
-type Render<T> = (value: T, change: (more: Partial<T>) => void) => JSX.Element;
-
-/** A dialog with fields; null if it was cancelled. */
-export async function ask<T>(
-  title: string,
-  accept: string,
-  initial: T,
-  render: Render<T>,
-  trans: TranslationBundle
-): Promise<T | null> {
-  const result = await showDialog({
-    title,
-    body: new Body(initial, render),
-    focusNodeSelector: 'input',
-    buttons: [
-      Dialog.cancelButton({ label: trans.__('Cancel') }),
-      Dialog.okButton({ label: accept })
-    ]
-  });
-  return result.button.accept ? result.value : null;
-}
-
-class Body<T> extends ReactWidget implements Dialog.IBodyWidget<T> {
-  constructor(
-    private _value: T,
-    private _fields: Render<T>
-  ) {
-    super();
-    this.addClass('jp-tpu-Dialog');
-  }
-
-  getValue(): T {
-    return this._value;
-  }
-
-  protected render(): JSX.Element {
-    return (
-      <Fields
-        initial={this._value}
-        render={this._fields}
-        onChange={value => {
-          this._value = value;
-        }}
-      />
-    );
-  }
-}
-
-function Fields<T>(props: {
-  initial: T;
-  render: Render<T>;
-  onChange: (value: T) => void;
-}): JSX.Element {
-  const [value, setValue] = useState(props.initial);
-  return props.render(value, more => {
-    const now = { ...value, ...more };
-    setValue(now);
-    props.onChange(now);
-  });
 }

@@ -38,13 +38,13 @@ export class FileTransfers {
     const { host, path } = chosen;
     try {
       // The browser would save an error's text as the file.
-      await this._model.file(tpu, host, path);
+      await this._model.client.file(tpu, host, path);
     } catch (error) {
       Notification.error(this._why(error), { autoClose: false });
       return;
     }
     const link = document.createElement('a');
-    link.href = this._model.fileURL(tpu, host, path);
+    link.href = this._model.client.fileURL(tpu, host, path);
     link.download = '';
     document.body.append(link);
     link.click();
@@ -103,7 +103,7 @@ export class FileTransfers {
     };
     try {
       const options = { overwrite, signal, onProgress };
-      await this._model.upload(tpu, host, path, file, options);
+      await this._model.client.upload(tpu, host, path, file, options);
     } catch (error) {
       if (error instanceof Failure && error.reason === 'EXISTS') {
         return true;
@@ -127,7 +127,7 @@ export class FileTransfers {
     path: string
   ): Promise<boolean> {
     try {
-      await this._model.file(tpu, host, path);
+      await this._model.client.file(tpu, host, path);
       return true;
     } catch (error) {
       if (error instanceof Failure && error.reason === 'NOT_FOUND') {

@@ -52,7 +52,9 @@ export class AppOpener {
           )
         : await model.openApp(tpu, { port, host, path, name });
     }
-    const visit = await model.visitApp(app.id, framedBy);
+    const visit = await model.client.visitApp(app.id, {
+      framed_by: framedBy
+    });
     const url = await reachableAddress(visit, window.location, this._trans);
     const storageCheck = url === visit.url ? visit.storage_check : '';
     return { id: app.id, url, storageCheck };

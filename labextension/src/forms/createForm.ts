@@ -129,7 +129,7 @@ export class CreateForm extends Form<IFields, IOperation> {
 
   /** What would be created, and what it costs; null, with a failure, if the server refuses it. */
   quote(): Promise<IQuote | null> {
-    return this.send(() => this._model.quote(this.request));
+    return this.send(() => this._model.client.quote(this.request));
   }
 
   /** Why the name is invalid; "" if it is valid. */

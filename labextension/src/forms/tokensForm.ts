@@ -1,13 +1,12 @@
 // Which tokens TPUs get: their names, and adding and removing some. Values never come here.
 
 import { IToken } from '../api';
-import { Failure } from '../model/client';
-import { TPUModel } from '../model/model';
+import { Failure, TPUClient } from '../model/client';
 import { Form } from './form';
 
 export class TokensForm extends Form<{ name: string }, IToken[]> {
   constructor(
-    private _model: Pick<TPUModel, 'tokens' | 'passTokens' | 'removeToken'>
+    private _client: Pick<TPUClient, 'tokens' | 'passTokens' | 'removeToken'>
   ) {
     super({ name: '' });
   }
@@ -26,7 +25,7 @@ export class TokensForm extends Form<{ name: string }, IToken[]> {
     this._loadFailure = null;
     this.changed();
     try {
-      this._tokens = await this._model.tokens();
+      this._tokens = await this._client.tokens();
     } catch (error) {
       this._loadFailure = Failure.from(error);
     }
@@ -35,13 +34,13 @@ export class TokensForm extends Form<{ name: string }, IToken[]> {
 
   /** Removes one; whether it was removed. */
   async remove(name: string): Promise<void> {
-    await this.send(() => this._model.removeToken(name));
+    await this.send(() => this._client.removeToken(name));
     await this.load();
   }
 
   protected async ask(): Promise<IToken[]> {
     const names = this.filled.name.split(/[\s,]+/).filter(Boolean);
-    return (this._tokens = await this._model.passTokens(names));
+    return (this._tokens = await this._client.passTokens({ names }));
   }
 
   private _loadFailure: Failure | null = null;

@@ -2,8 +2,7 @@
 
 import { IFoundPythons, ITPU } from '../api';
 import { Store } from '../store';
-import { Failure } from './client';
-import { TPUModel } from './model';
+import { Failure, TPUClient } from './client';
 
 /** What is known of one TPU's. */
 export interface IFoundLookup {
@@ -13,7 +12,7 @@ export interface IFoundLookup {
 }
 
 export class FoundPythons extends Store {
-  constructor(private _model: Pick<TPUModel, 'pythons'>) {
+  constructor(private _client: Pick<TPUClient, 'pythons'>) {
     super();
   }
 
@@ -36,7 +35,7 @@ export class FoundPythons extends Store {
     this._lookups.set(tpu.id, lookup);
     this.changed();
     try {
-      lookup.found = await this._model.pythons(tpu);
+      lookup.found = await this._client.pythons(tpu);
     } catch (error) {
       lookup.failure = Failure.from(error);
     }

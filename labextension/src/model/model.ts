@@ -4,29 +4,21 @@ import { ISignal } from '@lumino/signaling';
 
 import {
   IApp,
-  IAppVisit,
   ICatalog,
   IChangePackages,
   IConnectTPU,
   ICreateTPU,
   IEnvironment,
   IFleetStatus,
-  IDiagnosis,
-  IFoundPythons,
-  IHostFile,
-  IInstalledPackage,
   IKernel,
   IOpenApp,
   IOpenTensorBoard,
   IOpenTunnel,
   IOperation,
   IProblem,
-  IQuote,
   IRun,
-  IRunOutput,
   IStartRun,
   ISyncProject,
-  IToken,
   ITPU,
   ITunnel
 } from '../api';
@@ -37,19 +29,19 @@ import { DismissedOperations } from './dismissed';
 import { isOf, isSame, Resources } from './resources';
 import { Phase, Synchronizer } from './synchronizer';
 import { TPURequests } from './tpuRequests';
-import { IUploadOptions } from './upload';
 
 /** TPUs, operations and kernels, and every call that changes them. */
 export class TPUModel extends Store {
   /** Disposes of *changes* with itself. */
   constructor(
-    private _client: TPUClient,
+    /** For calls whose answers the model does not keep. They throw `Failure`. */
+    readonly client: TPUClient,
     changes: IChangeFeed,
     dismissed = new DismissedOperations()
   ) {
     super();
     this._resources = new Resources(dismissed);
-    this._sync = new Synchronizer(this._resources, _client, changes);
+    this._sync = new Synchronizer(this._resources, client, changes);
     this._sync.stateChanged.connect(this._onSync, this);
     this._requests = new TPURequests(
       operation => this._sync.putOperation(operation),
@@ -188,21 +180,16 @@ export class TPUModel extends Store {
     }
     this._catalogError = null;
     try {
-      this._catalog = await this._client.catalog();
+      this._catalog = await this.client.catalog();
     } catch (error) {
       this._catalogError = Failure.from(error);
     }
     this.changed();
   }
 
-  /** What a request would create, and what that costs. Throws `Failure`, for the form to show. */
-  quote(request: ICreateTPU): Promise<IQuote> {
-    return this._client.quote(request);
-  }
-
   /** Throws `Failure`, for the form to show. */
   async create(request: ICreateTPU): Promise<IOperation> {
-    const operation = await this._client.create(request);
+    const operation = await this.client.create(request);
     this._createRequests.set(operation.id, request);
     this._sync.putOperation(operation);
     return operation;
@@ -210,17 +197,7 @@ export class TPUModel extends Store {
 
   /** Throws `Failure`, for the form to show. */
   async connectWith(tpu: TPURef, request: IConnectTPU): Promise<void> {
-    this._sync.putOperation(await this._client.connect(tpu, request));
-  }
-
-  /** The Pythons that were on its hosts before. Throws `Failure`. */
-  pythons(tpu: TPURef): Promise<IFoundPythons> {
-    return this._client.pythons(tpu);
-  }
-
-  /** What is installed in an environment. Throws `Failure`. */
-  packages(tpu: TPURef, environment: string): Promise<IInstalledPackage[]> {
-    return this._client.packages(tpu, environment);
+    this._sync.putOperation(await this.client.connect(tpu, request));
   }
 
   /** Throws `Failure`. */
@@ -229,7 +206,7 @@ export class TPUModel extends Store {
     environment: string,
     change: IChangePackages
   ): Promise<IOperation> {
-    const operation = await this._client.changePackages(
+    const operation = await this.client.changePackages(
       tpu,
       environment,
       change
@@ -246,31 +223,31 @@ export class TPUModel extends Store {
   // These return whether the request was accepted; if not, `failure` says why.
 
   start(tpu: TPURef): Promise<boolean> {
-    return this._requests.send(tpu, () => this._client.start(tpu));
+    return this._requests.send(tpu, () => this.client.start(tpu));
   }
 
   stop(tpu: TPURef, endKernels: boolean): Promise<boolean> {
     const how = { end_kernels: endKernels };
-    return this._requests.send(tpu, () => this._client.stop(tpu, how));
+    return this._requests.send(tpu, () => this.client.stop(tpu, how));
   }
 
   connect(tpu: TPURef, request: IConnectTPU = {}): Promise<boolean> {
-    return this._requests.send(tpu, () => this._client.connect(tpu, request));
+    return this._requests.send(tpu, () => this.client.connect(tpu, request));
   }
 
   disconnect(tpu: TPURef, endKernels: boolean): Promise<boolean> {
     const how = { end_kernels: endKernels };
-    return this._requests.send(tpu, () => this._client.disconnect(tpu, how));
+    return this._requests.send(tpu, () => this.client.disconnect(tpu, how));
   }
 
   delete(tpu: TPURef, endKernels: boolean): Promise<boolean> {
     const how = { end_kernels: endKernels };
-    return this._requests.send(tpu, () => this._client.delete(tpu, how));
+    return this._requests.send(tpu, () => this.client.delete(tpu, how));
   }
 
   syncEnvironment(tpu: TPURef, name: string): Promise<boolean> {
     return this._requests.send(tpu, () =>
-      this._client.syncEnvironment(tpu, name)
+      this.client.syncEnvironment(tpu, name)
     );
   }
 
@@ -281,13 +258,13 @@ export class TPUModel extends Store {
   ): Promise<boolean> {
     const how = { end_kernels: endKernels };
     return this._requests.send(tpu, () =>
-      this._client.removeEnvironment(tpu, name, how)
+      this.client.removeEnvironment(tpu, name, how)
     );
   }
 
   shutDownKernel(tpu: TPURef, id: string): Promise<boolean> {
     return this._requests.send(tpu, async () => {
-      await this._client.shutDownKernel(tpu, id);
+      await this.client.shutDownKernel(tpu, id);
       this._resources.setKernels(
         tpu,
         this.kernels(tpu).filter(kernel => kernel.id !== id)
@@ -296,12 +273,12 @@ export class TPUModel extends Store {
   }
 
   takeOverKernel(tpu: TPURef, id: string): Promise<boolean> {
-    return this._requests.send(tpu, () => this._client.takeOverKernel(tpu, id));
+    return this._requests.send(tpu, () => this.client.takeOverKernel(tpu, id));
   }
 
   /** Loads the kernels that run on a TPU. Throws `Failure`. */
   async loadKernels(tpu: TPURef): Promise<IKernel[]> {
-    const kernels = await this._client.kernels(tpu);
+    const kernels = await this.client.kernels(tpu);
     this._resources.setKernels(tpu, kernels);
     this.changed();
     return kernels;
@@ -311,109 +288,48 @@ export class TPUModel extends Store {
   async openTerminal(tpu: TPURef, host: number): Promise<string | null> {
     let name: string | null = null;
     await this._requests.send(tpu, async () => {
-      ({ name } = await this._client.openTerminal(tpu, host));
+      ({ name } = await this.client.openTerminal(tpu, host));
     });
     return name;
   }
 
   sync(tpu: TPURef, request: ISyncProject): Promise<boolean> {
-    return this._requests.send(tpu, () => this._client.sync(tpu, request));
-  }
-
-  /** The tokens that TPUs get, by name. Throws `Failure`. */
-  tokens(): Promise<IToken[]> {
-    return this._client.tokens();
-  }
-
-  /** All tokens that TPUs get then. Throws `Failure`. */
-  passTokens(names: string[]): Promise<IToken[]> {
-    return this._client.passTokens({ names });
-  }
-
-  /** Throws `Failure`. */
-  removeToken(name: string): Promise<void> {
-    return this._client.removeToken(name);
-  }
-
-  /** What keeps JAX from the chips of a TPU. Throws `Failure`. */
-  check(tpu: TPURef, signal?: AbortSignal): Promise<IDiagnosis> {
-    return this._client.check(tpu, signal);
+    return this._requests.send(tpu, () => this.client.sync(tpu, request));
   }
 
   /** Starts a command on hosts; null if that failed. */
   async startRun(tpu: TPURef, request: IStartRun): Promise<IRun | null> {
     let run: IRun | null = null;
     await this._requests.send(tpu, async () => {
-      run = await this._client.startRun(tpu, request);
+      run = await this.client.startRun(tpu, request);
     });
     return run;
   }
 
-  /** Waits for a run's output from an offset on, or its end. Throws `Failure`. */
-  runOutput(
-    tpu: TPURef,
-    id: string,
-    from: number,
-    signal: AbortSignal
-  ): Promise<IRunOutput> {
-    return this._client.runOutput(tpu, id, from, signal);
-  }
-
-  /** Stops a run on all its hosts. Throws `Failure`. */
-  stopRun(tpu: TPURef, id: string): Promise<IRun> {
-    return this._client.stopRun(tpu, id);
-  }
-
-  /** What a file of a host is. Throws `Failure`. */
-  file(tpu: TPURef, host: number, path: string): Promise<IHostFile> {
-    return this._client.file(tpu, host, path);
-  }
-
-  /** Where the browser downloads a file of a host from. */
-  fileURL(tpu: TPURef, host: number, path: string): string {
-    return this._client.fileURL(tpu, host, path);
-  }
-
-  /** Uploads a file to a host. Throws `Failure`. */
-  upload(
-    tpu: TPURef,
-    host: number,
-    path: string,
-    content: Blob,
-    options: IUploadOptions
-  ): Promise<IHostFile> {
-    return this._client.upload(tpu, host, path, content, options);
-  }
-
   openTunnel(tpu: TPURef, request: IOpenTunnel): Promise<boolean> {
     return this._requests.send(tpu, async () => {
-      this._resources.putTunnel(await this._client.openTunnel(tpu, request));
+      this._resources.putTunnel(await this.client.openTunnel(tpu, request));
     });
   }
 
   closeTunnel(tpu: TPURef, id: string): Promise<boolean> {
     return this._requests.send(tpu, async () => {
-      await this._client.closeTunnel(tpu, id);
+      await this.client.closeTunnel(tpu, id);
       this._resources.dropPort(id);
     });
   }
 
   /** Throws `Failure`, for the tab to show. */
   async openApp(tpu: TPURef, request: IOpenApp): Promise<IApp> {
-    const app = await this._client.openApp(tpu, request);
+    const app = await this.client.openApp(tpu, request);
     this._resources.putApp(app);
     this.changed();
     return app;
   }
 
-  /** The addresses with which a page of *framedBy* (an origin; "": a window) opens an app. Throws `Failure`. */
-  visitApp(id: string, framedBy: string): Promise<IAppVisit> {
-    return this._client.visitApp(id, { framed_by: framedBy });
-  }
-
   closeApp(tpu: TPURef, id: string): Promise<boolean> {
     return this._requests.send(tpu, async () => {
-      await this._client.closeApp(id);
+      await this.client.closeApp(id);
       this._resources.dropPort(id);
     });
   }
@@ -424,7 +340,7 @@ export class TPUModel extends Store {
     request: IOpenTensorBoard,
     onProgress: (operation: IOperation) => void
   ): Promise<IApp> {
-    const operation = await this._client.openTensorBoard(tpu, request);
+    const operation = await this.client.openTensorBoard(tpu, request);
     try {
       return await this._waitForApp(operation, onProgress);
     } catch (error) {
@@ -441,7 +357,7 @@ export class TPUModel extends Store {
   ): Promise<IApp | null> {
     let operation: IOperation | undefined;
     const done = await this._requests.send(tpu, async () => {
-      operation = await this._client.profile(tpu, kernel, { seconds });
+      operation = await this.client.profile(tpu, kernel, { seconds });
       return operation;
     });
     try {
@@ -455,7 +371,7 @@ export class TPUModel extends Store {
     this._cancelling.add(operation.id);
     await this._requests.send(
       { name: operation.tpu, zone: operation.zone },
-      () => this._client.cancel(operation.id)
+      () => this.client.cancel(operation.id)
     );
     this._cancelling.delete(operation.id);
     this.changed();
@@ -465,7 +381,7 @@ export class TPUModel extends Store {
   async stopTrying(operation: IOperation): Promise<void> {
     await this._requests.send(
       { name: operation.tpu, zone: operation.zone },
-      () => this._client.stopTrying(operation.id, { keep_tpu: true })
+      () => this.client.stopTrying(operation.id, { keep_tpu: true })
     );
   }
 
@@ -477,7 +393,7 @@ export class TPUModel extends Store {
   /** Loads an operation's whole log. */
   async loadLog(id: string): Promise<void> {
     try {
-      this._sync.putOperation(await this._client.operation(id));
+      this._sync.putOperation(await this.client.operation(id));
     } catch {
       // The server no longer has it: the page shows what it has.
     }
@@ -510,7 +426,7 @@ export class TPUModel extends Store {
     if (problem) {
       throw Failure.of(problem);
     }
-    const apps = await this._client.apps();
+    const apps = await this.client.apps();
     const app = apps.find(one => one.id === id);
     if (!app) {
       throw new Failure('', 'CLOSED');

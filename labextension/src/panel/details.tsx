@@ -189,12 +189,12 @@ function Host(props: {
           <IconButton
             icon={terminalIcon}
             label={trans.__('Open a terminal on host %1', host.index)}
-            onClick={() => void actions.openTerminal(tpu, host.index)}
+            onClick={() => void actions.open.terminal(tpu, host.index)}
           />
           <IconButton
             icon={filesIcon}
             label={trans.__('Browse the files of host %1', host.index)}
-            onClick={() => void actions.browse(tpu, host.index)}
+            onClick={() => void actions.open.files(tpu, host.index)}
           />
         </span>
       )}
@@ -229,7 +229,7 @@ function Kernel(props: {
           icon={traceIcon}
           label={trans.__('Trace %1', name)}
           disabled={kernel.state === 'dead'}
-          onClick={() => void actions.profile(tpu, kernel)}
+          onClick={() => void actions.open.profile(tpu, kernel)}
         />
         <IconButton
           icon={kernel.problem ? closeIcon : stopIcon}
@@ -238,7 +238,7 @@ function Kernel(props: {
               ? trans.__('Dismiss %1', name)
               : trans.__('Shut down %1', name)
           }
-          onClick={() => void actions.shutDownKernel(tpu, kernel)}
+          onClick={() => void actions.kernels.shutDown(tpu, kernel)}
         />
       </span>
       {kernel.problem && (
@@ -253,7 +253,7 @@ function Kernel(props: {
             type="button"
             className="jp-tpu-Link"
             aria-label={trans.__('Take over %1…', name)}
-            onClick={() => void actions.takeOverKernel(tpu, kernel)}
+            onClick={() => void actions.kernels.takeOver(tpu, kernel)}
           >
             {trans.__('Take over…')}
           </button>

@@ -58,12 +58,12 @@ export function Environment(props: {
           <IconButton
             icon={notebookIcon}
             label={trans.__('New notebook in %1', environment.name)}
-            onClick={() => void actions.openNotebook(tpu, environment)}
+            onClick={() => void actions.open.notebook(tpu, environment)}
           />
           <IconButton
             icon={consoleIcon}
             label={trans.__('New console in %1', environment.name)}
-            onClick={() => void actions.openConsole(tpu, environment)}
+            onClick={() => void actions.open.console(tpu, environment)}
           />
         </span>
       )}

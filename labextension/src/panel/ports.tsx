@@ -118,7 +118,7 @@ function App(props: { app: IApp; tpu: ITPU; actions: Actions }): JSX.Element {
         <IconButton
           icon={launchIcon}
           label={trans.__('Show %1', app.name)}
-          onClick={() => void actions.showApp(targetOf(app))}
+          onClick={() => void actions.open.app(targetOf(app))}
         />
         <IconButton
           icon={closeIcon}
@@ -170,7 +170,7 @@ function Tunnel(props: {
           icon={launchIcon}
           label={trans.__('Open port %1', port)}
           onClick={() =>
-            void actions.showApp(
+            void actions.open.app(
               portTarget(tpu, port, host, '/', trans.__('Port %1', port))
             )
           }

@@ -48,7 +48,10 @@ export class RunView extends Widget {
   async stop(): Promise<void> {
     const { run } = this;
     try {
-      await this._model.stopRun({ name: run.tpu, zone: run.zone }, run.id);
+      await this._model.client.stopRun(
+        { name: run.tpu, zone: run.zone },
+        run.id
+      );
     } catch (error) {
       this._showFailure(error);
     }
@@ -89,7 +92,12 @@ export class RunView extends Widget {
     const { signal } = this._aborter;
     for (;;) {
       try {
-        return await this._model.runOutput(tpu, this.run.id, from, signal);
+        return await this._model.client.runOutput(
+          tpu,
+          this.run.id,
+          from,
+          signal
+        );
       } catch (error) {
         if (signal.aborted || Failure.from(error).reason !== 'NETWORK') {
           throw error;

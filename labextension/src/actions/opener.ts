@@ -1,0 +1,127 @@
+// What the user opens on a TPU: notebooks, consoles, terminals, files, web apps, and commands.
+
+import { showErrorMessage } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+
+import { IEnvironment, IKernel, ITPU } from '../api';
+import {
+  IAppTarget,
+  portTarget,
+  targetOf,
+  tensorBoardTarget
+} from '../apps/target';
+import { Examples } from '../examples';
+import { startableEnvironments } from '../model/availableActions';
+import { TPUModel } from '../model/model';
+import { keyOf } from '../model/resources';
+import { askRun } from '../runs/runDialog';
+import { CommandIDs } from './commandIDs';
+import { askExample, askLogdir, askSeconds } from './dialogs';
+import { askPort } from './portDialog';
+
+/** Each opens something in a tab or a window, if the user does not cancel the question before it. */
+export class Opener {
+  constructor(
+    private _model: TPUModel,
+    private _commands: CommandRegistry,
+    private _examples: Pick<Examples, 'open'>,
+    private _trans: TranslationBundle
+  ) {}
+
+  /** Asks for a command, and shows its output in a tab. */
+  async run(tpu: ITPU): Promise<void> {
+    const request = await askRun(tpu, this._trans);
+    const run = request && (await this._model.startRun(tpu, request));
+    if (run) {
+      const args = { run } as unknown as ReadonlyPartialJSONObject;
+      await this._commands.execute(CommandIDs.showRun, args);
+    }
+  }
+
+  async notebook(tpu: ITPU, environment?: IEnvironment): Promise<void> {
+    const kernelName = (environment ?? startableEnvironments(tpu)[0])
+      ?.kernelspec;
+    if (kernelName) {
+      await this._commands.execute('notebook:create-new', { kernelName });
+    }
+  }
+
+  async console(tpu: ITPU, environment?: IEnvironment): Promise<void> {
+    const name = (environment ?? startableEnvironments(tpu)[0])?.kernelspec;
+    if (name) {
+      const kernelPreference = { name };
+      await this._commands.execute('console:create', { kernelPreference });
+    }
+  }
+
+  /** Opens a terminal on a host. */
+  async terminal(tpu: ITPU, host: number): Promise<void> {
+    const name = await this._model.openTerminal(tpu, host);
+    if (name) {
+      await this._commands.execute('terminal:create-new', { name });
+    }
+  }
+
+  /** Shows the files of a host in a file browser. */
+  async files(tpu: ITPU, host: number): Promise<void> {
+    if (!this._commands.hasCommand(CommandIDs.showFiles)) {
+      await showErrorMessage(
+        this._trans.__('Only JupyterLab can browse the files of a TPU'),
+        this._trans.__(
+          'Open JupyterLab, or use Upload Files and Download File.'
+        )
+      );
+      return;
+    }
+    await this._commands.execute(CommandIDs.showFiles, {
+      tpu: keyOf(tpu),
+      host
+    });
+  }
+
+  /** Shows a web app of a host: in a tab, or a window where there are no tabs. */
+  async app(target: IAppTarget): Promise<void> {
+    await this._commands.execute(CommandIDs.showApp, target);
+  }
+
+  /** Traces a kernel for some seconds, and shows the trace. */
+  async profile(tpu: ITPU, kernel: IKernel): Promise<void> {
+    const seconds = await askSeconds(tpu, this._trans);
+    if (seconds !== null) {
+      const app = await this._model.profile(tpu, kernel.id, seconds);
+      if (app) {
+        await this.app(targetOf(app));
+      }
+    }
+  }
+
+  async example(tpu: ITPU): Promise<void> {
+    const [environment] = startableEnvironments(tpu);
+    const example = environment && (await askExample(tpu, this._trans));
+    if (example) {
+      try {
+        await this._examples.open(example, environment);
+      } catch (reason) {
+        const title = this._trans.__('The example was not opened');
+        await showErrorMessage(title, reason as Error);
+      }
+    }
+  }
+
+  async port(tpu: ITPU): Promise<void> {
+    const request = await askPort('app', tpu, this._trans);
+    if (request) {
+      const name = this._trans.__('Port %1', request.port);
+      await this.app(portTarget(tpu, request.port, request.host, '/', name));
+    }
+  }
+
+  async tensorBoard(tpu: ITPU): Promise<void> {
+    const logdir = await askLogdir(tpu, this._trans);
+    if (logdir) {
+      await this.app(tensorBoardTarget(tpu, logdir));
+    }
+  }
+}
