@@ -103,7 +103,8 @@ def users_chromium(playwright: Playwright, profile: Path, *options: str) -> Iter
     Playwright's own way of starting it switches off the partitions of cookies, on which apps rest.
     """
     command = [chromium() or "", "--headless=new", "--no-sandbox", "--remote-debugging-port=0"]
-    command += ["--no-first-run", f"--user-data-dir={profile}", *options]
+    # Playwright may wait for ever for the page of new tabs, which is the first one otherwise.
+    command += ["--no-first-run", f"--user-data-dir={profile}", *options, "about:blank"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
