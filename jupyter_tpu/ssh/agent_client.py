@@ -2,7 +2,7 @@
 
 This module uses two methods of a connection and knows nothing of SSH. Bytes and round trips matter,
 since it runs at every reconnect. If the agent is on the host it takes one command of half a
-kilobyte and one channel; if not, one more command, with the bundle (about 65 kB) on its stdin.
+kilobyte and one channel; if not, one more command, with the bundle (about 70 kB) on its stdin.
 """
 
 from __future__ import annotations

@@ -11,14 +11,39 @@ from pathlib import Path
 import pytest
 
 import jupyter_tpu.agent
-from jupyter_tpu.agent.bundle import bundle
+from jupyter_tpu.agent.bundle import bundle, without_comments
 
-COALESCER = Path(jupyter_tpu.agent.__file__).parent
-SOURCES = sorted(COALESCER.rglob("*.py"))
+AGENT = Path(jupyter_tpu.agent.__file__).parent
+SOURCES = sorted(AGENT.rglob("*.py"))
 
 
 def test_the_bundle_is_smaller_than_a_picture():
-    assert len(bundle().data) < 100_000, "it is sent over thin lines"
+    assert len(bundle().data) < 80_000, "it is sent over thin lines"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(AGENT).as_posix())
+def test_only_comments_are_left_out_and_lines_keep_their_numbers(path):
+    source = path.read_text()
+    lean = without_comments(source)
+    assert len(lean.splitlines()) == len(source.splitlines())
+    assert "#: " not in lean
+    code = ast.parse(source)
+    documented = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef
+    for node in ast.walk(code):
+        if isinstance(node, documented) and ast.get_docstring(node) is not None:
+            node.body[0].value = ast.Constant("")
+    assert ast.dump(ast.parse(lean)) == ast.dump(code)
+    assert _numbers(lean) == _numbers(source)
+
+
+def _numbers(source):
+    """The line of each statement."""
+    return [node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt)]
+
+
+def test_text_that_only_looks_like_a_comment_stays():
+    source = 'x = "# no comment"  # one\n\n\ndef f():\n    """What\n    it does."""\n'
+    assert without_comments(source) == 'x = "# no comment"\n\n\ndef f():\n    ""\n\n'
 
 
 def test_the_bundle_is_the_same_for_the_same_sources():
@@ -29,11 +54,11 @@ def test_the_bundle_is_the_same_for_the_same_sources():
 
 def test_the_bundle_has_all_the_agent_under_a_name_of_its_own():
     names = set(zipfile.ZipFile(io.BytesIO(bundle().data)).namelist())
-    modules = {path.relative_to(COALESCER).as_posix() for path in SOURCES} - {"bundle.py"}
+    modules = {path.relative_to(AGENT).as_posix() for path in SOURCES} - {"bundle.py"}
     assert names == {"__main__.py", *(f"jupyter_tpu_agent/{name}" for name in modules)}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(COALESCER).as_posix())
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(AGENT).as_posix())
 def test_the_agent_is_python_3_8_and_imports_the_standard_library_and_zmq_alone(path):
     tree = ast.parse(path.read_text(), feature_version=(3, 8))
     allowed = set(sys.stdlib_module_names) | {"zmq"}

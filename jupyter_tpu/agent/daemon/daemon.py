@@ -24,10 +24,12 @@ from ..protocol.chips import chip_devices, chips, holders
 from ..protocol.paths import boot
 from ..protocol.peer import peer_user
 from ..protocol.process_env import with_both_names
+from .chip_errors import held_by, without_driver
 from .job_operations import job_operations
 from .jobs import Jobs
 from .keepers import Keepers, KeeperSilent, StartError
 from .operation_error import OperationError
+from .owners import Owners
 from .packages import RequestedPackages
 from .probe import probe
 from .runs import Runs
@@ -64,6 +66,7 @@ class Daemon:
         self._packages = RequestedPackages()
         self._runs = Runs()
         self._jobs = Jobs(sources)
+        self._owners = Owners(self._keepers, self._jobs, self._runs)
         self._starting: Dict[str, asyncio.Lock] = {}  # one start of a kernel id at a time
         self._tasks: "set[asyncio.Future[Any]]" = set()
         self._ended = asyncio.Event()
@@ -74,6 +77,7 @@ class Daemon:
             "kernels": self._kernels,
             "kernel_fate": self._kernel_fate,
             "chips": self._chips,
+            "process_owners": self._process_owners,
             "end_kernel": self._end_kernel,
             "kernel_key": self._kernel_key,
             "signal_kernel": self._signal_kernel,
@@ -226,7 +230,7 @@ class Daemon:
         if they can't be used at all.
         """
         if not chip_devices() and chips():
-            raise _without_driver(tpu)
+            raise without_driver(tpu)
         deadline = time.monotonic() + RELEASE
         while True:
             held = holders()
@@ -235,19 +239,24 @@ class Daemon:
             if time.monotonic() > deadline:
                 break
             await asyncio.sleep(0.1)
-        raise _held_by((await self._keepers.with_kernels(held))[0], tpu)
+        raise held_by((await self._owners.name(held))[0], tpu)
 
     async def _chips(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """The ``devices`` of this host's chips and their ``holders``, with ``kernel`` (the id) and
-        ``notebook`` if a holder belongs to a kernel.
+        """The ``devices`` of this host's chips and their ``holders``, with the ``kernel`` (an id)
+        and its ``notebook``, ``job`` or ``run`` to which each belongs.
         """
-        return {"devices": chip_devices(), "holders": await self._keepers.with_kernels(holders())}
+        return {"devices": chip_devices(), "holders": await self._owners.name(holders())}
+
+    async def _process_owners(self, params: Dict[str, Any]) -> Dict[str, Any]:
+        """To what the processes ``pids`` belong: ``owners``, as in ``chips``, in their order."""
+        pids = [int(pid) for pid in params["pids"]]
+        owners = await self._owners.of(pids)
+        return {"owners": [owners[pid] for pid in pids]}
 
     async def _kernels(self, params: Dict[str, Any]) -> Dict[str, Any]:
         statuses = await self._keepers.statuses()
-        holding = {
-            holder["kernel"] for holder in await self._keepers.with_kernels(holders(), statuses)
-        }
+        held = await self._owners.name(holders(), statuses)
+        holding = {holder["kernel"] for holder in held}
         return {"kernels": [{**each, "chips": each["id"] in holding} for each in statuses]}
 
     async def _kernel_fate(self, params: Dict[str, Any]) -> Dict[str, Any]:
@@ -321,30 +330,6 @@ class Daemon:
     def _end_soon(self) -> None:
         # After the answer is sent.
         asyncio.get_running_loop().call_later(0.01, self._ended.set)
-
-
-def _without_driver(tpu: str) -> OperationError:
-    return OperationError(
-        "CPU_FALLBACK",
-        "The chips of %s have no device files, so JAX would use the CPU." % tpu,
-        "Create the TPU again with its type's default runtime version. `jupyter tpu doctor %s` "
-        "checks its hosts." % tpu,
-    )
-
-
-def _held_by(holder: Dict[str, Any], tpu: str) -> OperationError:
-    who = "process %d of %s: %s" % (holder["pid"], holder["user"], holder["command"])
-    hint = (
-        "Stop that process on the host, or wait until it ends. `jupyter tpu doctor %s` lists all "
-        "that use the chips." % tpu
-    )
-    if holder["kernel"]:
-        notebook = os.path.basename(holder["notebook"])
-        kernel = "of %s" % notebook if notebook else holder["kernel"]
-        who = "the kernel %s (%s)" % (kernel, who)
-        hint = "Shut down that kernel in the TPU panel, or with `jupyter tpu kernel end %s %s`."
-        hint %= tpu, holder["kernel"]
-    return OperationError("CHIPS_HELD", "The chips of %s are in use by %s." % (tpu, who), hint)
 
 
 def _ignores_chips(environment: Dict[str, str]) -> bool:

@@ -105,27 +105,6 @@ class Keepers:
                 with contextlib.suppress(KeeperSilent):
                     await self.end(status["id"], now=True, why=ROOM)
 
-    async def with_kernels(
-        self, held: List[Dict[str, Any]], statuses: Optional[List[Dict[str, Any]]] = None
-    ) -> List[Dict[str, Any]]:
-        """Adds to holders of chips the ``kernel`` (its id) and ``notebook`` of each."""
-        if held and statuses is None:
-            statuses = await self.statuses()
-        owners = {
-            pid: status
-            for status in (statuses or [] if held else [])
-            for pid in descendants(status["keeper"])
-        }
-        nobody = {"id": "", "notebook": ""}
-        return [
-            {
-                **holder,
-                "kernel": owners.get(holder["pid"], nobody)["id"],
-                "notebook": owners.get(holder["pid"], nobody)["notebook"],
-            }
-            for holder in held
-        ]
-
     async def signal(self, kernel_id: str, number: int) -> Optional[Dict[str, Any]]:
         """Sends the kernel a signal; None if there is none. Raises KeeperSilent."""
         query = {"ask": "signal", "signal": number}

@@ -86,6 +86,12 @@ class Run(asyncio.SubprocessProtocol):
         self._ending: "Optional[asyncio.Future[None]]" = None
         self._task = asyncio.ensure_future(self._live(command, cwd, env, limit))
 
+    @property
+    def pid(self) -> Optional[int]:
+        """Of the command, while it runs."""
+        running = self._transport is not None and not self._exited.is_set()
+        return self._transport.get_pid() if running else None
+
     # ---- for the client
 
     async def read(self, start: int) -> Dict[str, Any]:
@@ -306,6 +312,11 @@ class Runs:
     def running(self) -> bool:
         """Whether any command runs."""
         return any(run.ended is None for run in self._runs.values())
+
+    def processes(self) -> Dict[str, int]:
+        """The process ids of the commands that run, by the ids of the runs."""
+        pids = {id: run.pid for id, run in self._runs.items()}
+        return {id: pid for id, pid in pids.items() if pid is not None}
 
     def client_left(self, client: Any) -> None:
         """A connection was closed."""

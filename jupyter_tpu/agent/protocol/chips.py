@@ -131,7 +131,12 @@ def _lock_holders(root: str) -> List[int]:
     device = "%02x:%02x" % (os.major(there.st_dev), os.minor(there.st_dev))
     file = "%s:%d" % (device, there.st_ino)
     # "1: POSIX ADVISORY WRITE 4242 fe:01:1234 0 EOF"; those that wait have "->" after the number.
-    return [int(fields[4]) for fields in lines if len(fields) > 5 and fields[5] == file]
+    # A lock of a process that can't be seen from here has no number above 0.
+    return [
+        int(fields[4])
+        for fields in lines
+        if len(fields) > 5 and fields[5] == file and fields[4].isdigit() and fields[4] != "0"
+    ]
 
 
 def _user(process: str) -> str:

@@ -1,0 +1,37 @@
+"""Why a kernel is not started: the chips are in use, or can't be used."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict
+
+from .operation_error import OperationError
+
+
+def without_driver(tpu: str) -> OperationError:
+    """The chips of the TPU *tpu* can't be used on this host."""
+    return OperationError(
+        "CPU_FALLBACK",
+        "The chips of %s have no device files, so JAX would use the CPU." % tpu,
+        "Create the TPU again with its type's default runtime version. `jupyter tpu doctor %s` "
+        "checks its hosts." % tpu,
+    )
+
+
+def held_by(holder: Dict[str, Any], tpu: str) -> OperationError:
+    """*holder*, as from `Owners.name`, has them."""
+    who = "process %d of %s: %s" % (holder["pid"], holder["user"], holder["command"])
+    hint = "`jupyter tpu chips free %s` ends what uses them, after a question." % tpu
+    if holder["kernel"]:
+        notebook = os.path.basename(holder["notebook"])
+        kernel = "of %s" % notebook if notebook else holder["kernel"]
+        who = "the kernel %s (%s)" % (kernel, who)
+        hint = "Shut down that kernel in the TPU panel, or with `jupyter tpu kernel end %s %s`."
+        hint %= tpu, holder["kernel"]
+    elif holder["job"]:
+        who = "the job %s (%s)" % (holder["job"], who)
+        hint = "Stop it, or wait until it ends: `jupyter tpu job stop %s %s`."
+        hint %= tpu, holder["job"]
+    elif holder["run"]:
+        who = "a command that `jupyter tpu run` started (%s)" % who
+    return OperationError("CHIPS_HELD", "The chips of %s are in use by %s." % (tpu, who), hint)

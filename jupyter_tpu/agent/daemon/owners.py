@@ -1,0 +1,53 @@
+"""Which kernel, job or run a process of this host belongs to."""
+
+from __future__ import annotations
+
+from typing import Any, Collection, Dict, List, Optional
+
+from ..keeper.job_state import FINAL
+from ..keeper.owned_process import descendants
+from .jobs import Jobs
+from .keepers import Keepers
+from .runs import Runs
+
+_NOBODY = {"kernel": "", "notebook": "", "job": "", "run": ""}
+
+
+class Owners:
+    """Looks at all that the daemon knows of."""
+
+    def __init__(self, keepers: Keepers, jobs: Jobs, runs: Runs) -> None:
+        self._keepers = keepers
+        self._jobs = jobs
+        self._runs = runs
+
+    async def of(
+        self, pids: Collection[int], kernels: Optional[List[Dict[str, Any]]] = None
+    ) -> Dict[int, Dict[str, str]]:
+        """The ``kernel`` (an id) with its ``notebook``, ``job`` or ``run`` of each of *pids*.
+
+        kernels: their statuses, if the caller has them.
+        """
+        found: Dict[int, Dict[str, str]] = {}
+
+        def add(owner: int, **fields: str) -> None:
+            for pid in (owner, *descendants(owner)):
+                found[pid] = {**_NOBODY, **fields}
+
+        if pids:
+            for run, pid in self._runs.processes().items():
+                add(pid, run=run)
+            for job in await self._jobs.all():
+                if job["state"] not in FINAL:
+                    # Its id is JOB-ATTEMPT.
+                    add(job["keeper"], job=job["id"].rpartition("-")[0] or job["id"])
+            for status in await self._keepers.statuses() if kernels is None else kernels:
+                add(status["keeper"], kernel=status["id"], notebook=status["notebook"])
+        return {pid: found.get(pid, _NOBODY) for pid in pids}
+
+    async def name(
+        self, held: List[Dict[str, Any]], kernels: Optional[List[Dict[str, Any]]] = None
+    ) -> List[Dict[str, Any]]:
+        """Adds to holders of chips what each belongs to."""
+        owners = await self.of([holder["pid"] for holder in held], kernels)
+        return [{**holder, **owners[holder["pid"]]} for holder in held]
