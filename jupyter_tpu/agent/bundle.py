@@ -8,8 +8,8 @@ import io
 import os
 import tokenize
 import zipfile
-from functools import lru_cache
-from typing import NamedTuple
+from functools import cached_property, lru_cache
+from typing import Callable
 
 #: The package's name on a host, which may have jupyter_tpu itself installed.
 PACKAGE = "jupyter_tpu_agent"
@@ -19,27 +19,41 @@ _MAIN = "import sys\n\nfrom %s.__main__ import main\n\nsys.exit(main())\n" % PAC
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-class Bundle(NamedTuple):
-    data: bytes  # a zip file
-    hash: str  # 16 hexadecimal digits of its contents
+class Bundle:
+    """Files to be packed, by their names; those with the same content have the same *hash*.
+
+    hash: 16 hexadecimal digits. shorten(content) is called for each file when it is packed.
+    """
+
+    def __init__(
+        self, files: "dict[str, bytes]", shorten: Callable[[bytes], bytes] = lambda content: content
+    ) -> None:
+        self._files = files
+        self._shorten = shorten
+        digest = hashlib.sha256()
+        for name, content in sorted(files.items()):
+            digest.update(b"%s\0%d\0" % (name.encode(), len(content)))
+            digest.update(content)
+        self.hash = digest.hexdigest()[:16]
+
+    @cached_property
+    def data(self) -> bytes:
+        """A zip file, the same on every machine. Most hosts have it already: then it costs
+        nothing.
+        """
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+            for name, content in sorted(self._files.items()):
+                info = zipfile.ZipInfo(name, _EPOCH)
+                archive.writestr(info, self._shorten(content), zipfile.ZIP_DEFLATED)
+        return packed.getvalue()
 
 
 @lru_cache(maxsize=None)
 def bundle() -> Bundle:
     """The agent's archive."""
-    return pack({"__main__.py": _MAIN.encode(), **_sources()})
-
-
-def pack(files: "dict[str, bytes]") -> Bundle:
-    """An archive of {name: content}, the same for the same files on every machine."""
-    digest = hashlib.sha256()
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, content in sorted(files.items()):
-            archive.writestr(zipfile.ZipInfo(name, _EPOCH), content, zipfile.ZIP_DEFLATED)
-            digest.update(b"%s\0%d\0" % (name.encode(), len(content)))
-            digest.update(content)
-    return Bundle(packed.getvalue(), digest.hexdigest()[:16])
+    files = {"__main__.py": _MAIN.encode(), **_sources()}
+    return Bundle(files, lambda content: without_comments(content.decode()).encode())
 
 
 def _sources() -> "dict[str, bytes]":
@@ -51,8 +65,8 @@ def _sources() -> "dict[str, bytes]":
             path = os.path.join(folder, name)
             if name.endswith(".py") and path != os.path.abspath(__file__):
                 relative = os.path.relpath(path, top).replace(os.sep, "/")
-                with open(path, encoding="utf-8") as file:
-                    found["%s/%s" % (PACKAGE, relative)] = without_comments(file.read()).encode()
+                with open(path, "rb") as file:
+                    found["%s/%s" % (PACKAGE, relative)] = file.read()
     return found
 
 

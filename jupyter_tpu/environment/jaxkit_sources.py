@@ -6,7 +6,7 @@ import base64
 from functools import cache
 from pathlib import Path
 
-from ..agent.bundle import pack
+from ..agent.bundle import Bundle
 
 #: What it needs of this package: not the server, and of jaxkit not what only the server uses.
 _SOURCES = (
@@ -29,7 +29,7 @@ def jaxkit_sources() -> tuple[str, str]:
     """Their digest, and a zip file of them in base64. A new version has a new digest."""
     top = Path(__file__).parents[1]
     names = {path.relative_to(top).as_posix() for each in _SOURCES for path in top.glob(each)}
-    packed = pack(
+    packed = Bundle(
         {
             f"{top.name}/{name}": (top / name).read_bytes()
             for name in names

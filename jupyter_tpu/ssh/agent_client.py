@@ -13,7 +13,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..agent.bundle import bundle
+from ..agent.bundle import Bundle, bundle
 from ..agent.protocol.paths import keeper_socket
 from ..errors import ConnectionLost, Reason, TPUError
 
@@ -104,7 +104,7 @@ async def ensure_agent(
     """
     packed = bundle()
     for attempt in (1, 2):
-        where = await _up(run, packed.hash, packed.data)
+        where = await _up(run, packed)
         try:
             client = AgentClient(Stream(*await open_unix(where["socket"])), open_unix)
             await client.wait_hello()
@@ -116,12 +116,12 @@ async def ensure_agent(
     raise AssertionError("not reached")
 
 
-async def _up(run: Callable[..., Awaitable[Any]], version: str, data: bytes) -> dict[str, Any]:
-    done = await run(["sh", "-c", _UP, "sh", version], timeout=UP_TIMEOUT, check=False)
+async def _up(run: Callable[..., Awaitable[Any]], packed: Bundle) -> dict[str, Any]:
+    done = await run(["sh", "-c", _UP, "sh", packed.hash], timeout=UP_TIMEOUT, check=False)
     if done.stdout.strip() == "missing":
         done = await run(
-            ["sh", "-c", _INSTALL, "sh", version, _UNPACK],
-            input=data,
+            ["sh", "-c", _INSTALL, "sh", packed.hash, _UNPACK],
+            input=packed.data,
             timeout=UP_TIMEOUT,
             check=False,
         )
