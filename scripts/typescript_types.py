@@ -35,6 +35,7 @@ REQUESTS = (
     models.VisitApp,
     models.OpenTensorBoard,
     models.ProfileKernel,
+    models.FreeChips,
     models.StartRun,
     models.RunInput,
     models.SyncProject,
@@ -43,6 +44,8 @@ REQUESTS = (
     models.PassTokens,
 )
 ANSWERS = (
+    models.ChipUse,
+    models.FreedChips,
     models.Problem,
     models.Catalog,
     models.FleetStatus,

@@ -65,7 +65,6 @@ def _list_kernelspecs(as_json: bool) -> None:
 def _list_running(name: str, as_json: bool) -> None:
     with open_session() as session:
         kernels = session.call(session.fleet.kernels(name))
-        chips = session.call(session.fleet.chips(name)) if kernels else []
     if as_json:
         print_json(kernels)
         return
@@ -75,6 +74,7 @@ def _list_running(name: str, as_json: bool) -> None:
     rows = [
         (
             each.id,
+            str(each.host),
             each.notebook or "-",
             each.state,
             _user_of(each),
@@ -82,10 +82,7 @@ def _list_running(name: str, as_json: bool) -> None:
         )
         for each in kernels
     ]
-    print(table(("KERNEL", "NOTEBOOK", "STATE", "USED BY", "CHIPS"), rows))
-    for holder in chips:
-        if not holder.kernel:
-            print(f"Process {holder.pid} of {holder.user} uses the chips: {holder.command}")
+    print(table(("KERNEL", "HOST", "NOTEBOOK", "STATE", "USED BY", "CHIPS"), rows))
 
 
 def _user_of(kernel: Kernel) -> str:

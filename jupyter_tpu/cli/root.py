@@ -35,6 +35,7 @@ COMMANDS = {
     "app": "apps:app",
     "tensorboard": "apps:tensorboard",
     "profile": "apps:profile",
+    "chips": "chips:chips",
     "doctor": "doctor:doctor",
     "copy": "copy:copy",
     "sync": "sync:sync",

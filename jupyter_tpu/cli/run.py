@@ -22,7 +22,8 @@ from ..commands.grammar import (
 )
 from ..commands.session import open_session
 from ..errors import InvalidInput
-from .console import complain, json_option, note
+from .chips import asking
+from .console import complain, json_option, note, yes_option
 
 if TYPE_CHECKING:
     from ..commands.session import Session
@@ -39,6 +40,7 @@ _KEPT = 1 << 20
     epilog=examples(
         "jupyter tpu run my-tpu -- hostname",
         "jupyter tpu run my-tpu --worker 0,2-5 -- sh -c 'df -h / | tail -1'",
+        "jupyter tpu run my-tpu -c -- python train.py",
         "jupyter tpu run my-tpu --cwd project --timeout 600 -- python train.py",
         "tar c data | jupyter tpu run my-tpu -- tar x",
         "jupyter tpu run train.py -- --epochs 3",
@@ -77,6 +79,14 @@ _KEPT = 1 << 20
     help="Send the standard input to all hosts.  [default: if it is not a terminal]",
 )
 @click.option("-i", "all_hosts", is_flag=True, hidden=True)  # podrun's; it is the default here
+@click.option(
+    "-c",
+    "free",
+    is_flag=True,
+    help="Before, end what uses the chips of these hosts, after a question; see `jupyter tpu "
+    "chips free`.",
+)
+@yes_option("With -c: do not ask.")
 @json_option
 def run(
     name: str,
@@ -89,6 +99,8 @@ def run(
     environment: str | None,
     stdin: bool | None,
     all_hosts: bool,
+    free: bool,
+    yes: bool,
     as_json: bool,
 ) -> None:
     """Run a command on the hosts of a TPU, by default on all of them at once.
@@ -105,6 +117,7 @@ def run(
     reached.
     """
     from ..commands import runs
+    from ..commands.chips import free_chips
     from ..commands.scripts import only_tpu, project_of, script_command
     from ..fleet.models import StartRun
 
@@ -135,6 +148,9 @@ def run(
     with open_session() as session:
         if script is not None:
             name = tpu or only_tpu(session)
+        if free:
+            free_chips(session, name, hosts, asking(yes), note)
+        if script is not None:
             _send_project(session, name, project_of(script))
         started = runs.start(session, name, request)
         if stdin:

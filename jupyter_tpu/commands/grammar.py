@@ -67,7 +67,7 @@ class WrappingCommand(Command):
             name: not option.is_flag
             for option in self.params
             if isinstance(option, click.Option)
-            for name in option.opts
+            for name in (*option.opts, *option.secondary_opts)
         }
         count = 0
         while count < len(words):

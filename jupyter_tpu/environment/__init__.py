@@ -1,6 +1,7 @@
 """How a host gets Python, JAX and tools: steps with check and apply, on all hosts at once."""
 
 from . import found, packages
+from .chips import HeldChips, end_holders, held_chips
 from .concurrency import gather_or_cancel
 from .creation import STEPS, create
 from .diagnosis import ExpectedTPU, Finding, diagnose
@@ -28,6 +29,7 @@ __all__ = [
     "Finding",
     "FoundPython",
     "FoundPythons",
+    "HeldChips",
     "InstalledPackage",
     "ProgressReporter",
     "RemoteHost",
@@ -36,9 +38,11 @@ __all__ = [
     "SyncedPackages",
     "create",
     "diagnose",
+    "end_holders",
     "examine",
     "found",
     "gather_or_cancel",
+    "held_chips",
     "packages",
     "single_host_variables",
 ]

@@ -10,7 +10,6 @@ from msgspec import UNSET, Struct
 
 from ..errors import TPUError
 from .verification import (
-    ChipHolder,
     Hardware,
     HostCheck,
     chips_in_use,
@@ -75,7 +74,7 @@ class ExaminedHost:
     host: int
     facts: HostFacts | TPUError
     agent: TPUError | None = None  # why the agent does not answer
-    kernels: dict[int, str] = field(default_factory=dict)  # of holders of chips: pid, notebook
+    owners: dict[int, str] = field(default_factory=dict)  # "The job 1a2b" that has a process
     clock: float | None = None  # seconds ahead of this computer's
     ports: Sequence[int] | TPUError | None = None  # of host 0, that it reaches
 
@@ -106,7 +105,7 @@ def _host(each: ExaminedHost, first: ExaminedHost, expected: ExpectedTPU) -> Ite
     else:
         yield report.ok("agent", "The agent answers.")
     yield _chips(report, facts.hardware, expected)
-    yield from _holders(report, facts.hardware, each.kernels, expected)
+    yield from _holders(report, facts.hardware, each.owners, expected)
     yield from _login(report, facts.hardware, expected)
     yield from _environments(report, facts, first, expected)
     yield from _disks(report, facts)
@@ -164,16 +163,20 @@ def _chips(report: _Report, found: Hardware, expected: ExpectedTPU) -> Finding:
 
 
 def _holders(
-    report: _Report, found: Hardware, kernels: dict[int, str], expected: ExpectedTPU
+    report: _Report, found: Hardware, owners: dict[int, str], expected: ExpectedTPU
 ) -> Iterator[Finding]:
     lock = found.lock
     for holder in found.holders:
-        if holder.pid in kernels:
-            notebook = kernels[holder.pid]
-            whose = f"The kernel of {notebook}" if notebook else "A kernel of jupyter-tpu"
-            yield report.ok("holders", f"{whose} uses the chips (process {holder.pid}).")
+        if holder.pid in owners:
+            yield report.ok(
+                "holders", f"{owners[holder.pid]} uses the chips (process {holder.pid})."
+            )
         else:
-            yield report.problem("holders", f"The chips are in use by {holder}.", _stop(holder))
+            yield report.problem(
+                "holders",
+                f"The chips are in use by {holder}.",
+                f"To end it: jupyter tpu chips free {expected.name}{_on(report.host)}",
+            )
     if not found.holders:
         yield report.ok("holders", "No process uses the chips.")
     if lock.owner and not lock.mine and not lock.held:
@@ -191,10 +194,6 @@ def _holders(
             "ALLOW_MULTIPLE_LIBTPU_LOAD is set, so programs don't see that the chips are in use.",
             "Remove it from the files of the login on the host.",
         )
-
-
-def _stop(holder: ChipHolder) -> str:
-    return f"Stop that process on the host (`sudo kill {holder.pid}`), or wait until it ends."
 
 
 def _login(report: _Report, found: Hardware, expected: ExpectedTPU) -> Iterator[Finding]:

@@ -95,10 +95,21 @@ async def _ask_agent(agent: AgentClient, examined: ExaminedHost) -> None:
     # The host looked at its clock at some moment in between.
     after = time.time()
     examined.clock = min(0.0, there - before) if there < before else max(0.0, there - after)
-    held = (await agent.request("chips"))["holders"]
-    examined.kernels = {
-        each["pid"]: each["notebook"].rpartition("/")[2] for each in held if each["kernel"]
-    }
+    if isinstance(examined.facts, HostFacts) and examined.facts.hardware.holders:
+        pids = [each.pid for each in examined.facts.hardware.holders]
+        owners = (await agent.request("process_owners", pids=pids))["owners"]
+        named = {pid: _named(owner) for pid, owner in zip(pids, owners, strict=True)}
+        examined.owners = {pid: name for pid, name in named.items() if name}
+
+
+def _named(owner: dict[str, str]) -> str:
+    """What a process belongs to, to begin a sentence; "" for nothing of ours."""
+    if owner["kernel"]:
+        notebook = owner["notebook"].rpartition("/")[2]
+        return f"The kernel of {notebook}" if notebook else "A kernel of jupyter-tpu"
+    if owner["job"]:
+        return f"The job {owner['job']}"
+    return "A command of `jupyter tpu run`" if owner["run"] else ""
 
 
 async def _check_ports(

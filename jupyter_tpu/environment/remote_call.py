@@ -15,10 +15,10 @@ from .models import RemoteHost
 
 #: What the agent and ``on_host`` share, and the modules of ``on_host``, in the order in which they
 #: import each other.
-_SHARED = "chips", "process_env"
+_SHARED = "chips", "process_env", "processes"
 _MODULES = (
-    "protocol", "paths", "processes", "uv", "packages", "commands", "notebook", "jaxkit",
-    "hardware", "probe", "found", "virtualenv", "pod", "doctor", "tensorboard", "main",
+    "protocol", "paths", "processes", "calls", "uv", "packages", "commands", "notebook", "jaxkit",
+    "holding", "hardware", "probe", "found", "virtualenv", "pod", "doctor", "tensorboard", "main",
 )  # fmt: skip
 
 
@@ -44,12 +44,15 @@ async def call(
     log: Callable[[str], None],
     part: Callable[[float], None] = lambda part: None,
     timeout: float,
+    modules: tuple[str, ...] = _MODULES,
+    shared: tuple[str, ...] = _SHARED,
     **arguments: Any,
 ) -> Any:
     """The function's result.
 
     Parameters
     ----------
+    modules, shared: of the program with the function, see :func:`sources`.
     log: receives the function's log lines.
     part: receives its progress, 0 to 1.
     timeout: seconds.
@@ -76,7 +79,7 @@ async def call(
     request = json.dumps({"call": function, **arguments}).encode()
     completed = await host.run(
         COMMAND,
-        input=sources(_MODULES, _SHARED) + request,
+        input=sources(modules, shared) + request,
         timeout=timeout,
         on_line=on_line,
         check=False,

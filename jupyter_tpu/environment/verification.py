@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType, convert
@@ -14,16 +15,23 @@ from .models import ExpectedHardware
 _LOGIN_FILES = "/etc/environment, /etc/profile.d, ~/.profile and ~/.bashrc"
 
 
-class ChipHolder(Struct, frozen=True, kw_only=True):
+class HoldingProcess(Struct, frozen=True, kw_only=True):
     """A process that has chips open, or libtpu's lock."""
 
     pid: int
     user: str
     command: str
     devices: list[str] = []
+    start: str = ""  # in the system's ticks since its boot
+    since: float | None = None  # the same in seconds since 1970
+    container: str = ""  # the beginning of its id
 
     def __str__(self) -> str:
-        return f"process {self.pid} of {self.user}: {self.command}"
+        where = f" in the container {self.container}" if self.container else ""
+        since = ""
+        if self.since is not None:
+            since = f" since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M} UTC"
+        return f"process {self.pid} of {self.user}{where}{since}: {self.command}"
 
 
 class LockFile(Struct, frozen=True, kw_only=True):
@@ -40,7 +48,7 @@ class Hardware(Struct, frozen=True, kw_only=True):
 
     chips: list[str] = []  # the generation of each on the PCI bus
     device_files: list[str] = []
-    holders: list[ChipHolder] = []
+    holders: list[HoldingProcess] = []
     lock: LockFile = LockFile()
     variables: dict[str, str] = {}  # of a login, as far as JAX and libtpu read them
     no_library: str = ""  # TPU_LIBRARY_PATH, if nothing is there

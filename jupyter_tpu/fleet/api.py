@@ -128,6 +128,24 @@ class DoctorAPI(Protocol):
         """
 
 
+class ChipsAPI(Protocol):
+    """The chips of a TPU's hosts, and what holds them."""
+
+    async def list(self, ref: str, hosts: str | None = None) -> models.ChipUse:
+        """Asks *hosts* ("0,2-5"; None: all) of a READY TPU; one that can't be asked says why.
+
+        Raises INVALID for a host that does not exist.
+        """
+
+    async def free(self, ref: str, request: models.FreeChips) -> models.FreedChips:
+        """Ends processes that hold chips, waits until they have ended, and looks again.
+
+        Kernels are shut down, jobs and runs are stopped on all their hosts; other processes get
+        SIGTERM, and SIGKILL if they hold chips after a while. Each is looked at again before each
+        signal.
+        """
+
+
 class PythonsAPI(Protocol):
     """Pythons that were on the hosts of a TPU before it was connected."""
 
@@ -222,6 +240,9 @@ class FleetAPI(Protocol):
     def doctor(self) -> DoctorAPI: ...
 
     @property
+    def chips(self) -> ChipsAPI: ...
+
+    @property
     def pythons(self) -> PythonsAPI: ...
 
     @property
@@ -310,9 +331,6 @@ class FleetAPI(Protocol):
 
     async def kernels(self, ref: str) -> list[models.Kernel]:
         """The kernels that run on a TPU now. UNREACHABLE if its agent does not answer."""
-
-    async def chips(self, ref: str) -> list[models.ChipHolder]:
-        """The processes that use chips of a TPU's host 0, as its agent reports them."""
 
     async def end_kernel(self, ref: str, id: str) -> None:
         """Shuts one kernel down and deletes its journal."""

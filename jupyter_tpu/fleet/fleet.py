@@ -18,6 +18,7 @@ from .discovery.availability import Availability
 from .discovery.observer import Observer
 from .forwarding.apps import Apps
 from .forwarding.tunnels import Tunnels
+from .hosts.chips import Chips
 from .hosts.connections import HostConnections
 from .hosts.contents import HostContents
 from .hosts.doctor import Doctor
@@ -120,6 +121,7 @@ class Fleet:
             store,
             lambda id: changes.mark_changed("job", id),
         )
+        self.chips = Chips(finder, connections, kernels, jobs, self.runs)
 
         runner = self._runner = OperationRunner(
             store, lease, changed=self._operation_changed, ended=self._operation_ended
@@ -364,9 +366,6 @@ class Fleet:
 
     async def kernels(self, ref: str) -> list[models.Kernel]:
         return await self._kernels.list_kernels(await self._finder.find(ref))
-
-    async def chips(self, ref: str) -> list[models.ChipHolder]:
-        return await self._kernels.chips(await self._finder.find(ref))
 
     async def end_kernel(self, ref: str, id: str) -> None:
         await self._kernels.shut_down(await self._finder.find(ref), id)

@@ -105,6 +105,38 @@ def doctor(name: str) -> None:
         print(describe(session.call(session.fleet.doctor.check(name))))
 
 
+@line.group("chips", cls=Group)
+def chips() -> None:
+    """See what uses the chips of a TPU, and free them."""
+
+
+@chips.command("list")
+@tpu_argument()
+@hosts_option
+def list_chips(name: str, hosts: str) -> None:
+    """List the processes that use the chips, on all hosts."""
+    from ..commands.chips import use_table
+
+    with open_session() as session:
+        print(use_table(session.call(session.fleet.chips.list(name, hosts))))
+
+
+@chips.command("free", epilog=examples("%tpu chips free my-tpu --yes"))
+@tpu_argument()
+@hosts_option
+@click.option("--yes", "-y", is_flag=True, help="End them; without it, they are only listed.")
+def free_chips(name: str, hosts: str, yes: bool) -> None:
+    """End what uses the chips, and check that they are free."""
+    from ..commands import chips
+
+    def confirm(question: str) -> None:
+        if not yes:
+            raise TPUError(question.replace("Continue?", "Nothing was ended: add --yes to do it."))
+
+    with open_session() as session:
+        chips.free_chips(session, name, hosts, confirm, print)
+
+
 @line.command(
     "run",
     context_settings={"allow_interspersed_args": False},

@@ -76,6 +76,29 @@ export interface IChangePackages {
   remove?: string[];
 }
 
+/** A process that uses chips of a host; no other can use them until it ends. */
+export interface IChipHolder {
+  host: number;
+  pid: number;
+  start: string;
+  since: string;
+  user: string;
+  command: string;
+  devices: string[];
+  container: string;
+  kernel: string;
+  notebook: string;
+  job: string;
+  run: string;
+}
+
+/** The chips of a TPU, host by host. */
+export interface IChipUse {
+  tpu: string;
+  zone: string;
+  hosts: IHostChips[];
+}
+
 /**
  * How a TPU is connected: one environment for kernels, the same on all its
  * hosts.
@@ -256,12 +279,49 @@ export interface IFoundPythons {
   problems: string[];
 }
 
+/** Which processes to end, so that the chips are free. */
+export interface IFreeChips {
+  holders: IHolderToEnd[];
+  patience?: number;
+}
+
+/** How freeing went, and what holds chips of these hosts now. */
+export interface IFreedChips {
+  ended: IFreedHolder[];
+  use: IChipUse;
+  free: boolean;
+}
+
+/** What became of a process that held chips. */
+export interface IFreedHolder {
+  host: number;
+  pid: number;
+  outcome: 'ended' | 'gone' | 'held' | 'killed' | 'refused' | 'unknown';
+  problem: IProblem | null;
+}
+
+/** A process, as `ChipHolder` has it. */
+export interface IHolderToEnd {
+  host: number;
+  pid: number;
+  start: string;
+}
+
 /** One VM of a TPU, numbered from 0. */
 export interface IHost {
   index: number;
   internal_address: string;
   external_address: string;
   link: ILinkStatus;
+}
+
+/** The chips of one host. */
+export interface IHostChips {
+  host: number;
+  devices: string[];
+  holders: IChipHolder[];
+  complete: boolean;
+  problem: IProblem | null;
 }
 
 /** A file on a host. */
@@ -377,11 +437,12 @@ export interface IJobLog {
   complete: boolean;
 }
 
-/** A kernel that runs on host 0 of a TPU. */
+/** A kernel that runs on a host of a TPU. */
 export interface IKernel {
   id: string;
   tpu: string;
   zone: string;
+  host: number;
   environment: string;
   state: string;
   pid: number;

@@ -2,6 +2,7 @@
 
 import {
   checkIcon,
+  clearIcon,
   consoleIcon,
   deleteIcon,
   downloadIcon,
@@ -59,6 +60,7 @@ const ACTION_ICONS: { [action in Action]: LabIcon } = {
   app: launchIcon,
   browse: filesIcon,
   check: checkIcon,
+  chips: clearIcon,
   connect: linkIcon,
   console: consoleIcon,
   delete: deleteIcon,

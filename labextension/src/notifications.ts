@@ -85,7 +85,19 @@ export function addNotifications(
           }
         }
       };
-      Notification.warning(message, { autoClose: false, actions: [end, show] });
+      const free = {
+        label: trans.__('Free Chips…'),
+        callback: () => {
+          const tpu = model.tpu(keyOf({ name: kernel.tpu, zone: kernel.zone }));
+          if (tpu) {
+            void actions.act('chips', tpu);
+          }
+        }
+      };
+      Notification.warning(message, {
+        autoClose: false,
+        actions: [end, free, show]
+      });
       return;
     }
     const isShutDown = reason === 'CANCELLED';

@@ -15,17 +15,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from cli_shell import COMMAND, LIMIT, Shell
+from pod_fleet import Pod, open_pod
 from waiting import eventually, until
 
-from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.hosts import host_run
 from jupyter_tpu.fleet.hosts.runs import KEPT_OUTPUT
-from jupyter_tpu.fleet.models import Run, RunInput, StartRun
-from jupyter_tpu.kernels import KernelSpecs
-from jupyter_tpu.links import Links
-from jupyter_tpu.ssh import Keepalive
+from jupyter_tpu.fleet.models import RunInput
 from jupyter_tpu.tokens import keep_back, pass_on
 
 HOSTS = 4
@@ -38,48 +35,10 @@ def tpu(emulator: Any) -> Iterator[str]:
         yield node["name"].rpartition("/")[2]
 
 
-class Pod:
-    """A fleet with the pod, whose links stay up from test to test."""
-
-    def __init__(self, fleet: Fleet, links: Links, tpu: str) -> None:
-        self.fleet = fleet
-        self.links = links
-        self.tpu = tpu
-
-    async def start(self, *command: str, **request: Any) -> Run:
-        return await self.fleet.runs.start(self.tpu, StartRun(command=[*command], **request))
-
-    async def shell(self, script: str, **request: Any) -> Run:
-        return await self.start("sh", "-c", script, **request)
-
-    async def output(self, run: Run, start: int = 0) -> dict[tuple[int, str], bytes]:
-        """All that it writes until its end, by host and stream."""
-        texts: dict[tuple[int, str], bytes] = {}
-        while True:
-            answer = await self.fleet.runs.output(self.tpu, run.id, str(start))
-            assert answer.start == start, "something is missing"
-            for part in answer.output:
-                key = part.host, part.stream
-                texts[key] = texts.get(key, b"") + part.data
-            start = answer.next
-            if answer.ended:
-                return texts
-
-    async def stdout(self, run: Run) -> list[bytes]:
-        """What each host of the run writes."""
-        texts = await self.output(run)
-        return [texts.get((each.host, "stdout"), b"") for each in run.hosts]
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pod(emulator: Any, tpu: str, tmp_path_factory: Any) -> AsyncIterator[Pod]:
-    folder: Path = tmp_path_factory.mktemp("runs")
-    links = Links(Cloud(Target(emulator=str(emulator.state_file))), keepalive=Keepalive(1, 2))
-    fleet = await Fleet.open(links, KernelSpecs(folder / "kernels"), folder / "fleet.sqlite")
-    yield Pod(fleet, links, tpu)
-    await fleet.close()
-    await links.close()
-    await links.cloud.close()
+    async with open_pod(emulator, tpu, tmp_path_factory.mktemp("runs")) as opened:
+        yield opened
 
 
 @pytest.fixture

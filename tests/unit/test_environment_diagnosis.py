@@ -86,12 +86,16 @@ def test_who_has_the_chips_is_named_and_jax_is_unknown_then() -> None:
     )
     assert (busy.check, busy.state) == ("holders", "problem")
     assert busy.message == "The chips are in use by process 77 of root: python3 train.py."
-    assert "sudo kill 77" in busy.hint
+    assert busy.hint == "To end it: jupyter tpu chips free my-tpu"
     assert (jax.check, jax.state) == ("jax", "unknown")
 
 
 def test_a_kernel_may_have_the_chips() -> None:
-    mine = host(hardware={"holders": [HOLDER]}, kernels={77: "train.ipynb"}, check={"platform": ""})
+    mine = host(
+        hardware={"holders": [HOLDER]},
+        owners={77: "The kernel of train.ipynb"},
+        check={"platform": ""},
+    )
     found = diagnose([mine], EXPECTED)
     assert not [each for each in found if each.state == "problem"]
     assert "The kernel of train.ipynb uses the chips (process 77)." in [f.message for f in found]

@@ -1,16 +1,14 @@
 """What decides whether JAX can use the TPU of this host: chips, their holders, variables."""
 
-import json
 import os
-import subprocess
-import sys
 
-from jupyter_tpu.agent.protocol.chips import chip_devices, chips, holders, lock_file
+from jupyter_tpu.agent.protocol.chips import chip_devices, chips, lock_file
+
+from .holding import all_holders
 
 #: Variables of a login that change how JAX and libtpu start.
 _PREFIXES = ("JAX_", "TPU_", "LIBTPU_", "XLA_", "MEGASCALE_", "ALLOW_MULTIPLE_LIBTPU_LOAD")
 _NAMES = ("LD_PRELOAD", "CLOUD_TPU_TASK_ID")
-_AS_ROOT = "\nimport json, sys\nprint(json.dumps(holders(sys.argv[1])))\n"
 
 
 def hardware(root="/"):
@@ -18,7 +16,7 @@ def hardware(root="/"):
     return {
         "chips": chips(root),
         "device_files": chip_devices(root),
-        "holders": all_holders(root),
+        "holders": all_holders(root)["holders"],
         "lock": dict(lock_file(root), protected=_protected(root)),
         "variables": {
             name: value
@@ -28,27 +26,6 @@ def hardware(root="/"):
         "no_library": _missing(os.environ.get("TPU_LIBRARY_PATH", "")),
         "emulated": os.environ.get("JUPYTER_TPU_EMULATED") == "1",
     }
-
-
-def all_holders(root="/"):
-    """The processes that hold chips; those of other users and containers, too, if sudo may look."""
-    found = holders(root)
-    if not chip_devices(root) or os.getuid() == 0:
-        return found
-    source = getattr(sys.modules[__package__], "sources", {}).get(holders.__module__)
-    if source is None:
-        return found
-    try:
-        answer = subprocess.run(
-            ["sudo", "-n", sys.executable, "-I", "-", root],
-            input=(source + _AS_ROOT).encode(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=20,
-        )
-        return json.loads(answer.stdout) if answer.returncode == 0 else found
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return found
 
 
 def _protected(root):

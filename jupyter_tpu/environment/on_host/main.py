@@ -1,23 +1,18 @@
-"""Runs one call."""
+"""The calls about environments."""
 
-import errno
-import json
-import signal
-import sys
-import threading
-
+from . import holding
+from .calls import serve
 from .doctor import examine, listen, reach
 from .found import describe_python, found_pythons, install_ipykernel
 from .packages import change_packages, list_packages, lock_packages, resolve, sync_packages
 from .pod import join_pod
 from .probe import probe
-from .processes import stop, watch_reader
-from .protocol import HostError, disk_full, emit
 from .tensorboard import check_log_folder, start_tensorboard, stop_tensorboard, trace
 from .uv import get_uv
 from .virtualenv import create_venv, install_packages, remove, verify, write_marker
 
 CALLS: dict = {
+    **holding.CALLS,
     "probe": probe,
     "get_uv": get_uv,
     "create_venv": create_venv,
@@ -45,17 +40,4 @@ CALLS: dict = {
 
 
 def main():
-    request = json.load(sys.stdin)
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, stop)
-    threading.Thread(target=watch_reader, daemon=True).start()
-    call = CALLS[request.pop("call")]
-    try:
-        emit(result=call(**request))
-    except HostError as error:
-        emit(error=error.payload)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            emit(error=disk_full(error.strerror).payload)
-        else:
-            emit(error=["ENVIRONMENT", "%s." % error, "The log has details."])
+    serve(CALLS)

@@ -15,7 +15,7 @@ from ...links import HostGone
 from ..knowledge.changes import ChangeFeed
 from ..knowledge.desired import DesiredState
 from ..knowledge.observed import ObservedState
-from ..models import Change, ChipHolder, Kernel, Problem
+from ..models import Change, Kernel, Problem
 from .connections import ANSWER, HostConnections
 from .warm_kernels import WarmKernelMonitor
 
@@ -128,17 +128,6 @@ class KernelService:
             return await self._fetch(name)
         except HostGone:  # it is no longer READY, which the link noticed first
             return self._monitor.known(name)
-
-    async def chips(self, name: NodeName) -> list[ChipHolder]:
-        """The processes that use the chips of host 0."""
-        if not self._desired.environments(name):
-            raise TPUError(
-                f"{name.node} was never connected, so its host can't be asked.",
-                Reason.CONFLICT,
-                "Connect it first.",
-            )
-        answer = await self._connections.request(name, "chips")
-        return [msgspec.convert(holder, ChipHolder) for holder in answer["holders"]]
 
     async def require(self, name: NodeName, id: str) -> Kernel:
         """The living kernel of that id; raises NOT_FOUND."""

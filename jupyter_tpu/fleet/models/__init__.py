@@ -7,6 +7,15 @@ these classes. Times are RFC 3339 in UTC, sizes in bytes unless a name says othe
 from ...environment import Finding, FoundPython, FoundPythons, InstalledPackage
 from .catalog import Catalog
 from .changes import Change
+from .chips import (
+    ChipHolder,
+    ChipUse,
+    FreeChips,
+    FreedChips,
+    FreedHolder,
+    HolderToEnd,
+    HostChips,
+)
 from .copies import FileProblem, HostCopy
 from .costs import Cost
 from .doctor import Diagnosis
@@ -42,7 +51,7 @@ from .jobs import (
     StartJob,
     StopJob,
 )
-from .kernels import ChipHolder, Kernel
+from .kernels import Kernel
 from .operations import Operation, Step, StopTrying
 from .problems import Problem
 from .runs import HostRun, OutputPart, Run, RunInput, RunOutput, StartRun
@@ -78,6 +87,7 @@ __all__ = [
     "Change",
     "ChangePackages",
     "ChipHolder",
+    "ChipUse",
     "ConnectTPU",
     "Connection",
     "Contents",
@@ -96,7 +106,12 @@ __all__ = [
     "FleetStatus",
     "FoundPython",
     "FoundPythons",
+    "FreeChips",
+    "FreedChips",
+    "FreedHolder",
+    "HolderToEnd",
     "Host",
+    "HostChips",
     "HostCopy",
     "HostFile",
     "HostJob",

@@ -1,4 +1,4 @@
-"""Kernels on hosts, and who holds the chips."""
+"""Kernels on hosts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from .problems import Problem
 
 
 class Kernel(Struct, kw_only=True):
-    """A kernel that runs on host 0 of a TPU."""
+    """A kernel that runs on a host of a TPU."""
 
     id: str
     tpu: str
     zone: str
+    host: int = 0
     environment: str
     state: str  # "starting", "idle", "busy", "dead"
     pid: int = 0
@@ -24,14 +25,3 @@ class Kernel(Struct, kw_only=True):
     notebook: str = ""
     #: Why it died, if nobody shut it down; it is shown until it is dismissed.
     problem: Problem | None = None
-
-
-class ChipHolder(Struct, kw_only=True):
-    """A process that uses chips of a TPU's host 0; no other can use them until it ends."""
-
-    pid: int
-    user: str
-    command: str  # shortened
-    devices: list[str] = []  # [] where only libtpu's lock tells
-    kernel: str = ""  # the id of the kernel that it belongs to
-    notebook: str = ""

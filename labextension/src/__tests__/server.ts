@@ -279,6 +279,7 @@ export function aKernel(more: Partial<IKernel> = {}): IKernel {
     id: 'k1',
     tpu: 'my-tpu',
     zone: 'us-central1-a',
+    host: 0,
     environment: 'default',
     state: 'busy',
     pid: 1,

@@ -32,6 +32,7 @@ import { FoundPythons } from '../model/foundPythons';
 import { keyOf } from '../model/resources';
 import { TPUModel } from '../model/model';
 import { CommandIDs } from './commandIDs';
+import { freeChips } from './chips';
 import { checkTPU } from './doctor';
 import { FileTransfers } from './files';
 import { KernelActions } from './kernelActions';
@@ -85,6 +86,9 @@ export class Actions {
         break;
       case 'check':
         await checkTPU(tpu, this.model, this.trans);
+        break;
+      case 'chips':
+        await freeChips(tpu, this.model, this.trans);
         break;
       case 'connect':
         await this._connect(tpu);

@@ -7,6 +7,7 @@ export namespace CommandIDs {
   export const create = 'tpu:create';
   export const refresh = 'tpu:refresh';
   export const check = 'tpu:check';
+  export const chips = 'tpu:free-chips';
   export const connect = 'tpu:connect';
   export const disconnect = 'tpu:disconnect';
   export const environment = 'tpu:new-environment';
@@ -36,6 +37,7 @@ export const COMMANDS: { [action in Action]: string } = {
   app: CommandIDs.app,
   browse: CommandIDs.browse,
   check: CommandIDs.check,
+  chips: CommandIDs.chips,
   connect: CommandIDs.connect,
   console: CommandIDs.console,
   delete: CommandIDs.remove,

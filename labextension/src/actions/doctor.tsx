@@ -13,6 +13,7 @@ import {
 } from '../labels/doctor';
 import { Failure } from '../model/client';
 import { TPUModel } from '../model/model';
+import { freeChips } from './chips';
 
 /** Checks the hosts of a TPU, which takes seconds, and shows what was found. */
 export async function checkTPU(
@@ -41,13 +42,23 @@ export async function checkTPU(
   } finally {
     Notification.dismiss(id);
   }
-  await showDialog({
+  const held = found.findings.some(
+    ({ check, state }) => check === 'holders' && state === 'problem'
+  );
+  const { button } = await showDialog({
     title: found.healthy
       ? trans.__('%1: No Problem Found', tpu.name)
       : trans.__('%1 Has Problems', tpu.name),
     body: <Findings findings={found.findings} trans={trans} />,
-    buttons: [Dialog.okButton({ label: trans.__('Close') })]
+    buttons: [
+      ...(held ? [Dialog.warnButton({ label: trans.__('Free Chips…') })] : []),
+      Dialog.okButton({ label: trans.__('Close') })
+    ],
+    defaultButton: held ? 1 : 0
   });
+  if (held && button.displayType === 'warn' && button.accept) {
+    await freeChips(tpu, model, trans);
+  }
 }
 
 function Findings(props: {

@@ -134,6 +134,8 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
       return trans.__('Browse Files');
     case 'check':
       return trans.__('Check This TPU…');
+    case 'chips':
+      return trans.__('Free Chips…');
     case 'connect':
       return trans.__('Connect');
     case 'console':
@@ -182,6 +184,8 @@ export function namedActionLabel(
       return trans.__('TPU: Browse Files of %1', tpu);
     case 'check':
       return trans.__('TPU: Check %1…', tpu);
+    case 'chips':
+      return trans.__('TPU: Free Chips of %1…', tpu);
     case 'connect':
       return trans.__('TPU: Connect %1', tpu);
     case 'console':

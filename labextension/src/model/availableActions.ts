@@ -6,6 +6,7 @@ export type Action =
   | 'app'
   | 'browse'
   | 'check'
+  | 'chips'
   | 'connect'
   | 'console'
   | 'delete'
@@ -85,6 +86,7 @@ export function availableActions(
         'terminal',
         'run',
         'check',
+        'chips',
         'browse',
         'upload',
         'download',

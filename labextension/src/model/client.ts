@@ -7,6 +7,7 @@ import {
   IApp,
   IAppVisit,
   ICatalog,
+  IChipUse,
   IChangePackages,
   IConnectTPU,
   ICreateTPU,
@@ -15,6 +16,8 @@ import {
   IFleetStatus,
   IDiagnosis,
   IFoundPythons,
+  IFreeChips,
+  IFreedChips,
   IHostFile,
   IInstalledPackage,
   IKernel,
@@ -142,6 +145,14 @@ export class TPUClient {
 
   removeToken(name: string): Promise<void> {
     return this._call('DELETE', ['tokens', name]);
+  }
+
+  chips(tpu: TPURef): Promise<IChipUse> {
+    return this._call('GET', [...this._path(tpu), 'chips']);
+  }
+
+  freeChips(tpu: TPURef, request: IFreeChips): Promise<IFreedChips> {
+    return this._call('POST', [...this._path(tpu), 'chips', 'free'], request);
   }
 
   pythons(tpu: TPURef): Promise<IFoundPythons> {

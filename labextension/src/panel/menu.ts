@@ -16,6 +16,7 @@ const ORDER: Action[] = [
   'terminal',
   'run',
   'check',
+  'chips',
   'browse',
   'upload',
   'download',

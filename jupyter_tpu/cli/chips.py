@@ -1,0 +1,78 @@
+"""``jupyter tpu chips``: what uses the chips of a TPU, and how to free them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import click
+
+from ..commands.chips import free_chips, use_table
+from ..commands.grammar import Group, examples, hosts_option, tpu_argument
+from ..commands.session import open_session
+from .console import confirm, json_option, note, print_json, yes_option
+
+
+@click.group("chips", cls=Group, aliases={"holders": "list", "release": "free"})
+def chips() -> None:
+    """See what uses the chips of a TPU, and free them."""
+
+
+@chips.command("list", epilog=examples("jupyter tpu chips list my-tpu"))
+@tpu_argument()
+@hosts_option
+@json_option
+def list_chips(name: str, hosts: str, as_json: bool) -> None:
+    """List the processes that use the chips of a TPU, on all hosts.
+
+    They are named by the device files that they have open and by libtpu's lock; those of other
+    users and of containers, too, where sudo asks for no password.
+    """
+    with open_session() as session:
+        use = session.call(session.fleet.chips.list(name, hosts))
+    if as_json:
+        print_json(use)
+    else:
+        print(use_table(use))
+
+
+@chips.command(
+    "free",
+    epilog=examples("jupyter tpu chips free my-tpu", "jupyter tpu chips free my-tpu --worker 0"),
+)
+@tpu_argument()
+@hosts_option
+@click.option(
+    "--patience",
+    type=click.FloatRange(0, 60),
+    default=10.0,
+    metavar="SECONDS",
+    help="Time between SIGTERM and SIGKILL.",
+)
+@yes_option("Do not ask.")
+@json_option
+def free(name: str, hosts: str, patience: float, yes: bool, as_json: bool) -> None:
+    """End what uses the chips of a TPU, and check that they are free.
+
+    Shows what will be ended, and asks. Kernels are shut down, jobs and commands are stopped on all
+    their hosts. Other processes get SIGTERM, and SIGKILL if they don't end. libtpu's lock file is
+    never deleted. The exit code is 1 if something still uses the chips.
+    """
+    with open_session() as session:
+        freed = free_chips(session, name, hosts, asking(yes), note if as_json else _print, patience)
+    if as_json:
+        print_json(freed)
+
+
+def asking(yes: bool) -> Callable[[str], None]:
+    """What `free_chips` asks with: nothing if *yes*."""
+
+    def ask(question: str) -> None:
+        if not yes:
+            confirm(question, "Add --yes to end them without asking.")
+
+    return ask
+
+
+def _print(line: str) -> None:
+    print(line, file=sys.stdout, flush=True)

@@ -1,0 +1,145 @@
+"""What holds the chips of a TPU, in words, and how they are freed after a question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from ..errors import Reason, TPUError
+from .doctor import numbered
+from .tables import table
+
+if TYPE_CHECKING:
+    from ..fleet.models import ChipHolder, ChipUse, FreedChips
+    from .session import Session
+
+_HEADS = "HOST", "USED BY", "PROCESS", "USER", "SINCE", "COMMAND"
+_OUTCOMES = {
+    "ended": "ended",
+    "killed": "did not end by itself, and was killed",
+    "gone": "used them no longer",
+    "held": "still uses them",
+    "refused": "belongs to another user, and sudo asks for a password on the host",
+    "unknown": "may still use them",
+}
+
+
+def use_table(use: ChipUse) -> str:
+    """The holders of all hosts, the hosts without any, and what could not be seen."""
+    rows = [
+        (
+            str(each.host),
+            _owner(each) or "another program",
+            str(each.pid),
+            each.user + (f" (container {each.container})" if each.container else ""),
+            _local(each.since),
+            each.command,
+        )
+        for each in holders_of(use)
+    ]
+    lines = [table(_HEADS, rows)] if rows else []
+    if free := [each.host for each in use.hosts if not each.holders and each.problem is None]:
+        where = f" of {numbered(free)}" if len(use.hosts) > 1 else ""
+        lines.append(f"The chips{where} are not in use.")
+    return "\n".join([*lines, *unseen(use)])
+
+
+def unseen(use: ChipUse) -> list[str]:
+    """A line for each host of which something is not known."""
+    lines = [
+        f"Host {each.host} could not be asked: {each.problem.message} {each.problem.hint}".rstrip()
+        for each in use.hosts
+        if each.problem is not None
+    ]
+    if blind := [each.host for each in use.hosts if not each.complete]:
+        lines.append(
+            f"On {numbered(blind)}, programs of other users and of containers can't be seen: "
+            "sudo asks for a password there."
+        )
+    return lines
+
+
+def holders_of(use: ChipUse) -> list[ChipHolder]:
+    return [holder for host in use.hosts for holder in host.holders]
+
+
+def free_chips(
+    session: Session,
+    ref: str,
+    hosts: str,
+    confirm: Callable[[str], None],
+    say: Callable[[str], None],
+    patience: float = 10.0,
+) -> FreedChips | None:
+    """Ends what uses the chips of *hosts*; None if nothing does.
+
+    confirm(what will be ended) returns if the user agrees, else raises; say(line) gets the rest.
+    Raises CHIPS_HELD if something still uses them, or may.
+    """
+    from ..fleet.models import FreeChips, HolderToEnd
+
+    chips = session.fleet.chips
+    use = session.call(chips.list(ref, hosts))
+    holders = holders_of(use)
+    name = use.tpu
+    if not holders:
+        for line in unseen(use):
+            say(line)
+        if any(each.problem for each in use.hosts):
+            raise TPUError(f"Not all hosts of {name} could be asked.", Reason.UNREACHABLE)
+        say(f"The chips of {name} are not in use.")
+        return None
+    confirm(_question(holders, len(use.hosts) > 1))
+    wanted = [HolderToEnd(host=each.host, pid=each.pid, start=each.start) for each in holders]
+    freed = session.call(chips.free(ref, FreeChips(holders=wanted, patience=patience)))
+    names = {(each.host, each.pid): _name(each, len(use.hosts) > 1) for each in holders}
+    for each in freed.ended:
+        problem = f": {each.problem.message} {each.problem.hint}".rstrip() if each.problem else ""
+        say(f"{names[each.host, each.pid]} {_OUTCOMES[each.outcome]}{problem or '.'}")
+    for line in unseen(freed.use):
+        say(line)
+    if not freed.free:
+        left = [_name(each, len(use.hosts) > 1) for each in holders_of(freed.use)]
+        who = f"in use by: {'; '.join(left)}" if left else "perhaps still in use"
+        raise TPUError(
+            f"The chips of {name} are {who}.",
+            Reason.CHIPS_HELD,
+            f"`jupyter tpu chips list {name}` shows what uses them.",
+        )
+    say(f"The chips of {name} are free.")
+    return freed
+
+
+def _question(holders: Sequence[ChipHolder], many: bool) -> str:
+    lines = [f"  {_name(each, many)}: {each.command}" for each in holders]
+    lost = any(each.kernel for each in holders)
+    return "\n".join(
+        ["This ends:", *lines, *["The variables of the kernels will be lost."] * lost, "Continue?"]
+    )
+
+
+def _name(holder: ChipHolder, many: bool) -> str:
+    """ "Host 1: the job 1a2b (process 77 of root, since 2026-11-22 14:02)"."""
+    process = f"process {holder.pid} of {holder.user}"
+    if holder.container:
+        process += f" in the container {holder.container}"
+    if holder.since:
+        process += f", since {_local(holder.since)}"
+    owner = _owner(holder)
+    text = f"the {owner} ({process})" if owner else process
+    return f"Host {holder.host}: {text}" if many else text[:1].upper() + text[1:]
+
+
+def _owner(holder: ChipHolder) -> str:
+    """The kernel, job or command that it belongs to; "" for none of ours."""
+    if holder.kernel:
+        return f"kernel of {holder.notebook}" if holder.notebook else f"kernel {holder.kernel}"
+    if holder.job:
+        return f"job {holder.job}"
+    return "command of `jupyter tpu run`" if holder.run else ""
+
+
+def _local(time: str) -> str:
+    """A time of REST in this computer's time zone."""
+    return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M}" if time else ""

@@ -1,0 +1,57 @@
+"""The processes that hold a host's chips, as ``on_host.holding`` finds and ends them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from msgspec import Struct, convert
+
+from .models import RemoteHost
+from .remote_call import call
+from .verification import HoldingProcess
+
+#: Seconds for a host to look, and to end processes beside the patience with them.
+LOOK, END = 30.0, 60.0
+
+#: "gone": it held no chip any more. "held": it still does, though it was killed. "refused": it is
+#: another user's.
+Outcome = Literal["ended", "killed", "gone", "held", "refused"]
+
+_PROGRAM: dict[str, Any] = {
+    "modules": ("protocol", "paths", "processes", "calls", "holding"),
+    "shared": ("chips", "processes"),
+}
+
+
+class HeldChips(Struct, frozen=True, kw_only=True):
+    """A host's chips: their device files, and who holds them."""
+
+    devices: list[str]
+    holders: list[HoldingProcess]
+    #: False: processes of other users and containers could not be seen.
+    complete: bool
+
+
+async def held_chips(host: RemoteHost) -> HeldChips:
+    """Asks a host. Raises TPUError."""
+    return convert(await _call(host, "all_holders", LOOK), HeldChips)
+
+
+async def end_holders(
+    host: RemoteHost, processes: Sequence[tuple[int, str]], patience: float
+) -> list[Outcome]:
+    """Ends those of *processes* (pid and start) that still hold chips, and says how that went.
+
+    patience: seconds between SIGTERM and SIGKILL. Raises TPUError.
+    """
+    answer = await _call(
+        host, "end_holders", END + 2 * patience, processes=list(processes), patience=patience
+    )
+    return convert(answer, list[Outcome])
+
+
+async def _call(host: RemoteHost, function: str, timeout: float, **arguments: Any) -> Any:
+    def ignore(line: str) -> None: ...
+
+    return await call(host, function, log=ignore, timeout=timeout, **_PROGRAM, **arguments)

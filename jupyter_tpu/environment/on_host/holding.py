@@ -1,0 +1,154 @@
+"""The processes that hold this host's chips: who they are, and how they are ended."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+from jupyter_tpu.agent.protocol.chips import chip_devices, holders
+from jupyter_tpu.agent.protocol.processes import signal_process, start_time
+
+from .calls import serve
+
+#: Seconds for root to answer beside what it is asked for, and for a killed process to be gone.
+ROOT, KILLED = 20, 10
+#: A process of a container has the container's id in the name of its control group.
+_CONTAINER = re.compile(r"(?:docker|containerd|libpod|crio|kubepods)\S*?([0-9a-f]{64})")
+
+
+def visible_holders(root="/"):
+    """What `chips.holders` gives, with three things more.
+
+    ``start``: when the process was started, in the system's ticks since its boot; with the pid, it
+    means one process for ever. ``since``: the same in seconds since 1970, None if not known.
+    ``container``: the beginning of its id, "" for a process of the host itself.
+    """
+    found = holders(root)
+    for each in found:
+        each["start"] = start_time(each["pid"])
+        each["since"] = _seconds(each["start"])
+        each["container"] = _container(os.path.join(root, "proc", str(each["pid"])))
+    return found
+
+
+def all_holders(root="/"):
+    """The ``devices``, their ``holders``, and whether these are ``complete``: those of other users
+    and of containers are seen only by root, if sudo asks for no password.
+    """
+    devices = chip_devices(root)
+    found = None
+    if devices and os.getuid():
+        found = as_root("visible_holders", ROOT, root=root)
+    complete = found is not None or not devices or os.getuid() == 0
+    if found is None:
+        found = visible_holders(root)
+    return {"devices": devices, "holders": found, "complete": complete}
+
+
+def end_holders(processes, patience):
+    """Ends those of *processes* (pairs of a pid and its start) that still hold a chip: SIGTERM,
+    after *patience* seconds SIGKILL.
+
+    Answers for each, in their order, "ended", "killed", "gone" (it held none any more), "held" (it
+    still does), or "refused" (it is another user's, and sudo asks for a password).
+    """
+    others = [each for each in processes if not _may_signal(each[0])]
+    outcomes = {}
+    if others:
+        seconds = ROOT + patience + KILLED
+        answer = as_root("end_holders", seconds, processes=others, patience=patience)
+        for index, (pid, start) in enumerate(others):
+            lives = start_time(pid) == start
+            outcomes[pid] = answer[index] if answer else "refused" if lives else "gone"
+    outcomes.update(_end([each for each in processes if each not in others], patience))
+    return [outcomes[pid] for pid, _ in processes]
+
+
+def _end(processes, patience):
+    """What became of each, by its pid."""
+    starts = dict(map(tuple, processes))
+    waiting = _holding(starts)
+    outcomes = {pid: "held" if pid in waiting else "gone" for pid in starts}
+    for number, seconds, outcome in (
+        (signal.SIGTERM, patience, "ended"),
+        (signal.SIGKILL, KILLED, "killed"),
+    ):
+        for pid in waiting:
+            if signal_process(pid, starts[pid], number):
+                signal_process(pid, starts[pid], signal.SIGCONT)  # one that was stopped, too
+        deadline = time.monotonic() + seconds
+        while waiting and time.monotonic() < deadline:
+            time.sleep(0.1)
+            left = _holding(starts) & waiting
+            outcomes.update(dict.fromkeys(waiting - left, outcome))
+            waiting = left
+    return outcomes
+
+
+def _holding(starts):
+    """Those of {pid: start} that hold a chip now."""
+    if not starts:
+        return set()
+    held = {each["pid"] for each in holders()}
+    return {pid for pid in held & set(starts) if start_time(pid) == starts[pid]}
+
+
+def _may_signal(pid):
+    if os.getuid() == 0:
+        return True
+    try:
+        return os.stat("/proc/%d" % pid).st_uid == os.getuid()
+    except OSError:
+        return True  # it has ended
+
+
+def as_root(call, timeout, **arguments):
+    """The result of one of our calls that root makes; None if sudo asks for a password.
+
+    Root gets the same program as we did, in the same way.
+    """
+    sources = getattr(sys.modules[__package__], "sources", None)
+    if sources is None:
+        return None
+    request = {"call": call, **arguments}
+    program = json.dumps(list(sources.items())) + "\n" + json.dumps(request)
+    try:
+        with open("/proc/self/cmdline") as file:
+            boot = file.read().split("\0")[3]  # python -I -c BOOT
+        answer = subprocess.run(
+            ["sudo", "-n", sys.executable, "-I", "-c", boot],
+            input=program.encode(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=timeout,
+        )
+        return json.loads(answer.stdout)["result"]
+    except (OSError, ValueError, KeyError, IndexError, subprocess.TimeoutExpired):
+        return None
+
+
+def _seconds(start):
+    """A start time in seconds since 1970."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open("/proc/stat") as file:
+            boot = int(file.read().split("\nbtime ")[1].split()[0])
+        return boot + int(start) / os.sysconf("SC_CLK_TCK")
+    return None
+
+
+def _container(process):
+    with contextlib.suppress(OSError), open(os.path.join(process, "cgroup")) as file:
+        found = _CONTAINER.search(file.read())
+        return found.group(1)[:12] if found else ""
+    return ""
+
+
+CALLS = {each.__name__: each for each in (all_holders, end_holders, visible_holders)}
+
+
+def main():
+    serve(CALLS)

@@ -1,0 +1,240 @@
+"""The chips of a TPU's hosts: what holds them, and how they are freed.
+
+A kernel is shut down, a job and a run are stopped as they always are. Only a process that belongs
+to none of these gets signals. libtpu's lock file is never deleted: the lock ends with its holder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ... import environment
+from ...cloud import Node, NodeName
+from ...environment import gather_or_cancel
+from ...errors import Reason, TPUError
+from ...links import HostName
+from ..knowledge.finder import TPUFinder
+from ..models import (
+    ChipHolder,
+    ChipUse,
+    FreeChips,
+    FreedChips,
+    FreedHolder,
+    HostChips,
+    Problem,
+    StopJob,
+)
+from ..models.requests import validated
+from ..models.times import timestamp
+from .connections import HostConnections
+from .jobs import Jobs
+from .kernels import KernelService
+from .numbers import host_numbers
+from .runs import Runs
+
+#: Seconds in which the link to a host must be up, and a kernel must end.
+REACH, END_KERNEL = 30.0, 20.0
+#: Seconds for which a job or run that was killed may still hold chips, and between two looks.
+RELEASE, LOOK = 10.0, 0.5
+
+#: One process for ever: its host, pid and start.
+Process = tuple[int, int, str]
+
+
+class Chips:
+    """A :class:`~jupyter_tpu.fleet.api.ChipsAPI`."""
+
+    def __init__(
+        self,
+        finder: TPUFinder,
+        connections: HostConnections,
+        kernels: KernelService,
+        jobs: Jobs,
+        runs: Runs,
+    ) -> None:
+        self._finder = finder
+        self._connections = connections
+        self._kernels = kernels
+        self._jobs = jobs
+        self._runs = runs
+
+    async def list(self, ref: str, hosts: str | None = None) -> ChipUse:
+        node = await self._find(ref)
+        return await self._use(node, host_numbers(hosts or "all", _count(node), node.name.node))
+
+    async def free(self, ref: str, request: FreeChips) -> FreedChips:
+        request = validated(request)
+        node = await self._find(ref)
+        wanted = {(each.host, each.pid, each.start): None for each in request.holders}
+        numbers = ",".join(str(host) for host, *_ in wanted)
+        hosts = host_numbers(numbers or "all", _count(node), node.name.node)
+        before = await self._use(node, hosts)
+        ends = [
+            self._free_host(node.name, each, [p for p in wanted if p[0] == each.host], request)
+            for each in before.hosts
+        ]
+        ended = [each for found in await gather_or_cancel(ends) for each in found]
+        use = await self._use(node, hosts)
+        free = all(not each.holders and each.problem is None for each in use.hosts)
+        return FreedChips(ended=ended, use=use, free=free)
+
+    async def _find(self, ref: str) -> Node:
+        return await self._finder.find_ready(ref, "Only the hosts of a READY TPU have chips.")
+
+    # ---- asking ----
+
+    async def _use(self, node: Node, hosts: Iterable[int]) -> ChipUse:
+        asked = [self._ask(HostName(node.name, host)) for host in hosts]
+        found = await gather_or_cancel(asked)
+        return ChipUse(tpu=node.name.node, zone=node.name.zone, hosts=found)
+
+    async def _ask(self, host: HostName) -> HostChips:
+        """A host that can't be asked has the reason as its problem."""
+        try:
+            async with self._connections.borrow(host, REACH) as link:
+                held = await environment.held_chips(link)
+            owners: Sequence[dict[str, str]] = []
+            if held.holders:
+                pids = [each.pid for each in held.holders]
+                answer = await self._connections.request_host(host, "process_owners", pids=pids)
+                owners = answer["owners"]
+        except TPUError as error:
+            return HostChips(host=host.worker, problem=Problem.of(error))
+        holders = [
+            ChipHolder(
+                host=host.worker,
+                pid=each.pid,
+                start=each.start,
+                since="" if each.since is None else timestamp("seconds", each.since),
+                user=each.user,
+                command=each.command,
+                devices=each.devices,
+                container=each.container,
+                **owner,
+            )
+            for each, owner in zip(held.holders, owners, strict=True)
+        ]
+        return HostChips(
+            host=host.worker, devices=held.devices, holders=holders, complete=held.complete
+        )
+
+    # ---- freeing ----
+
+    async def _free_host(
+        self, name: NodeName, chips: HostChips, wanted: Sequence[Process], request: FreeChips
+    ) -> Sequence[FreedHolder]:
+        """Ends those of *wanted* that hold chips still; what belongs together is ended once."""
+        if chips.problem is not None:
+            return [_freed(process, "unknown", chips.problem) for process in wanted]
+        held = {_process(each): each for each in chips.holders}
+        freed = {each: _freed(each, "gone") for each in wanted if each not in held}
+        groups: dict[tuple[str, str, str], list[Process]] = {}
+        for each in wanted:
+            if each in held:
+                holder = held[each]
+                groups.setdefault((holder.kernel, holder.job, holder.run), []).append(each)
+        host = HostName(name, chips.host)
+        ends = [self._end(host, *owner, group, request) for owner, group in groups.items()]
+        for group in await gather_or_cancel(ends):
+            freed.update(group)
+        return [freed[each] for each in wanted]
+
+    async def _end(
+        self,
+        host: HostName,
+        kernel: str,
+        job: str,
+        run: str,
+        processes: Sequence[Process],
+        request: FreeChips,
+    ) -> dict[Process, FreedHolder]:
+        """Ends one kernel, job or run, or processes that belong to none."""
+        try:
+            if kernel:
+                await self._end_kernel(host, kernel)
+            elif job:
+                await self._stop_job(host, job, request.patience)
+            elif run:
+                await self._stop_run(host, run)
+            else:
+                return await self._signal(host, processes, request.patience)
+        except TPUError as error:
+            problem = Problem.of(error)
+            return {each: _freed(each, "unknown", problem) for each in processes}
+        return await self._wait_until_released(host, processes, request.patience + RELEASE)
+
+    async def _end_kernel(self, host: HostName, kernel: str) -> None:
+        try:
+            await self._kernels.shut_down(host.node, kernel)
+        except TPUError as error:
+            if error.reason is not Reason.NOT_FOUND:
+                raise
+            # The TPU was never connected from here.
+            await self._connections.request_host(host, "end_kernel", END_KERNEL, id=kernel)
+
+    async def _stop_job(self, host: HostName, job: str, patience: float) -> None:
+        """On all its hosts: the others would wait for this one."""
+        try:
+            await self._jobs.stop(_ref(host.node), job, StopJob(patience=patience))
+        except TPUError as error:
+            if error.reason is not Reason.NOT_FOUND:
+                raise
+            # Somebody started it from another computer.
+            there = await self._connections.request_host(host, "jobs")
+            for each in there["jobs"]:
+                if each["id"].rpartition("-")[0] == job:
+                    await self._connections.request_host(
+                        host, "stop_job", id=each["id"], patience=patience
+                    )
+
+    async def _stop_run(self, host: HostName, run: str) -> None:
+        if self._runs.find(run) is not None:
+            await self._runs.stop(_ref(host.node), run)
+        else:
+            await self._connections.request_host(host, "stop_run", id=run)
+
+    async def _signal(
+        self, host: HostName, processes: Sequence[Process], patience: float
+    ) -> dict[Process, FreedHolder]:
+        async with self._connections.borrow(host, REACH) as link:
+            pairs = [(pid, start) for _, pid, start in processes]
+            outcomes = await environment.end_holders(link, pairs, patience)
+        return {
+            each: _freed(each, outcome) for each, outcome in zip(processes, outcomes, strict=True)
+        }
+
+    async def _wait_until_released(
+        self, host: HostName, processes: Sequence[Process], seconds: float
+    ) -> dict[Process, FreedHolder]:
+        """A job ends some time after it was told to."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while True:
+            chips = await self._ask(host)
+            if chips.problem is not None:
+                return {each: _freed(each, "unknown", chips.problem) for each in processes}
+            left = {_process(each) for each in chips.holders} & set(processes)
+            if not left or loop.time() > deadline:
+                return {
+                    each: _freed(each, "held" if each in left else "ended") for each in processes
+                }
+            await asyncio.sleep(LOOK)
+
+
+def _count(node: Node) -> int:
+    return max(1, len(node.endpoints))
+
+
+def _ref(name: NodeName) -> str:
+    return f"{name.zone}~{name.node}"
+
+
+def _process(holder: ChipHolder) -> Process:
+    return holder.host, holder.pid, holder.start
+
+
+def _freed(process: Process, outcome: Any, problem: Problem | None = None) -> FreedHolder:
+    host, pid, _ = process
+    return FreedHolder(host=host, pid=pid, outcome=outcome, problem=problem)

@@ -1,0 +1,138 @@
+import { Notification } from '@jupyterlab/apputils';
+import { afterEach, expect, it, vi } from 'vitest';
+
+import { COMMANDS } from '../actions/commandIDs';
+import { IChipHolder } from '../api';
+import { keyOf } from '../model/resources';
+import { answerDialog, disposeWidgets, listOf, openPanel } from './opened';
+import { Answer, aTPU, TestServer } from './server';
+
+const LOOK = 'GET tpus/us-central1-a~my-tpu/chips';
+const FREE = 'POST tpus/us-central1-a~my-tpu/chips/free';
+const CHECK = 'POST tpus/us-central1-a~my-tpu/doctor';
+
+function aHolder(more: Partial<IChipHolder> = {}): IChipHolder {
+  return {
+    host: 0,
+    pid: 7,
+    start: '100',
+    since: '',
+    user: 'root',
+    command: 'python3 train.py',
+    devices: [],
+    container: '',
+    kernel: '',
+    notebook: '',
+    job: '',
+    run: '',
+    ...more
+  };
+}
+
+function useOf(...holders: IChipHolder[]): object {
+  const hosts = [0, 1].map(host => ({
+    host,
+    devices: [],
+    holders: holders.filter(each => each.host === host),
+    complete: true,
+    problem: null
+  }));
+  return { tpu: 'my-tpu', zone: 'us-central1-a', hosts };
+}
+
+function bodies(server: TestServer): unknown[] {
+  return server.calls
+    .filter(({ method, path }) => `${method} ${path}` === FREE)
+    .map(({ body }) => body);
+}
+
+function shown(): string[] {
+  return Notification.manager.notifications.map(
+    ({ message, type }) => `${type}: ${message}`
+  );
+}
+
+afterEach(() => {
+  Notification.dismiss();
+  disposeWidgets();
+});
+
+async function open(
+  answers: { [call: string]: Answer },
+  command: string = COMMANDS.chips
+) {
+  const tpu = aTPU();
+  const opened = await openPanel({ ...listOf(tpu), ...answers });
+  const done = opened.commands.execute(command, { tpu: keyOf(tpu) });
+  return { ...opened, done: () => done as Promise<void> };
+}
+
+it('names what uses the chips, ends just that, and says that they are free', async () => {
+  const kernel = aHolder({ kernel: 'k1', notebook: 'work/train.ipynb' });
+  const other = aHolder({ host: 1, pid: 8, start: '200', container: 'abc' });
+  const { server, done } = await open({
+    [LOOK]: [200, useOf(kernel, other)],
+    [FREE]: [200, { ended: [], use: useOf(), free: true }]
+  });
+  const text = await answerDialog('End All');
+  await done();
+  expect(text).toContain('Host 0: Kernel of train.ipynbProcess 7 of root');
+  expect(text).toContain(
+    'Host 1: python3 train.pyProcess 8 of root in the container abc'
+  );
+  expect(text).toContain('The variables of kernels will be lost.');
+  expect(bodies(server)).toEqual([
+    {
+      holders: [
+        { host: 0, pid: 7, start: '100' },
+        { host: 1, pid: 8, start: '200' }
+      ]
+    }
+  ]);
+  expect(shown()).toEqual(['success: The chips of my-tpu are free.']);
+});
+
+it('ends nothing without an answer, and says what could not be ended', async () => {
+  const job = aHolder({ job: 'j1', host: 1 });
+  const problem = { message: 'The host is gone.', reason: 'UNREACHABLE' };
+  const answers: { [call: string]: Answer } = {
+    [LOOK]: [200, useOf(job)],
+    [FREE]: [
+      200,
+      {
+        ended: [{ host: 1, pid: 7, outcome: 'unknown', problem }],
+        use: useOf(job),
+        free: false
+      }
+    ]
+  };
+  const first = await open(answers);
+  expect(await answerDialog('Cancel')).toContain('Host 1: Job j1');
+  await first.done();
+  expect(bodies(first.server)).toEqual([]);
+  disposeWidgets();
+
+  const second = await open(answers);
+  await answerDialog('End All');
+  await second.done();
+  await vi.waitFor(() =>
+    expect(shown()).toEqual([
+      'error: The chips of my-tpu may still be in use. Job j1 (Process 7 of root) The host is gone.'
+    ])
+  );
+});
+
+it('is offered where the check found what uses the chips', async () => {
+  const message = 'The chips are in use by process 7 of root: train.py.';
+  const held = { check: 'holders', host: 0, state: 'problem', message };
+  const { done } = await open(
+    {
+      [CHECK]: [200, { healthy: false, findings: [{ ...held, hint: '' }] }],
+      [LOOK]: [200, useOf()]
+    },
+    COMMANDS.check
+  );
+  await answerDialog('Free Chips…');
+  expect(await answerDialog('Close')).toContain('No process uses the chips.');
+  await done();
+});

@@ -1,0 +1,176 @@
+// What uses the chips of a TPU, and how they are freed after a question.
+
+import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { PathExt } from '@jupyterlab/coreutils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { IChipHolder, IChipUse, IFreedChips, ITPU } from '../api';
+import { failureText } from '../labels/failures';
+import { Failure } from '../model/client';
+import { TPUModel } from '../model/model';
+
+/** Shows what uses the chips of all hosts, and ends it if the user agrees. */
+export async function freeChips(
+  tpu: ITPU,
+  model: TPUModel,
+  trans: TranslationBundle
+): Promise<void> {
+  const use = await withProgress(
+    trans.__('Looking at the chips of %1', tpu.name),
+    model.client.chips(tpu),
+    trans
+  );
+  if (!use) {
+    return;
+  }
+  const holders = holdersOf(use);
+  const ends = holders.length > 0;
+  const result = await showDialog({
+    title: ends
+      ? trans.__('Free the chips of %1?', tpu.name)
+      : trans.__('Chips of %1', tpu.name),
+    body: <Use use={use} trans={trans} />,
+    // Enter alone must not end anything.
+    defaultButton: 0,
+    buttons: ends
+      ? [
+          Dialog.cancelButton({ label: trans.__('Cancel') }),
+          Dialog.warnButton({ label: trans.__('End All') })
+        ]
+      : [Dialog.okButton({ label: trans.__('Close') })]
+  });
+  if (!ends || !result.button.accept) {
+    return;
+  }
+  const wanted = holders.map(({ host, pid, start }) => ({ host, pid, start }));
+  const freed = await withProgress(
+    trans.__('Freeing the chips of %1', tpu.name),
+    model.client.freeChips(tpu, { holders: wanted }),
+    trans
+  );
+  if (freed?.free) {
+    Notification.success(trans.__('The chips of %1 are free.', tpu.name));
+  } else if (freed) {
+    Notification.error(notFreed(tpu, freed, trans), { autoClose: false });
+  }
+}
+
+/** The answer of a request that takes a while; undefined if it failed. */
+async function withProgress<T>(
+  text: string,
+  request: Promise<T>,
+  trans: TranslationBundle
+): Promise<T | undefined> {
+  const id = Notification.emit(text, 'in-progress', { autoClose: false });
+  try {
+    return await request;
+  } catch (error) {
+    const { message, hint } = failureText(Failure.from(error), trans);
+    Notification.error(`${message} ${hint}`.trim(), { autoClose: false });
+    return undefined;
+  } finally {
+    Notification.dismiss(id);
+  }
+}
+
+function holdersOf(use: IChipUse): IChipHolder[] {
+  return use.hosts.flatMap(host => host.holders);
+}
+
+function Use(props: { use: IChipUse; trans: TranslationBundle }): JSX.Element {
+  const { use, trans } = props;
+  const holders = holdersOf(use);
+  const many = use.hosts.length > 1;
+  return (
+    <div className="jp-tpu-Dialog">
+      {holders.length === 0 && use.hosts.every(host => !host.problem) && (
+        <p>{trans.__('No process uses the chips.')}</p>
+      )}
+      {holders.length > 0 && (
+        <>
+          <p>{trans.__('This ends what uses the chips:')}</p>
+          <ul>
+            {holders.map(each => (
+              <li key={`${each.host} ${each.pid}`} title={each.command}>
+                {many && <em>{trans.__('Host %1:', each.host)} </em>}
+                {holderName(each, trans)}
+                <p>{details(each, trans)}</p>
+              </li>
+            ))}
+          </ul>
+          {holders.some(each => each.kernel) && (
+            <p>{trans.__('The variables of kernels will be lost.')}</p>
+          )}
+        </>
+      )}
+      {unseen(use, trans).map(line => (
+        <p key={line}>{line}</p>
+      ))}
+    </div>
+  );
+}
+
+/** What a process belongs to, or its command. */
+export function holderName(
+  holder: IChipHolder,
+  trans: TranslationBundle
+): string {
+  if (holder.kernel) {
+    return holder.notebook
+      ? trans.__('Kernel of %1', PathExt.basename(holder.notebook))
+      : trans.__('Kernel %1', holder.kernel.slice(0, 8));
+  }
+  if (holder.job) {
+    return trans.__('Job %1', holder.job);
+  }
+  return holder.run
+    ? trans.__('Command: %1', holder.command)
+    : holder.command || trans.__('Another program');
+}
+
+function details(holder: IChipHolder, trans: TranslationBundle): string {
+  const since = holder.since
+    ? trans.__(', since %1', new Date(holder.since).toLocaleString())
+    : '';
+  const where = holder.container
+    ? trans.__(' in the container %1', holder.container)
+    : '';
+  return trans.__('Process %1 of %2', holder.pid, holder.user) + where + since;
+}
+
+/** What is not known of the hosts. */
+function unseen(use: IChipUse, trans: TranslationBundle): string[] {
+  const lines = use.hosts
+    .filter(host => host.problem)
+    .map(host =>
+      trans.__(
+        'Host %1 could not be asked: %2',
+        host.host,
+        host.problem!.message
+      )
+    );
+  if (use.hosts.some(host => !host.complete)) {
+    lines.push(
+      trans.__(
+        'Programs of other users and of containers can’t be seen, because sudo asks for a password on the hosts.'
+      )
+    );
+  }
+  return lines;
+}
+
+function notFreed(
+  tpu: ITPU,
+  freed: IFreedChips,
+  trans: TranslationBundle
+): string {
+  const left = holdersOf(freed.use).map(
+    each => `${holderName(each, trans)} (${details(each, trans)})`
+  );
+  const why = freed.ended
+    .map(each => each.problem?.message)
+    .filter(message => message);
+  const lines = [...left, ...why, ...unseen(freed.use, trans)];
+  return `${trans.__('The chips of %1 may still be in use.', tpu.name)} ${lines.join(' ')}`.trim();
+}

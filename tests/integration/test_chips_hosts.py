@@ -1,0 +1,216 @@
+"""What holds the chips of a pod's hosts, and how they are freed: real processes there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from cli_shell import COMMAND, LIMIT, Shell
+from pod_fleet import Pod, open_pod
+from waiting import eventually
+
+from jupyter_tpu.commands.chips import use_table
+from jupyter_tpu.fleet.hosts import chips
+from jupyter_tpu.fleet.models import (
+    ChipHolder,
+    FreeChips,
+    FreedChips,
+    HolderToEnd,
+    Job,
+    StartJob,
+)
+
+LOCK = "/tmp/libtpu_lockfile"
+#: What libtpu does with its lock and the first chip of a host; then it says its pid and waits.
+HOLD = f"""
+import fcntl, os, signal, sys, time
+lock = os.open({LOCK!r}, os.O_CREAT | os.O_RDWR, 0o600)
+fcntl.lockf(lock, fcntl.LOCK_EX)
+chip = os.open("/dev/accel0", os.O_RDWR)
+print(os.getpid(), flush=True)
+time.sleep(600)
+"""
+#: The same of a program that ignores SIGTERM, and without the lock.
+STUBBORN = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+chip = os.open("/dev/accel1", os.O_RDWR)
+print(os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def tpu(emulator: Any) -> Iterator[str]:
+    """The name of a pod of two hosts."""
+    with emulator.tpu("chips", "v4-16", "us-central2-b") as node:
+        yield node["name"].rpartition("/")[2]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def pod(emulator: Any, tpu: str, tmp_path_factory: Any) -> AsyncIterator[Pod]:
+    async with open_pod(emulator, tpu, tmp_path_factory.mktemp("chips")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def shell(tmp_path: Path, emulator: Any) -> Shell:
+    return Shell(tmp_path, **emulator.environment)
+
+
+in_pod = pytest.mark.asyncio(loop_scope="module")
+
+
+async def holders(pod: Pod) -> list[ChipHolder]:
+    use = await pod.fleet.chips.list(pod.tpu)
+    assert [host.problem for host in use.hosts] == [None, None]
+    assert all(len(host.devices) == 4 for host in use.hosts)
+    return [each for host in use.hosts for each in host.holders]
+
+
+async def free(pod: Pod, *wanted: ChipHolder, patience: float = 0.5) -> FreedChips:
+    chosen = [HolderToEnd(host=each.host, pid=each.pid, start=each.start) for each in wanted]
+    return await pod.fleet.chips.free(pod.tpu, FreeChips(holders=chosen, patience=patience))
+
+
+async def detached(pod: Pod, host: int, code: str, prefix: str = "") -> int:
+    """Starts a program that belongs to nothing of ours; returns its pid."""
+    script = f"{prefix}setsid python3 -c {shlex.quote(code)} >pid.txt 2>&1 & disown"
+    await pod.output(await pod.start("bash", "-c", script, hosts=str(host)))
+
+    async def pid() -> str:
+        run = await pod.shell("cat pid.txt", hosts=str(host))
+        return (await pod.stdout(run))[0].decode().strip()
+
+    await eventually(pid)
+    return int(await pid())
+
+
+async def job_holding(pod: Pod, host: int) -> Job:
+    job = await pod.fleet.jobs.start(
+        pod.tpu, StartJob(command=["python3", "-c", HOLD], hosts=str(host))
+    )
+
+    async def holds() -> bool:
+        return job.id in [each.job for each in await holders(pod)]
+
+    await eventually(holds)
+    return job
+
+
+@in_pod
+async def test_what_holds_the_chips_is_named_on_each_host_and_ended_in_its_own_way(pod):
+    begun = datetime.now(UTC) - timedelta(seconds=2)
+    run = await pod.start("python3", "-c", HOLD, hosts="0")
+    job = await job_holding(pod, 1)
+    stubborn = await detached(pod, 0, STUBBORN)
+    roots = await detached(pod, 1, STUBBORN.replace("SIG_IGN", "SIG_DFL"), "sudo -n ")
+
+    async def found() -> bool:
+        return len(await holders(pod)) == 4
+
+    await eventually(found)
+    before = await holders(pod)
+    by_owner = {(each.host, each.run, each.job): each for each in before}
+    of_run, of_job = by_owner[0, run.id, ""], by_owner[1, "", job.id]
+    others = {each.pid: each for each in before if not each.run and not each.job}
+    assert set(others) == {stubborn, roots}
+    assert (others[stubborn].host, others[roots].host) == (0, 1)
+    assert others[roots].user == "root"
+    assert others[stubborn].user != "root"
+    assert (of_run.devices, others[stubborn].devices) == (["/dev/accel0"], ["/dev/accel1"])
+    assert of_job.command.startswith("python3 -c")
+    for each in before:
+        assert begun <= datetime.fromisoformat(each.since) <= datetime.now(UTC)
+        assert not each.kernel
+
+    # A process that has the same number, but is another one, is left alone.
+    wrong = HolderToEnd(host=0, pid=stubborn, start=f"{others[stubborn].start}0")
+    freed = await pod.fleet.chips.free(pod.tpu, FreeChips(holders=[wrong]))
+    assert ([each.outcome for each in freed.ended], freed.free) == (["gone"], False)
+    assert len(await holders(pod)) == 4
+
+    # Only what was named is ended.
+    freed = await free(pod, of_run, others[stubborn])
+    assert [each.outcome for each in freed.ended] == ["ended", "killed"]
+    assert freed.free, "host 0 is"
+    assert {each.pid for each in await holders(pod)} == {of_job.pid, roots}
+    assert (await pod.fleet.runs.get(pod.tpu, run.id)).hosts[0].cause == "stopped"
+
+    freed = await free(pod, of_job, others[roots])
+    assert [each.outcome for each in freed.ended] == ["ended", "ended"]
+    assert freed.free
+    assert (await pod.fleet.jobs.get(pod.tpu, job.id)).state == "stopped"
+    assert await pod.stdout(await pod.shell(f"ls {LOCK}")) == [f"{LOCK}\n".encode()] * 2
+
+
+def test_chips_are_listed_and_freed_from_the_command_line(shell, tpu):
+    assert shell.run("chips", "list", tpu).stdout == "The chips of hosts 0-1 are not in use.\n"
+    command = [*COMMAND, "run", tpu, "--no-stdin", "--", "python3", "-u", "-c", HOLD]
+    running = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=shell.environment
+    )
+    assert running.stdout is not None
+    for _ in range(2):
+        line = running.stdout.readline()
+        assert line.startswith("["), (line, running.communicate())
+    listed = shell.run("chips", "list", tpu).stdout
+    for host in (0, 1):
+        (line,) = [line for line in listed.splitlines() if line.startswith(str(host))]
+        assert "command of `jupyter tpu run`" in line
+    refused = shell.complaint("chips", "free", tpu)
+    assert "Add --yes to end them without asking." in refused
+    assert "Host 1: the command of `jupyter tpu run` (process" in refused
+
+    # One host first, with what is run there afterwards.
+    alone = shell.run("run", "-c", "--yes", tpu, "--worker", "1", "--", "echo", "free now")
+    assert (alone.returncode, alone.stdout) == (0, "free now\n"), alone.stderr
+    assert f"The chips of {tpu} are free." in alone.stderr
+    freed = shell.run("chips", "free", tpu, "--yes")
+    assert freed.stdout.endswith(f"The chips of {tpu} are free.\n"), freed.stderr
+    running.communicate(timeout=LIMIT)
+    assert running.returncode
+    assert shell.run("chips", "free", tpu).stdout == f"The chips of {tpu} are not in use.\n"
+
+
+@in_pod
+async def test_a_host_that_cannot_be_asked_is_named_and_the_others_are_freed(
+    pod,
+    emulator,
+    monkeypatch,
+):
+    job = await job_holding(pod, 0)
+    held = await holders(pod)
+    assert [each.job for each in held] == [job.id]
+    monkeypatch.setattr(chips, "REACH", 3.0)
+    (last,) = [host for host in emulator.hosts(pod.tpu) if host["worker"] == 1]
+    stopped = list(_ssh_servers(last["init_pid"]))
+    assert stopped
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    freed = await free(pod, *held, ChipHolder(host=1, pid=4242, start="1"))
+    assert [(each.host, each.outcome) for each in freed.ended] == [(0, "ended"), (1, "unknown")]
+    assert not freed.free, "nobody knows of host 1"
+    assert [host.problem is None for host in freed.use.hosts] == [True, False]
+    assert "Host 1 could not be asked: " in use_table(freed.use)
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+
+
+def _ssh_servers(init: int) -> Iterator[int]:
+    """The pids of sshd and its children on the host with this *init*."""
+    there = os.readlink(f"/proc/{init}/ns/pid")
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            same_host = os.readlink(process / "ns/pid") == there
+            if same_host and (process / "comm").read_text().startswith("sshd"):
+                yield int(process.name)
