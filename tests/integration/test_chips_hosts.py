@@ -154,7 +154,6 @@ async def test_what_holds_the_chips_is_named_on_each_host_and_ended_in_its_own_w
 
 
 def test_chips_are_listed_and_freed_from_the_command_line(shell, tpu):
-    assert shell.run("chips", "list", tpu).stdout == "The chips of hosts 0-1 are not in use.\n"
     command = [*COMMAND, "run", tpu, "--no-stdin", "--", "python3", "-u", "-c", HOLD]
     running = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=shell.environment
@@ -179,7 +178,6 @@ def test_chips_are_listed_and_freed_from_the_command_line(shell, tpu):
     assert freed.stdout.endswith(f"The chips of {tpu} are free.\n"), freed.stderr
     running.communicate(timeout=LIMIT)
     assert running.returncode
-    assert shell.run("chips", "free", tpu).stdout == f"The chips of {tpu} are not in use.\n"
 
 
 @in_pod
