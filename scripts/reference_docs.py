@@ -40,7 +40,8 @@ def tables() -> dict[str, dict[str, str]]:
             "JupyterTPU": _options(JupyterTPU),
             # What identifies the host is in each kernelspec; the rest is for users.
             "TPUProvisioner": _options(
-                TPUProvisioner, ("needs_chips", "journal_limit", "when_full", "start_timeout")
+                TPUProvisioner,
+                ("project_sync", "needs_chips", "journal_limit", "when_full", "start_timeout"),
             ),
         },
         "commands.md": {"commands": _table(("Command", "What it does"), _commands("jupyter", tpu))},

@@ -96,6 +96,8 @@ def isolated_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
         }.items():
             (root / folder).mkdir(mode=0o700, parents=True)
             patch.setenv(name, str(root / folder))
+        # The folder that the tests run in is this repository.
+        patch.setenv("JUPYTER_TPU_PROJECT_SYNC", "off")
         # Half of the files of an environment are jedi's, without which IPython completes, too.
         excluded = root / "excluded-packages.txt"
         excluded.write_text("jedi\n")

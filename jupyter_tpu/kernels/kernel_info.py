@@ -102,9 +102,10 @@ class KernelInfoResponder:
         """The first client has subscribed. ipykernel sends this message, too."""
         self._publish("iopub_welcome", {"subscription": ""}, b"{}")
 
-    def send_line(self, text: str) -> None:
-        """Adds a line of our own to the output of the running request."""
-        self._publish("stream", {"name": "stderr", "text": text}, self._activity.latest)
+    def send_line(self, text: str, header: bytes | None = None) -> None:
+        """Adds a line of our own to the output of the running request, or of another."""
+        parent = self._activity.latest if header is None else header
+        self._publish("stream", {"name": "stderr", "text": text}, parent)
 
     def gap_messages(self, gap: Gap) -> list[Message]:
         """Output lines in place of messages that the host dropped, under their numbers."""

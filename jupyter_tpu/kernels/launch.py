@@ -74,7 +74,13 @@ async def _relay(options: argparse.Namespace) -> Relay:
     node = NodeName(options.project, options.zone, options.tpu)
     host = default_links(target).get(HostName(node, options.worker))
     name = os.path.basename(options.connection_file)
-    return Relay(host, os.path.splitext(name)[0].removeprefix("kernel-"), owned=True)
+    return Relay(
+        host,
+        os.path.splitext(name)[0].removeprefix("kernel-"),
+        owned=True,
+        notebook_folder=os.getcwd(),
+        sync=options.project_sync,
+    )
 
 
 async def _run(relay: Relay, connection: dict[str, Any], options: argparse.Namespace) -> int:
@@ -124,7 +130,19 @@ def _parser() -> argparse.ArgumentParser:
         help="an environment variable for the kernel",
     )
     add("--emulator", help="the state file of the emulator that runs the TPU")
-    add("--folder", default="~", help="the kernel's working directory on the host (default: ~)")
+    add(
+        "--folder",
+        default="~",
+        help="the kernel's working directory on the host (default: that of the notebook's project, "
+        "else ~)",
+    )
+    add(
+        "--project-sync",
+        default="",
+        metavar="auto|off|DIR",
+        help="what is copied to the host before each cell (default: $JUPYTER_TPU_PROJECT_SYNC, "
+        "else auto: the notebook's project)",
+    )
     add(
         "--needs-chips",
         choices=["yes", "no"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from typing import Any
 
@@ -38,7 +39,17 @@ class TPUProvisioner(LocalProvisioner):
     environment = Unicode("default", help="The environment's name.").tag(config=True)
     host_python = Unicode("", help="The environment's Python on the host.").tag(config=True)
     emulator = Unicode(None, allow_none=True, help="The emulator's state file.").tag(config=True)
-    folder = Unicode("~", help="The kernel's working directory on the host.").tag(config=True)
+    folder = Unicode(
+        "~",
+        help="The kernel's working directory on the host. '~': that of the notebook's project, or "
+        "the home folder if the project is not copied.",
+    ).tag(config=True)
+    project_sync = Unicode(
+        "",
+        help="What is copied to the host before each cell, if it has changed. 'auto': the "
+        "notebook's project folder; 'off': nothing; or a folder of this computer. Default: the "
+        "environment variable JUPYTER_TPU_PROJECT_SYNC, else 'auto'.",
+    ).tag(config=True)
     needs_chips = Bool(
         True,
         help="Do not start a kernel while another process holds the TPU's chips. False: start it "
@@ -63,12 +74,14 @@ class TPUProvisioner(LocalProvisioner):
     _relay: Relay | None = None
     _persistence: KernelPersistence | None = None
     _restart_limit: int | None = None  # of Jupyter's restarter, while it is kept from restarting
+    notebook_folder = ""  # where a local kernel would start
     _running = False  # between launch_kernel and the end of wait or cleanup
 
     # ---- start
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Chooses ports. An adopted kernel keeps the key that signs its messages."""
+        self.notebook_folder = str(kwargs.get("cwd") or os.getcwd())
         if self._persistence is None and persistence.current is not None:
             self._persistence = persistence.current.persist(self)
             if (
@@ -116,7 +129,13 @@ class TPUProvisioner(LocalProvisioner):
             raise
 
     async def _make_relay(self) -> Relay:
-        return Relay(self.host(), str(self.kernel_id), self._persistence)
+        return Relay(
+            self.host(),
+            str(self.kernel_id),
+            self._persistence,
+            notebook_folder=self.notebook_folder,
+            sync=self.project_sync,
+        )
 
     def host(self) -> Link:
         """The link to the kernel's host; call it on the core loop."""

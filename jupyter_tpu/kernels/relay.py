@@ -12,7 +12,7 @@ import json
 import logging
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from ..agent.protocol import messages
 from ..agent.protocol.events import (
@@ -26,6 +26,7 @@ from ..agent.protocol.events import (
     Message,
     Opened,
 )
+from ..environment.project import MirrorHost
 from ..errors import Reason, TPUError
 from ..links import core_thread
 from . import exit_cleanup
@@ -35,6 +36,7 @@ from .host_kernel import HostKernel
 from .kernel_info import KernelInfoResponder
 from .persistence import KernelPersistence
 from .ports import Ports, endpoints
+from .project import KernelProject
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +49,10 @@ LAST_MESSAGES = 15.0
 READ_CHECK = 0.1
 
 
+class KernelHost(Host, MirrorHost, Protocol):
+    """The part of a link that a kernel and its project need."""
+
+
 class Relay:
     """One kernel id: its ports here and its kernel on the host, over all restarts.
 
@@ -56,15 +62,19 @@ class Relay:
     kernel_id: its id, here and on the host.
     persistence: stores the kernel's messages for the next process; None: nothing is stored.
     owned: the kernel is ended if this process is killed; else it stays for other clients.
+    notebook_folder: where a local kernel would start; None: its project is not copied.
+    sync: what is copied of it, as `project_sync` takes it.
     """
 
     def __init__(
         self,
-        host: Host,
+        host: KernelHost,
         kernel_id: str,
         persistence: KernelPersistence | None = None,
         *,
         owned: bool = False,
+        notebook_folder: str | None = None,
+        sync: str = "",
     ) -> None:
         self.kernel_id = kernel_id
         #: What `poll` returns: None while the kernel is, or may be, alive; else its exit code.
@@ -83,6 +93,11 @@ class Relay:
         self._attachment: Attachment | None = None
         self._key = ""  # signs messages
         self._responder = KernelInfoResponder(kernel_id, self._send)
+        self._project: KernelProject | None = None
+        if notebook_folder is not None:
+            self._project = KernelProject(
+                host, notebook_folder, sync, self._forward, self._responder.send_line
+            )
         self._reporting: asyncio.Task[None] | None = None
         #: It was asked to end, so its end is reported without waiting for more output.
         self.stopping = False
@@ -116,7 +131,10 @@ class Relay:
         self._unconsumed = None
         try:
             await self._bind(connection)
-            started = await self._host_kernel.start({**request, "key": self._key}, timeout)
+            request = {**request, "key": self._key}
+            if self._project is not None and (folder := await self._project.open()):
+                request["mirror"] = folder
+            started = await self._host_kernel.start(request, timeout)
         except BaseException:
             await self._free()
             raise
@@ -138,6 +156,8 @@ class Relay:
         self._responder.reset(self._key, self._persistence.info, self._persistence.running)
         try:
             await self._bind(connection)
+            if self._project is not None:
+                await self._project.open()
         except BaseException:
             await self._free()
             raise
@@ -152,11 +172,13 @@ class Relay:
         )
         self._pause_or_resume_reading()
         for channel, parts in self._persistence.unacknowledged():
-            self._forward(channel, parts, parts[messages.find_delimiter(parts) + messages.HEADER])
+            self._pass_on(channel, parts, parts[messages.find_delimiter(parts) + messages.HEADER])
 
     async def _free(self) -> None:
         """Frees the ports and the link."""
         exit_cleanup.unregister(self)
+        if self._project is not None:
+            await self._project.close()
         if self._ports is not None:
             await self._ports.close()
             self._ports = None
@@ -216,6 +238,8 @@ class Relay:
         Takes at most 10 seconds. On an unreachable host it is ended later.
         """
         self._stop_reporting()
+        if self._project is not None:
+            self._project.drop_held()
         attachment = self._attachment
         if attachment is not None:
             if attachment.final:
@@ -389,8 +413,14 @@ class Relay:
         elif self._attachment is not None:
             if b'"shutdown_request"' in header:
                 self.stopping = True
-            self._forward(channel, parts, header)
+            self._pass_on(channel, parts, header)
             self._pause_or_resume_reading()
+
+    def _pass_on(self, channel: int, parts: list[bytes], header: bytes) -> None:
+        if self._project is not None:
+            self._project.send(channel, parts, header)
+        else:
+            self._forward(channel, parts, header)
 
     def _forward(self, channel: int, parts: list[bytes], header: bytes) -> None:
         assert self._attachment is not None

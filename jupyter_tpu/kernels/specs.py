@@ -20,7 +20,9 @@ PROVISIONER = "jupyter-tpu"
 #: Bytes of unread output that the host stores, and the smallest value that may be set.
 JOURNAL_LIMIT, LEAST_JOURNAL = 2 << 30, 1 << 20
 #: What a user may set in a kernelspec's config. It is preserved when the kernelspec is updated.
-OPTIONS = "folder", "needs_chips", "journal_limit", "when_full", "start_timeout"
+OPTIONS = (
+    "folder", "project_sync", "needs_chips", "journal_limit", "when_full", "start_timeout",
+)  # fmt: skip
 
 
 class KernelSpec(Struct, frozen=True, kw_only=True):

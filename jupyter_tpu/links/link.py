@@ -115,6 +115,11 @@ class Link:
         return self._found.address.address if self._found else ""
 
     @property
+    def node_id(self) -> str:
+        """The id of the node that it is, or was last, connected to; "" if it never was."""
+        return self._found.node_id if self._found else ""
+
+    @property
     def host_address(self) -> HostAddress:
         """How it was last reached; raises UNREACHABLE if it never was."""
         if self._found is None:

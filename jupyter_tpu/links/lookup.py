@@ -64,6 +64,7 @@ class ResolvedHost(Struct, frozen=True, kw_only=True):
     """A host, ready to be connected to."""
 
     address: HostAddress
+    node_id: str
     #: Seconds for which the host may still reject our key.
     key_wait: float
     #: Why our key could not be added to the node, if so; it may be there all the same.
@@ -101,6 +102,7 @@ class Lookup:
         if not endpoint.external and not self.cloud.emulated:
             proxy = iap_command(node.name, mine)
         return ResolvedHost(
+            node_id=node.id,
             address=HostAddress(
                 address=endpoint.external or endpoint.internal,
                 port=int(mine.get(("ssh", "port"), "22")),
@@ -118,7 +120,7 @@ class Lookup:
 
     def reached(self, found: ResolvedHost) -> None:
         """Call it when *found* was connected to: our key is on it from now on."""
-        self._reached.add(found.address.alias.partition(".")[2].rpartition("-")[0])
+        self._reached.add(found.node_id)
 
     def note(self, node: Node) -> None:
         """Call it with a node that was just read in another way."""

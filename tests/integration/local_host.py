@@ -9,12 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jupyter_tpu.errors import Reason, TPUError
+from project_host import ProjectHost
+
+from jupyter_tpu.cloud import NodeName
+from jupyter_tpu.errors import ConnectionLost, Reason, TPUError
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
+from jupyter_tpu.links import HostName
 from jupyter_tpu.ssh import CompletedCommand
 from jupyter_tpu.ssh.agent_client import AgentClient, ensure_agent
 
@@ -38,8 +42,9 @@ class LocalHost:
         # Without cached bytecode every kernel would take a second longer to start.
         self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self.holds = 0
-        self.problem = None
         self.place = str(home)
+        self.host = HostName(NodeName("p", "z", home.name), 0)
+        self.node_id = home.name
         self.commands = 0
         self.uploaded = 0  # bytes of standard input
         self.downloaded = 0  # bytes over streams
@@ -66,6 +71,17 @@ class LocalHost:
             if self._client is None or self._client.closed:
                 self._client = await ensure_agent(self.run, self.open_unix)
             return self._client
+
+    @property
+    def problem(self) -> TPUError | None:
+        return TPUError("The line is cut.", Reason.UNREACHABLE) if self.is_cut else None
+
+    @contextlib.asynccontextmanager
+    async def stream_bulk(self, argv: Sequence[str]) -> AsyncIterator[Any]:
+        if self.is_cut:
+            raise ConnectionLost(self.place)
+        async with ProjectHost(self.home).stream_bulk(argv) as stream:
+            yield stream
 
     async def run(self, argv, *, input=b"", timeout=60.0, check=True):
         self.commands += 1

@@ -190,7 +190,8 @@ class Daemon:
 
         Parameters: ``id``, ``launch`` (the same for a repeated request, which starts nothing),
         ``python`` (of the environment), ``key``, ``secret`` (of the lease). Optional:
-        ``environment`` (its name), ``cwd``, ``env``, ``notebook``, ``journal_limit`` (bytes of
+        ``environment`` (its name), ``cwd``, ``mirror`` (made if missing, and used if ``cwd`` is
+        the home folder), ``env``, ``notebook``, ``journal_limit`` (bytes of
         output that no client has acknowledged), ``when_full`` ("pause" the kernel, the default, or
         "drop" the oldest output), ``needs_chips`` (waits for chips that another process holds),
         ``tpu`` (the TPU's name in messages).
@@ -352,6 +353,11 @@ def _spec_from(params: Dict[str, Any]) -> Dict[str, Any]:
             "There is no Python at %s on the host." % python,
             "Connect the TPU again to create its missing environment.",
         )
+    if os.path.realpath(cwd) == os.path.realpath(home) and params.get("mirror"):
+        mirror = os.path.expanduser(str(params["mirror"]))
+        with contextlib.suppress(OSError):  # the sync says why
+            os.makedirs(mirror, exist_ok=True)
+            cwd = mirror
     return {
         "id": str(params["id"]),
         "launch": str(params["launch"]),

@@ -2,9 +2,13 @@
 
 from .bases import Bases
 from .local import LocalProject, size_text
+from .location import ProjectLocation, find_project, project_at
+from .mirror import Mirror, MirrorHost
+from .mirror_news import MirrorNews
+from .mirrors import Mirrors, default_mirrors
 from .outcome import HostOutcome, SyncOptions, SyncOutcome
 from .sync import PULL_STEPS, PUSH_STEPS, pull, push
-from .watcher import Watcher
+from .watcher import Watcher, retry_after
 
 __all__ = [
     "PULL_STEPS",
@@ -12,10 +16,19 @@ __all__ = [
     "Bases",
     "HostOutcome",
     "LocalProject",
+    "Mirror",
+    "MirrorHost",
+    "MirrorNews",
+    "Mirrors",
+    "ProjectLocation",
     "SyncOptions",
     "SyncOutcome",
     "Watcher",
+    "default_mirrors",
+    "find_project",
+    "project_at",
     "pull",
     "push",
+    "retry_after",
     "size_text",
 ]

@@ -48,6 +48,13 @@ class ProjectRules(Rules):
                 return
 
 
+def is_notebook(path: str) -> bool:
+    """A notebook is saved again and again, and its kernel has its cells already. So it goes to the
+    host only beside other files.
+    """
+    return path.endswith(".ipynb")
+
+
 def _lines(folder: Path) -> list[str]:
     with contextlib.suppress(OSError):
         return (folder / ".gitignore").read_text("utf-8", "replace").splitlines()

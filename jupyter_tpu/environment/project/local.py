@@ -24,13 +24,16 @@ _NAMED = 3
 class LocalProject:
     """The folder *path*. Its methods block: call them in a thread.
 
-    limits: bytes of one file, bytes of all, and files, that are synced at most.
+    limits: bytes of one file, bytes of all, and files, that are synced at most. tree, skipped: as
+    they were read last.
     """
 
     def __init__(self, path: Path, bases: Bases, limits: tuple[int, int, int]) -> None:
         self.path = path
         self.limits = limits
         self.rules = ProjectRules(path)
+        self.tree: Tree = {}
+        self.skipped: list[list] = []
         self._bases = bases
         self._cache = HashCache(bases.load(Hashes, str(path)).known)
 
@@ -39,17 +42,21 @@ class LocalProject:
 
         Raises NO_FOLDER, and INVALID where it is more than the limits.
         """
+        found, self.skipped = self.find()
+        self.tree = entries(str(self.path), found, self._cache, self.skipped)
+        self._save()
+        return self.tree, self.skipped
+
+    def find(self) -> tuple[dict[str, os.stat_result], list[list]]:
+        """As :meth:`read`, without reading the files: {path: lstat}, and what is skipped."""
         if not self.path.is_dir():
             raise no_folder(self.path)
         try:
-            found, skipped = walk(str(self.path), self.rules, self.limits, self.rules.read)
+            return walk(str(self.path), self.rules, self.limits, self.rules.read)
         except TooLarge as large:
             raise too_large(str(self.path), large.args, self.limits) from None
         except OSError as error:
             raise TPUError(f"{self.path}: {error.strerror}.", Reason.PERMISSION) from None
-        tree = entries(str(self.path), found, self._cache, skipped)
-        self._save()
-        return tree, skipped
 
     def read_rules(self) -> None:
         """Reads the .gitignore files of a folder that may be missing, or larger than the limits."""

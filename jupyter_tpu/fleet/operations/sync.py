@@ -10,7 +10,7 @@ import msgspec
 
 from ...cloud import Node
 from ...environment import project
-from ...environment.project import Bases, LocalProject, SyncOptions, Watcher
+from ...environment.project import Bases, LocalProject, SyncOptions, Watcher, retry_after
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
 from ..hosts.connections import HostConnections
@@ -24,9 +24,6 @@ from .sync_result import failure_of, result_of, summary
 #: Files of one folder at most.
 MAX_FILES = 20_000
 _MB = 1_000_000
-#: Seconds after which a host that could not be reached is tried again.
-_AGAIN = 5.0
-_TRANSIENT = (Reason.UNREACHABLE, Reason.TIMEOUT, Reason.INTERRUPTED)
 
 
 class SyncService:
@@ -140,8 +137,7 @@ class SyncService:
                     last = result
                 progress.block(failure)
                 progress.set_message(f"Watching {request.folder}")
-                again = failure is not None and failure.reason in _TRANSIENT
-                await watcher.wait(_AGAIN if again else None)
+                await watcher.wait(retry_after(failure))
 
 
 # ---- what is asked for ---------------------------------------------------------------------------

@@ -131,7 +131,7 @@ class Adoption:
                 kernel_id=record.id,
                 kernel_name=record.kernel_name,
                 env=environment,
-                cwd=record.cwd or self._app.root_dir,
+                cwd=record.cwd or os.path.dirname(notebook) or self._app.root_dir,
             )
         except NoSuchKernel:
             self._log.warning(
@@ -259,6 +259,7 @@ class Adoption:
                 root_dir=self._root,
                 key="",
                 secret=os.urandom(24).hex(),
+                cwd=provisioner.notebook_folder,
             )
             folder = KernelFolder.create(kernel_id)
             persisted = self._persisted_kernel_in(folder, record, adopting=False)

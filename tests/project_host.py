@@ -7,10 +7,11 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import ConnectionLost
+from jupyter_tpu.links import HostName
 
 
 class _Stream:
@@ -49,11 +50,16 @@ class ProjectHost:
     def __init__(self, home: Path, worker: int = 0) -> None:
         home.mkdir(exist_ok=True)
         self.home = home
-        self.host: Any = SimpleNamespace(worker=worker)
+        self.host: Any = HostName(NodeName("p", "z", "my-tpu"), worker)
+        self.place = str(home)
+        self.node_id = "1"
+        self.problem = None
+        self.conversations = 0
         self.breaks_after: int | None = None
 
     @contextlib.asynccontextmanager
     async def stream_bulk(self, argv: Sequence[str]) -> AsyncIterator[Any]:
+        self.conversations += 1
         process = await asyncio.create_subprocess_exec(
             *argv,
             stdin=asyncio.subprocess.PIPE,

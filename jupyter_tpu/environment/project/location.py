@@ -1,0 +1,77 @@
+"""Which folder a notebook's project is, and where it is on a host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from ...errors import InvalidInput
+from .ignore import ProjectRules
+
+#: A folder that has one of these is a project.
+MARKERS = (".git", "pyproject.toml")
+#: Folders of a home folder in which everything lies.
+_COLLECTIONS = ("Desktop", "Documents", "Downloads")
+_HINT = "Move the notebook into a project's folder, and restart its kernel."
+
+
+class ProjectLocation(Struct, frozen=True):
+    """A project *folder* on this machine, and the notebook's folder *below* it, "" for itself."""
+
+    folder: Path
+    below: str = ""
+
+    @property
+    def remote(self) -> str:
+        """The folder on the host, as a sync by hand chooses it, too."""
+        return f"~/{self.folder.name}"
+
+
+def find_project(notebook_folder: Path) -> ProjectLocation:
+    """The project of the notebooks in a folder: the nearest folder upward that has one of MARKERS,
+    else the folder itself.
+
+    Raises INVALID for a folder that is not copied unless somebody names it.
+    """
+    home = Path.home().resolve()
+    start = notebook_folder.resolve()
+    above = [home, *home.parents]
+    candidates = [each for each in (start, *start.parents) if each not in above]
+    if not candidates:
+        raise InvalidInput(f"{start} is your home folder, or a folder above it.", _HINT)
+    marked = (each for each in candidates if any((each / name).exists() for name in MARKERS))
+    return project_at(next(marked, start), start, home)
+
+
+def project_at(folder: Path, notebook_folder: Path, home: Path | None = None) -> ProjectLocation:
+    """The project *folder*, for a notebook in it or elsewhere.
+
+    home: the home folder, if *folder* was found and not named by somebody. Raises INVALID.
+    """
+    below = ""
+    if notebook_folder.is_relative_to(folder):
+        below = notebook_folder.relative_to(folder).as_posix().removeprefix(".")
+    try:
+        folder.name.encode()
+    except UnicodeError:
+        raise InvalidInput("The name of the project's folder is not UTF-8.", _HINT) from None
+    if home is not None:
+        inside = folder.relative_to(home).parts if folder.is_relative_to(home) else folder.parts[1:]
+        if any(part[:1] == "." for part in inside):
+            raise InvalidInput(f"{folder} is in a hidden folder.", _HINT)
+        if folder.parent == Path(folder.anchor) or (
+            folder.parent == home and folder.name in _COLLECTIONS
+        ):
+            raise InvalidInput(f"{folder} is not the folder of one project.", _HINT)
+    if _is_ignored(folder, below):
+        raise InvalidInput(f"{notebook_folder} is left out by .gitignore.", _HINT)
+    return ProjectLocation(folder, below)
+
+
+def _is_ignored(folder: Path, below: str) -> bool:
+    rules = ProjectRules(folder)
+    parts = below.split("/") if below else []
+    for count in range(len(parts) + 1):
+        rules.read("".join(f"{part}/" for part in parts[:count]))
+    return rules.leaves_out("/".join([*parts, "notebook"]))

@@ -1,0 +1,165 @@
+"""A folder of one host that follows a project folder here, as long as kernels there use it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from ...errors import Reason, TPUError
+from .bases import Bases
+from .ignore import is_notebook
+from .local import LocalProject
+from .outcome import SyncOptions, SyncOutcome
+from .remote import StreamingHost
+from .stamps import Stamps
+from .sync import push
+from .watcher import Watcher, retry_after
+
+log = logging.getLogger(__name__)
+
+#: Bytes of one file, bytes of all, and files, that are copied without being asked for.
+LIMITS = (10_000_000, 100_000_000, 5_000)
+#: Milliseconds after which changes are noticed, and after which in any case while there are more.
+_QUIET, _LATEST = 50, 400
+
+
+class MirrorHost(StreamingHost, Protocol):
+    """A host whose folder may follow a project; ``links.Link`` is one."""
+
+    @property
+    def problem(self) -> TPUError | None:
+        """Why it can't be reached now."""
+
+    @property
+    def place(self) -> str:
+        """Text that identifies the host among those of all clouds."""
+
+    @property
+    def node_id(self) -> str:
+        """Of the TPU that it was last connected to."""
+
+
+class Mirror:
+    """Copies *folder* to *remote* on *host* now, and after each change here, until :meth:`close`.
+
+    What the host has changed is left as it is (see `push`). Lives on the core loop.
+
+    Attributes
+    ----------
+    outcome: of the last comparison with the host; None before the first.
+    problem: why the host may not have what is here; None if it has, or soon will.
+    """
+
+    def __init__(
+        self,
+        host: MirrorHost,
+        folder: Path,
+        remote: str,
+        bases: Bases,
+        changed: Callable[[Mirror], None] = lambda mirror: None,
+    ) -> None:
+        self.host = host
+        self.folder = folder
+        self.remote = remote
+        self.outcome: SyncOutcome | None = None
+        self.problem: TPUError | None = None
+        self.copied = 0.0  # the part of the present copy that is done
+        self._bases = bases
+        self._changed = changed
+        self._copying = True
+        self._round_ended = asyncio.Event()  # replaced after each round
+        self._watcher = Watcher(folder, quiet=_QUIET, latest=_LATEST, leave_out=is_notebook)
+        self._stamps: Stamps | None = None
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"mirror {folder}")
+        self._task.add_done_callback(self._finished)
+
+    @property
+    def state(self) -> Literal["copying", "current", "failed"]:
+        if self.problem is not None:
+            return "failed"
+        return "copying" if self._behind else "current"
+
+    @property
+    def _behind(self) -> bool:
+        """Whether what is here is on its way to the host, or will be tried again."""
+        return self._copying or self._watcher.pending or retry_after(self.problem) is not None
+
+    async def catch_up(self, timeout: float) -> bool:
+        """Waits until the host has what is here now, or it is known why it can't have it.
+
+        False: it was still being copied after *timeout* seconds in which the host was reachable.
+        """
+        if self._stamps is not None and await asyncio.to_thread(self._stamps.differ):
+            self._watcher.notify()
+        while self._behind and not self._task.done():
+            ended = asyncio.create_task(self._round_ended.wait())
+            done, _ = await asyncio.wait(
+                {ended, self._task}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
+            )
+            ended.cancel()
+            if not done and self.host.problem is None:
+                return False
+        return True
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    # ---- its rounds
+
+    async def _run(self) -> None:
+        try:
+            async with self._watcher:
+                while True:
+                    await self._round()
+                    await self._watcher.wait(retry_after(self.problem))
+        except TPUError as error:  # the folder is gone, or can't be watched
+            self.problem = error
+        finally:
+            self._end_round()
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        # Any other exception is a bug here, or an odd file system. Nobody must take it for current.
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("The mirror of %s ended", self.folder, exc_info=error)
+            self.problem = TPUError(
+                f"Copying {self.folder} failed: {error!r}.", Reason.INTERNAL, "See the log."
+            )
+            self._changed(self)
+
+    async def _round(self) -> None:
+        self._copying, self.copied = True, 0.0
+        self._changed(self)
+        try:
+            local = await asyncio.to_thread(LocalProject, self.folder, self._bases, LIMITS)
+            self.outcome = await push(
+                [self.host], local, self.remote, self._bases, self._key, SyncOptions(), self
+            )
+            self.problem = self.outcome.hosts[0].problem
+            self._stamps = Stamps(local)
+        except TPUError as error:
+            self.problem = error
+        self._end_round()
+
+    def _end_round(self) -> None:
+        self._copying = False
+        self._round_ended.set()
+        self._round_ended = asyncio.Event()
+        self._changed(self)
+
+    def _key(self, worker: int) -> tuple[str, ...]:
+        """That of a sync by hand, which so continues what this has done."""
+        node = self.host.host.node
+        return (node.path, self.host.node_id, self.remote, str(self.folder), str(worker))
+
+    # ---- as a ProgressReporter
+
+    def part(self, key: str, part: float) -> None:
+        self.copied = part
+
+    def begin(self, *_: Any) -> None: ...
+
+    done = host_done = log = begin

@@ -1,0 +1,98 @@
+"""What the user of a mirrored project has to know, each thing once."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+
+import msgspec
+
+from ...errors import TPUError
+from .bases import Bases
+from .local import size_text
+from .mirror import Mirror
+
+#: Paths that a line names.
+_NAMED = 3
+
+
+class Told(msgspec.Struct):
+    """Lines that need not be repeated for the next kernel."""
+
+    lines: list[str] = []
+
+
+class MirrorNews:
+    """Lines about a mirror for the output of cells."""
+
+    def __init__(self, mirror: Mirror, bases: Bases) -> None:
+        self._mirror = mirror
+        self._told: set[str] = set()
+        self._conflicts: set[str] = set()
+        self._log = ToldLog(bases, mirror.host.place, str(mirror.folder))
+
+    def lines(self, current: bool) -> list[str]:
+        """What was not told yet. *current*: whether the host has what is here."""
+        mirror, tpu = self._mirror, str(self._mirror.host.host)
+        if not current:
+            done = f" ({mirror.copied:.0%} done)" if mirror.copied else ""
+            return [f"{mirror.folder.name} is still being copied to {tpu}{done}. This cell started "
+                    "without the newest files."]  # fmt: skip
+        found = []
+        if mirror.problem is not None:
+            line = f"The project {mirror.folder} is not up to date on {tpu}: {mirror.problem}"
+            found += [line] if line not in self._told else []
+            self._told = {line}
+        else:
+            self._told = set()
+        if mirror.outcome is None:
+            return found
+        outcome = mirror.outcome.hosts[0]
+        conflicts = {conflict.path for conflict, *_ in outcome.conflicts}
+        if new := sorted(conflicts - self._conflicts):
+            found.append(self._conflict_line(new, tpu))
+        self._conflicts = conflicts
+        left_out = [
+            f"{path} ({size_text(size)}, {why})" if size else f"{path} ({why})"
+            for path, size, why in mirror.outcome.skipped
+        ]
+        left_out += [f"{path} ({why})" for path, why in outcome.refused]
+        if left_out:
+            line = f"Not copied to {tpu}: {_some(left_out)}."
+            found += [line] if self._log.is_new(line) else []
+        return found
+
+    def _conflict_line(self, paths: list[str], tpu: str) -> str:
+        mirror = self._mirror
+        remote = mirror.remote.removeprefix("~/")
+        command = shlex.join(
+            ["jupyter", "tpu", "sync", str(mirror.folder), f"{mirror.host.host.node.node}:{remote}",
+             "--overwrite", *(word for path in paths[:_NAMED] for word in ("--only", path))]
+        )  # fmt: skip
+        verb = "was" if len(paths) == 1 else "were"
+        return (
+            f"{_some(paths)} {verb} changed here and on {tpu}, and {verb} not copied. Decide in "
+            f"the TPU panel. To use what is here: {command}"
+        )
+
+
+class ToldLog:
+    """The lines about one folder and host that were told before, by whatever process."""
+
+    def __init__(self, bases: Bases, *key: str) -> None:
+        self._bases = bases
+        self._key = key
+
+    def is_new(self, line: str) -> bool:
+        """False if it was told before; from now on it was."""
+        told = self._bases.load(Told, *self._key)
+        if line in told.lines:
+            return False
+        with contextlib.suppress(TPUError):  # then it is told again
+            self._bases.save(Told([*told.lines[-20:], line]), *self._key)
+        return True
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -1,0 +1,164 @@
+"""Which folder a notebook's project is, and a folder of a host that follows it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from project_host import ProjectHost
+
+from jupyter_tpu.environment.project import Mirrors, ProjectLocation, Watcher, find_project
+from jupyter_tpu.environment.project.location import project_at
+from jupyter_tpu.errors import InvalidInput, Reason
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("marker", [".git", "pyproject.toml", ""])
+def test_a_project_is_the_nearest_marked_folder_or_else_the_notebooks_own(
+    home: Path, marker: str
+) -> None:
+    folder = home / "work" / "thesis" / "notebooks"
+    folder.mkdir(parents=True)
+    (home / ".git").mkdir()  # of the settings of its owner
+    if marker:
+        (home / "work/thesis" / marker).touch()
+    found = find_project(folder)
+    expected = (home / "work/thesis", "notebooks") if marker else (folder, "")
+    assert (found.folder, found.below) == expected
+    assert found.remote == f"~/{expected[0].name}"
+
+
+@pytest.mark.parametrize(
+    ("folder", "why"),
+    [
+        (".", "home folder"),
+        ("..", "home folder"),
+        ("Downloads", "not the folder of one project"),
+        (".ssh", "hidden"),
+        (".config/thing/notebooks", "hidden"),
+        ("work/ignored", "left out by .gitignore"),
+    ],
+)
+def test_folders_that_are_no_project_are_not_copied_without_being_named(
+    home: Path, folder: str, why: str
+) -> None:
+    (home / folder).mkdir(parents=True, exist_ok=True)
+    (home / "work").mkdir(exist_ok=True)
+    (home / "work/pyproject.toml").touch()
+    (home / "work/.gitignore").write_text("ignored/\n")
+    with pytest.raises(InvalidInput, match=why):
+        find_project(home / folder)
+    with pytest.raises(InvalidInput, match="home folder"):
+        find_project(Path("/"))
+
+
+def test_a_named_folder_is_taken_as_it_is(home: Path) -> None:
+    (home / "Downloads").mkdir()
+    assert project_at(home / "Downloads", home / "elsewhere") == ProjectLocation(home / "Downloads")
+
+
+async def settled(mirror) -> None:
+    async with asyncio.timeout(30):
+        assert await mirror.catch_up(20)
+
+
+@pytest.mark.asyncio
+async def test_two_projects_of_one_name_get_folders_of_their_own(tmp_path: Path) -> None:
+    host = ProjectHost(tmp_path / "host")
+    mirrors = Mirrors(tmp_path / "sync")
+    remotes = []
+    for place in ("a", "b", "a"):
+        folder = tmp_path / place / "project"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "where").write_text(place)
+        mirror, _ = mirrors.acquire(host, ProjectLocation(folder))
+        await settled(mirror)
+        remotes.append(mirror.remote)
+        assert (host.home / mirror.remote[2:] / "where").read_text() == place
+        await mirrors.release(mirror)
+    assert remotes[0] == remotes[2] == "~/project" != remotes[1]
+
+
+@pytest.mark.asyncio
+async def test_changes_go_by_themselves_also_in_new_folders_and_notebooks_only_beside_them(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    host = ProjectHost(tmp_path / "host")
+    mirrors = Mirrors(tmp_path / "sync")
+    mirror, _ = mirrors.acquire(host, ProjectLocation(folder))
+    await settled(mirror)
+    there = host.home / "project"
+
+    async def arrives(path: str, text: str) -> None:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+        async with asyncio.timeout(30):
+            while not (there / path).exists() or (there / path).read_text() != text:
+                await asyncio.sleep(0.02)
+
+    async with Watcher(folder) as watcher:
+        (folder / "nb.ipynb").write_text("{}")
+        await watcher.wait(30)  # the system has reported it
+    assert not there.exists()
+    await arrives("a.py", "1")
+    assert (there / "nb.ipynb").exists()
+    assert host.conversations == 2
+    await arrives("new/deeper/b.py", "1")
+    await arrives("new/deeper/b.py", "22")
+    os.unlink(folder / "new/deeper/b.py")
+    os.rmdir(folder / "new/deeper")
+    await arrives("new/deeper/b.py", "333")  # a folder that is made again
+    await mirrors.release(mirror)
+
+
+@pytest.mark.asyncio
+async def test_a_problem_of_the_host_ends_the_waiting_and_passes_with_the_next_change(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.py").write_text("1")
+    host = ProjectHost(tmp_path / "host")
+    (host.home / "project").write_text("in the way")
+    mirrors = Mirrors(tmp_path / "sync")
+    mirror, news = mirrors.acquire(host, ProjectLocation(folder))
+    await settled(mirror)
+    assert mirror.state == "failed"
+    assert mirror.problem is not None
+    (line,) = news.lines(current=True)
+    assert line.startswith(f"The project {folder} is not up to date on my-tpu: On host 0: ")
+    assert news.lines(current=True) == []
+    (host.home / "project").unlink()
+    (folder / "a.py").write_text("22")
+    await settled(mirror)
+    assert (mirror.state, news.lines(current=True)) == ("current", [])
+    assert (host.home / "project/a.py").read_text() == "22"
+    await mirrors.release(mirror)
+
+
+@pytest.mark.asyncio
+async def test_a_folder_that_is_gone_ends_the_mirror_with_the_reason(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    mirrors = Mirrors(tmp_path / "sync")
+    mirror, _ = mirrors.acquire(ProjectHost(tmp_path / "host"), ProjectLocation(folder))
+    await settled(mirror)
+    folder.rmdir()
+    async with asyncio.timeout(30):
+        while mirror.problem is None:
+            await asyncio.sleep(0.02)
+    assert mirror.problem.reason is Reason.NO_FOLDER
+    await settled(mirror)
+    await mirrors.release(mirror)
+    assert mirrors.running() == []
