@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import shutil
@@ -117,6 +118,32 @@ async def test_two_that_come_at_once_share_one_daemon(host):
     assert ours.hello["pid"] == theirs.hello["pid"]
     await other.close()
     assert (await ours.request("probe"))["agent"] == bundle().hash
+
+
+async def test_a_daemon_that_is_about_to_end_is_followed_by_another(host):
+    """It accepts nobody any more, and still holds its lock."""
+    await (await host.agent()).close()
+    run = host.home / ".jupyter-tpu" / "run"
+    await eventually(lambda: not host.processes())
+    (lock,) = run.glob("*.lock")
+    with lock.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        coming = asyncio.create_task(host.agent())
+        await eventually(lambda: [line for line in host.processes() if "daemon" in line])
+        await eventually(lambda: not [line for line in host.processes() if "daemon" in line])
+        assert not coming.done()
+    assert (await coming).hello["agent"] == bundle().hash
+
+
+async def test_a_daemon_that_can_not_start_says_why(host):
+    await (await host.agent()).close()
+    await eventually(lambda: not host.processes())
+    path = host.home / ".jupyter-tpu" / "run" / f"{bundle().hash}.sock"
+    path.mkdir()
+    with pytest.raises(TPUError, match=r"could not be started on the host: .*directory") as caught:
+        await host.agent()
+    path.rmdir()
+    assert caught.value.reason is Reason.INTERNAL
 
 
 @pytest.mark.parametrize("version", ["3.8", "3.13"])

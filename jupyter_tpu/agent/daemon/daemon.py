@@ -35,8 +35,9 @@ from .probe import probe
 from .runs import Runs
 from .warm_kernels import WarmKernels
 
-#: Seconds without a connection and without a kernel after which the daemon ends.
-IDLE = 3.0
+#: Seconds without a connection and without a kernel after which the daemon ends. The client that
+#: had it started needs some to connect if the host or the line is slow.
+IDLE = 30.0
 #: Seconds for which a start waits for chips that another process holds.
 RELEASE = 3.0
 #: Largest request, bytes.
