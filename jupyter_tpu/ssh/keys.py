@@ -14,6 +14,7 @@ import os
 import re
 import stat
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,7 +65,8 @@ def load_key(path: Path) -> SSHKey:
     """Reads the private key at *path*; raises KEY_FILE, or OSError where it can't be read."""
     import asyncssh
 
-    mode = stat.S_IMODE(path.stat().st_mode)
+    found = path.stat()
+    mode = stat.S_IMODE(found.st_mode)
     if mode & 0o077:
         raise TPUError(
             f"Other users can read the SSH key {path} (mode {mode:04o}), so it is not used.",
@@ -72,7 +74,7 @@ def load_key(path: Path) -> SSHKey:
             f"Run `chmod 600 {path}`.",
         )
     try:
-        return asyncssh.read_private_key(path)
+        return _parsed(path, found.st_mtime_ns, found.st_ino)
     except asyncssh.KeyEncryptionError as error:
         problem = "needs a passphrase, which is not supported"
         cause: Exception = error
@@ -88,6 +90,14 @@ def load_key(path: Path) -> SSHKey:
         Reason.KEY_FILE,
         f"Move it away to create a new one, or set {KEY_VARIABLE} to another key.",
     ) from cause
+
+
+@lru_cache(maxsize=4)
+def _parsed(path: Path, changed: int, inode: int) -> SSHKey:
+    """Parsing takes half a millisecond, and each host of a pod needs the key several times."""
+    import asyncssh
+
+    return asyncssh.read_private_key(path)
 
 
 def public_key(path: Path) -> str:
