@@ -35,6 +35,9 @@ LINGER = 30.0  # seconds
 #: How long `run` and the other methods wait for the link.
 WAIT = 60.0  # seconds
 
+#: Seconds in which the agent is usually asked for, which takes a command.
+_FIRST_COMMAND = 0.5
+
 #: How long a host may take to answer after this machine slept.
 _PROBE_LIMIT = 1.5  # seconds; if it is too short, the only cost is a reconnect
 
@@ -358,7 +361,9 @@ class Link:
         pause = 0.3
         while True:
             try:
-                return await connect(found.address, keepalive=self._keepalive)
+                return await connect(
+                    found.address, keepalive=self._keepalive, command_within=_FIRST_COMMAND
+                )
             except TPUError as error:
                 if error.reason is not Reason.PERMISSION:
                     raise

@@ -71,6 +71,8 @@ class Connection:
         self._stack = stack
         self._lost = lost
         self._sessions = asyncio.Semaphore(_SESSIONS)
+        #: Whether a command was run, or was tried to.
+        self.has_run_command = False
 
     # ---- its life ------------------------------------------------------------------------
 
@@ -177,6 +179,7 @@ class Connection:
 
         stream = CommandStream(self._lost_error)
         async with self._sessions:
+            self.has_run_command = True
             try:
                 opening = self._ssh.create_session(
                     stream.session, command_line(argv), encoding=None, window=WINDOW
@@ -297,6 +300,7 @@ class Connection:
         import asyncssh
 
         async with self._sessions:
+            self.has_run_command = True
             try:
                 process: SSHClientProcess[bytes] = await asyncio.wait_for(
                     self._ssh.create_process(line, encoding=None), CHANNEL_LIMIT

@@ -50,6 +50,7 @@ async def connect(
     keepalive: Keepalive | None = None,
     limit: float = 20.0,
     compressed: bool = False,
+    command_within: float = 0.0,
 ) -> Connection:
     """Opens a connection.
 
@@ -59,6 +60,7 @@ async def connect(
     keepalive: how soon silence counts as a lost connection.
     limit: seconds for all of it, proxies included.
     compressed: compresses all its data, if the host's sshd can; for slow lines.
+    command_within: seconds in which the caller will probably run a command; see `_enable_nodelay`.
 
     Raises HOST_KEY for a host with another key than the pinned ones (the message has both
     fingerprints), PERMISSION if it rejects our key, KEY_FILE, and UNREACHABLE.
@@ -87,9 +89,12 @@ async def connect(
         if isinstance(error, (asyncssh.Error, OSError, asyncio.TimeoutError)):
             raise _unreachable(host, error, limit) from error
         raise
-    nodelay = asyncio.get_running_loop().create_task(_enable_nodelay(ssh))
+    connection = Connection(ssh, host, stack, lost)
+    nodelay = asyncio.get_running_loop().create_task(
+        _enable_nodelay(ssh, connection, command_within)
+    )
     stack.callback(nodelay.cancel)
-    return Connection(ssh, host, stack, lost)
+    return connection
 
 
 async def _open(
@@ -144,15 +149,19 @@ async def _open(
     return ssh, lost
 
 
-async def _enable_nodelay(ssh: SSHClientConnection) -> None:
+async def _enable_nodelay(ssh: SSHClientConnection, connection: Connection, wait: float) -> None:
     """Makes the host's sshd send small packets at once.
 
     OpenSSH's sshd sets TCP_NODELAY with the first command; forwarded channels don't count. Until
     then Nagle's algorithm delays small packets until earlier ones are acknowledged, which takes
-    another round trip, or 40 ms on a short line.
+    another round trip, or 40 ms on a short line. So one is run, unless another was for *wait*
+    seconds; it takes the client a millisecond of processor time.
     """
     import asyncssh
 
+    await asyncio.sleep(wait)
+    if connection.has_run_command:
+        return
     try:
         await ssh.run("true", timeout=CHANNEL_LIMIT)
     except (asyncssh.Error, OSError) as error:
