@@ -32,8 +32,9 @@ from urllib.parse import urlsplit
 import psutil
 
 sys.path.insert(0, str(Path(__file__).parent))
+from _results import spread, summary, write
 from _slow_line import slow_line
-from tunnel import BLOCK, OUT, Sshd, ours, used, wait_for
+from tunnel import BLOCK, Sshd, ours, used, wait_for
 
 ROUND_TRIP = 0.040  # seconds
 PEER = "jupyter-server-proxy"
@@ -283,33 +284,20 @@ def report(found: dict[str, dict[str, list[float]]], chosen: argparse.Namespace)
         cells = []
         for name in names:
             value = statistics.median(found[name][what])
-            shown = f"{value:.3g} ±{_spread(found[name][what]):.2g}"
+            shown = f"{value:.3g} ±{spread(found[name][what]):.2g}"
             cells.append("fails" if value != value else shown)
         goal = f"   goal {GOALS[what]:g}" if what in GOALS else ""
         print(f"{what:32}" + "".join(f"{cell:>24}" for cell in cells) + goal)
-    OUT.mkdir(exist_ok=True)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
-                            cwd=Path(__file__).parent)  # fmt: skip
     results = {
         name: {
             what: None  # it can't do that
             if any(value != value for value in values)
-            else {"median": statistics.median(values), "spread": _spread(values)}
+            else summary(values)
             for what, values in of.items()
         }
         for name, of in found.items()
     }
-    result = {"benchmark": "apps", "commit": commit.stdout.strip(), "n": chosen.rounds,
-              "size_mb": chosen.size, "goals": GOALS, "results": results}  # fmt: skip
-    (OUT / "apps.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-
-
-def _spread(values: list[float]) -> float:
-    """Half of the distance between the quartiles."""
-    if len(values) < 2 or any(value != value for value in values):
-        return 0.0
-    quartiles = statistics.quantiles(values, n=4)
-    return (quartiles[2] - quartiles[0]) / 2
+    write("apps", n=chosen.rounds, size_mb=chosen.size, goals=GOALS, results=results)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import statistics
 import subprocess
@@ -26,6 +25,7 @@ from typing import IO, TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _kernel_ways import TPU, ZONE, Emulator, make_ours
+from _results import write
 from kernel import Kernel
 from tunnel import free_port, wait_for
 
@@ -207,13 +207,8 @@ def main() -> None:
     longer = took[OURS] - took["alone"]
     goal = "" if chosen.line else f"   {'≤' if longer <= GOAL else 'not ≤'} {GOAL:g}"
     print(f"longer by {longer:.1f} ms{goal}")
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True
-    )
-    written = {"commit": commit.stdout.strip(), "n": rounds, "goal": GOAL, "results": found}
-    (HERE / "out").mkdir(exist_ok=True)
-    name = f"busy_tunnel_{chosen.line:g}.json" if chosen.line else "busy_tunnel.json"
-    (HERE / "out" / name).write_text(json.dumps(written, indent=1) + "\n")
+    name = f"busy_tunnel_{chosen.line:g}" if chosen.line else "busy_tunnel"
+    write(name, n=rounds, unit="ms", goal=GOAL, results=found)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from _results import write
+
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 HERE = Path(__file__).resolve().parent
 REQUESTS: dict[str, dict[str, Any]] = {
@@ -337,28 +339,18 @@ def main() -> None:
             f"two layers over REST: accepted in {wire['accepted_ms']} ms, "
             f"the operation done in {wire['seconds']} s"
         )
-    out = HERE / "out" / "jaxkit.json"
-    out.parent.mkdir(exist_ok=True)
-    result = {
-        "commit": commit(),
-        "requests": requests,
-        "get_api": bare,
-        "jax_alone": floor,
-        "compile": compiled,
-        "compile_over_rest": wire,
-    }
-    out.write_text(json.dumps(result, indent=1) + "\n")
+    write(
+        "jaxkit",
+        requests=requests,
+        get_api=bare,
+        jax_alone=floor,
+        compile=compiled,
+        compile_over_rest=wire,
+    )
 
 
 def shown(row: dict[str, float]) -> str:
     return f"{row['median_ms']:.2f} ms ({row['p10_ms']:.2f}–{row['p90_ms']:.2f})"
-
-
-def commit() -> str:
-    run = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True
-    )
-    return run.stdout.strip()
 
 
 if __name__ == "__main__":

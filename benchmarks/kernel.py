@@ -20,13 +20,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import logging
 import math
 import os
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -39,6 +37,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 from _kernel_ways import Line, Way, ways  # noqa: E402
+from _results import write  # noqa: E402
 from jupyter_core.utils import run_sync  # noqa: E402
 
 #: Seconds of added round trip.
@@ -322,12 +321,7 @@ def main() -> None:
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         logging.disable(logging.WARNING)
         told = run(Path(folder), options.rounds, not options.no_outages)
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True
-    )
-    written = {"commit": commit.stdout.strip(), "unit": "s", "n": options.rounds, "at": told}
-    (HERE / "out").mkdir(exist_ok=True)
-    (HERE / "out" / "kernel.json").write_text(json.dumps(written, indent=1) + "\n")
+    write("kernel", unit="s", n=options.rounds, at=told)
 
 
 if __name__ == "__main__":

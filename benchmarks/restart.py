@@ -9,10 +9,8 @@ with SIGKILL and started again, in turn.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "browser"))
 from _kernel_ways import Emulator
+from _results import write
 from lab_server import chromium
 from notebook_tabs import cell_of, lab_beside, open_notebook, run_cell, write_notebook
 from playwright.sync_api import expect, sync_playwright
@@ -107,12 +106,7 @@ def main() -> None:
     print(" ".join(f"{each:.2f}" for each in took), "s")
     print(f"median {middle:.2f} s   {'≤' if max(took) <= GOAL else 'not ≤'} {GOAL:g}, all of them")
     print(f"dialogs about the connection at the end: {dialogs}; load: {os.getloadavg()[0]:.1f}")
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True
-    )
-    written = {"commit": commit.stdout.strip(), "n": rounds, "goal": GOAL, "results": took}
-    (HERE / "out").mkdir(exist_ok=True)
-    (HERE / "out" / "restart.json").write_text(json.dumps(written, indent=1) + "\n")
+    write("restart", n=rounds, unit="s", goal=GOAL, results=took)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,20 @@
-"""A command on N hosts whose links are up, beside an `ssh` for each of them.
+"""`echo meow` on all hosts: ours, podrun's ways, OpenSSH with ControlMaster, and parallel-ssh.
 
-The hosts are N connections to one sshd on loopback, each with its own channel to an agent. SSH and
-the agents are real, but one process serves all agents. CPU-seconds are those of the client only:
-of this process, or of the `ssh` processes. `ssh` opens a new connection each time, as with podrun
-and gcloud.
+The hosts are real sshds with as many addresses of this machine, each with a home folder and an
+agent of its own (see _hosts.py). Only the Cloud TPU API is replaced, by a list of them. All share
+this machine's processors with the clients, so seconds of the clock say little. CPU-seconds are
+those of the client alone. *first* is when nothing of ours is on the hosts yet; *cold* without any
+connection; *connected* with one to each host.
 
-    python benchmarks/run.py [--hosts 64 256] [--rounds N]
+    python benchmarks/run.py [--hosts 4 32 64 256] [--rounds N]
+
+podrun is a shell loop of `ssh HOST … &` in one version and Fabric's ThreadingGroup in the other.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
-import io
 import json
 import os
 import resource
@@ -22,178 +23,187 @@ import subprocess
 import sys
 import tempfile
 import time
-import zipfile
-from collections.abc import AsyncIterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-from tunnel import OUT, Sshd
+import psutil
 
-from jupyter_tpu.agent.bundle import bundle
-from jupyter_tpu.cloud import NodeName
+sys.path.insert(0, str(Path(__file__).parent))
+from _hosts import NAME, Hosts, connections, hosts
+from _results import summary, write
+
 from jupyter_tpu.commands.runs import FoldedOutput
+from jupyter_tpu.commands.runs import summary as summary_lines
 from jupyter_tpu.fleet.hosts.runs import Runs
 from jupyter_tpu.fleet.models import StartRun
-from jupyter_tpu.links import HostName
-from jupyter_tpu.ssh import HostAddress, connect
-from jupyter_tpu.ssh.agent_client import AgentClient, Stream
 
 COMMAND = ["echo", "meow"]
-#: Goal of DESIGN.md, section 7: CPU-seconds of the client for 256 hosts.
-GOAL, GOAL_HOSTS = 0.15, 256
-#: Connections that are opened at once, below sshd's MaxStartups.
-AT_ONCE = 8
+#: Goals of DESIGN.md, section 7: CPU-seconds of the client for 256 hosts.
+GOALS, GOAL_HOSTS = {"connected": 0.15, "cold": 1.0}, 256
+OURS, LOOP, SHARED = "jupyter tpu run", "ssh & (podrun)", "ssh ControlMaster"
+#: How the loop reads its hosts, what it does with each of them, and its end: podrun's.
+SCRIPT = 'while read host; do ssh -F "$1" $host "$3" & done <"$2"; wait'
+#: The same, but no `ssh` reads the names of the hosts, which are then left out.
+SCRIPT_NULL = 'while read host; do ssh -F "$1" $host "$3" </dev/null & done <"$2"; wait'
+
+#: CPU-seconds of the client, seconds, hosts that answered.
+Figures = tuple[float, float, int]
 
 
-class Link:
-    """A link that is up: `Link`'s methods that a run uses."""
-
-    def __init__(self, agent: AgentClient) -> None:
-        self._agent = agent
-
-    async def agent(self) -> AgentClient:
-        return self._agent
-
-
-class Connections:
-    """The links of one TPU, in place of `HostConnections`."""
-
-    def __init__(self, links: list[Link]) -> None:
-        self._links = links
-
-    def link(self, host: HostName) -> Link:
-        return self._links[host.worker]
-
-    @contextlib.asynccontextmanager
-    async def borrow(self, host: HostName, timeout: float) -> AsyncIterator[Link]:
-        yield self.link(host)
-
-
-def start_agent(home: Path) -> str:
-    """Starts an agent with a home folder of its own; returns its socket."""
-    folder = home / ".jupyter-tpu" / "agent" / bundle().hash
-    folder.mkdir(parents=True)
-    zipfile.ZipFile(io.BytesIO(bundle().data)).extractall(folder)
-    done = subprocess.run(
-        [sys.executable, folder, "up"],
-        env={**os.environ, "HOME": str(home)},
-        capture_output=True,
-        check=True,
-    )
-    return str(json.loads(done.stdout)["socket"])
-
-
-async def ours(address: HostAddress, socket: str, hosts: int, rounds: int) -> dict[str, Any]:
-    gate = asyncio.Semaphore(AT_ONCE)
-
-    async def dial() -> tuple[Any, Link]:
-        async with gate:
-            connection = await connect(address)
-            agent = AgentClient(Stream(*await connection.open_unix(socket)), connection.open_unix)
-            await agent.wait_hello()
-            return connection, Link(agent)
-
-    opened = await asyncio.gather(*(dial() for _ in range(hosts)))
-    node = SimpleNamespace(name=NodeName("p", "z", "pod"), endpoints=[None] * hosts)
+async def ours(made: Hosts) -> dict[str, Figures]:
+    """As the process does that has the links: Jupyter's server, or the command itself."""
+    node = made.node()
 
     async def find(*_: str) -> Any:
         return node
 
-    finder: Any = SimpleNamespace(find_ready=find, find=lambda ref: _name(node))
+    async def find_name(ref: str) -> Any:
+        return NAME
+
+    finder: Any = SimpleNamespace(find_ready=find, find=find_name)
     desired: Any = SimpleNamespace(environments=lambda name: {})
-    connections: Any = Connections([link for _, link in opened])
-    runs = Runs(finder, desired, connections, lambda id: None)
-    wall, cpu = [], []
-    for _ in range(rounds + 1):  # the first one warms up
-        lines: list[bytes] = []
-        begun, used = time.perf_counter(), time.process_time()
-        run = await runs.start("pod", StartRun(command=COMMAND))
-        sink = FoldedOutput(range(hosts), lambda _, line, lines=lines: lines.append(line))
-        offset = 0
-        while True:
-            answer = await runs.output("pod", run.id, str(offset), "0.5")
-            sink.show(answer)
-            offset = answer.next
-            if answer.ended:
-                break
-        cpu.append(time.process_time() - used)
-        wall.append(time.perf_counter() - begun)
-        assert all(each.code == 0 for each in run.hosts), run.hosts
-        assert sum(line.endswith(b"] meow\n") for line in lines) == len(lines) >= 1
-    for connection, link in opened:
-        await (await link.agent()).close()
-        connection.abort()
-    return {"wall s": wall[1:], "client CPU s": cpu[1:]}
+    found = {}
+    begun, used = time.perf_counter(), time.process_time()
+    async with connections(made) as opened:
+        for state in ("cold", "connected"):
+            if state == "connected":
+                begun, used = time.perf_counter(), time.process_time()
+            answered = await run(
+                Runs(finder, desired, opened, lambda id: None), len(node.endpoints)
+            )
+            found[state] = (time.process_time() - used, time.perf_counter() - begun, answered)
+    return found
 
 
-async def _name(node: Any) -> Any:
-    return node.name
+async def run(runs: Runs, count: int) -> int:
+    """How many hosts answered."""
+    lines: list[bytes] = []
+    sink = FoldedOutput(range(count), lambda stream, line: lines.append(line))
+    started = await runs.start(NAME.node, StartRun(command=COMMAND))
+    offset = 0
+    while True:
+        answer = await runs.output(NAME.node, started.id, str(offset))
+        sink.show(answer)
+        offset = answer.next
+        if answer.ended:
+            break
+    assert all(line.endswith(b"] meow\n") for line in lines), lines
+    if answer.run.code:
+        print(*summary_lines(answer.run), sep="\n")
+    return sum(each.code == 0 for each in answer.run.hosts)
 
 
-def peer(sshd: Sshd, folder: Path, hosts: int) -> dict[str, Any]:
-    """One `ssh` per host, at most `AT_ONCE` of them not yet logged in, as sshd wants it."""
-    command = ["ssh", "-F", "none", "-p", str(sshd.port), "-i", str(folder / "user")]
-    for option in (
-        f"UserKnownHostsFile {folder / 'known'}", "HostKeyAlias bench", "BatchMode yes",
-        "KexAlgorithms curve25519-sha256", "Ciphers aes128-gcm@openssh.com",
-    ):  # fmt: skip
-        command += ["-o", option]
-    command += [f"{sshd.user}@127.0.0.1", *COMMAND]
+def ssh_loop(made: Hosts, config: Path, script: str) -> Figures:
+    names = made.folder / "podips.txt"
+    names.write_text("".join(f"{each}\n" for each in made.addresses))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begun = time.perf_counter()
-    left, running = hosts, []
-    while left or running:
-        while left and len(running) < AT_ONCE:
-            running.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=-1))
-            left -= 1
-        first = running.pop(0)
-        assert first.communicate()[0] == b"meow\n"
+    command = ["bash", "-c", script, "bash", config, names, " ".join(COMMAND)]
+    answers = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+    took = time.perf_counter() - begun
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"wall s": [time.perf_counter() - begun], "client CPU s": [cpu]}
+    return cpu, took, answers.count(b"meow\n")
+
+
+@contextmanager
+def masters(made: Hosts) -> Iterator[tuple[Path, Callable[[], float]]]:
+    """A connection to each host that `ssh` uses with the given configuration; their CPU-seconds."""
+    config = made.folder / "shared"
+    config.write_text(made.config.read_text() + f"  ControlPath {made.folder}/%h.sock\n")
+    processes = [
+        subprocess.Popen(["ssh", "-F", config, "-M", "-N", address], stdin=subprocess.DEVNULL)
+        for address in made.addresses
+    ]
+    try:
+        for address in made.addresses:
+            while not (made.folder / f"{address}.sock").exists():
+                time.sleep(0.02)
+        watched = [psutil.Process(process.pid) for process in processes]
+
+        def used() -> float:
+            times = [each.cpu_times() for each in watched]
+            return sum(each.user + each.system for each in times)
+
+        yield config, used
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
+
+
+def openssh(made: Hosts) -> dict[str, dict[str, Figures]]:
+    found = {LOOP: {"cold": ssh_loop(made, made.config, SCRIPT)}}
+    with masters(made) as (config, used):
+        before = used()
+        cpu, took, answered = ssh_loop(made, config, SCRIPT_NULL)
+        found[SHARED] = {"connected": (cpu + used() - before, took, answered)}
+    return found
+
+
+def library(made: Hosts, name: str) -> dict[str, Figures]:
+    file = made.folder / "hosts.json"
+    known = {"addresses": made.addresses, "port": made.port, "user": made.user}
+    file.write_text(json.dumps({**known, "key": str(made.key), "command": " ".join(COMMAND)}))
+    command = [sys.executable, Path(__file__).with_name("_run_peers.py"), name, file]
+    return {
+        state: tuple(figures)
+        for state, figures in json.loads(
+            subprocess.run(command, stdout=-1, check=True).stdout
+        ).items()
+    }
+
+
+def measure(made: Hosts, rounds: int) -> dict[str, list[Figures]]:
+    found: dict[str, list[Figures]] = {}
+
+    def note(way: str, figures: dict[str, Figures]) -> None:
+        for state, each in figures.items():
+            found.setdefault(f"{way}, {state}", []).append(each)
+
+    note(OURS, {"first": asyncio.run(ours(made))["cold"]})
+    for _ in range(rounds):
+        note(OURS, asyncio.run(ours(made)))
+        for name in ("fabric", "parallel-ssh"):
+            note(name, library(made, name))
+        for way, figures in openssh(made).items():
+            note(way, figures)
+    return found
+
+
+def report(count: int, found: dict[str, list[Figures]]) -> dict[str, Any]:
+    """Prints the figures of *count* hosts and returns them for the file."""
+    print(f"{count} hosts, load {os.getloadavg()[0]:.1f}")
+    results = {}
+    for way, rounds in found.items():
+        cpu, seconds, answered = zip(*rounds, strict=True)
+        goal = GOALS.get(way.rpartition(", ")[2]) if count == GOAL_HOSTS else None
+        reached = "reached" if goal and statistics.median(cpu) <= goal else "not reached"
+        print(
+            f"  {way:30}{statistics.median(cpu):8.3f} CPU-s ({min(cpu):.3f}–{max(cpu):.3f})"
+            f"{statistics.median(seconds):8.2f} s   {min(answered)} of {count} answered"
+            + (f"   goal {goal}: {reached}" if goal and way.startswith(OURS) else "")
+        )
+        results[way] = {"CPU-s": summary(cpu), "s": summary(seconds), "answered": min(answered)}
+    return results
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--hosts", type=int, nargs="+", default=[64, 256])
+    parser.add_argument("--hosts", type=int, nargs="+", default=[4, 32, 64, 256])
     parser.add_argument("--rounds", type=int, default=10)
     chosen = parser.parse_args()
-    found: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="b-", dir="/tmp") as name:
-        folder = Path(name)
-        sshd = Sshd(folder)
-        try:
-            address = HostAddress(
-                address="127.0.0.1", port=sshd.port, user=sshd.user, alias="bench",
-                host_keys=(sshd.host_key,), identity_file=folder / "user",
-            )  # fmt: skip
-            for hosts in chosen.hosts:
-                (folder / str(hosts)).mkdir()
-                socket = start_agent(folder / str(hosts))
-                found[f"jupyter tpu run, {hosts} hosts"] = asyncio.run(
-                    ours(address, socket, hosts, chosen.rounds)
-                )
-                found[f"ssh, {hosts} hosts"] = peer(sshd, folder, hosts)
-        finally:
-            sshd.process.terminate()
-            sshd.process.wait()
-    for way, figures in found.items():
-        print(f"{way:28}" + "".join(
-            f"{unit} {statistics.median(values):.3f} ({min(values):.3f}–{max(values):.3f})  "
-            for unit, values in figures.items()
-        ))  # fmt: skip
-    if GOAL_HOSTS in chosen.hosts:
-        cpu = statistics.median(found[f"jupyter tpu run, {GOAL_HOSTS} hosts"]["client CPU s"])
-        print(f"{cpu:.3f} CPU-s for {GOAL_HOSTS} hosts: goal {GOAL} "
-              f"{'reached' if cpu <= GOAL else 'not reached'}")  # fmt: skip
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=OUT.parent, capture_output=True, text=True
-    )
-    OUT.mkdir(exist_ok=True)
-    result = {"commit": commit.stdout.strip(), "n": chosen.rounds, "goal": GOAL, "results": found}
-    (OUT / "run.json").write_text(json.dumps(result, indent=1) + "\n")
+    results = {}
+    for count in chosen.hosts:
+        with tempfile.TemporaryDirectory(prefix="b-", dir="/tmp") as name:
+            os.environ["JUPYTER_TPU_DATA_DIR"] = f"{name}/data"
+            with hosts(Path(name), count) as made:
+                results[count] = report(count, measure(made, chosen.rounds))
+    write("run", n=chosen.rounds, goals=GOALS, results=results)
 
 
 if __name__ == "__main__":

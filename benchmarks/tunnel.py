@@ -30,9 +30,9 @@ from typing import Any
 import psutil
 
 sys.path.insert(0, str(Path(__file__).parent))
+from _results import spread, summaries, write
 from _slow_line import slow_line
 
-OUT = Path(__file__).parent / "out"
 ROUND_TRIP = 0.040  # seconds
 REQUESTS = 2000
 BLOCK = 1 << 20
@@ -96,11 +96,11 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def wait_for(port: int, limit: float = 20.0) -> None:
+def wait_for(port: int, limit: float = 20.0, address: str = "127.0.0.1") -> None:
     end = time.monotonic() + limit
     while True:
         try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
+            socket.create_connection((address, port), 1).close()
             return
         except OSError:
             if time.monotonic() > end:
@@ -278,35 +278,10 @@ def report(found: dict[str, dict[str, list[float]]], chosen: argparse.Namespace)
         cells = []
         for name in names:
             values = found[name][what]
-            cells.append(f"{statistics.median(values):.3g} ±{_spread(values):.2g}")
+            cells.append(f"{statistics.median(values):.3g} ±{spread(values):.2g}")
         goal = f"   goal {goals[what]:.3g}" if what in goals else ""
         print(f"{what:24}" + "".join(f"{cell:>20}" for cell in cells) + goal)
-    OUT.mkdir(exist_ok=True)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
-                            cwd=Path(__file__).parent)  # fmt: skip
-    result = {
-        "benchmark": "tunnel",
-        "commit": commit.stdout.strip(),
-        "n": chosen.rounds,
-        "size_mb": chosen.size,
-        "goals": goals,
-        "results": {
-            name: {
-                what: {"median": statistics.median(values), "spread": _spread(values)}
-                for what, values in of.items()
-            }
-            for name, of in found.items()
-        },
-    }
-    (OUT / "tunnel.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-
-
-def _spread(values: list[float]) -> float:
-    """Half of the distance between the quartiles."""
-    if len(values) < 2:
-        return 0.0
-    quartiles = statistics.quantiles(values, n=4)
-    return (quartiles[2] - quartiles[0]) / 2
+    write("tunnel", n=chosen.rounds, size_mb=chosen.size, goals=goals, results=summaries(found))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ is a process of this machine; its messages go straight to it, as they are the sm
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
@@ -22,8 +21,9 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
+from _results import spread, summaries, write
 from _slow_line import slow_line
-from tunnel import OUT, ROUND_TRIP, Sshd, _spread
+from tunnel import ROUND_TRIP, Sshd
 
 from jupyter_tpu.links import core_thread
 from jupyter_tpu.magics.remote import RemoteKernel
@@ -116,26 +116,10 @@ def report(found: dict[str, dict[str, list[float]]], chosen: argparse.Namespace)
     print(f"{'median of ' + str(chosen.rounds):24}" + "".join(f"{name:>20}" for name in found))
     for what in found[OURS]:
         cells = [
-            f"{statistics.median(of[what]):.3g} ±{_spread(of[what]):.2g}" for of in found.values()
+            f"{statistics.median(of[what]):.3g} ±{spread(of[what]):.2g}" for of in found.values()
         ]
         print(f"{what:24}" + "".join(f"{cell:>20}" for cell in cells))
-    OUT.mkdir(exist_ok=True)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
-                            cwd=Path(__file__).parent)  # fmt: skip
-    result = {
-        "benchmark": "variables",
-        "commit": commit.stdout.strip(),
-        "n": chosen.rounds,
-        "size_mb": chosen.size,
-        "results": {
-            name: {
-                what: {"median": statistics.median(values), "spread": _spread(values)}
-                for what, values in of.items()
-            }
-            for name, of in found.items()
-        },
-    }
-    (OUT / "variables.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    write("variables", n=chosen.rounds, size_mb=chosen.size, results=summaries(found))
 
 
 if __name__ == "__main__":
