@@ -18,7 +18,15 @@ import pytest_asyncio
 from local_host import LocalHost
 from waiting import eventually
 
+from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.hosts.job_follower import JobFollower
+from jupyter_tpu.fleet.hosts.job_records import JobRecords, begin_attempt
+from jupyter_tpu.fleet.knowledge.desired import DesiredState
+from jupyter_tpu.fleet.knowledge.observed import ObservedState
+from jupyter_tpu.fleet.models import HostJob, StartJob
+from jupyter_tpu.fleet.store.records import JobRecord
+from jupyter_tpu.fleet.store.store import Store
 
 pytestmark = pytest.mark.asyncio
 
@@ -234,3 +242,65 @@ async def test_on_a_full_disk_the_command_is_paused_until_there_is_room(host):
         await (await host.agent()).request("stop_job", id="full", patience=0)
         await ended(host, "full")
         subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+class Answers:
+    """The answers of a host's real agent; those in *errors* replace the next ones, after it has
+    done what it was asked for.
+    """
+
+    def __init__(self, host: LocalHost) -> None:
+        self._host = host
+        self.errors: dict[str, TPUError] = {}
+
+    async def request_host(self, _host: object, op: str, _timeout: float, **params: Any) -> Any:
+        answer = await (await self._host.agent()).request(op, **params)
+        if op in self.errors:
+            raise self.errors.pop(op)
+        return answer
+
+
+async def test_a_job_is_failed_only_if_the_host_has_not_got_it(
+    host: LocalHost, tmp_path: Path
+) -> None:
+    store = await Store.open(tmp_path / "fleet.sqlite", "google")
+    records, answers = JobRecords(store, lambda _id: None), Answers(host)
+    desired = DesiredState(store, lambda _name: None)
+    follower = JobFollower(records, answers, desired, ObservedState())  # type: ignore[arg-type]
+
+    async def started(id: str, code: str, **more: Any) -> HostJob:
+        request = StartJob(command=[sys.executable, "-c", code], **more)
+        name = NodeName("p", "us-west4-a", "my-tpu")
+        record = JobRecord(id=id, project=name.project, zone=name.zone, tpu=name.node,
+                           created="", hosts=[0], request=request)  # fmt: skip
+        begin_attempt(record)
+        records.add(record)
+        return await asked(id)
+
+    async def asked(id: str) -> HostJob:
+        record = records.get(id)
+        assert record is not None
+        await follower.ask_hosts([record])
+        return record.attempts[-1].hosts[0]
+
+    broken = TPUError("Something broke.", Reason.INTERNAL)
+    try:
+        answers.errors = {"start_job": broken}
+        has_it = await started("has", "import time; time.sleep(1000)")
+        assert (has_it.state, has_it.problem) == ("running", None)
+        assert has_it.pid
+        # The host's answer to the second question is lost as well.
+        answers.errors = {"start_job": broken, "job_wait": TPUError("Cut.", Reason.UNREACHABLE)}
+        code = "import time; open('starts', 'a').write('x'); time.sleep(1000)"
+        unclear = await started("unclear", code)
+        assert (unclear.state, unclear.problem) == ("unknown", None)
+        assert "not known whether the host has the job" in unclear.cause
+        assert (await asked("unclear")).state == "running"
+        await eventually(lambda: (host.home / "starts").exists())
+        assert (host.home / "starts").read_text() == "x"
+        failed = await started("failed", "", cwd="nowhere")
+        assert failed.state == "failed"
+        assert failed.problem is not None
+        assert failed.problem.reason is Reason.NO_FOLDER
+    finally:
+        await store.close()

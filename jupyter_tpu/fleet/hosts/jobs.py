@@ -1,60 +1,29 @@
-"""Jobs: which should be there (SQLite), what their hosts report, and what is done about it.
-
-A job is started on each of its hosts under the id ``JOB-ATTEMPT``. A host that was asked before
-starts nothing, so it can be asked again after any interruption, by any process. What a host does
-not say is not known: its job is "unknown" until the host can be asked.
-"""
+"""Jobs: which should be there (SQLite), what their hosts report, and what users ask of them."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import functools
-import logging
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from msgspec import structs
 
 from ...cloud import NodeName
-from ...environment import gather_or_cancel, single_host_variables
+from ...environment import gather_or_cancel
 from ...errors import InvalidInput, Reason, TPUError
-from ...links import HostName
-from ...tokens import passed_variables
 from ..knowledge.desired import DesiredState
 from ..knowledge.finder import TPUFinder
 from ..knowledge.observed import ObservedState
-from ..models import (
-    HostJob,
-    Job,
-    JobLog,
-    JobLogQuery,
-    Problem,
-    StartJob,
-    StopJob,
-)
+from ..models import Job, JobLog, JobLogQuery, StartJob, StopJob
 from ..models.requests import validated
 from ..models.times import timestamp
 from ..store.records import JobRecord
 from ..store.store import Store
 from .connections import ANSWER, HostConnections
+from .job_follower import JobFollower
 from .job_records import JobRecords, begin_attempt
-from .job_views import FINAL, host_job, is_final, job_log, to_restart, view
+from .job_views import is_final, job_log, view
 from .numbers import host_numbers
-
-log = logging.getLogger(__name__)
-
-#: How long a host is asked to wait for news of a job; seconds.
-NEWS = 30.0
-#: Between two attempts to reach a host; seconds.
-PAUSE = 3.0
-#: Jobs are looked through so often even if nothing seems to have happened; seconds.
-EVERY = 5.0
-#: Why a host does not start a job, now and later. After others it is asked again.
-_REFUSED = (Reason.NO_FOLDER, Reason.DISK_FULL, Reason.INVALID, Reason.INTERNAL, Reason.NO_PYTHON)
-#: In these states a TPU was taken away; a job waits for its successor of the same name.
-_TAKEN = ("PREEMPTED", "TERMINATED")
 
 
 class Jobs:
@@ -73,14 +42,10 @@ class Jobs:
         changed: Callable[[str], None],
     ) -> None:
         self._finder = finder
-        self._connections = connections
         self._desired = desired
         self._observed = observed
         self._records = JobRecords(store, changed)
-        self._versions: dict[tuple[str, int], int] = {}  # of the hosts' reports
-        self._watches: dict[tuple[str, int], asyncio.Task[None]] = {}
-        self._supervised = False
-        self._wake = asyncio.Event()
+        self._follower = JobFollower(self._records, connections, desired, observed)
 
     # ---- asking ----
 
@@ -114,7 +79,7 @@ class Jobs:
         worker = hosts[0] if wanted.host is None else wanted.host
         if worker not in hosts:
             raise TPUError(f"The job {id} has no host {worker}.", Reason.NOT_FOUND)
-        answer = await self._request(
+        answer = await self._follower.request(
             record.name,
             worker,
             "job_log",
@@ -147,28 +112,29 @@ class Jobs:
         )
         begin_attempt(record)
         # Saved before a host is asked: it is started by the next server if this process is killed.
-        self._records.save(record)
+        self._records.add(record)
         await self._records.flush()
-        await gather_or_cancel([self._ask_once(record.id, host) for host in hosts])
+        await self._follower.ask_hosts([record])
         record = self._records.get(record.id) or record
         problems = [each.problem for each in record.attempts[-1].hosts]
         if (first := problems[0]) is not None and None not in problems:
-            self._records.drop(record)
+            self._records.drop(record.id)
             raise first.to_error()
-        self._wake.set()
+        self._follower.wake()
         return view(self._records.get(record.id) or record)
 
     async def stop(self, ref: str, id: str, options: StopJob | None = None) -> Job:
         options = validated(options or StopJob())
         record = await self._record(ref, id)
         if not is_final(record):
-            record.stopped, record.patience = True, options.patience
-            self._records.save(record)
+
+            def change(record: JobRecord) -> None:
+                record.stopped, record.patience = True, options.patience
+
+            self._records.change(id, change)
             await self._records.flush()
-            await gather_or_cancel(
-                [self._ask_once(id, each.host) for each in record.attempts[-1].hosts]
-            )
-            self._wake.set()
+            await self._follower.ask_hosts([self._records.get(id) or record])
+            self._follower.wake()
         return view(self._records.get(id) or record)
 
     async def remove(self, ref: str, id: str) -> None:
@@ -186,11 +152,29 @@ class Jobs:
                 await gather_or_cancel(
                     [self._remove_on_host(record, number, host) for number, host in names]
                 )
-        self._records.drop(record)
+        self._records.drop(record.id)
 
     async def _remove_on_host(self, record: JobRecord, attempt: int, host: int) -> None:
         with contextlib.suppress(TPUError):  # the host removes old jobs by itself, too
-            await self._request(record.name, host, "remove_job", id=f"{record.id}-{attempt}")
+            job = f"{record.id}-{attempt}"
+            await self._follower.request(record.name, host, "remove_job", id=job)
+
+    async def require_confirmation(self, name: NodeName, confirmed: bool, act: str) -> None:
+        """Raises JOBS_RUNNING if jobs have not ended there, as far as known, and ending them is not
+        *confirmed*. act: what would end them.
+        """
+        if confirmed:
+            return
+        records = [each for each in self._records.all() if each.name == name]
+        jobs = [job for job in await self._views(records) if not job.over]
+        if jobs:
+            one = len(jobs) == 1
+            count = "1 job runs" if one else f"{len(jobs)} jobs run"
+            raise TPUError(
+                f"{count} on {name.node} ({', '.join(job.name for job in jobs)}).",
+                Reason.JOBS_RUNNING,
+                f"{act} ends {'it' if one else 'them'}: confirm that with end_jobs.",
+            )
 
     def forget(self, name: NodeName) -> None:
         """The TPU is gone: its jobs, too. Those that restart with a TPU that was taken away wait
@@ -198,188 +182,31 @@ class Jobs:
         """
         for record in self._records.all():
             if record.name == name and not (record.taken and record.request.restart_with_tpu):
-                self._records.drop(record)
+                self._records.drop(record.id)
 
     # ---- the loop ----
 
     async def run(self) -> None:
         """Follows the jobs on their hosts until it is cancelled."""
-        self._supervised = True
-        try:
-            while True:
-                self._wake.clear()
-                for record in self._records.all():
-                    self._reconcile(record)
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), EVERY)
-        finally:
-            self._supervised = False
-            await self.shut_down()
+        await self._follower.run()
 
     def reload(self, records: Iterable[JobRecord]) -> None:
         """Takes over what other processes have written."""
         self._records.reload(records)
-        self._wake.set()
-
-    def _reconcile(self, record: JobRecord) -> None:
-        node = self._observed.node(record.name)
-        if node is not None and (node.state in _TAKEN) != record.taken and not is_final(record):
-            record.taken = node.state in _TAKEN
-            self._records.save(record)
-        if node is None or node.state != "READY":
-            if node is not None:
-                why = f"{record.tpu} is {node.state.lower()}."
-                for each in record.attempts[-1].hosts:
-                    if each.state not in FINAL:
-                        self._update(record, each, state="unknown", cause=why)
-            return
-        hosts = record.attempts[-1].hosts
-        if to_restart(record) and all(each.state in FINAL for each in hosts):
-            begin_attempt(record)
-            self._records.save(record)
-        for each in record.attempts[-1].hosts:
-            key = (record.id, each.host)
-            if each.state not in FINAL and key not in self._watches:
-                task = asyncio.create_task(self._watch(*key), name=f"tpu-job-{record.id}")
-                self._watches[key] = task
-                task.add_done_callback(functools.partial(self._unwatch, key))
-
-    def _unwatch(self, key: tuple[str, int], _: asyncio.Task[None]) -> None:
-        self._watches.pop(key, None)
-        self._wake.set()
-
-    async def _watch(self, id: str, host: int) -> None:
-        """Follows a job on one host until it has ended there, or its TPU is not READY."""
-        while (each := self._records.host_job(id, host)) is not None and each.state not in FINAL:
-            record = self._records.get(id)
-            if record is None or not self._observed.is_ready(record.name):
-                return
-            try:
-                await self._ask(id, host, NEWS)
-            except TPUError:
-                await asyncio.sleep(PAUSE)
-            except Exception as error:  # an answer that can't be read, for example
-                log.exception("The job %s on host %d can't be followed", id, host)
-                why = f"Internal error in jupyter-tpu: {type(error).__name__}: {error}."
-                unread = TPUError(why, Reason.UNAVAILABLE, "The server's log has the details.")
-                self._failed(id, record.attempts[-1].number, host, unread)
-                await asyncio.sleep(NEWS)
+        self._follower.wake()
 
     async def shut_down(self) -> None:
         """Ends the watching; the jobs go on."""
-        tasks = list(self._watches.values())
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=10)
-
-    # ---- one host ----
-
-    async def _ask_once(self, id: str, host: int) -> None:
-        with contextlib.suppress(TPUError):
-            await self._ask(id, host, 0.0)
-
-    async def _ask(self, id: str, host: int, seconds: float) -> None:
-        """Starts or stops the job there if that is due, and takes the host's report.
-
-        seconds: how long the host may wait for news. Raises why the host can't be asked.
-        """
-        record, each = self._records.get(id), self._records.host_job(id, host)
-        if record is None or each is None:
-            return  # removed
-        number = record.attempts[-1].number
-        job, key = f"{id}-{number}", (f"{id}-{number}", host)
-        try:
-            if each.state == "starting" or not each.started:
-                report = await self._start_on_host(record, host, job)
-            elif (record.stopped or to_restart(record)) and each.state != "stopping":
-                # On a pod, those parts are stopped that have lost a partner.
-                report = await self._request(
-                    record.name, host, "stop_job", id=job, patience=record.patience
-                )
-            else:
-                version = self._versions.get(key, 0)
-                report = await self._request(
-                    record.name, host, "job_wait", ANSWER + seconds,
-                    id=job, version=version, seconds=seconds,
-                )  # fmt: skip
-        except TPUError as error:
-            self._failed(id, number, host, error)
-            raise
-        record, now = self._records.get(id) or record, self._records.host_job(id, host)
-        if now is None or record.attempts[-1].number != number:
-            return
-        self._versions[key] = report["version"]
-        if host_job(host, report) != now:
-            self._update(record, now, **structs.asdict(host_job(host, report)))
-
-    def _update(self, record: JobRecord, each: HostJob, **fields: Any) -> None:
-        if self._records.update(record, each, **fields):
-            self._wake.set()
-
-    def _failed(self, id: str, attempt: int, host: int, error: TPUError) -> None:
-        """The host did not do what it was asked for, or can't be asked."""
-        record, each = self._records.get(id), self._records.host_job(id, host)
-        if record is None or each is None or record.attempts[-1].number != attempt:
-            return
-        if not each.started and error.reason in _REFUSED:
-            self._update(record, each, state="failed", problem=Problem.of(error))
-        elif not each.started and record.stopped and error.reason is Reason.NOT_FOUND:
-            self._update(record, each, state="ended", cause="It was stopped before it was started.")
-        elif each.started and error.reason is Reason.NOT_FOUND:
-            cause = "The host was created again, without the job."
-            self._update(record, each, state="lost", restarted=True, cause=cause)
-        elif each.started:
-            self._update(record, each, state="unknown", cause=str(error))
-        else:
-            self._update(record, each, cause=str(error))
-
-    async def _start_on_host(self, record: JobRecord, host: int, job: str) -> dict[str, Any]:
-        if record.stopped:
-            # It is not known whether the host has it: a lost answer. It must not be started now.
-            return await self._request(
-                record.name, host, "stop_job", id=job, patience=record.patience
-            )
-        request = record.request
-        node = self._observed.node(record.name)
-        alone = len(record.hosts) == 1
-        own = single_host_variables(len(node.endpoints)) if alone and node is not None else {}
-        environments = self._desired.environments(record.name)
-        python = ""
-        if request.environment in environments:
-            python = environments[request.environment].host_python
-        tokens = await asyncio.to_thread(passed_variables)
-        return await self._request(
-            record.name,
-            host,
-            "start_job",
-            id=job,
-            argv=request.command,
-            cwd=request.cwd,
-            env={**tokens, **own, "JUPYTER_TPU_HOST": str(host), **request.variables},
-            python=python,
-        )
-
-    async def _request(
-        self, name: NodeName, host: int, op: str, timeout: float = ANSWER, **params: Any
-    ) -> dict[str, Any]:
-        return await self._connections.request_host(HostName(name, host), op, timeout, **params)
+        await self._follower.shut_down()
 
     # ---- the records ----
 
     async def _views(self, records: Iterable[JobRecord]) -> Sequence[Job]:
         """The jobs as they are now; asks their hosts if no loop follows them."""
         found = list(records)
-        if not self._supervised:
-            await gather_or_cancel(
-                [
-                    self._ask_once(record.id, each.host)
-                    for record in found
-                    if self._observed.is_ready(record.name)
-                    for each in record.attempts[-1].hosts
-                    if each.state not in FINAL
-                ]
-            )
+        if not self._follower.supervised:
+            ready = [record for record in found if self._observed.is_ready(record.name)]
+            await self._follower.ask_hosts(ready)
         return [view(self._records.get(record.id) or record) for record in found]
 
     async def _name(self, ref: str) -> NodeName:

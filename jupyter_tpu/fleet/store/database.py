@@ -14,7 +14,7 @@ import logging
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -75,8 +75,9 @@ _BUSY = 0.2
 #: Less free space than this counts as a full disk; bytes.
 _FULL = 1 << 16
 
-#: One statement of SQL, and its parameters.
-Statement = tuple[str, tuple[Any, ...]]
+#: One statement of SQL and its parameters, or what does more in the same transaction and returns
+#: how many rows it changed.
+Statement = tuple[str, tuple[Any, ...]] | Callable[[sqlite3.Connection], int]
 _R = TypeVar("_R", EnvironmentRecord, JobRecord, OperationRecord, RunRecord, TunnelRecord)
 
 
@@ -116,8 +117,8 @@ class Database:
         """
         with self._connection() as db, _transaction(db, "IMMEDIATE"):
             count = 0
-            for sql, parameters in statements:
-                count = db.execute(sql, parameters).rowcount
+            for statement in statements:
+                count = statement(db) if callable(statement) else db.execute(*statement).rowcount
         return count
 
     def take_over_operation(self, id: str, owner: str, new_owner: str) -> OperationRecord | None:
@@ -306,6 +307,21 @@ def is_locked(error: Exception) -> bool:
 def _code(error: Exception) -> int:
     """SQLite's primary result code; 0 of another error."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+
+
+def job_change(id: str, change: Callable[[JobRecord], None]) -> Statement:
+    """Applies *change* to a job as it is stored."""
+
+    def write(db: sqlite3.Connection) -> int:
+        row = db.execute("SELECT record FROM jobs WHERE id = ?", (id,)).fetchone()
+        record = _read(row[0], JobRecord) if row is not None else None
+        if record is None:
+            return 0
+        change(record)
+        sql = "UPDATE jobs SET record = ? WHERE id = ?"
+        return db.execute(sql, (msgspec.json.encode(record), id)).rowcount
+
+    return write
 
 
 def pruning() -> list[Statement]:

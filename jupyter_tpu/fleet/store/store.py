@@ -21,7 +21,7 @@ import msgspec
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
-from .database import Database, Statement, is_locked, pruning
+from .database import Database, Statement, is_locked, job_change, pruning
 from .records import (
     EnvironmentRecord,
     JobRecord,
@@ -236,6 +236,12 @@ class Store:
         sql = "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?)"
         row = (record.id, self._identity, msgspec.json.encode(record))
         self._put(("job", record.id), (sql, row))
+
+    def change_job(self, id: str, change: Callable[[JobRecord], None]) -> None:
+        """Changes a job as the file has it then, whoever has written that; does nothing if the job
+        was removed. *change* is called on the store's thread, again after an error.
+        """
+        self._put(("job", id, self._put_count), job_change(id, change))
 
     def drop_job(self, id: str) -> None:
         self._put(("job", id), ("DELETE FROM jobs WHERE id = ?", (id,)))

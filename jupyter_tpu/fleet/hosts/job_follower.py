@@ -1,0 +1,264 @@
+"""How jobs on hosts follow their records: started, stopped, started again, and what hosts report.
+
+A job is started on each of its hosts under the id ``JOB-ATTEMPT``. A host that was asked before
+starts nothing, so it can be asked again after any interruption, by any process. What a host does
+not say is not known: its job is "unknown" until the host can be asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import structs
+
+from ...cloud import NodeName
+from ...environment import gather_or_cancel, single_host_variables
+from ...errors import Reason, TPUError
+from ...links import HostName
+from ...tokens import passed_variables
+from ..knowledge.desired import DesiredState
+from ..knowledge.observed import ObservedState
+from ..models import HostJob, Problem
+from ..store.records import JobRecord
+from .connections import ANSWER, HostConnections
+from .job_records import JobRecords
+from .job_views import FINAL, host_job, is_final, to_restart
+
+log = logging.getLogger(__name__)
+
+#: How long a host is asked to wait for news of a job; seconds.
+NEWS = 30.0
+#: Between two attempts to reach a host; seconds.
+PAUSE = 3.0
+#: Jobs are looked through so often even if nothing seems to have happened; seconds.
+EVERY = 5.0
+#: Why a host does not start a job, now and later. After others it is asked again.
+_REFUSED = (Reason.NO_FOLDER, Reason.DISK_FULL, Reason.INVALID, Reason.INTERNAL, Reason.NO_PYTHON)
+#: In these states a TPU was taken away; a job waits for its successor of the same name.
+_TAKEN = ("PREEMPTED", "TERMINATED")
+
+
+class JobFollower:
+    """Asks the hosts of all jobs. On the core loop.
+
+    supervised: whether :meth:`run` follows them; if not, :meth:`ask_hosts` asks when needed.
+    """
+
+    def __init__(
+        self,
+        records: JobRecords,
+        connections: HostConnections,
+        desired: DesiredState,
+        observed: ObservedState,
+    ) -> None:
+        self.supervised = False
+        self._records = records
+        self._connections = connections
+        self._desired = desired
+        self._observed = observed
+        self._versions: dict[tuple[str, int], int] = {}  # of the hosts' reports
+        self._watches: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._wake = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follows the jobs on their hosts until it is cancelled."""
+        self.supervised = True
+        try:
+            while True:
+                self._wake.clear()
+                for record in self._records.all():
+                    self._reconcile(record)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), EVERY)
+        finally:
+            self.supervised = False
+            await self.shut_down()
+
+    def wake(self) -> None:
+        """The records have changed."""
+        self._wake.set()
+
+    async def shut_down(self) -> None:
+        """Ends the watching; the jobs go on."""
+        tasks = list(self._watches.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=10)
+
+    async def ask_hosts(self, records: Iterable[JobRecord]) -> None:
+        """Starts, stops and asks once for the jobs that have not ended, on all their hosts.
+
+        A host that can't be asked is in the job's state.
+        """
+        await gather_or_cancel(
+            [
+                self._ask_once(record.id, each.host)
+                for record in records
+                for each in record.attempts[-1].hosts
+                if each.state not in FINAL
+            ]
+        )
+
+    async def request(
+        self, name: NodeName, host: int, op: str, timeout: float = ANSWER, **params: Any
+    ) -> dict[str, Any]:
+        """The answer of a host's agent; see `HostConnections.request_host`."""
+        return await self._connections.request_host(HostName(name, host), op, timeout, **params)
+
+    def _reconcile(self, record: JobRecord) -> None:
+        node = self._observed.node(record.name)
+        if node is None:
+            return
+        taken = node.state in _TAKEN
+        if taken != record.taken and not is_final(record):
+            self._records.change(record.id, lambda record: setattr(record, "taken", taken))
+        attempt = record.attempts[-1]
+        if node.state != "READY":
+            why = f"{record.tpu} is {node.state.lower()}."
+            for each in attempt.hosts:
+                if each.state not in FINAL:
+                    self._update(record.id, attempt.number, each.host, state="unknown", cause=why)
+            return
+        if to_restart(record) and all(each.state in FINAL for each in attempt.hosts):
+            self._records.begin_attempt(record.id, after=attempt.number)
+        for each in record.attempts[-1].hosts:
+            key = (record.id, each.host)
+            if each.state not in FINAL and key not in self._watches:
+                task = asyncio.create_task(self._watch(*key), name=f"tpu-job-{record.id}")
+                self._watches[key] = task
+                task.add_done_callback(functools.partial(self._unwatch, key))
+
+    def _unwatch(self, key: tuple[str, int], _: asyncio.Task[None]) -> None:
+        self._watches.pop(key, None)
+        self._wake.set()
+
+    async def _watch(self, id: str, host: int) -> None:
+        """Follows a job on one host until it has ended there, or its TPU is not READY."""
+        while (each := self._records.host_job(id, host)) is not None and each.state not in FINAL:
+            record = self._records.get(id)
+            if record is None or not self._observed.is_ready(record.name):
+                return
+            try:
+                await self._ask(id, host, NEWS)
+            except TPUError:
+                await asyncio.sleep(PAUSE)
+            except Exception as error:  # an answer that can't be read, for example
+                log.exception("The job %s on host %d can't be followed", id, host)
+                why = f"Internal error in jupyter-tpu: {type(error).__name__}: {error}."
+                unread = TPUError(why, Reason.UNAVAILABLE, "The server's log has the details.")
+                self._failed(id, record.attempts[-1].number, host, unread)
+                await asyncio.sleep(NEWS)
+
+    # ---- one host ----
+
+    async def _ask_once(self, id: str, host: int) -> None:
+        with contextlib.suppress(TPUError):
+            await self._ask(id, host, 0.0)
+
+    async def _ask(self, id: str, host: int, seconds: float) -> None:
+        """Starts or stops the job there if that is due, and takes the host's report.
+
+        seconds: how long the host may wait for news. Raises why the host can't be asked.
+        """
+        record, each = self._records.get(id), self._records.host_job(id, host)
+        if record is None or each is None:
+            return  # removed
+        number = record.attempts[-1].number
+        try:
+            report = await self._request_due(record, each, number, seconds)
+        except TPUError as error:
+            self._failed(id, number, host, error)
+            raise
+        self._versions[f"{id}-{number}", host] = report["version"]
+        self._update(id, number, **structs.asdict(host_job(host, report)))
+
+    async def _request_due(
+        self, record: JobRecord, each: HostJob, number: int, seconds: float
+    ) -> dict[str, Any]:
+        """The host's report, after what is to be done there now."""
+        name, host, job = record.name, each.host, f"{record.id}-{number}"
+        unstarted = each.state == "starting" or not each.started
+        # On a pod, those parts are stopped that have lost a partner. A stopped job that may have
+        # been started, unheard, must not be started now.
+        if each.state != "stopping" and (record.stopped or (not unstarted and to_restart(record))):
+            return await self.request(name, host, "stop_job", id=job, patience=record.patience)
+        if not unstarted:
+            # The answer to an old version comes at once: the host can be asked again.
+            version = 0 if each.state == "unknown" else self._versions.get((job, host), 0)
+            return await self.request(
+                name, host, "job_wait", ANSWER + seconds, id=job, version=version, seconds=seconds
+            )
+        try:
+            return await self._start(record, host, job)
+        except TPUError as error:
+            if error.reason not in _REFUSED:
+                raise
+            return await self._report_in_spite_of(error, name, host, job)
+
+    async def _report_in_spite_of(
+        self, error: TPUError, name: NodeName, host: int, job: str
+    ) -> dict[str, Any]:
+        """The report of a host that has the job although its agent said that it can't start it.
+
+        Raises *error* if the host has not got it. If the host does not say that, it is not known.
+        """
+        try:
+            return await self.request(name, host, "job_wait", id=job, version=0, seconds=0.0)
+        except TPUError as second:
+            if second.reason is Reason.NOT_FOUND:
+                raise error from None
+            why = f"{error.message} It is not known whether the host has the job."
+            raise _Unclear(why, second.reason, "Will be asked again.") from error
+
+    async def _start(self, record: JobRecord, host: int, job: str) -> dict[str, Any]:
+        request = record.request
+        node = self._observed.node(record.name)
+        alone = len(record.hosts) == 1
+        own = single_host_variables(len(node.endpoints)) if alone and node is not None else {}
+        environments = self._desired.environments(record.name)
+        python = ""
+        if request.environment in environments:
+            python = environments[request.environment].host_python
+        tokens = await asyncio.to_thread(passed_variables)
+        return await self.request(
+            record.name,
+            host,
+            "start_job",
+            id=job,
+            argv=request.command,
+            cwd=request.cwd,
+            env={**tokens, **own, "JUPYTER_TPU_HOST": str(host), **request.variables},
+            python=python,
+        )
+
+    def _update(self, id: str, attempt: int, host: int, **fields: Any) -> None:
+        if self._records.update(id, attempt, host, **fields):
+            self._wake.set()
+
+    def _failed(self, id: str, attempt: int, host: int, error: TPUError) -> None:
+        """The host did not do what it was asked for, or can't be asked."""
+        record, each = self._records.get(id), self._records.host_job(id, host)
+        if record is None or each is None:
+            return
+        update = functools.partial(self._update, id, attempt, host)
+        if not each.started and error.reason in _REFUSED and not isinstance(error, _Unclear):
+            update(state="failed", problem=Problem.of(error))
+        elif not each.started and record.stopped and error.reason is Reason.NOT_FOUND:
+            update(state="ended", cause="It was stopped before it was started.")
+        elif each.started and error.reason is Reason.NOT_FOUND:
+            cause = "The host was created again, without the job."
+            update(state="lost", restarted=True, cause=cause)
+        elif each.started or isinstance(error, _Unclear):
+            update(state="unknown", cause=str(error))
+        else:
+            update(cause=str(error))
+
+
+class _Unclear(TPUError):
+    """It is not known whether a host has started a job."""
