@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 
 import click
 
+from ..commands.printing import json_option as json_option  # handed on to the commands
+from ..commands.printing import note as note
+from ..commands.printing import print_json as print_json
 from ..commands.tables import is_terminal
 from ..errors import Reason, TPUError
 
@@ -22,46 +25,6 @@ def complain(message: str) -> None:
     if is_terminal(sys.stderr) and not os.environ.get("NO_COLOR"):  # https://no-color.org
         start = click.style(start, "red")
     print(start, " ".join(message.split()), file=sys.stderr, flush=True)
-
-
-def note(message: str) -> None:
-    """A line on stderr that is no failure."""
-    print(" ".join(message.split()), file=sys.stderr, flush=True)
-
-
-def print_json(value: Any) -> None:
-    """A model as JSON, for programs: the same as REST gives."""
-    import msgspec
-
-    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
-
-
-class _Format(click.Choice[str]):
-    """An output format; gcloud has more."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value not in self.choices:
-            self.fail(f"{value!r} is not supported. Use json, or omit --format.", param, ctx)
-        return str(value)
-
-
-def json_option(function: F) -> F:
-    """--json, or gcloud's --format json, as the parameter *as_json*."""
-
-    def given(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
-        ctx.meta["json"] = value == "json"
-
-    form = _Format(["json", "text"])
-    function = click.option("--format", type=form, callback=given, expose_value=False, hidden=True)(
-        function
-    )
-    return click.option(
-        "--json",
-        "as_json",
-        is_flag=True,
-        callback=lambda ctx, _, value: value or ctx.meta.get("json", False),
-        help="Print JSON, for programs. Also: --format json.",
-    )(function)
 
 
 def yes_option(help: str, *, hidden: bool = False) -> Callable[[F], F]:

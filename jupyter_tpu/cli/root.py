@@ -15,7 +15,8 @@ import click
 from ..commands.grammar import CONTEXT, Group, usage_line
 from ..errors import TPUError
 
-#: Where each command is: a module of this folder, and the command's name there.
+#: Where each command is: a module of this folder (or of `commands`, which magics have, too), and
+#: the command's name there.
 COMMANDS = {
     "create": "tpus:create",
     "list": "tpus:list_tpus",
@@ -30,7 +31,7 @@ COMMANDS = {
     "token": "tokens:token",
     "operation": "operations:operation",
     "run": "run:run",
-    "job": "job:job",
+    "job": ".commands.job_group:job",
     "tunnel": "tunnels:tunnel",
     "app": "apps:app",
     "tensorboard": "apps:tensorboard",

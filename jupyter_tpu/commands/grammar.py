@@ -48,6 +48,13 @@ class Command(click.Command):
                 formatter.write_dl(lines)
         super().format_options(ctx, formatter)
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.epilog:
+            formatter.write_paragraph()
+            with formatter.indentation():
+                # Magics share commands, and their examples.
+                formatter.write_text(self.epilog.replace("jupyter tpu", program()))
+
 
 class WrappingCommand(Command):
     """A command that ends with another one, such as ssh's. Options of ours may also follow NAME;
@@ -193,6 +200,12 @@ def usage_line(error: click.UsageError) -> str:
     """What is wrong with a command line, as one line that says where its help is."""
     command = f" (see `{error.ctx.command_path} --help`)" if error.ctx is not None else ""
     return " ".join(error.format_message().split()) + command
+
+
+def program() -> str:
+    """What stands before a verb where the running command was typed: "jupyter tpu" or "%tpu"."""
+    context = click.get_current_context(silent=True)
+    return (context.find_root().info_name if context is not None else None) or "jupyter tpu"
 
 
 def examples(*lines: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput, Reason, TPUError
+from .grammar import program
 from .tables import state_text, table
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def variables(env_file: str | None, names: Sequence[str]) -> dict[str, str]:
 def job_table(jobs: Sequence[Job], *, of_one_tpu: bool) -> str:
     """The jobs, and below them what is to be known of single hosts."""
     if not jobs:
-        return "No jobs. Start one: jupyter tpu job start NAME -- CMD"
+        return f"No jobs. Start one: {program()} job start NAME -- CMD"
     heads = ("ID", "TPU", "NAME", "STATE", "EXIT CODE", "HOSTS", "STARTED", "ATTEMPT", "COMMAND")
     rows = [
         (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..cloud import Target
     from ..fleet.api import FleetAPI
     from ..fleet.client import FleetClient
-    from ..fleet.models import Catalog
+    from ..fleet.models import TPU, Catalog
     from ..fleet.servers import Server
 
 T = TypeVar("T")
@@ -42,6 +42,11 @@ class Session:
         from ..links import core_thread
 
         return core_thread().wait(coroutine)
+
+
+def tpu_ref(tpu: TPU) -> str:
+    """What names exactly this TPU."""
+    return f"{tpu.zone}~{tpu.name}"
 
 
 def client_of(server: Server) -> FleetClient:

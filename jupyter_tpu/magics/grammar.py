@@ -21,6 +21,7 @@ from ..commands.grammar import (
     tpu_argument,
     worker_option,
 )
+from ..commands.job_group import job
 from ..commands.session import open_session
 from ..commands.tables import describe_tunnel, opened_tunnel, tpu_table, tunnel_table
 from ..errors import Reason, TPUError
@@ -178,6 +179,9 @@ def run(
         command=[*words], hosts=hosts, cwd=cwd, timeout=timeout, environment=environment
     )
     run_command(tpu or kernels.last_tpu, request)
+
+
+line.add_command(job)
 
 
 @line.group("tunnel", cls=Group, short_form="open", aliases={"remove": "close"})

@@ -43,7 +43,7 @@ class TPUMagics:
             self._shell.magics_manager.magics[kind].pop("tpu", None)
 
     def line(self, line: str) -> None:
-        """%tpu connect|status|push|pull|sync|auto|list|run|tunnel …: see %tpu --help."""
+        """%tpu connect|status|push|pull|sync|auto|list|run|job|tunnel …: see %tpu --help."""
         from . import grammar
         from .failures import plain_errors
 
@@ -107,7 +107,7 @@ class TPUMagics:
 
     def _complete(self, _shell: Any, event: Any) -> list[str]:
         """Commands, variables, and the names of TPUs that have a kernel here; asks no network."""
-        from .grammar import line, token, tunnel
+        from .grammar import job, line, token, tunnel
 
         words = event.line.split()
         if words[:2] == ["%%tpu", "compile"] and event.line != "%%tpu compile":
@@ -123,7 +123,7 @@ class TPUMagics:
             return [name for name in self._shell.user_ns if not name.startswith("_")]
         if words[1] == "token":
             return [*token.commands]
-        first = {"tunnel": [*tunnel.commands], "auto": ["on", "off"]}
+        first = {"job": [*job.commands], "tunnel": [*tunnel.commands], "auto": ["on", "off"]}
         return [] if words[1] == "pull" else [*first.get(words[1], []), *names]
 
 

@@ -238,6 +238,27 @@ def test_a_command_runs_on_the_hosts_and_an_interrupt_stops_it(notebook: Noteboo
     assert "[0] stopped (killed by SIGINT)" in error["evalue"]
 
 
+def test_a_job_is_started_read_and_stopped_in_a_notebook(notebook: Notebook) -> None:
+    assert "%tpu job start my-tpu" in notebook.text("%tpu job start --help")
+
+    def start(words: str) -> str:
+        return notebook.text(f"%tpu job start {NAME} {words}")
+
+    started = start("--name sum -- sh -c 'echo $((20+22)); exit 3'")
+    id = re.findall("Started job ([0-9a-f]{8})", started)[0]
+    assert f"%tpu job logs {NAME} {id} --follow" in started
+    assert notebook.text(f"%tpu job logs {NAME} {id} --follow") == "42\n"
+    until(lambda: re.search(rf"{id} .*sum.*failed.* 3 ", notebook.text(f"%tpu job list {NAME}")))
+    assert "Removed" in notebook.text(f"%tpu job remove {NAME} {id}")
+    long = re.findall("Started job ([0-9a-f]{8})", start("-- sleep 1000"))[0]
+    assert long in notebook.text(f"%tpu job stop {NAME} {long} --patience 0")
+    followed = notebook.text(f"%tpu job logs {NAME} {long} --follow")  # ends with the job
+    assert followed == ""
+    until(lambda: "stopped" in notebook.text(f"%tpu job list {NAME}"))
+    assert "has no job" in notebook.complaint(f"%tpu job logs {NAME} none")
+    notebook.run(f"%tpu job remove {NAME} {long}")
+
+
 def test_comms_of_widgets_go_both_ways(notebook: Notebook) -> None:
     opened, sent = notebook.run(
         "%%tpu\nfrom comm import create_comm\nheard = []\n"
@@ -468,6 +489,7 @@ def test_subcommands_and_tpus_are_completed(notebook: Notebook) -> None:
     notebook.run("mine = 1")
     assert "mine" in completed("%tpu push ")
     assert "off" in completed("%tpu auto ")
+    assert "logs" in completed("%tpu job ")
 
 
 def test_describe_and_delete_name_the_notebook_whose_kernel_would_end(

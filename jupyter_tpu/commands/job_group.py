@@ -1,4 +1,6 @@
-"""``jupyter tpu job``: commands on hosts that go on without link, server or this machine."""
+"""``jupyter tpu job`` and ``%tpu job``: commands on hosts that go on without link, server or this
+machine.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..commands.grammar import Group, argument, examples, tpu_argument
-from ..commands.jobs import job_table, read_logs, remarks, variables
-from ..commands.session import open_session
-from ..commands.tables import is_terminal
 from ..errors import InvalidInput
-from .console import json_option, note, print_json
+from .grammar import (
+    ENVIRONMENT_OF_COMMAND,
+    Group,
+    argument,
+    cwd_option,
+    examples,
+    hosts_option,
+    program,
+    tpu_argument,
+)
+from .jobs import job_table, read_logs, remarks, variables
+from .printing import json_option, note, print_json
+from .session import open_session
+from .tables import is_terminal
 
 if TYPE_CHECKING:
     from ..fleet.models import Job, JobLog
@@ -46,20 +57,9 @@ def job() -> None:
     metavar="-- CMD...",
     help="The command and its arguments; no shell changes them.",
 )
-@click.option("--worker", "hosts", default="all", metavar="HOSTS", help="Hosts: all, 0, or 0,2-5.")
-@click.option(
-    "--cwd",
-    default="",
-    show_default=False,
-    metavar="DIR",
-    help="Folder on the hosts.  [default: the home folder]",
-)
-@click.option(
-    "--env",
-    "environment",
-    metavar="ENV",
-    help='Environment whose programs come first.  [default: "default", if the TPU has it]',
-)
+@hosts_option
+@cwd_option
+@click.option("--env", "environment", metavar="ENV", help=ENVIRONMENT_OF_COMMAND)
 @click.option(
     "--name", "title", default="", show_default=False, metavar="TEXT",
     help="What to call the job.  [default: the program's name]",
@@ -108,7 +108,7 @@ def start(
     _print_remarks(started)
     if restart_with_tpu and not followed:
         note("It is started again with the TPU only while a Jupyter server is running.")
-    note(f"Its output: jupyter tpu job logs {name} {started.id} --follow")
+    note(f"Its output: {program()} job logs {name} {started.id} --follow")
 
 
 @job.command("list")
