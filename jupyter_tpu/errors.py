@@ -22,6 +22,7 @@ class Reason(StrEnum):
     EXISTS = "EXISTS"
     CONFLICT = "CONFLICT"  # not possible in the state that the thing is in
     KERNELS_RUNNING = "KERNELS_RUNNING"  # would end somebody's kernels; needs a confirmation
+    JOBS_RUNNING = "JOBS_RUNNING"  # would end jobs; needs a confirmation
     STILL_BILLED = "STILL_BILLED"  # would leave a TPU that costs money; needs a confirmation
     CHIPS_HELD = "CHIPS_HELD"  # another process has the host's TPU chips
     QUOTA = "QUOTA"

@@ -6,15 +6,16 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..commands.grammar import command, examples, tpu_argument
-from ..commands.session import Session, open_session
+from ..commands.session import Session, open_session, tpu_ref
 from ..commands.tables import type_text
 from ..errors import Reason, TPUError
 from .approval import print_cost
 from .console import complain, confirm, json_option, no_wait_option, note, print_json, yes_option
+from .losses import Running, losses, running_on
 from .waiting import finish, leave, left_line, progress_stream
 
 if TYPE_CHECKING:
-    from ..fleet.models import TPU, Kernel, Operation
+    from ..fleet.models import TPU, Operation
 
 _SEVERAL = "jupyter tpu {0} my-tpu other-tpu --zone us-west4-a"
 
@@ -40,7 +41,7 @@ def start(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> None
 
 @command("stop", epilog=examples(_SEVERAL.format("stop")))
 @tpu_argument(several=True)
-@yes_option("Shut down the kernels that run there without asking.")
+@yes_option("End the kernels and jobs that run there without asking.")
 @no_wait_option
 @json_option
 def stop(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> None:
@@ -49,10 +50,14 @@ def stop(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> None:
 
     with open_session() as session:
         tpus = _find(session, names)
-        ending = _confirm_kernels(session, tpus, yes, "Stop")
+        running = running_on(session, tpus)
+        if not yes:
+            _confirm(running, "Stop")
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
-            return session.fleet.stop(tpu_ref(tpu), StopTPU(end_kernels=tpu_ref(tpu) in ending))
+            known = running[tpu_ref(tpu)]
+            kernels, jobs = yes or known.kernel_count > 0, yes or bool(known.jobs)
+            return session.fleet.stop(tpu_ref(tpu), StopTPU(end_kernels=kernels, end_jobs=jobs))
 
         _run(session, tpus, begin, "Stopped {}. Its disk is kept.", no_wait, as_json)
 
@@ -63,18 +68,23 @@ def stop(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> None:
 @no_wait_option
 @json_option
 def disconnect(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> None:
-    """Remove the kernels of TPUs from Jupyter. Environments stay on the hosts."""
+    """Remove the kernels of TPUs from Jupyter. Environments stay on the hosts; jobs continue."""
     from ..fleet.models import DisconnectTPU
 
     with open_session() as session:
         tpus = _find(session, names)
-        ending = _confirm_kernels(session, tpus, yes, "Disconnect")
+        running = running_on(session, tpus)
+        if not yes:
+            _confirm(running, "Disconnect", jobs=False)
         no_wait = no_wait and session.server is not None  # alone it takes no time worth leaving
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
-            options = DisconnectTPU(end_kernels=tpu_ref(tpu) in ending)
+            options = DisconnectTPU(end_kernels=yes or running[tpu_ref(tpu)].kernel_count > 0)
             return session.fleet.disconnect(tpu_ref(tpu), options)
 
+        for each in running.values():
+            for job in each.jobs:
+                note(f"The job {job.name} ({job.id}) continues on {each.tpu.name}.")
         done = "Disconnected {}. Its environments stay on its hosts."
         _run(session, tpus, begin, done, no_wait, as_json)
 
@@ -84,7 +94,7 @@ def disconnect(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) ->
     epilog=examples("jupyter tpu delete my-tpu", _SEVERAL.format("delete") + " --quiet"),
 )
 @tpu_argument(several=True)
-@yes_option("Delete them, and shut down the kernels that run there, without asking.")
+@yes_option("Delete them, and end the kernels and jobs that run there, without asking.")
 @no_wait_option
 @json_option
 def delete(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> None:
@@ -94,34 +104,18 @@ def delete(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> Non
     with open_session() as session:
         tpus = _find(session, names)
         if not yes:
-            kernels = {tpu_ref(tpu): running_kernels(session, tpu) for tpu in tpus}
+            ends = losses([*running_on(session, tpus).values()])
             which = ", ".join(f"{tpu.name} ({type_text(tpu)}, in {tpu.zone})" for tpu in tpus)
             disks = "its disk" if len(tpus) == 1 else "their disks"
             confirm(
-                f"Delete {which} and everything on {disks}?" + _losses(tpus, kernels),
+                f"Delete {which} and everything on {disks}?{ends}",
                 "Add --yes to delete without asking.",
             )
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
-            return session.fleet.delete(tpu_ref(tpu), DeleteTPU(end_kernels=True))
+            return session.fleet.delete(tpu_ref(tpu), DeleteTPU(end_kernels=True, end_jobs=True))
 
         _run(session, tpus, begin, "Deleted {}.", no_wait, as_json, stays=False)
-
-
-def tpu_ref(tpu: TPU) -> str:
-    """What names exactly this TPU."""
-    return f"{tpu.zone}~{tpu.name}"
-
-
-def running_kernels(session: Session, tpu: TPU) -> list[Kernel]:
-    """The kernels running there; none if they can't be listed now."""
-    if not tpu.kernels and tpu.connection.value == "disconnected":
-        return []
-    try:
-        return session.call(session.fleet.kernels(tpu_ref(tpu)))
-    except TPUError as error:
-        note(f"Can't list the kernels on {tpu.name}: {error.message}")
-        return []
 
 
 def _find(session: Session, names: Sequence[str]) -> list[TPU]:
@@ -130,32 +124,11 @@ def _find(session: Session, names: Sequence[str]) -> list[TPU]:
     return list({tpu_ref(tpu): tpu for tpu in found}.values())
 
 
-def _confirm_kernels(session: Session, tpus: Sequence[TPU], yes: bool, verb: str) -> set[str]:
-    """The TPUs whose kernels may end. Asks the user if there are any."""
-    kernels = {tpu_ref(tpu): running_kernels(session, tpu) for tpu in tpus}
-    if any(kernels.values()) and not yes:
-        confirm(
-            f"{verb} {', '.join(tpu.name for tpu in tpus)}?" + _losses(tpus, kernels),
-            "Add --yes to shut them down without asking.",
-        )
-    return {ref for ref, running in kernels.items() if running or yes}
-
-
-def _losses(tpus: Sequence[TPU], kernels: dict[str, list[Kernel]]) -> str:
-    """What ends with the TPUs: "" or sentences."""
-    sentences = ""
-    for tpu in tpus:
-        running = kernels[tpu_ref(tpu)]
-        count = len(running) or tpu.kernels
-        if count:
-            loss = "1 running kernel" if count == 1 else f"{count} running kernels"
-            where = f" on {tpu.name}" if len(tpus) > 1 else ""
-            names = ", ".join(
-                f"{kernel.notebook or kernel.id} ({kernel.state}, {kernel.environment})"
-                for kernel in running
-            )
-            sentences += f" This shuts down {loss}{where}" + (f": {names}." if names else ".")
-    return sentences
+def _confirm(running: dict[str, Running], verb: str, *, jobs: bool = True) -> None:
+    """Asks whether what runs there may end, if anything does."""
+    names = ", ".join(each.tpu.name for each in running.values())
+    if ends := losses([*running.values()], jobs=jobs):
+        confirm(f"{verb} {names}?{ends}", "Add --yes to end them without asking.")
 
 
 def _run(

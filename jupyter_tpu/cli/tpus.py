@@ -25,7 +25,7 @@ from ..errors import InvalidInput, Reason, TPUError
 from .approval import approve_cost
 from .connection import connection, content_options
 from .console import json_option, no_wait_option, note, print_json, yes_option
-from .power import running_kernels
+from .losses import running_kernels
 from .waiting import finish, finish_all, leave, left_line, progress_stream
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ reference or id, CONFLICT for an ambiguous one and for what the TPU's state or a
 does not allow, INVALID for a wrong request, and what Google answers.
 
 Delete, stop and disconnect shut kernels down. While kernels run they raise KERNELS_RUNNING unless
-the request has ``end_kernels``.
+the request has ``end_kernels``. Delete and stop end jobs, too: they raise JOBS_RUNNING unless the
+request has ``end_jobs``.
 """
 
 from __future__ import annotations

@@ -65,6 +65,7 @@ def _method(call: str) -> Any:
 
 
 _ENDS = {"end_kernels": "true: running kernels may be shut down"}
+_ENDS_ALL = {**_ENDS, "end_jobs": "true: running jobs may be ended"}
 
 ROUTES = (
     _fleet("GET status", "status", "The health of this interface"),
@@ -74,7 +75,7 @@ ROUTES = (
     _fleet("POST tpus", "create", "Create a TPU"),
     _fleet("POST quotes", "quote", "What creating a TPU would make and cost; creates nothing"),
     _fleet("GET tpus/{tpu}", "tpu", "One TPU"),
-    _fleet("DELETE tpus/{tpu}", "delete", "Delete a TPU", query=_ENDS),
+    _fleet("DELETE tpus/{tpu}", "delete", "Delete a TPU", query=_ENDS_ALL),
     _fleet("POST tpus/{tpu}/start", "start", "Start a stopped TPU"),
     _fleet("POST tpus/{tpu}/stop", "stop", "Stop a TPU"),
     _fleet("POST tpus/{tpu}/connect", "connect", "Create an environment and its kernel"),

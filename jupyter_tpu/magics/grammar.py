@@ -54,7 +54,7 @@ def line(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for _command in (connect, status, disconnect, push, pull, auto):
+for _command in (connect, status, disconnect, push, pull, auto, job):
     line.add_command(_command)
 
 
@@ -179,9 +179,6 @@ def run(
         command=[*words], hosts=hosts, cwd=cwd, timeout=timeout, environment=environment
     )
     run_command(tpu or kernels.last_tpu, request)
-
-
-line.add_command(job)
 
 
 @line.group("tunnel", cls=Group, short_form="open", aliases={"remove": "close"})

@@ -30,6 +30,7 @@ STATUS = {
     Reason.EXISTS: 409,
     Reason.CONFLICT: 409,
     Reason.KERNELS_RUNNING: 409,
+    Reason.JOBS_RUNNING: 409,
     Reason.STILL_BILLED: 409,
     Reason.CHIPS_HELD: 409,
     Reason.NO_IPYKERNEL: 409,

@@ -153,9 +153,10 @@ export interface ICreateTPU {
   connect?: IConnectTPU | null;
 }
 
-/** How a TPU is deleted; `end_kernels` is required while kernels run there. */
+/** How a TPU is deleted; each is required while such run there. */
 export interface IDeleteTPU {
   end_kernels?: boolean;
+  end_jobs?: boolean;
 }
 
 /**
@@ -596,6 +597,7 @@ export type Reason =
   | 'INTERNAL'
   | 'INTERRUPTED'
   | 'INVALID'
+  | 'JOBS_RUNNING'
   | 'KERNELS_RUNNING'
   | 'KEY_FILE'
   | 'NOT_FOUND'
@@ -693,9 +695,10 @@ export interface IStopJob {
   patience?: number;
 }
 
-/** How a TPU is stopped; `end_kernels` is required while kernels run there. */
+/** How a TPU is stopped; each is required while such run there. */
 export interface IStopTPU {
   end_kernels?: boolean;
+  end_jobs?: boolean;
 }
 
 /**

@@ -100,6 +100,11 @@ class Job(Struct, kw_only=True):
     #: The last is the current one.
     attempts: list[JobAttempt]
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing happens to it any more."""
+        return self.state in ("ended", "failed", "stopped", "lost")
+
 
 class JobLine(Struct, kw_only=True):
     """A line of a job's output on one host."""

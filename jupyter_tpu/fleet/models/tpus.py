@@ -57,15 +57,17 @@ class Quote(Struct, kw_only=True):
 
 
 class DeleteTPU(Struct, kw_only=True, forbid_unknown_fields=True):
-    """How a TPU is deleted; `end_kernels` is required while kernels run there."""
+    """How a TPU is deleted; each is required while such run there."""
 
     end_kernels: bool = False
+    end_jobs: bool = False
 
 
 class StopTPU(Struct, kw_only=True, forbid_unknown_fields=True):
-    """How a TPU is stopped; `end_kernels` is required while kernels run there."""
+    """How a TPU is stopped; each is required while such run there."""
 
     end_kernels: bool = False
+    end_jobs: bool = False
 
 
 class LinkStatus(Struct, kw_only=True):

@@ -33,13 +33,13 @@ class ConnectedTPUs:
         runner: OperationRunner,
     ) -> None:
         self.kernels = kernels
+        self.jobs = jobs
         self._cloud = cloud
         self._desired = desired
         self._kernelspecs = kernelspecs
         self._connections = connections
         self._tunnels = tunnels
         self._apps = apps
-        self._jobs = jobs
         self._runner = runner
         #: Kernelspecs that this process has written or checked.
         self._registered: set[tuple[NodeName, str]] = set()
@@ -98,8 +98,18 @@ class ConnectedTPUs:
         self.kernels.clear(name, lost=True)
         self._tunnels.forget(name)
         self._apps.forget(name)
-        self._jobs.forget(name)
+        self.jobs.forget(name)
         self._runner.drop_resumable(name)
+
+    async def require_confirmation(
+        self, name: NodeName, act: str, *, end_kernels: bool, end_jobs: bool
+    ) -> None:
+        """Raises KERNELS_RUNNING or JOBS_RUNNING if such run there, and may not be ended.
+
+        act: what would end them: "Stopping".
+        """
+        await self.kernels.require_confirmation(name, end_kernels, act)
+        await self.jobs.require_confirmation(name, end_jobs, act)
 
     async def shut_down_kernels(self, name: NodeName, why: TPUError, progress: Progress) -> None:
         """The first step of what ends the kernels of a TPU. *why*: see ``shut_down_all``."""

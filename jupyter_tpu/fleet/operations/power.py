@@ -54,9 +54,13 @@ class PowerService:
         )
 
     async def stop(self, name: NodeName, options: StopTPU) -> Operation:
-        """Raises CONFLICT unless the TPU is READY, KERNELS_RUNNING unless *options* allow it."""
+        """Raises CONFLICT unless the TPU is READY, KERNELS_RUNNING and JOBS_RUNNING unless
+        *options* allow that.
+        """
         node = self._observer.observed.require(name, ("READY",), "Only a READY TPU can be stopped.")
-        await self._connected.kernels.require_confirmation(name, options.end_kernels, "Stopping")
+        await self._connected.require_confirmation(
+            name, "Stopping", end_kernels=options.end_kernels, end_jobs=options.end_jobs
+        )
         record = self._runner.new_record("stop", name, node_id=node.id)
         return await self._runner.start_exclusive(
             record, lambda progress: self._stop(record, progress)
@@ -90,7 +94,9 @@ class PowerService:
         progress.done("stop")
 
     async def delete(self, name: NodeName, options: DeleteTPU) -> Operation:
-        """Raises CONFLICT while it is being created, KERNELS_RUNNING unless *options* allow it."""
+        """Raises CONFLICT while it is being created, KERNELS_RUNNING and JOBS_RUNNING unless
+        *options* allow that.
+        """
         for record in self._runner.known.running_on(name):
             if record.operation.kind == "create":
                 raise TPUError(
@@ -98,7 +104,9 @@ class PowerService:
                     Reason.CONFLICT,
                     "Cancel its creation: that deletes what was created.",
                 )
-        await self._connected.kernels.require_confirmation(name, options.end_kernels, "Deleting")
+        await self._connected.require_confirmation(
+            name, "Deleting", end_kernels=options.end_kernels, end_jobs=options.end_jobs
+        )
         await self._runner.cancel_connects(name, CANCEL_CONNECT)
         node = self._observer.observed.node(name) or await self._cloud.get_node(name)
         record = self._runner.new_record("delete", name)

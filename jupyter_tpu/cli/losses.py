@@ -1,0 +1,78 @@
+"""What ends with a TPU: its kernels and jobs, in the questions before that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..commands.session import Session, tpu_ref
+from ..errors import TPUError
+from .console import note
+
+if TYPE_CHECKING:
+    from ..fleet.models import TPU, Job, Kernel
+
+
+class Running(NamedTuple):
+    """What runs on a TPU, as far as known."""
+
+    tpu: TPU
+    kernels: Sequence[Kernel]
+    jobs: Sequence[Job]
+
+    @property
+    def kernel_count(self) -> int:
+        """How many kernels run, also where they can't be listed."""
+        return len(self.kernels) or self.tpu.kernels
+
+
+def running_on(session: Session, tpus: Sequence[TPU]) -> dict[str, Running]:
+    """What runs on each TPU, by its reference."""
+    return {
+        tpu_ref(tpu): Running(tpu, running_kernels(session, tpu), _running_jobs(session, tpu))
+        for tpu in tpus
+    }
+
+
+def running_kernels(session: Session, tpu: TPU) -> list[Kernel]:
+    """The kernels running there; none if they can't be listed now."""
+    if not tpu.kernels and tpu.connection.value == "disconnected":
+        return []
+    try:
+        return session.call(session.fleet.kernels(tpu_ref(tpu)))
+    except TPUError as error:
+        note(f"Can't list the kernels on {tpu.name}: {error.message}")
+        return []
+
+
+def _running_jobs(session: Session, tpu: TPU) -> list[Job]:
+    """The jobs that have not ended there; none if they can't be listed now."""
+    try:
+        jobs = session.call(session.fleet.jobs.list(tpu_ref(tpu)))
+    except TPUError as error:
+        note(f"Can't list the jobs on {tpu.name}: {error.message}")
+        return []
+    return [job for job in jobs if not job.over]
+
+
+def losses(running: Sequence[Running], *, jobs: bool = True) -> str:
+    """What ends with the TPUs: "" or sentences. jobs: whether they end, too."""
+    sentences = ""
+    for each in running:
+        where = f" on {each.tpu.name}" if len(running) > 1 else ""
+        if count := each.kernel_count:
+            names = ", ".join(
+                f"{kernel.notebook or kernel.id} ({kernel.state}, {kernel.environment})"
+                for kernel in each.kernels
+            )
+            sentences += f" This shuts down {_count(count, 'running kernel')}{where}" + (
+                f": {names}." if names else "."
+            )
+        if jobs and each.jobs:
+            names = ", ".join(f"{job.name} ({job.id}, {job.state})" for job in each.jobs)
+            sentences += f" This ends {_count(len(each.jobs), 'job')}{where}: {names}."
+    return sentences
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
