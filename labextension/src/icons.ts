@@ -21,6 +21,7 @@ import {
 
 import chartSvg from '../style/icons/chart.svg';
 import filesSvg from '../style/icons/files.svg';
+import jobSvg from '../style/icons/job.svg';
 import tpuSvg from '../style/icons/tpu.svg';
 import traceSvg from '../style/icons/trace.svg';
 import tunnelSvg from '../style/icons/tunnel.svg';
@@ -40,6 +41,8 @@ export const traceIcon = new LabIcon({
   name: 'jupyter-tpu:trace',
   svgstr: traceSvg
 });
+
+const jobIcon = new LabIcon({ name: 'jupyter-tpu:job', svgstr: jobSvg });
 
 const chartIcon = new LabIcon({
   name: 'jupyter-tpu:chart',
@@ -68,6 +71,7 @@ const ACTION_ICONS: { [action in Action]: LabIcon } = {
   download: downloadIcon,
   environment: pythonIcon,
   example: duplicateIcon,
+  job: jobIcon,
   notebook: notebookIcon,
   run: runIcon,
   start: runIcon,

@@ -5,6 +5,7 @@ import actions from './actions';
 import apps from './apps';
 import compatibility from './compatibility';
 import drive from './drive';
+import jobs from './jobs';
 import kernels from './kernels';
 import model from './model';
 import notifications from './notifications';
@@ -22,6 +23,7 @@ export default [
   ...drive,
   ...kernels,
   ...runs,
+  ...jobs,
   notifications,
   running,
   statusBar

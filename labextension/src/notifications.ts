@@ -1,4 +1,5 @@
-// The plugin that notifies of ended operations while the panel is closed, and of kernels that died.
+// The plugin that notifies of ended operations while the panel is closed, of ended jobs, and of kernels
+// that died.
 
 /* eslint-disable jupyter/prefer-lazy-imports -- An operation may end at any time. */
 
@@ -16,6 +17,7 @@ import { kernelName } from './actions/dialogs';
 import { hasDocument } from './kernels/kernelWidget';
 import { keyOf } from './model/resources';
 import { ITPUActions } from './tokens';
+import { jobState } from './labels/jobs';
 import { operationTitle } from './labels/operations';
 
 /** Milliseconds for which a success is shown. */
@@ -65,6 +67,21 @@ export function addNotifications(
     }
   };
   model.operationEnded.connect(onEnd);
+  model.jobs.ended.connect((_, job) => {
+    if (!wanted() || job.stopped) {
+      return; // somebody stopped it
+    }
+    const state = jobState(job, trans);
+    const message = trans.__('%1 on %2: %3', job.name, job.tpu, state);
+    const log = {
+      label: trans.__('Show Log'),
+      callback: () => void actions.jobs.showLog(job)
+    };
+    Notification.emit(message, job.state === 'ended' ? 'success' : 'error', {
+      autoClose: false,
+      actions: [log]
+    });
+  });
   // One notification for all kernels that were lost for the same reason.
   const lost = new Map<string, { id: string; names: string[] }>();
   model.kernelProblem.connect((_, kernel) => {
@@ -124,7 +141,7 @@ export function addNotifications(
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:notifications',
-  description: 'Notifies when an operation ends or a kernel dies.',
+  description: 'Notifies when an operation or a job ends or a kernel dies.',
   autoStart: true,
   requires: [ITPUActions],
   optional: [ISettingRegistry],

@@ -2,7 +2,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Actions } from '../actions/actions';
-import { IKernel } from '../api';
+import { IJob, IKernel } from '../api';
 import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
 import { PackagesForm } from '../forms/packagesForm';
@@ -11,6 +11,7 @@ import { PanelState } from '../actions/panelState';
 import { answerDialog } from './opened';
 import {
   aCost,
+  aJob,
   aKernel,
   anApp,
   anOperation,
@@ -79,9 +80,11 @@ it('names the kernels that end with their TPU', async () => {
   });
   const tpu = connectedTPU({ kernels: 1 });
   await actions.act('delete', tpu);
-  expect(ask).toHaveBeenCalledWith('delete', tpu, [kernel], trans, '');
+  const what = { environment: '', jobs: [], kernels: [kernel] };
+  expect(ask).toHaveBeenCalledWith('delete', tpu, what, trans);
   expect(server.calls[server.calls.length - 1].body).toEqual({
-    end_kernels: true
+    end_kernels: true,
+    end_jobs: false
   });
 });
 
@@ -177,7 +180,35 @@ it('asks again when a kernel was started since the question', async () => {
   });
   const tpu = connectedTPU();
   await actions.act('delete', tpu);
-  expect(ask.mock.calls.map(call => call[2])).toEqual([[], [kernel]]);
+  expect(ask.mock.calls.map(call => call[2].kernels)).toEqual([[], [kernel]]);
+  expect(server.count(`DELETE ${TPU}`)).toBe(2);
+  expect(actions.model.failure(tpu)).toBeUndefined();
+});
+
+it('names the jobs that end with their TPU, also one that was started since', async () => {
+  let jobs: IJob[] = [];
+  const started = aJob();
+  const { actions, server } = await openActions({
+    'GET jobs': () => [200, jobs],
+    [`DELETE ${TPU}`]: ({ body }) => {
+      jobs = [started, aJob({ id: 'j2', state: 'ended' })];
+      return (body as { end_jobs: boolean }).end_jobs
+        ? [202, anOperation({ kind: 'delete' })]
+        : [
+            409,
+            {
+              message: 'One runs.',
+              reason: 'JOBS_RUNNING',
+              hint: '',
+              retry_after: null,
+              scope: ''
+            }
+          ];
+    }
+  });
+  const tpu = aTPU();
+  await actions.act('delete', tpu);
+  expect(ask.mock.calls.map(call => call[2].jobs)).toEqual([[], [started]]);
   expect(server.count(`DELETE ${TPU}`)).toBe(2);
   expect(actions.model.failure(tpu)).toBeUndefined();
 });
@@ -187,7 +218,8 @@ it('does not let the user wait for kernels that cannot be asked for', async () =
   const { actions, server } = await openActions({});
   const tpu = connectedTPU({ connection: 'reconnecting', kernels: 3 });
   await actions.act('stop', tpu);
-  expect(ask).toHaveBeenCalledWith('stop', tpu, null, trans, '');
+  const what = { environment: '', jobs: [], kernels: null };
+  expect(ask).toHaveBeenCalledWith('stop', tpu, what, trans);
   expect(server.count(`GET ${TPU}/kernels`)).toBe(0);
 });
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 
-import { DismissedOperations, KeyValueStorage } from '../model/dismissed';
+import { StoredIds, KeyValueStorage } from '../model/storedIds';
 import { TPUModel } from '../model/model';
 import { TPUClient } from '../model/client';
 import { anOperation, aTPU, TestChangeFeed, TestServer } from './server';
@@ -10,7 +10,7 @@ async function loadPage(storage: KeyValueStorage | null, server: TestServer) {
   const model = new TPUModel(
     new TPUClient(server.settings),
     new TestChangeFeed(),
-    new DismissedOperations(storage, 'key')
+    new StoredIds(storage, 'key')
   );
   await model.refresh();
   return model;

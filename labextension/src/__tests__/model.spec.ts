@@ -162,13 +162,13 @@ describe('what is asked for', () => {
         { message: 'It is busy.', reason: 'CONFLICT', hint: 'Wait.' }
       ]
     });
-    expect(await model.stop(aTPU(), false)).toBe(false);
+    expect(await model.stop(aTPU(), {})).toBe(false);
     expect(model.failure(aTPU())).toMatchObject({ reason: 'CONFLICT' });
     server.answers['POST tpus/us-central1-a~my-tpu/stop'] = [
       202,
       anOperation({ kind: 'stop' })
     ];
-    await model.stop(aTPU(), false);
+    await model.stop(aTPU(), {});
     expect(model.failure(aTPU())).toBeUndefined();
   });
 

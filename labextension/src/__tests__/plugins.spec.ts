@@ -29,6 +29,7 @@ const IDS = [
   'jupyter-tpu:kernelspecs',
   'jupyter-tpu:dead-kernels',
   'jupyter-tpu:runs',
+  'jupyter-tpu:jobs',
   'jupyter-tpu:notifications',
   'jupyter-tpu:running',
   'jupyter-tpu:status-bar'

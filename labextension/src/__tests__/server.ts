@@ -10,6 +10,7 @@ import {
   IChange,
   ICost,
   IFleetStatus,
+  IJob,
   IKernel,
   IOperation,
   IQuote,
@@ -45,6 +46,7 @@ export class TestServer {
       'GET operations': [200, []],
       'GET tunnels': [200, []],
       'GET apps': [200, []],
+      'GET jobs': [200, []],
       'GET catalog': [200, catalog],
       'GET status': [200, aStatus()],
       ...answers
@@ -112,6 +114,10 @@ export class TestChangeFeed implements IChangeFeed {
 
   tunnel(tunnel: ITunnel): void {
     this._emit('tunnel', tunnel.id, { tunnel });
+  }
+
+  job(job: IJob): void {
+    this._emit('job', job.id, { job });
   }
 
   app(app: IApp): void {
@@ -409,3 +415,43 @@ export const catalog: ICatalog = {
   cloud: 'emulator:1',
   problem: null
 };
+
+/** A job that runs on all hosts. */
+export function aJob(more: Partial<IJob> = {}, hosts = 1): IJob {
+  const host = {
+    state: 'running',
+    exit_code: null,
+    cause: '',
+    paused: '',
+    pid: 7,
+    started: '',
+    ended: '',
+    restarted: false,
+    problem: null
+  } as const;
+  const numbers = [...Array(hosts).keys()];
+  return {
+    id: 'j1',
+    tpu: 'my-tpu',
+    zone: 'us-central1-a',
+    name: 'train',
+    command: ['python', 'train.py'],
+    cwd: '',
+    environment: '',
+    variables: [],
+    restart_with_tpu: false,
+    created: '',
+    state: 'running',
+    exit_code: null,
+    stopped: false,
+    ended: '',
+    attempts: [
+      {
+        number: 1,
+        created: '',
+        hosts: numbers.map(number => ({ ...host, host: number }))
+      }
+    ],
+    ...more
+  };
+}

@@ -35,6 +35,7 @@ import { CommandIDs } from './commandIDs';
 import { freeChips } from './chips';
 import { checkTPU } from './doctor';
 import { FileTransfers } from './files';
+import { JobActions } from './jobs';
 import { KernelActions } from './kernelActions';
 import { Opener } from './opener';
 import { askPort } from './portDialog';
@@ -59,11 +60,13 @@ export class Actions {
     this._files = new FileTransfers(model, trans);
     this.open = new Opener(model, _commands, examples, trans);
     this.kernels = new KernelActions(model, serverKernels, trans);
+    this.jobs = new JobActions(model, view, _commands, trans);
     this.foundPythons = new FoundPythons(model.client);
     this.tokensForm = new TokensForm(model.client);
   }
 
   readonly foundPythons: FoundPythons;
+  readonly jobs: JobActions;
   readonly kernels: KernelActions;
   readonly open: Opener;
   readonly tokensForm: TokensForm;
@@ -104,6 +107,9 @@ export class Actions {
         break;
       case 'example':
         await this.open.example(tpu);
+        break;
+      case 'job':
+        await this.jobs.start(tpu);
         break;
       case 'notebook':
         await this.open.notebook(tpu);

@@ -11,6 +11,7 @@ export namespace CommandIDs {
   export const connect = 'tpu:connect';
   export const disconnect = 'tpu:disconnect';
   export const environment = 'tpu:new-environment';
+  export const job = 'tpu:new-job';
   export const run = 'tpu:run-command';
   export const start = 'tpu:start';
   export const stop = 'tpu:stop';
@@ -29,6 +30,7 @@ export namespace CommandIDs {
   export const browse = 'tpu:browse-files';
   export const showApp = 'tpu:show-app';
   export const showFiles = 'tpu:show-files';
+  export const showJob = 'tpu:show-job';
   export const showRun = 'tpu:show-run';
 }
 
@@ -45,6 +47,7 @@ export const COMMANDS: { [action in Action]: string } = {
   download: CommandIDs.download,
   environment: CommandIDs.environment,
   example: CommandIDs.example,
+  job: CommandIDs.job,
   notebook: CommandIDs.notebook,
   run: CommandIDs.run,
   start: CommandIDs.start,

@@ -5,8 +5,9 @@ import { PathExt } from '@jupyterlab/coreutils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { IApp, IKernel, IQuote, ITPU, ITunnel } from '../api';
+import { IApp, IJob, IKernel, IQuote, ITPU, ITunnel } from '../api';
 import { Example, exampleTitles } from '../examples';
+import { jobState } from '../labels/jobs';
 import { kernelStateLabel } from '../labels/tpus';
 import { Price } from '../price';
 
@@ -15,18 +16,18 @@ export type DestructiveAction =
   'delete' | 'disconnect' | 'environment' | 'kernel' | 'stop';
 
 /**
- * Asks for confirmation, and lists the kernels that would be shut down.
+ * Asks for confirmation, and lists the kernels and jobs that would end.
  *
- * @param kernels those that would end; null if they are unknown
- * @param environment the name of the environment to remove
+ * @param what.kernels null if they are unknown
+ * @param what.environment the name of the environment to remove
  */
 export async function confirmDestructive(
   loss: DestructiveAction,
   tpu: ITPU,
-  kernels: IKernel[] | null,
-  trans: TranslationBundle,
-  environment = ''
+  what: { kernels: IKernel[] | null; jobs?: IJob[]; environment?: string },
+  trans: TranslationBundle
 ): Promise<boolean> {
+  const { environment = '', jobs = [], kernels } = what;
   const { title, accept, consequence } = words(loss, tpu, trans, environment);
   return confirm(
     title,
@@ -40,6 +41,7 @@ export async function confirmDestructive(
       ) : (
         <Kernels kernels={kernels} count={tpu.kernels} trans={trans} />
       )}
+      <Jobs jobs={jobs} continues={loss === 'disconnect'} trans={trans} />
       <p>{consequence}</p>
     </>,
     Dialog.warnButton({ label: accept }),
@@ -77,6 +79,64 @@ function Kernels(props: {
         </ul>
       )}
     </>
+  );
+}
+
+function Jobs(props: {
+  jobs: IJob[];
+  continues: boolean;
+  trans: TranslationBundle;
+}): JSX.Element | null {
+  const { continues, jobs, trans } = props;
+  const count = jobs.length;
+  if (count === 0) {
+    return null;
+  }
+  return (
+    <>
+      <p>
+        {continues
+          ? trans._n('%1 job continues:', '%1 jobs continue:', count)
+          : trans._n('This ends %1 job:', 'This ends %1 jobs:', count)}
+      </p>
+      <ul>
+        {jobs.map(job => (
+          <li key={job.id} title={job.command.join(' ')}>
+            {job.name} <em>{jobState(job, trans)}</em>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+/** Asks for confirmation to stop a job. */
+export async function confirmStopJob(
+  job: IJob,
+  trans: TranslationBundle
+): Promise<boolean> {
+  return confirm(
+    trans.__('Stop %1?', job.name),
+    <p>
+      {trans.__(
+        'The command and all that it started get SIGTERM, and after 10 seconds SIGKILL. The output is kept.'
+      )}
+    </p>,
+    Dialog.warnButton({ label: trans.__('Stop') }),
+    trans
+  );
+}
+
+/** Asks for confirmation to remove a job that has ended. */
+export async function confirmRemoveJob(
+  job: IJob,
+  trans: TranslationBundle
+): Promise<boolean> {
+  return confirm(
+    trans.__('Remove %1?', job.name),
+    <p>{trans.__('Its output on the hosts will be deleted.')}</p>,
+    Dialog.warnButton({ label: trans.__('Remove') }),
+    trans
   );
 }
 

@@ -1,9 +1,11 @@
-// What ends kernels: shutting one down, and what ends all on a TPU. The user is asked before.
+// What ends kernels: shutting one down, and what ends all on a TPU, and its jobs. The user is asked
+// before.
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { IKernel, ITPU } from '../api';
+import { IJob, IKernel, ITPU } from '../api';
 import { IServerKernels } from '../kernels/serverKernels';
+import { isOver } from '../model/jobs';
 import { TPUModel } from '../model/model';
 import {
   confirmDestructive,
@@ -34,7 +36,8 @@ export class KernelActions {
       await this._model.shutDownKernel(tpu, kernel.id);
       return;
     }
-    if (await confirmDestructive('kernel', tpu, [kernel], this._trans)) {
+    const what = { kernels: [kernel] };
+    if (await confirmDestructive('kernel', tpu, what, this._trans)) {
       const ended = await this._serverKernels.shutDown([kernel.id]);
       if (ended.length === 0) {
         await this._model.shutDownKernel(tpu, kernel.id);
@@ -56,7 +59,7 @@ export class KernelActions {
     }
   }
 
-  /** Does what ends the TPU's kernels. Kernels that are started meanwhile are asked about, too. */
+  /** Does what ends the TPU's kernels or jobs. Those that are started meanwhile are asked about, too. */
   async destroy(
     action: Exclude<DestructiveAction, 'kernel'>,
     tpu: ITPU,
@@ -71,30 +74,54 @@ export class KernelActions {
           ? null
           : [];
     const apps = this._model.apps(tpu).length;
+    let jobs = environment ? [] : this._runningJobs(tpu);
+    let again = false;
     do {
       if (environment && kernels) {
         kernels = kernels.filter(one => one.environment === environment);
       }
       const running = kernels === null ? tpu.kernels : kernels.length;
       if (action !== 'disconnect' || running > 0 || apps > 0) {
-        const trans = this._trans;
-        if (
-          !(await confirmDestructive(action, tpu, kernels, trans, environment))
-        ) {
+        const what = { environment, jobs, kernels };
+        if (!(await confirmDestructive(action, tpu, what, this._trans))) {
           return;
         }
       }
       this._model.dismissFailure(tpu);
-      await (action === 'environment'
-        ? this._model.removeEnvironment(tpu, environment, running > 0)
-        : this._model[action](tpu, running > 0));
-      kernels = await this._newlyStarted(tpu);
-    } while (kernels.length > 0);
+      await this._end(action, tpu, environment, running > 0, jobs.length > 0);
+      // The server refuses what would end kernels or jobs that were started since the question.
+      const refused = this._model.failure(tpu)?.reason;
+      again = false;
+      if (refused === 'KERNELS_RUNNING') {
+        kernels = (await this.load(tpu)) ?? [];
+        again = kernels.length > 0;
+      } else if (refused === 'JOBS_RUNNING') {
+        await this._model.refresh(false);
+        jobs = this._runningJobs(tpu);
+        again = jobs.length > 0;
+      }
+    } while (again);
   }
 
-  /** Kernels that were started after the user confirmed, for which the server refused the request. */
-  private async _newlyStarted(tpu: ITPU): Promise<IKernel[]> {
-    const refused = this._model.failure(tpu)?.reason === 'KERNELS_RUNNING';
-    return refused ? ((await this.load(tpu)) ?? []) : [];
+  private _end(
+    action: Exclude<DestructiveAction, 'kernel'>,
+    tpu: ITPU,
+    environment: string,
+    end_kernels: boolean,
+    end_jobs: boolean
+  ): Promise<boolean> {
+    const model = this._model;
+    switch (action) {
+      case 'environment':
+        return model.removeEnvironment(tpu, environment, end_kernels);
+      case 'disconnect':
+        return model.disconnect(tpu, { end_kernels });
+      default:
+        return model[action](tpu, { end_kernels, end_jobs });
+    }
+  }
+
+  private _runningJobs(tpu: ITPU): IJob[] {
+    return this._model.jobs.of(tpu).filter(one => !isOver(one));
   }
 }

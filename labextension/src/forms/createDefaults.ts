@@ -1,7 +1,7 @@
 // What the form that creates a TPU starts with: the user's settings, else the last choices.
 
 import { Store } from '../store';
-import { KeyValueStorage } from '../model/dismissed';
+import { KeyValueStorage } from '../model/storedIds';
 
 export interface ICreateDefaults {
   type: string;

@@ -46,6 +46,13 @@ export function findingStateLabel(
 
 /** "Host 1:", "Hosts 0–2, 5:". */
 export function hostNumbers(hosts: number[], trans: TranslationBundle): string {
+  return hosts.length === 1
+    ? trans.__('Host %1:', hosts[0])
+    : trans.__('Hosts %1:', hostRanges(hosts));
+}
+
+/** "0–2, 5" */
+export function hostRanges(hosts: number[]): string {
   const runs: [number, number][] = [];
   for (const host of hosts) {
     const last = runs[runs.length - 1];
@@ -55,10 +62,7 @@ export function hostNumbers(hosts: number[], trans: TranslationBundle): string {
       runs.push([host, host]);
     }
   }
-  const text = runs
+  return runs
     .map(([first, last]) => (first === last ? `${first}` : `${first}–${last}`))
     .join(', ');
-  return hosts.length === 1
-    ? trans.__('Host %1:', text)
-    : trans.__('Hosts %1:', text);
 }

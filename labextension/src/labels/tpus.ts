@@ -150,6 +150,8 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
       return trans.__('New Environment…');
     case 'example':
       return trans.__('Open Example…');
+    case 'job':
+      return trans.__('New Job…');
     case 'notebook':
       return trans.__('New Notebook');
     case 'run':
@@ -200,6 +202,8 @@ export function namedActionLabel(
       return trans.__('TPU: New Environment on %1…', tpu);
     case 'example':
       return trans.__('TPU: Open Example on %1…', tpu);
+    case 'job':
+      return trans.__('TPU: New Job on %1…', tpu);
     case 'notebook':
       return trans.__('TPU: New Notebook on %1', tpu);
     case 'run':

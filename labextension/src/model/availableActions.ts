@@ -14,6 +14,7 @@ export type Action =
   | 'download'
   | 'environment'
   | 'example'
+  | 'job'
   | 'notebook'
   | 'run'
   | 'start'
@@ -85,6 +86,7 @@ export function availableActions(
       actions.push(
         'terminal',
         'run',
+        'job',
         'check',
         'chips',
         'browse',

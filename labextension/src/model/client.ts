@@ -20,6 +20,8 @@ import {
   IFreedChips,
   IHostFile,
   IInstalledPackage,
+  IJob,
+  IJobLog,
   IKernel,
   IOpenApp,
   IOpenTensorBoard,
@@ -32,6 +34,7 @@ import {
   IRemoveEnvironment,
   IRun,
   IRunOutput,
+  IStartJob,
   IStartRun,
   IStopTPU,
   ISyncProject,
@@ -267,6 +270,33 @@ export class TPUClient {
 
   stopRun(tpu: TPURef, id: string): Promise<IRun> {
     return this._call('DELETE', [...this._path(tpu), 'runs', id]);
+  }
+
+  jobs(): Promise<IJob[]> {
+    return this._call('GET', ['jobs']);
+  }
+
+  startJob(tpu: TPURef, request: IStartJob): Promise<IJob> {
+    return this._call('POST', [...this._path(tpu), 'jobs'], request);
+  }
+
+  stopJob(tpu: TPURef, id: string): Promise<IJob> {
+    return this._call('POST', [...this._path(tpu), 'jobs', id, 'stop'], {});
+  }
+
+  removeJob(tpu: TPURef, id: string): Promise<void> {
+    return this._call('DELETE', [...this._path(tpu), 'jobs', id]);
+  }
+
+  /** A part of a job's output on one host; *query* as REST has it. */
+  jobLog(
+    tpu: TPURef,
+    id: string,
+    query: { [name: string]: string },
+    signal: AbortSignal
+  ): Promise<IJobLog> {
+    const path = [...this._path(tpu), 'jobs', id, 'log'];
+    return this._call('GET', path, undefined, query, signal);
   }
 
   tunnels(): Promise<ITunnel[]> {

@@ -10,7 +10,7 @@ import {
 import { ITPUModel } from '../tokens';
 import { ServerChangeFeed } from './changeFeed';
 import { TPUClient } from './client';
-import { DismissedOperations } from './dismissed';
+import { StoredIds } from './storedIds';
 import { TPUModel } from './model';
 
 const plugin: JupyterFrontEndPlugin<TPUModel> = {
@@ -20,13 +20,16 @@ const plugin: JupyterFrontEndPlugin<TPUModel> = {
   provides: ITPUModel,
   activate: (app: JupyterFrontEnd) => {
     const { serverSettings } = app.serviceManager;
+    const stored = (what: string) =>
+      new StoredIds(
+        window.localStorage,
+        `jupyter-tpu:${what}:${serverSettings.baseUrl}`
+      );
     const model = new TPUModel(
       new TPUClient(serverSettings),
       new ServerChangeFeed(serverSettings),
-      new DismissedOperations(
-        window.localStorage,
-        `jupyter-tpu:dismissed-operations:${serverSettings.baseUrl}`
-      )
+      stored('dismissed-operations'),
+      stored('unfinished-jobs')
     );
     model.open();
     return model;

@@ -8,6 +8,8 @@ import {
   IChangePackages,
   IConnectTPU,
   ICreateTPU,
+  IDeleteTPU,
+  IDisconnectTPU,
   IEnvironment,
   IFleetStatus,
   IKernel,
@@ -18,6 +20,7 @@ import {
   IProblem,
   IRun,
   IStartRun,
+  IStopTPU,
   ISyncProject,
   ITPU,
   ITunnel
@@ -25,7 +28,8 @@ import {
 import { Store, until } from '../store';
 import { IChangeFeed } from './changeFeed';
 import { Failure, TPUClient, TPURef } from './client';
-import { DismissedOperations } from './dismissed';
+import { StoredIds } from './storedIds';
+import { Jobs } from './jobs';
 import { isOf, isSame, Resources } from './resources';
 import { Phase, Synchronizer } from './synchronizer';
 import { TPURequests } from './tpuRequests';
@@ -37,7 +41,8 @@ export class TPUModel extends Store {
     /** For calls whose answers the model does not keep. They throw `Failure`. */
     readonly client: TPUClient,
     changes: IChangeFeed,
-    dismissed = new DismissedOperations()
+    dismissed = new StoredIds(),
+    unfinishedJobs = new StoredIds()
   ) {
     super();
     this._resources = new Resources(dismissed);
@@ -47,7 +52,15 @@ export class TPUModel extends Store {
       operation => this._sync.putOperation(operation),
       () => this.changed()
     );
+    this.jobs = new Jobs(
+      client,
+      this._resources,
+      this._requests,
+      unfinishedJobs
+    );
   }
+
+  readonly jobs: Jobs;
 
   dispose(): void {
     if (!this.isDisposed) {
@@ -226,8 +239,7 @@ export class TPUModel extends Store {
     return this._requests.send(tpu, () => this.client.start(tpu));
   }
 
-  stop(tpu: TPURef, endKernels: boolean): Promise<boolean> {
-    const how = { end_kernels: endKernels };
+  stop(tpu: TPURef, how: IStopTPU): Promise<boolean> {
     return this._requests.send(tpu, () => this.client.stop(tpu, how));
   }
 
@@ -235,13 +247,11 @@ export class TPUModel extends Store {
     return this._requests.send(tpu, () => this.client.connect(tpu, request));
   }
 
-  disconnect(tpu: TPURef, endKernels: boolean): Promise<boolean> {
-    const how = { end_kernels: endKernels };
+  disconnect(tpu: TPURef, how: IDisconnectTPU): Promise<boolean> {
     return this._requests.send(tpu, () => this.client.disconnect(tpu, how));
   }
 
-  delete(tpu: TPURef, endKernels: boolean): Promise<boolean> {
-    const how = { end_kernels: endKernels };
+  delete(tpu: TPURef, how: IDeleteTPU): Promise<boolean> {
     return this._requests.send(tpu, () => this.client.delete(tpu, how));
   }
 
@@ -439,6 +449,7 @@ export class TPUModel extends Store {
   private _onSync(): void {
     if (this.phase === 'ready') {
       this._requests.retain(key => this.tpu(key) !== undefined);
+      this.jobs.follow();
     }
     this.changed();
   }

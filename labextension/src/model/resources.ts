@@ -3,6 +3,7 @@
 import {
   IApp,
   IChange,
+  IJob,
   IKernel,
   IOperation,
   IProblem,
@@ -10,7 +11,7 @@ import {
   ITunnel
 } from '../api';
 import { TPURef } from './client';
-import { DismissedOperations } from './dismissed';
+import { StoredIds } from './storedIds';
 
 /** The key of a TPU, also in events: `zone/name`. */
 export function keyOf(tpu: TPURef): string {
@@ -21,7 +22,7 @@ export function keyOf(tpu: TPURef): string {
 const ON_ENVIRONMENTS: IOperation['kind'][] = ['connect', 'environment'];
 
 export class Resources {
-  constructor(private _dismissed: DismissedOperations) {}
+  constructor(private _dismissed: StoredIds) {}
 
   /** By name, then zone. */
   get tpus(): ITPU[] {
@@ -96,6 +97,27 @@ export class Resources {
     this._apps.delete(id);
   }
 
+  get allJobs(): IJob[] {
+    return [...this._jobs.values()];
+  }
+
+  /** The oldest first. */
+  jobs(tpu: TPURef): IJob[] {
+    return this.allJobs.filter(one => isOf(one, tpu));
+  }
+
+  setJobs(jobs: IJob[]): void {
+    this._jobs = new Map(jobs.map(one => [one.id, one]));
+  }
+
+  putJob(job: IJob): void {
+    this._jobs.set(job.id, job);
+  }
+
+  dropJob(id: string): void {
+    this._jobs.delete(id);
+  }
+
   /** A text that differs when the server has other kernelspecs. */
   get kernelspecs(): string {
     return this.tpus
@@ -151,6 +173,12 @@ export class Resources {
       }
     } else if (change.what === 'kernel') {
       this._applyKernel(change);
+    } else if (change.what === 'job') {
+      if (change.gone) {
+        this.dropJob(change.id);
+      } else if (change.job) {
+        this.putJob(change.job);
+      }
     } else if (change.gone) {
       this.dropPort(change.id);
     } else if (change.tunnel) {
@@ -234,6 +262,7 @@ export class Resources {
   private _apps = new Map<string, IApp>();
   /** There was no complete answer yet. */
   private _isFirst = true;
+  private _jobs = new Map<string, IJob>();
   /** Only of TPUs whose kernels were requested. */
   private _kernels = new Map<string, IKernel[]>();
   private _operations = new Map<string, IOperation>();

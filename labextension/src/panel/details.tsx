@@ -1,4 +1,4 @@
-// The details of one TPU: hosts, environments, kernels, web apps and tunnels.
+// The details of one TPU: hosts, environments, kernels, jobs, web apps and tunnels.
 
 import { closeIcon, stopIcon, terminalIcon } from '@jupyterlab/ui-components';
 import React from 'react';
@@ -15,6 +15,7 @@ import { ago, Tone } from '../labels/translation';
 import { IconButton, Section, StateLabel } from './elements';
 import { Environment } from './environments';
 import { Price } from '../price';
+import { Jobs } from './jobs';
 import { Ports } from './ports';
 import { FoundPythons } from './pythons';
 
@@ -110,6 +111,7 @@ export function Details(props: {
           </ul>
         </Section>
       )}
+      <Jobs tpu={tpu} actions={actions} />
       <Ports tpu={tpu} actions={actions} />
     </div>
   );

@@ -15,6 +15,7 @@ const ORDER: Action[] = [
   'example',
   'terminal',
   'run',
+  'job',
   'check',
   'chips',
   'browse',

@@ -39,7 +39,7 @@ export class OutputLines {
 }
 
 /** Without what a carriage return has overwritten, and without colours. */
-function visible(text: string): string {
+export function visible(text: string): string {
   return text
     .replace(ESCAPES, '')
     .replace(/\r+\n/g, '\n')

@@ -1,14 +1,14 @@
-// Which ended operations the user does not want to see any more. Kept by the browser, so that they
-// stay dismissed when the page is loaded again.
+// A set of ids that the browser keeps, so that it is there when the page is loaded again: operations
+// that the user has dismissed, jobs whose end is news.
 
 /** As much of localStorage as is needed. */
 export type KeyValueStorage = Pick<Storage, 'getItem' | 'setItem'>;
 
-export class DismissedOperations {
+export class StoredIds {
   /** *storage* is null where the browser keeps nothing. */
   constructor(
     private _storage: KeyValueStorage | null = null,
-    private _key = 'jupyter-tpu:dismissed-operations'
+    private _key = ''
   ) {
     this._ids = this._load();
   }
@@ -18,7 +18,7 @@ export class DismissedOperations {
   }
 
   add(id: string): void {
-    // Another tab may have dismissed others.
+    // Another tab may have added others.
     this._ids = new Set([...this._load(), ...this._ids, id]);
     this._save();
   }
@@ -29,7 +29,7 @@ export class DismissedOperations {
     }
   }
 
-  /** Forgets all operations but *ids*, those that the server still has. */
+  /** Forgets all but *ids*, those that the server still has. */
   retain(ids: string[]): void {
     const before = this._ids.size;
     this._ids = new Set(ids.filter(id => this._ids.has(id)));

@@ -1,0 +1,224 @@
+import { Notification } from '@jupyterlab/apputils';
+import { Widget } from '@lumino/widgets';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+
+import { Actions } from '../actions/actions';
+import { CommandIDs, NO_ARGUMENTS } from '../actions/commandIDs';
+import { IJobLine, IJobLog } from '../api';
+import { JobLogView } from '../jobs/logView';
+import { TPUClient } from '../model/client';
+import { TPUModel } from '../model/model';
+import { keyOf } from '../model/resources';
+import { StoredIds } from '../model/storedIds';
+import { addNotifications } from '../notifications';
+import {
+  answerDialog,
+  button,
+  disposeWidgets,
+  listOf,
+  openPanel,
+  shows,
+  widgets
+} from './opened';
+import {
+  aJob,
+  aTPU,
+  openModel,
+  TestChangeFeed,
+  TestServer,
+  trans
+} from './server';
+
+const JOBS = 'tpus/us-central1-a~my-tpu/jobs';
+
+beforeEach(() => localStorage.clear());
+afterEach(() => {
+  disposeWidgets();
+  Notification.dismiss();
+});
+
+function aLine(number: number, text: string, more = {}): IJobLine {
+  return { number, text, time: '', stream: 'out', more: false, ...more };
+}
+
+function aLog(lines: IJobLine[], more: Partial<IJobLog> = {}): IJobLog {
+  const last = lines.length > 0 ? lines[lines.length - 1].number : 0;
+  return {
+    host: 0,
+    attempt: 1,
+    lines,
+    oldest: 1,
+    next: last + 1,
+    last,
+    partial_out: '',
+    partial_err: '',
+    complete: true,
+    ...more
+  };
+}
+
+async function openJobs(...jobs: ReturnType<typeof aJob>[]) {
+  const opened = await openPanel({
+    ...listOf(aTPU()),
+    'GET jobs': [200, jobs],
+    [`POST ${JOBS}`]: [201, aJob({ id: 'j2', name: 'echo hi | cat' })],
+    [`POST ${JOBS}/j1/stop`]: [200, aJob({ state: 'stopping' })],
+    [`DELETE ${JOBS}/j1`]: [204, '']
+  });
+  opened.actions.view.open(keyOf(aTPU()));
+  await shows(opened.node, 'Jobs');
+  return opened;
+}
+
+it('lists jobs with state and problems, stops and removes them', async () => {
+  const { changes, node, server } = await openJobs(aJob());
+  await shows(node, 'train', 'running');
+  button(node, 'Stop train…').click();
+  expect(await answerDialog('Stop')).toContain('The output is kept.');
+  await shows(node, 'stopping');
+  expect(server.count(`POST ${JOBS}/j1/stop`)).toBe(1);
+  const ended = aJob({ state: 'failed', exit_code: 3 });
+  ended.attempts[0].hosts[0].cause = 'It ended by itself with exit code 3.';
+  changes.job(ended);
+  await shows(node, 'failed with exit code 3', 'It ended by itself');
+  button(node, 'Remove train and its log…').click();
+  expect(await answerDialog('Remove')).toContain('will be deleted');
+  await shows(node, 'Commands that continue without Jupyter');
+  expect(server.count(`DELETE ${JOBS}/j1`)).toBe(1);
+});
+
+it('starts a job from the form', async () => {
+  const { node, server } = await openJobs();
+  button(node, 'New job on my-tpu').click();
+  await vi.waitFor(() => {
+    const input = document.querySelector<HTMLInputElement>('.jp-Dialog input')!;
+    const type = Object.getOwnPropertyDescriptor(
+      HTMLInputElement.prototype,
+      'value'
+    )!.set!;
+    type.call(input, 'echo hi | cat');
+    input.dispatchEvent(new Event('input', { bubbles: true }));
+    expect(input.value).toBe('echo hi | cat');
+  });
+  await answerDialog('Start');
+  await shows(node, 'echo hi | cat');
+  const [{ body }] = server.calls.filter(({ method }) => method === 'POST');
+  expect(body).toEqual({
+    command: ['sh', '-c', 'echo hi | cat'],
+    name: 'echo hi | cat',
+    hosts: 'all',
+    cwd: '',
+    environment: '',
+    restart_with_tpu: false
+  });
+});
+
+async function openLog(answers: IJobLog[], job = aJob()) {
+  const opened = await openModel({
+    'GET jobs': [200, [job]],
+    [`GET ${JOBS}/j1/log`]: () => [200, answers.shift() ?? aLog([])]
+  });
+  const target = { tpu: 'us-central1-a/my-tpu', job: 'j1', name: 'train' };
+  const view = new JobLogView(target, opened.model, trans);
+  widgets.push(view);
+  Widget.attach(view, document.body);
+  return { ...opened, node: view.node };
+}
+
+it('follows the output, with numbers and without colours', async () => {
+  const red = '\u001b[31mred\u001b[0m';
+  const { node } = await openLog([
+    aLog([aLine(5, 'five')], { complete: false, partial_out: '50 %' }),
+    aLog([aLine(6, red, { stream: 'err' })], { last: 6 })
+  ]);
+  await shows(node, 'five', 'red', 'running');
+  expect(node.textContent).toContain('For earlier ones, enter a line number');
+  expect(node.textContent).not.toContain('50 %');
+  expect(node.querySelector('.jp-mod-error')!.textContent).toBe('red');
+  const numbers = node.querySelectorAll<HTMLElement>('[data-number]');
+  expect([...numbers].map(one => one.dataset.number)).toEqual(['5', '6']);
+});
+
+it('says that a search finds nothing, and where nothing was printed', async () => {
+  const { node } = await openLog([aLog([])], aJob({ state: 'ended' }));
+  await shows(node, 'The job has printed nothing here.');
+  const search = node.querySelector<HTMLInputElement>('[type=search]')!;
+  const type = Object.getOwnPropertyDescriptor(
+    HTMLInputElement.prototype,
+    'value'
+  )!.set!;
+  type.call(search, 'error');
+  search.dispatchEvent(new Event('input', { bubbles: true }));
+  await shows(node, 'No line has this text.');
+});
+
+/** A page that is loaded in this browser; what it notifies of. */
+async function loadPage(server: TestServer, storage = localStorage) {
+  const changes = new TestChangeFeed();
+  const model = new TPUModel(
+    new TPUClient(server.settings),
+    changes,
+    new StoredIds(),
+    new StoredIds(storage, 'jobs')
+  );
+  const actions = { model, trans, view: { visible: true } } as Actions;
+  addNotifications(
+    actions,
+    () => true,
+    () => false
+  );
+  await model.refresh();
+  return changes;
+}
+
+const shown = () =>
+  Notification.manager.notifications.map(
+    ({ message, type }) => `${type}: ${message}`
+  );
+
+it('notifies once of each job that has ended, also while no page was open', async () => {
+  const old = aJob({ id: 'old', state: 'failed', exit_code: 1 });
+  const both = [aJob(), aJob({ id: 'j2', name: 'eval' }), old];
+  const server = new TestServer({ 'GET jobs': [200, both] });
+  const changes = await loadPage(server);
+  expect(shown()).toEqual([]);
+  changes.job(aJob({ state: 'ended', exit_code: 0 }));
+  changes.job(aJob({ state: 'ended', exit_code: 0 }));
+  const first = 'success: train on my-tpu: ended with exit code 0';
+  expect(shown()).toEqual([first]);
+  changes.dispose();
+  const ended = aJob({ id: 'j2', name: 'eval', state: 'failed', exit_code: 3 });
+  const now = [aJob({ state: 'ended', exit_code: 0 }), ended, old];
+  server.answers['GET jobs'] = [200, now];
+  await loadPage(server);
+  const second = 'error: eval on my-tpu: failed with exit code 3';
+  expect(shown().sort()).toEqual([second, first]);
+  Notification.dismiss();
+  await loadPage(server);
+  expect(shown()).toEqual([]);
+});
+
+it('does not notify of a job that somebody has stopped', async () => {
+  const changes = await loadPage(
+    new TestServer({ 'GET jobs': [200, [aJob()]] })
+  );
+  changes.job(aJob({ state: 'stopped', stopped: true, exit_code: -15 }));
+  expect(shown()).toEqual([]);
+});
+
+it('shows the log of a job in a tab', async () => {
+  const { commands, node } = await openJobs(aJob());
+  const execute = vi.fn();
+  commands.addCommand(CommandIDs.showJob, {
+    execute,
+    describedBy: NO_ARGUMENTS
+  });
+  button(node, 'Show the log of train').click();
+  await vi.waitFor(() =>
+    expect(execute.mock.calls[0][0]).toMatchObject({
+      tpu: 'us-central1-a/my-tpu',
+      job: 'j1',
+      name: 'train'
+    })
+  );
+});

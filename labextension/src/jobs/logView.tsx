@@ -1,0 +1,257 @@
+// What a tab shows of a job's output, which it follows.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { HTMLSelect, ReactWidget } from '@jupyterlab/ui-components';
+import React, { useEffect, useLayoutEffect, useRef, useState } from 'react';
+
+import { IJob, IJobLine } from '../api';
+import { failureText } from '../labels/failures';
+import { JOB_TONES, jobState } from '../labels/jobs';
+import { TPUModel } from '../model/model';
+import { isOver } from '../model/jobs';
+import { Alert, StateLabel } from '../panel/elements';
+import { visible } from '../runs/outputLines';
+import { useStore } from '../store';
+import { JobOutput } from './output';
+
+/** Milliseconds after the last key before what was typed is looked for. */
+const TYPING = 300;
+/** Pixels from the end within which the view follows the output. */
+const NEAR = 40;
+
+/** Which job a tab shows. */
+export interface IJobTarget {
+  /** Of the TPU: zone/name. */
+  tpu: string;
+  job: string;
+  name: string;
+}
+
+export class JobLogView extends ReactWidget {
+  constructor(
+    readonly target: IJobTarget,
+    private _model: TPUModel,
+    private _trans: TranslationBundle
+  ) {
+    super();
+    const [zone, name] = target.tpu.split('/');
+    this._output = new JobOutput(_model.client, { name, zone }, target.job);
+    this.addClass('jp-tpu-JobLog');
+  }
+
+  dispose(): void {
+    this._output.dispose();
+    super.dispose();
+  }
+
+  protected render(): JSX.Element {
+    return (
+      <Log
+        model={this._model}
+        output={this._output}
+        id={this.target.job}
+        trans={this._trans}
+      />
+    );
+  }
+
+  private _output: JobOutput;
+}
+
+function Log(props: {
+  model: TPUModel;
+  output: JobOutput;
+  id: string;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { trans } = props;
+  const output = useStore(props.output);
+  const job = useStore(props.model).jobs.find(props.id);
+  return (
+    <>
+      <Toolbar job={job} output={output} trans={trans} />
+      {output.failure && (
+        <Alert kind="warning" {...failureText(output.failure, trans)} />
+      )}
+      <Lines output={output} over={!!job && isOver(job)} trans={trans} />
+    </>
+  );
+}
+
+function Toolbar(props: {
+  job: IJob | undefined;
+  output: JobOutput;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { job, output, trans } = props;
+  const { attempt, host } = output.part;
+  const attempts = job?.attempts ?? [];
+  const current = attempts[attempts.length - 1];
+  const hosts = current?.hosts ?? [];
+  return (
+    <div className="jp-tpu-JobLog-bar" role="toolbar">
+      {hosts.length > 1 && (
+        <HTMLSelect
+          aria-label={trans.__('Host')}
+          value={host ?? hosts[0].host}
+          onChange={event => output.show({ host: Number(event.target.value) })}
+        >
+          {hosts.map(one => (
+            <option key={one.host} value={one.host}>
+              {trans.__('Host %1', one.host)}
+            </option>
+          ))}
+        </HTMLSelect>
+      )}
+      {attempts.length > 1 && (
+        <HTMLSelect
+          aria-label={trans.__('Attempt')}
+          value={attempt ?? current.number}
+          onChange={event =>
+            output.show({ attempt: Number(event.target.value) })
+          }
+        >
+          {attempts.map(({ number }) => (
+            <option key={number} value={number}>
+              {trans.__('Attempt %1', number)}
+            </option>
+          ))}
+        </HTMLSelect>
+      )}
+      <Input
+        type="search"
+        label={trans.__('Only lines with this text')}
+        placeholder={trans.__('Search…')}
+        onChange={search => output.show({ search })}
+      />
+      <Input
+        type="number"
+        label={trans.__('Show from this line on')}
+        placeholder={trans.__('From line')}
+        onChange={text => output.show({ from: text ? Number(text) : null })}
+      />
+      {job && (
+        <StateLabel tone={JOB_TONES[job.state]}>
+          {jobState(job, trans)}
+        </StateLabel>
+      )}
+    </div>
+  );
+}
+
+/** A field whose text counts when the user has stopped typing. */
+function Input(props: {
+  type: 'number' | 'search';
+  label: string;
+  placeholder: string;
+  onChange: (text: string) => void;
+}): JSX.Element {
+  const { label, onChange, placeholder, type } = props;
+  const [text, setText] = useState('');
+  const changed = useRef(onChange);
+  changed.current = onChange;
+  const isFirst = useRef(true);
+  useEffect(() => {
+    if (isFirst.current) {
+      isFirst.current = false;
+      return undefined;
+    }
+    const timer = setTimeout(() => changed.current(text), TYPING);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return (
+    <input
+      className="jp-mod-styled"
+      type={type}
+      min={1}
+      aria-label={label}
+      title={label}
+      placeholder={placeholder}
+      value={text}
+      onChange={event => setText(event.target.value)}
+    />
+  );
+}
+
+function Lines(props: {
+  output: JobOutput;
+  over: boolean;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { output, over, trans } = props;
+  const { isCut, lines, log, part } = output;
+  const node = useRef<HTMLDivElement>(null);
+  const isAtEnd = useRef(true);
+  useLayoutEffect(() => {
+    if (node.current && isAtEnd.current && part.from === null) {
+      node.current.scrollTop = node.current.scrollHeight;
+    }
+  });
+  const first = lines[0]?.number ?? 1;
+  const dropped = log ? log.oldest - 1 : 0;
+  const partial =
+    part.search || isCut ? [] : [log?.partial_out, log?.partial_err];
+  const isEmpty = !!log && lines.length === 0 && !partial.some(Boolean);
+  return (
+    <div
+      ref={node}
+      className="jp-tpu-JobLog-lines"
+      role="log"
+      aria-label={trans.__('Output')}
+      tabIndex={0}
+      onScroll={({ currentTarget: at }) => {
+        const below = at.scrollHeight - at.scrollTop - at.clientHeight;
+        isAtEnd.current = below < NEAR;
+      }}
+    >
+      {dropped > 0 && first <= log!.oldest && (
+        <p>
+          {trans._n(
+            'Line 1 was dropped to limit the size of the output.',
+            'Lines 1–%1 were dropped to limit the size of the output.',
+            dropped
+          )}
+        </p>
+      )}
+      {!part.search && part.from === null && first > (log?.oldest ?? 1) && (
+        <p>
+          {trans.__('The last lines. For earlier ones, enter a line number.')}
+        </p>
+      )}
+      {isEmpty && (
+        <p>
+          {part.search && log.next > log.last
+            ? trans.__('No line has this text.')
+            : over
+              ? trans.__('The job has printed nothing here.')
+              : trans.__('Waiting for output…')}
+        </p>
+      )}
+      {lines.map(line => (
+        <Line key={line.number} line={line} />
+      ))}
+      {partial.map(
+        (text, index) =>
+          text && (
+            <div key={-1 - index} className={index ? 'jp-mod-error' : ''}>
+              {visible(text)}
+            </div>
+          )
+      )}
+      {isCut && (
+        <p>{trans.__('More lines follow. Enter a later line number.')}</p>
+      )}
+    </div>
+  );
+}
+
+const Line = React.memo((props: { line: IJobLine }): JSX.Element => {
+  const { number, stream, text, time } = props.line;
+  return (
+    <div className={stream === 'err' ? 'jp-mod-error' : ''} title={time}>
+      <span className="jp-tpu-JobLog-number" data-number={number} />
+      {visible(text) || ' '}
+    </div>
+  );
+});
+Line.displayName = 'Line';

@@ -1,0 +1,96 @@
+// The jobs of a TPU: what runs there without us.
+
+import {
+  addIcon,
+  closeIcon,
+  listIcon,
+  stopIcon
+} from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { Actions } from '../actions/actions';
+import { IJob, ITPU } from '../api';
+import { JOB_TONES, jobDetails, jobState } from '../labels/jobs';
+import { isOver } from '../model/jobs';
+import { keyOf } from '../model/resources';
+import { IconButton, Section, StateLabel } from './elements';
+
+export function Jobs(props: {
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element | null {
+  const { tpu, actions } = props;
+  const { model, trans, view } = actions;
+  const jobs = model.jobs.of(tpu);
+  const usable = tpu.state === 'READY';
+  if (!usable && jobs.length === 0) {
+    return null;
+  }
+  return (
+    <Section
+      id={`${keyOf(tpu)}#jobs`}
+      view={view}
+      title={trans.__('Jobs')}
+      aside={
+        <IconButton
+          icon={addIcon}
+          label={trans.__('New job on %1', tpu.name)}
+          disabled={!usable}
+          onClick={() => void actions.act('job', tpu)}
+        />
+      }
+    >
+      <ul aria-label={trans.__('Jobs on %1', tpu.name)}>
+        {jobs.map(job => (
+          <Job key={job.id} job={job} tpu={tpu} actions={actions} />
+        ))}
+      </ul>
+      {jobs.length === 0 && (
+        <p className="jp-tpu-Row-more">
+          {trans.__('Commands that continue without Jupyter')}
+        </p>
+      )}
+    </Section>
+  );
+}
+
+function Job(props: { job: IJob; tpu: ITPU; actions: Actions }): JSX.Element {
+  const { job, tpu, actions } = props;
+  const { trans, language } = actions;
+  const over = isOver(job);
+  return (
+    <li className="jp-tpu-Row">
+      <span className="jp-tpu-Row-main" title={job.command.join(' ')}>
+        {job.name}
+      </span>
+      <span className="jp-tpu-Row-buttons">
+        <IconButton
+          icon={listIcon}
+          label={trans.__('Show the log of %1', job.name)}
+          onClick={() => void actions.jobs.showLog(job)}
+        />
+        <IconButton
+          icon={over ? closeIcon : stopIcon}
+          label={
+            over
+              ? trans.__('Remove %1 and its log…', job.name)
+              : trans.__('Stop %1…', job.name)
+          }
+          onClick={() =>
+            void (over
+              ? actions.jobs.remove(tpu, job)
+              : actions.jobs.stop(tpu, job))
+          }
+        />
+      </span>
+      <span className="jp-tpu-Row-more">
+        <StateLabel tone={JOB_TONES[job.state]}>
+          {jobState(job, trans)}
+        </StateLabel>
+        {jobDetails(job, tpu, Date.now(), language, trans).map(
+          one => ` · ${one}`
+        )}
+      </span>
+    </li>
+  );
+}
