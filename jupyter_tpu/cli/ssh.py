@@ -79,7 +79,8 @@ def ssh(
 ) -> None:
     """Log in to a host with your own ssh, or run a command there.
 
-    The host's current address is looked up each time.
+    The host's current address is looked up each time. The shell has the variables of kernels:
+    without TCMalloc, and with JAX's compilation cache.
     """
     words = words[1:] if words[:1] == ("--",) else words
     before, after = _split(words)
@@ -91,6 +92,9 @@ def ssh(
     if isinstance(worker, str):
         _on_all_hosts(cloud, node, before, [] if mosh else after)
         return
+    if not mosh and not _runs_no_shell(before):
+        terminal = ["-t"] if not after and sys.stdin.isatty() else []
+        before, after = [*terminal, *before], _clean(after)
     host = _host(node, worker)
     entry = _entry(cloud, host)
     command = [_program("ssh"), *_options(entry)]
@@ -125,6 +129,8 @@ def _on_all_hosts(cloud: Cloud, node: Node, before: Sequence[str], after: Sequen
     if not after:
         raise click.UsageError("--worker all needs --command CMD, without --mosh.")
     program = _program("ssh")
+    if not _runs_no_shell(before):
+        after = _clean(after)
     _host(node, 0)  # a TPU that is not ready may have none
 
     def run(worker: int) -> int:
@@ -305,6 +311,29 @@ def _options(entry: HostEntry) -> list[str]:
 
 #: Options of ssh that take a value, which may be the next word.
 _WITH_VALUE = frozenset("BbcDEeFIiJLlmOoPpQRSWw")
+
+
+#: Options with which ssh runs no shell, or something else in its place.
+_WITHOUT_SHELL = frozenset("GNOQsVW")
+
+
+def _runs_no_shell(options: Sequence[str]) -> bool:
+    """Whether one of ssh's *options* says so."""
+    index = 0
+    while index < len(options):
+        letters = options[index][1:]
+        value = next((i for i, letter in enumerate(letters) if letter in _WITH_VALUE), None)
+        if _WITHOUT_SHELL & set(letters if value is None else letters[: value + 1]):
+            return True
+        index += 2 if value is not None and value == len(letters) - 1 else 1
+    return False
+
+
+def _clean(command: Sequence[str]) -> list[str]:
+    """The shell with clean variables, in place of the login shell or of a command's."""
+    from ..ssh.clean_shell import clean_shell
+
+    return [clean_shell(" ".join(command) if command else None)]
 
 
 def _leading_options(words: Sequence[str]) -> Sequence[str]:

@@ -257,6 +257,8 @@ def test_gclouds_way_of_running_a_command_works_on_one_host_and_on_all(
 ) -> None:
     where = (*COMMAND, "ssh", pod, "--zone", ZONE)
     assert person.out(*where, "--command", "echo $((6 * 7)) $TPU_WORKER_ID") == "42 0\n"
+    cache = person.out(*where, "--command", "echo $JAX_COMPILATION_CACHE_DIR")
+    assert cache.endswith("/.cache/jupyter-tpu/jax\n")
     assert person.out(*where, "--worker=3", "--command=echo $TPU_WORKER_ID") == "3\n"
     lines = person.out(*where, "--worker", "all", "--command", "echo $TPU_WORKER_ID; hostname")
     there = sorted(line.split(": ") for line in lines.splitlines())

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,11 @@ from jupyter_tpu.agent.protocol.paths import (
     private_folder,
     run_folder,
 )
-from jupyter_tpu.agent.protocol.process_env import process_environment, without_allocator
+from jupyter_tpu.agent.protocol.process_env import (
+    complete_variables,
+    process_environment,
+    without_allocator,
+)
 
 
 def test_tcmalloc_is_not_preloaded_into_kernels_but_other_libraries_stay():
@@ -65,6 +70,46 @@ def test_a_variable_that_libtpu_has_renamed_is_set_under_both_names():
     found = process_environment(variables=asked, base=host)
     assert found["TPU_VISIBLE_CHIPS"] == found["TPU_VISIBLE_DEVICES"] == "2"
     assert found["TPU_CHIPS_PER_HOST_BOUNDS"] == found["TPU_CHIPS_PER_PROCESS_BOUNDS"] == "1,1,1"
+
+
+def host_with(folder: Path, chips: int) -> str:
+    """The root folder of a host with v5e chips on its PCI bus."""
+    for number in range(chips):
+        device = folder / f"sys/bus/pci/devices/0000:00:0{number}.0"
+        device.mkdir(parents=True)
+        (device / "vendor").write_text("0x1ae0\n")
+        (device / "device").write_text("0x0063\n")
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("visible", "chips", "bounds"),
+    [
+        ("2", 8, "1,1,1"),
+        ("0", 1, "1,1,1"),
+        ("2,3", 4, "1,2,1"),
+        ("0,1,2,3", 4, "2,2,1"),
+        ("4,5,6,7", 8, "1,4,1"),
+        ("0,1,2,3,4,5,6,7", 8, "2,4,1"),
+        ("0,1,2", 4, None),
+        ("0", 0, None),
+        ("", 4, None),
+    ],
+)
+def test_chosen_chips_get_their_layout(tmp_path, visible, chips, bounds):
+    found = complete_variables({"TPU_VISIBLE_CHIPS": visible}, host_with(tmp_path, chips))
+    assert found["TPU_VISIBLE_DEVICES"] == visible
+    assert found.get("TPU_CHIPS_PER_PROCESS_BOUNDS") == bounds
+    assert found.get("TPU_CHIPS_PER_HOST_BOUNDS") == bounds
+    assert found.get("TPU_PROCESS_BOUNDS") == found.get("TPU_HOST_BOUNDS")
+    assert found.get("TPU_PROCESS_BOUNDS") == (bounds and "1,1,1")
+
+
+def test_a_layout_that_was_chosen_stays(tmp_path):
+    asked = {"TPU_VISIBLE_DEVICES": "0,1,2,3", "TPU_CHIPS_PER_HOST_BOUNDS": "4,1,1"}
+    found = complete_variables(asked, host_with(tmp_path, 8))
+    assert found["TPU_CHIPS_PER_PROCESS_BOUNDS"] == "4,1,1"
+    assert "TPU_PROCESS_BOUNDS" not in found
 
 
 def test_everything_is_below_one_private_folder(monkeypatch):

@@ -23,7 +23,7 @@ from typing import Any, Awaitable, Callable, Dict
 from ..protocol.chips import chip_devices, chips, holders
 from ..protocol.paths import boot
 from ..protocol.peer import peer_user
-from ..protocol.process_env import with_both_names
+from ..protocol.process_env import complete_variables
 from .chip_errors import held_by, without_driver
 from .job_operations import job_operations
 from .jobs import Jobs
@@ -376,7 +376,7 @@ def _spec_from(params: Dict[str, Any]) -> Dict[str, Any]:
 
 def _variables(params: Dict[str, Any]) -> Dict[str, str]:
     wanted = params.get("env", {})
-    return with_both_names({str(name): str(value) for name, value in wanted.items()})
+    return complete_variables({str(name): str(value) for name, value in wanted.items()})
 
 
 def _from_oserror(error: OSError) -> Dict[str, Any]:

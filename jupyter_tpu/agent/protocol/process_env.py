@@ -1,13 +1,15 @@
 """The clean environment variables of whatever runs on a host: kernels, jobs, commands, shells.
 
-This file imports the standard library only, and nothing of the agent, so that programs that are
-sent to a host by themselves can be sent with it.
+This file imports the standard library only, and of the agent what finds chips, so that programs
+that are sent to a host by themselves can be sent with both.
 """
 
 from __future__ import annotations
 
 import os
 from typing import Dict, Mapping, Optional
+
+from .chips import chips
 
 #: Not passed on: they belong to one SSH session, or to another Python.
 _EXCLUDED = ("PYTHONHOME", "PYTHONPATH", "PYTHONEXECUTABLE", "PYTHONSTARTUP", "VIRTUAL_ENV",
@@ -19,6 +21,11 @@ _SAME = (
     ("TPU_CHIPS_PER_PROCESS_BOUNDS", "TPU_CHIPS_PER_HOST_BOUNDS"),
     ("TPU_PROCESS_BOUNDS", "TPU_HOST_BOUNDS"),
 )
+#: The layout of the chips that a process sees, by their number and the number of the host's chips.
+#: Where several are possible, libtpu decides. Sources: Ray (1 and 2 chips), pytorch/xla#7714 (4 of
+#: 4), vllm's tpu-inference (4 of 8). Nobody has tried 8 of 8 for us, nor any of these on hardware.
+_BOUNDS = {(1, 1): "1,1,1", (1, 4): "1,1,1", (1, 8): "1,1,1", (2, 4): "1,2,1", (2, 8): "1,2,1",
+           (4, 4): "2,2,1", (4, 8): "1,4,1", (8, 8): "2,4,1"}  # fmt: skip
 #: The folder of JAX's compilation cache, in an environment that jupyter-tpu created.
 CACHE = "jax-cache"
 
@@ -51,14 +58,35 @@ def process_environment(
         if os.path.exists(os.path.join(os.path.dirname(folder), "pyvenv.cfg")):
             environment["VIRTUAL_ENV"] = os.path.dirname(folder)
     environment.setdefault("JAX_COMPILATION_CACHE_DIR", _cache(environment.get("VIRTUAL_ENV", "")))
-    return {**environment, **with_both_names(variables or {})}
+    return {**complete_variables(environment), **complete_variables(variables or {})}
 
 
-def with_both_names(variables: Mapping[str, str]) -> Dict[str, str]:
-    """*variables*, where one that libtpu has renamed has both names.
+def login_environment() -> Dict[str, str]:
+    """The variables for a shell in which somebody types: those of this login, made clean."""
+    environment = without_allocator(os.environ)
+    environment.setdefault("JAX_COMPILATION_CACHE_DIR", _cache(environment.get("VIRTUAL_ENV", "")))
+    return complete_variables(environment)
 
-    Without this, a host's own older name could contradict what was asked for.
+
+def complete_variables(variables: Mapping[str, str], root: str = "/") -> Dict[str, str]:
+    """*variables*, where one that libtpu has renamed has both names, and chips have a layout.
+
+    Without the names, a host's own older one could contradict what was asked for. If only chips are
+    chosen (TPU_VISIBLE_CHIPS), libtpu would expect all chips of the host, or all hosts of a pod.
+    *root* is the host's root folder.
     """
+    complete = _with_both_names(variables)
+    visible = [each for each in complete.get("TPU_VISIBLE_CHIPS", "").split(",") if each.strip()]
+    if visible and "TPU_CHIPS_PER_PROCESS_BOUNDS" not in complete:
+        bounds = _BOUNDS.get((len(visible), len(chips(root))))
+        if bounds:
+            complete["TPU_CHIPS_PER_PROCESS_BOUNDS"] = bounds
+            complete.setdefault("TPU_PROCESS_BOUNDS", "1,1,1")
+            complete = _with_both_names(complete)
+    return complete
+
+
+def _with_both_names(variables: Mapping[str, str]) -> Dict[str, str]:
     complete = dict(variables)
     for names in _SAME:
         for name, other in (names, names[::-1]):
