@@ -33,11 +33,25 @@ _OPTIONS = (
         metavar="FILE",
         help="Exact versions to install, from `env lock`, `uv export` or `pip freeze`.",
     ),
+    click.option(
+        "--apt", multiple=True, metavar="PACKAGE...", help="Packages of apt for the hosts."
+    ),
+    click.option(
+        "--timezone", metavar="ZONE", help="Time zone of the hosts, such as Europe/Berlin."
+    ),
+    click.option(
+        "--setup-script",
+        metavar="FILE",
+        help="A script to run once on each host, as the login user, who can use sudo.",
+    ),
+    click.option(
+        "--oh-my-zsh", is_flag=True, help="Make zsh with oh-my-zsh the login shell of the hosts."
+    ),
 )
 
 
 def content_options(function: F) -> F:
-    """--python, --packages, --requirements, --pyproject and --lock; see `connection`."""
+    """--python, --packages, --requirements …: what `connection` takes."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -51,9 +65,17 @@ def connection(
     requirements: str | None,
     pyproject: str | None,
     lock: str | None,
+    apt: tuple[str, ...],
+    timezone: str | None,
+    setup_script: str | None,
+    oh_my_zsh: bool,
 ) -> ConnectTPU:
     """The request. Raises INVALID for a file that can't be read."""
-    from ..fleet.models import ConnectTPU
+    from ..fleet.models import ConnectTPU, HostSetup
+
+    script = _read(setup_script) if setup_script else ""
+    if setup_script and not script.strip():
+        raise InvalidInput(f"{setup_script} is empty.")
 
     return ConnectTPU(
         environment=environment,
@@ -61,6 +83,7 @@ def connection(
         packages=[*(_dependencies(pyproject) if pyproject else []), *packages],
         requirements=_read(requirements) if requirements else None,
         lock=_read(lock) if lock else None,
+        setup=HostSetup(apt=list(apt), timezone=timezone or "", script=script, oh_my_zsh=oh_my_zsh),
     )
 
 

@@ -104,7 +104,7 @@ def create(
 
     if not then_connect and any(content.values()):
         raise InvalidInput(
-            "--python, --packages, --requirements, --pyproject and --lock need --connect.",
+            "Options of an environment, such as --packages, need --connect.",
             "Add --connect, or give them to `jupyter tpu connect` later.",
         )
     wanted = CreateTPU(

@@ -3,7 +3,7 @@
 from . import found, packages
 from .chips import HeldChips, end_holders, held_chips
 from .concurrency import gather_or_cancel
-from .creation import STEPS, create
+from .creation import create, plan
 from .diagnosis import ExpectedTPU, Finding, diagnose
 from .examination import examine
 from .models import (
@@ -12,6 +12,7 @@ from .models import (
     ExpectedHardware,
     FoundPython,
     FoundPythons,
+    HostSetup,
     InstalledPackage,
     RemoteHost,
     Requested,
@@ -21,7 +22,6 @@ from .progress import ProgressReporter, StepPlan
 from .verification import single_host_variables
 
 __all__ = [
-    "STEPS",
     "CreatedEnvironment",
     "EnvironmentSpec",
     "ExpectedHardware",
@@ -30,6 +30,7 @@ __all__ = [
     "FoundPython",
     "FoundPythons",
     "HeldChips",
+    "HostSetup",
     "InstalledPackage",
     "ProgressReporter",
     "RemoteHost",
@@ -44,5 +45,6 @@ __all__ = [
     "gather_or_cancel",
     "held_chips",
     "packages",
+    "plan",
     "single_host_variables",
 ]

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 if TYPE_CHECKING:
     from ..links import HostName
     from ..ssh import CompletedCommand
+
+
+class HostSetup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every host gets beside Python and its packages."""
+
+    #: Packages of apt: names, such as ffmpeg, or NAME=VERSION.
+    apt: list[str] = []
+    #: A name of the IANA database, such as "Europe/Berlin"; "": as it is.
+    timezone: str = ""
+    #: zsh with oh-my-zsh, as the login shell.
+    oh_my_zsh: bool = False
+    #: The text of a script that the login user runs on each host, once; "": none.
+    script: str = ""
+
+    @property
+    def wanted(self) -> dict[str, Any]:
+        """By the keys of the steps."""
+        return {key: value for key, value in structs.asdict(self).items() if value}
 
 
 class EnvironmentSpec(Struct, frozen=True, kw_only=True):
@@ -20,6 +38,7 @@ class EnvironmentSpec(Struct, frozen=True, kw_only=True):
     packages: tuple[str, ...] = ()  # PEP 508
     requirements: str = ""  # the text of a requirements file
     lock: str = ""  # exact versions that it must have, as a requirements file
+    setup: HostSetup = HostSetup()
 
 
 class ExpectedHardware(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,8 @@ from .models import RemoteHost
 _SHARED = "chips", "process_env", "processes"
 _MODULES = (
     "protocol", "paths", "processes", "calls", "uv", "packages", "commands", "notebook", "jaxkit",
-    "holding", "hardware", "probe", "found", "virtualenv", "pod", "doctor", "tensorboard", "main",
+    "holding", "hardware", "host_setup", "probe", "found", "virtualenv", "pod", "doctor",
+    "tensorboard", "main",
 )  # fmt: skip
 
 

@@ -112,6 +112,7 @@ export interface IConnectTPU {
   lock?: string | null;
   python_path?: string | null;
   install_ipykernel?: boolean;
+  setup?: IHostSetup;
 }
 
 /** Whether a TPU is connected. */
@@ -192,6 +193,7 @@ export interface IEnvironment {
   python_path: string;
   packages: string[];
   requirements: string;
+  setup: IHostSetup;
   asked: IConnectTPU | null;
   devices: number;
   platform: string;
@@ -207,6 +209,7 @@ export interface IEnvironmentLock {
   text: string;
   packages: string[];
   requirements: string;
+  setup: IHostSetup;
   python: string;
   tpu: string;
   type: string;
@@ -361,6 +364,14 @@ export interface IHostRun {
   cause: '' | 'abandoned' | 'stopped' | 'timeout';
   seconds: number | null;
   problem: IProblem | null;
+}
+
+/** What every host gets beside Python and its packages. */
+export interface IHostSetup {
+  apt: string[];
+  timezone: string;
+  oh_my_zsh: boolean;
+  script: string;
 }
 
 /** What was copied to or from one host. */

@@ -30,9 +30,9 @@ class Making:
     async def make(self, devices: int = 4, **spec: Any) -> CreatedEnvironment:
         operation = Operation(id="1", kind="connect", tpu=self.link.host.node.node)
         progress = Progress(operation, lambda: None)
-        progress.plan(environment.STEPS, hosts=1)
-        self.log = operation.log
         wanted = EnvironmentSpec(**{"name": "default", **spec})
+        progress.plan(environment.plan(wanted), hosts=1)
+        self.log = operation.log
         expected = ExpectedHardware(emulated=True, devices_per_host=devices)
         return await asyncio.wait_for(
             environment.create([self.link], wanted, expected, progress), LIMIT

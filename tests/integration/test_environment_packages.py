@@ -340,6 +340,109 @@ def test_a_host_that_differs_is_given_the_packages_of_host_0(server: Server) -> 
     assert on_host(server, 1, version) == "0.12.0\n"
 
 
+#: Makes a repository of apt with `stand-in`, and zsh if the machine has none; and one of git that
+#: is taken for oh-my-zsh.
+_REPOSITORIES = r"""
+set -e
+mkdir -p ~/apt && cd ~/apt
+for name in stand-in zsh; do
+  mkdir -p $name/DEBIAN $name/usr/bin
+  printf '#!/bin/sh\nexec bash "$@"\n' >$name/usr/bin/$name
+  chmod +x $name/usr/bin/$name
+  printf 'Package: %s\nVersion: 9.9\nArchitecture: all\nMaintainer: x <x@x>\nDescription: x\n' \
+    $name >$name/DEBIAN/control
+  dpkg-deb --build --root-owner-group $name $name.deb >/dev/null
+  cat $name/DEBIAN/control
+  echo "Filename: ./$name.deb"
+  echo "Size: $(stat -c %s $name.deb)"
+  echo "SHA256: $(sha256sum <$name.deb | cut -d' ' -f1)"
+  echo
+done >Packages
+sudo sh -c 'rm -rf /etc/apt/sources.list.d/*; echo "deb [trusted=yes] file:$1 ./" \
+  >/etc/apt/sources.list' sh ~/apt
+chmod o+x ~
+git init -q ~/omz && cd ~/omz && mkdir templates && echo true >oh-my-zsh.sh
+echo '# settings' >templates/zshrc.zsh-template
+git add . && git -c user.name=x -c user.email=x@x commit -qm x
+git config --global url.file://$HOME/omz.insteadOf https://github.com/ohmyzsh/ohmyzsh.git
+"""
+
+
+def in_shell(server: Server, host: int, script: str) -> str:
+    """What a script prints on a host."""
+    done = cli(server, "ssh", NAME, "--worker", str(host), "--", script)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_hosts_get_what_was_asked_for_and_only_what_is_missing_is_done_again(
+    server: Server, tmp_path: Path
+) -> None:
+    for host in (0, 1):
+        in_shell(server, host, _REPOSITORIES)
+    script = tmp_path / "setup.sh"
+    script.write_text(
+        'echo run >>~/runs && stand-in -c "echo on host $JUPYTER_TPU_HOST as $(sudo -n whoami)"\n'
+        'python -c "import jax" && [ $JUPYTER_TPU_HOST != 1 -o -e ~/disk ]\n'
+    )
+    wanted = ("--apt", "stand-in=9.9", "--timezone", "Asia/Tokyo", "--oh-my-zsh")
+    failed = until_idle(server, "connect", NAME, *wanted, "--setup-script", str(script))
+    assert failed.returncode == 1
+    assert "On host 1: The setup script failed with exit code 1: " in failed.stderr
+    assert "The other host has finished." in failed.stderr
+    for host in (0, 1):
+        look = "cat /etc/timezone; date +%Z; getent passwd $(id -un) | cut -d: -f7; cat ~/.zshrc"
+        assert in_shell(server, host, look) == "Asia/Tokyo\nJST\n/usr/bin/zsh\n# settings\n"
+
+    in_shell(server, 1, "touch disk")
+    again = server.tpu("POST", f"tpus/{NAME}/connect", environment(server)["asked"])
+    done = server.finish(again)
+    assert {step["title"]: step["state"] for step in done["steps"]} == {
+        "SSH key": "done",
+        "Connect to the hosts": "done",
+        "Check the hosts": "done",
+        "Install packages of apt": "skipped",
+        "Set the time zone": "skipped",
+        "Get uv": "skipped",
+        "Create the environment": "skipped",
+        "Choose the versions": "done",
+        "Install JAX and packages": "done",
+        "Install oh-my-zsh": "skipped",
+        "Run the setup script": "done",
+        "Check JAX and its devices": "done",
+        "Add the kernel to Jupyter": "done",
+    }
+    assert "host 1: on host 1 as root" in done["log"]
+    assert "host 0: on host 0 as root" not in done["log"]
+    assert [in_shell(server, host, "cat runs") for host in (0, 1)] == ["run\n", "run\nrun\n"]
+    setup = environment(server)["setup"]
+    assert (setup["apt"], setup["script"]) == (["stand-in=9.9"], script.read_text())
+    lock = server.tpu("GET", f"{HOME}/lock")
+    assert lock["setup"] == setup
+
+
+@pytest.mark.parametrize(
+    ("setup", "sentence"),
+    [
+        ({"apt": ["a b"]}, "'a b' is not a package of apt."),
+        ({"apt": ["-x"]}, "'-x' is not a package of apt."),
+        ({"apt": ["tree;reboot"]}, "'tree;reboot' is not a package of apt."),
+        ({"timezone": "Europe/Berln"}, "'Europe/Berln' is not a time zone."),
+        ({"timezone": "../etc/passwd"}, "'../etc/passwd' is not a time zone."),
+        ({"script": "echo\0"}, "The setup script has a NUL character, so it is not a text file."),
+        ({"script": "#" * 70_000}, "The setup script is 68 KiB; it can have 64 KiB."),
+        ({"shell": "zsh"}, "There is no field setup.shell here."),
+    ],
+)
+def test_what_can_not_be_meant_is_refused_at_once(
+    server: Server, setup: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        server.tpu("POST", f"tpus/{NAME}/connect", {"setup": setup})
+    assert refused.value.code == 400
+    assert json.load(refused.value)["message"] == sentence
+
+
 @pytest.mark.long
 def test_the_next_tpu_gets_the_same_versions_by_the_name_of_the_environment(
     server: Server, wheel: str

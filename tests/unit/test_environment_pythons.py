@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from jupyter_tpu.environment import EnvironmentSpec
-from jupyter_tpu.environment.creation import requirements
 from jupyter_tpu.environment.pythons import DOWNLOADED, choose, missing
+from jupyter_tpu.environment.requirements import requirements
 from jupyter_tpu.errors import Reason, TPUError
 
 HOST = {"3.10.12": "/usr/bin/python3", "3.12.4": "/opt/12", "3.13.1": "/opt/13"}

@@ -14,7 +14,7 @@ from jupyter_tpu.fleet.discovery import choices
 from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation
 from jupyter_tpu.fleet.models.requests import parse_request, validated
 from jupyter_tpu.fleet.operations import checks
-from jupyter_tpu.fleet.operations.environment import STEPS, create_environment
+from jupyter_tpu.fleet.operations.environment import create_environment, steps
 from jupyter_tpu.fleet.operations.progress import Progress
 
 ZONES = catalog.zones()
@@ -126,7 +126,7 @@ async def test_a_fallback_to_the_cpu_says_how_to_check_all_hosts(
     monkeypatch.setattr("jupyter_tpu.environment.create", fall_back)
     node = Node(name=NodeName("p", "z", "my-tpu"), id="1", type="v5litepod-4", state="READY")
     progress = Progress(Operation(id="1", kind="connect"), lambda: None)
-    progress.plan(STEPS)
+    progress.plan(steps(ConnectTPU()))
     no_links: Any = SimpleNamespace(acquire=lambda name, hosts: [])
     with pytest.raises(TPUError) as error:
         await create_environment(node, ConnectTPU(), no_links, progress, emulated=False)

@@ -4,6 +4,7 @@ from . import holding
 from .calls import serve
 from .doctor import examine, listen, reach
 from .found import describe_python, found_pythons, install_ipykernel
+from .host_setup import apply_setup
 from .packages import change_packages, list_packages, lock_packages, resolve, sync_packages
 from .pod import join_pod
 from .probe import probe
@@ -22,6 +23,7 @@ CALLS: dict = {
     "lock_packages": lock_packages,
     "resolve": resolve,
     "sync_packages": sync_packages,
+    "apply_setup": apply_setup,
     "verify": verify,
     "join_pod": join_pod,
     "examine": examine,

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from jupyter_tpu.agent.protocol.chips import chips
 
+from .host_setup import setup_states
 from .packages import summary
 from .paths import HOME, MARKER, ROOT, environment_dir
 from .uv import find_uv
@@ -126,7 +127,8 @@ def marker(path):
         return {}
 
 
-def probe(name):
+def probe(name, setup=None):
+    """What creating the environment *name* begins with; *setup*: see `host_setup.setup_states`."""
     path = environment_dir(name)
     return {
         "python": platform.python_version(),
@@ -139,6 +141,7 @@ def probe(name):
         "environment": environment_python(path),
         "marker": marker(path),
         "requested": summary(path),
+        "setup": setup_states(setup or {}, path),
         "pythons": pythons(),
         "folders": environment_folders(),
     }

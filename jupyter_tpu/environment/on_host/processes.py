@@ -30,8 +30,11 @@ def watch_reader():
     stop()
 
 
-def run(argv, input="", env=None, timeout=3600, on_line=None):
-    """(status, lines of output and errors); *timeout* in seconds."""
+def run(argv, input="", env=None, timeout=3600, on_line=None, pass_fds=()):
+    """(status, lines of output and errors); *timeout* in seconds.
+
+    What the command leaves running is not waited for, and its output is not read.
+    """
     child = subprocess.Popen(
         argv,
         stdin=subprocess.PIPE,
@@ -40,6 +43,7 @@ def run(argv, input="", env=None, timeout=3600, on_line=None):
         env=env,
         cwd=HOME,
         start_new_session=True,
+        pass_fds=pass_fds,
     )
     _children.add(child)
 
@@ -56,7 +60,7 @@ def run(argv, input="", env=None, timeout=3600, on_line=None):
         with contextlib.suppress(BrokenPipeError):
             child.stdin.write(input.encode())
             child.stdin.close()
-        for raw in child.stdout:
+        for raw in _output(child):
             for line in raw.decode("utf-8", "replace").replace("\r", "\n").splitlines():
                 lines.append(line.rstrip())
                 if on_line and line.strip():
@@ -64,7 +68,27 @@ def run(argv, input="", env=None, timeout=3600, on_line=None):
         return child.wait(), lines
     finally:
         timer.cancel()
+        child.stdout.close()
         _children.discard(child)
+
+
+def _output(child):
+    """The lines of a child until it ends, or until nobody can write more."""
+    source, rest = child.stdout.fileno(), b""
+    while True:
+        ended = child.poll() is not None
+        if select.select([source], [], [], 0 if ended else 0.2)[0]:
+            data = os.read(source, 1 << 16)
+        elif ended:
+            data = b""
+        else:
+            continue
+        *lines, rest = (rest + data).split(b"\n")
+        yield from (line + b"\n" for line in lines)
+        if not data:
+            if rest:
+                yield rest
+            return
 
 
 def clean_environment():

@@ -4,7 +4,7 @@ Each is defined here once; the OpenAPI document and the frontend's TypeScript ty
 these classes. Times are RFC 3339 in UTC, sizes in bytes unless a name says otherwise.
 """
 
-from ...environment import Finding, FoundPython, FoundPythons, InstalledPackage
+from ...environment import Finding, FoundPython, FoundPythons, HostSetup, InstalledPackage
 from .catalog import Catalog
 from .changes import Change
 from .chips import (
@@ -116,6 +116,7 @@ __all__ = [
     "HostFile",
     "HostJob",
     "HostRun",
+    "HostSetup",
     "HostSync",
     "InstalledPackage",
     "Job",

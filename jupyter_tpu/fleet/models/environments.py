@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from ...environment import HostSetup
 from .problems import Problem
 
 # Python's "$" also matches in front of a last newline; "(?!\n)" makes it mean the end, as it does
@@ -36,6 +37,8 @@ class ConnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     python_path: str | None = None
     #: Whether ipykernel may be installed there if it is missing; nothing else is changed there.
     install_ipykernel: bool = False
+    #: What the hosts get beside Python.
+    setup: HostSetup = HostSetup()
 
 
 class EnvironmentLock(Struct, kw_only=True):
@@ -47,6 +50,8 @@ class EnvironmentLock(Struct, kw_only=True):
     #: The packages that were asked for, and the requirements file.
     packages: list[str] = []
     requirements: str = ""
+    #: What the hosts have beside it.
+    setup: HostSetup = HostSetup()
     python: str  # "3.12.4"
     #: The TPU that it is from, its type, and when it was locked.
     tpu: str
@@ -112,6 +117,8 @@ class Environment(Struct, kw_only=True):
     packages: list[str] = []
     #: The text of a requirements file.
     requirements: str = ""
+    #: What the hosts got beside Python.
+    setup: HostSetup = HostSetup()
     #: What was asked for when creating or changing it failed.
     asked: ConnectTPU | None = None
     #: What jax.devices() lists on one host, and on which platform ("tpu"; "cpu" if emulated).

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from zoneinfo import available_timezones
 
 from ...cloud import Node
-from ...environment import pythons
+from ...environment import HostSetup, pythons
 from ...errors import InvalidInput, Reason, TPUError
 from ..models import ConnectTPU
 from ..store.records import EnvironmentRecord
+
+#: NAME, NAME:ARCHITECTURE, or one of these with =VERSION (deb-control(5), deb-version(7)).
+_APT_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+(:[a-z0-9-]+)?(=[A-Za-z0-9.+:~-]+)?", re.ASCII)
+_TIMEZONE = re.compile(r"[A-Za-z][\w+-]*(/[A-Za-z][\w+-]*){0,2}", re.ASCII)
+#: Bytes. It is kept with the environment, and is a part of what describes a TPU.
+LONGEST_SCRIPT = 64 * 1024
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
@@ -29,6 +37,7 @@ def check_environment(request: ConnectTPU) -> None:
     """Raises INVALID for a Python that JAX does not run on, or for what can't be a package."""
     pythons.check(request.python)
     check_requirements(request.packages)
+    check_setup(request.setup)
     path = request.python_path
     if path is None:
         return
@@ -37,11 +46,11 @@ def check_environment(request: ConnectTPU) -> None:
             f"{path!r} is not the path of a Python on a host.",
             "Give an absolute path or one that begins with ~/, such as ~/venv.",
         )
-    if request.python or request.packages or request.requirements:
+    if request.python or request.packages or request.requirements or request.setup.wanted:
         raise InvalidInput(
             "An environment that is on the hosts is used as it is: it has its own Python version "
             "and packages.",
-            "Omit python, packages and requirements.",
+            "Omit python, packages, requirements and setup.",
         )
 
 
@@ -74,6 +83,37 @@ def check_requirements(packages: Iterable[str]) -> None:
                 "Write one requirement each, such as flax or optax>=0.2; options belong in a "
                 "requirements file.",
             )
+
+
+def check_setup(setup: HostSetup) -> None:
+    """Raises INVALID for what can't be a package of apt, a time zone or a script."""
+    for package in setup.apt:
+        if not _APT_PACKAGE.fullmatch(package):
+            raise InvalidInput(
+                f"{package!r} is not a package of apt.",
+                "Write one name each, such as ffmpeg or zsh=5.8.1-1.",
+            )
+    if setup.timezone:
+        _check_timezone(setup.timezone)
+    if "\0" in setup.script:
+        raise InvalidInput("The setup script has a NUL character, so it is not a text file.")
+    size = len(setup.script.encode())
+    if size > LONGEST_SCRIPT:
+        raise InvalidInput(
+            f"The setup script is {size / 1024:.0f} KiB; it can have {LONGEST_SCRIPT // 1024} KiB.",
+            "Let it download its files, or copy them with `jupyter tpu copy` first.",
+        )
+
+
+def _check_timezone(name: str) -> None:
+    known = available_timezones()  # none where this computer has no list of them
+    if name in known or (not known and _TIMEZONE.fullmatch(name)):
+        return
+    meant = get_close_matches(name, known, 1)
+    raise InvalidInput(
+        f"{name!r} is not a time zone.",
+        f"Did you mean {meant[0]}?" if meant else "Write it like Europe/Berlin or UTC.",
+    )
 
 
 def check_names(names: Iterable[str]) -> None:

@@ -21,13 +21,12 @@ from ..store.records import OperationRecord
 from . import checks
 from .connected import ConnectedTPUs
 from .environment import (
-    FOUND_STEPS,
-    STEPS,
     create_environment,
     lock_of,
     locked_request,
     merge_request,
     record_of,
+    steps,
     unfinished_record,
 )
 from .power import CANCEL_CONNECT
@@ -202,5 +201,4 @@ class ConnectService:
 
 
 def _steps(request: ConnectTPU) -> list[StepPlan]:
-    steps = STEPS if request.python_path is None else FOUND_STEPS
-    return [*steps, StepPlan("kernelspec", "Add the kernel to Jupyter", 1)]
+    return [*steps(request), StepPlan("kernelspec", "Add the kernel to Jupyter", 1)]

@@ -22,9 +22,13 @@ from .progress import Progress
 LINKS_UP = 180.0
 
 LINKS = environment.StepPlan("links", "Connect to the hosts", 8)
-_ACCESS = (environment.StepPlan("key", "SSH key", 1), LINKS)
-STEPS = (*_ACCESS, *environment.STEPS)
-FOUND_STEPS = (*_ACCESS, *environment.found.STEPS)
+
+
+def steps(request: ConnectTPU) -> list[environment.StepPlan]:
+    """The steps of `create_environment`."""
+    found = request.python_path is not None
+    own = environment.found.STEPS if found else environment.plan(_spec(request))
+    return [environment.StepPlan("key", "SSH key", 1), LINKS, *own]
 
 
 async def create_environment(
@@ -77,6 +81,7 @@ async def create_environment(
         python_path=created.python_path,
         packages=created.requested.packages,
         requirements=request.requirements or "",
+        setup=request.setup,
         devices=created.devices,
         platform=created.platform,
     )
@@ -90,6 +95,7 @@ def _spec(request: ConnectTPU) -> environment.EnvironmentSpec:
         packages=tuple(request.packages),
         requirements=request.requirements or "",
         lock=request.lock or "",
+        setup=request.setup,
     )
 
 
@@ -128,6 +134,19 @@ def merge_request(before: EnvironmentRecord | None, request: ConnectTPU) -> Conn
         lock=request.lock or earlier.lock,
         python_path=request.python_path or earlier.python_path,
         install_ipykernel=request.install_ipykernel or earlier.install_ipykernel,
+        setup=_merge_setup(earlier.setup, request.setup),
+    )
+
+
+def _merge_setup(
+    before: environment.HostSetup, wanted: environment.HostSetup
+) -> environment.HostSetup:
+    names = {each.partition("=")[0]: each for each in (*before.apt, *wanted.apt)}
+    return environment.HostSetup(
+        apt=list(names.values()),
+        timezone=wanted.timezone or before.timezone,
+        oh_my_zsh=wanted.oh_my_zsh or before.oh_my_zsh,
+        script=wanted.script or before.script,
     )
 
 
@@ -138,6 +157,7 @@ def locked_request(request: ConnectTPU, lock: EnvironmentLock) -> ConnectTPU:
         python=".".join(lock.python.split(".")[:2]),
         packages=lock.packages,
         requirements=lock.requirements or None,
+        setup=lock.setup,
         lock=lock.text,
     )
 
@@ -149,6 +169,7 @@ def lock_of(node: Node, of: Environment, text: str, *, emulated: bool) -> Enviro
         text=text,
         packages=of.packages,
         requirements=of.requirements,
+        setup=of.setup,
         python=of.python,
         tpu=node.name.node,
         type=node.type,
@@ -201,6 +222,7 @@ def unfinished_record(
             python_path=request.python_path or "",
             packages=list(request.packages),
             requirements=request.requirements or "",
+            setup=request.setup,
             asked=request if problem else None,
         )
     kept = before.wanted if error and before is not None else request

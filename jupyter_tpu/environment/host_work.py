@@ -1,0 +1,181 @@
+"""What is known of the hosts while an environment is created, and calls to all of them at once."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct, structs
+
+from ..errors import TPUError
+from .concurrency import gather_or_cancel
+from .jaxkit_sources import jaxkit_sources
+from .models import EnvironmentSpec, ExpectedHardware, RemoteHost, Requested
+from .progress import ProgressReporter
+from .pythons import Choice
+from .remote_call import call
+from .requirements import requirements
+from .verification import HostCheck, hosts_text
+
+
+class Probe(Struct, frozen=True, kw_only=True):
+    """What one host is and has; see ``on_host.probe``."""
+
+    free: int
+    chips: int
+    uv: str
+    path: str
+    environment: str  # the version of its Python; "" if there is none that works
+    marker: dict[str, Any]
+    requested: dict[str, Any]  # see ``on_host.packages``
+    setup: dict[str, Literal["done", "needed", "skipped"]]
+    pythons: dict[str, str]
+    folders: list[str]  # of environments that are not ours
+
+
+class HostWork:
+    """The hosts, what they should have, and what the steps have found and done so far.
+
+    probes: of each host, before anything was done.
+    python: for new environments.
+    uvs: the path of uv on each host.
+    lock: the exact versions on host 0; "" while they are not known.
+    requested: the packages that host 0 has recorded.
+    checks: what the last verification found.
+    changed: whether any step was applied.
+    """
+
+    def __init__(
+        self,
+        hosts: Sequence[RemoteHost],
+        spec: EnvironmentSpec,
+        expected: ExpectedHardware,
+        reporter: ProgressReporter,
+    ) -> None:
+        self.hosts = hosts
+        self.spec = spec
+        self.expected = expected
+        self.reporter = reporter
+        self.requirements = requirements(spec, emulated=expected.emulated)
+        self.probes: list[Probe] = []
+        self.python = Choice("")
+        self.uvs: list[str] = []
+        self.lock = ""
+        self.requested = Requested()
+        self.checks: list[HostCheck] = []
+        self.changed = False
+
+    def is_verified(self, probe: Probe) -> bool:
+        """Whether a host has the environment, complete and verified."""
+        return (
+            bool(probe.environment)
+            and probe.marker.get("made of") == self.fingerprint()
+            and set(self.spec.packages) <= set(probe.requested["packages"])
+        )
+
+    def fingerprint(self) -> str:
+        """Of the environment but for its packages, which are recorded on the hosts one by one, and
+        the hosts' setup, which is checked there.
+
+        It changes with the version of jupyter-tpu, whose parts on the hosts are then renewed.
+        """
+        plain = structs.replace(self.spec, packages=())
+        text = requirements(plain, emulated=self.expected.emulated)
+        digest, _ = jaxkit_sources()
+        what = [text, self.spec.python or "", self.expected.devices_per_host, digest]
+        return hashlib.sha256(json.dumps(what).encode()).hexdigest()
+
+    # ---- calling ----
+
+    async def on_all(
+        self,
+        step: str,
+        function: str,
+        *,
+        timeout: float,
+        each: Sequence[dict[str, Any]] | None = None,
+        **arguments: Any,
+    ) -> list[Any]:
+        """Calls *function* on all hosts at once; the first failure ends the others.
+
+        each: arguments of each host.
+        """
+        parts = [0.0] * len(self.hosts)
+
+        async def on_host(index: int) -> Any:
+            def part(value: float) -> None:
+                parts[index] = value
+                self.reporter.part(step, sum(parts) / len(parts))
+
+            own = each[index] if each else {}
+            answer = await self.call(
+                index, function, timeout=timeout, part=part, **arguments, **own
+            )
+            part(1.0)
+            self.reporter.host_done(step)
+            return answer
+
+        return await gather_or_cancel([on_host(index) for index in range(len(self.hosts))])
+
+    async def on_missing(
+        self,
+        step: str,
+        missing: Sequence[int],
+        function: str,
+        *,
+        timeout: float,
+        **arguments: Any,
+    ) -> None:
+        """Calls *function* on the hosts *missing* at once, with the number of each as *worker*.
+
+        A failure does not end the others. Raises what failed, with what became of the others.
+        """
+
+        async def on_host(index: int) -> None:
+            await self.call(index, function, timeout=timeout, **arguments, worker=index)
+            self.reporter.host_done(step)
+
+        for _ in range(len(self.hosts) - len(missing)):
+            self.reporter.host_done(step)
+        answers = await asyncio.gather(*map(on_host, missing), return_exceptions=True)
+        failed: dict[int, TPUError] = {}
+        for index, answer in zip(missing, answers, strict=True):
+            if isinstance(answer, TPUError):
+                failed[index] = answer
+            elif isinstance(answer, BaseException):
+                raise answer
+        if failed:
+            raise _failure(failed, len(self.hosts))
+
+    async def call(
+        self,
+        index: int,
+        function: str,
+        *,
+        timeout: float,
+        part: Callable[[float], None] = lambda part: None,
+        **arguments: Any,
+    ) -> Any:
+        return await call(
+            self.hosts[index],
+            function,
+            log=self.reporter.log,
+            part=part,
+            timeout=timeout,
+            **arguments,
+        )
+
+
+def _failure(failed: dict[int, TPUError], hosts: int) -> TPUError:
+    """The first error; it says which hosts failed, and that the others did not."""
+    first = next(iter(failed.values()))
+    others = hosts - len(failed)
+    message = first.message
+    if len(failed) > 1 and (others or len({each.message for each in failed.values()}) > 1):
+        message = f"{hosts_text(list(failed)).capitalize()} failed. {message}"
+    if others:
+        message += f" The other {'host has' if others == 1 else f'{others} hosts have'} finished."
+    return TPUError(message, first.reason, first.hint)

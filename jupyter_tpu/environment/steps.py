@@ -1,0 +1,172 @@
+"""The steps that give hosts an environment, in their order: a table of what is checked on each
+host, and what is done where the check fails.
+
+A new step is an entry here and, if it needs one, a program in ``on_host``. Its check only reads
+what the hosts' probes said. It may be cut off anywhere: the next connection checks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import Struct, convert
+
+from . import pythons
+from .host_work import HostWork, Probe
+from .jaxkit_sources import jaxkit_sources
+from .models import EnvironmentSpec, Requested
+from .pod import require_pod
+from .progress import StepPlan
+from .remote_call import NoSuchPython
+from .requirements import index_options, without_libtpu
+from .verification import HostCheck, chips_in_use, require_usable, single_host_variables
+
+#: Seconds that a step may take which installs what the user wants.
+_LONGEST = 7300
+
+
+class Step(Struct, frozen=True):
+    """What every host should have.
+
+    check: whether a host has it.
+    apply: gives it to hosts. It gets the numbers of those whose check failed.
+    wanted: whether it is asked for.
+    """
+
+    plan: StepPlan
+    check: Callable[[HostWork, Probe], bool]
+    apply: Callable[[HostWork, Sequence[int]], Awaitable[None]]
+    wanted: Callable[[EnvironmentSpec], bool] = lambda spec: True
+
+
+async def _get_uv(work: HostWork, missing: Sequence[int]) -> None:
+    answers = await work.on_all("uv", "get_uv", timeout=900)
+    work.uvs = [answer["uv"] for answer in answers]
+
+
+async def _create_venv(work: HostWork, missing: Sequence[int]) -> None:
+    try:
+        await work.on_all(
+            "venv",
+            "create_venv",
+            timeout=1200,
+            each=[
+                {"uv": uv, "python": work.python.path_in(probe.pythons)}
+                for uv, probe in zip(work.uvs, work.probes, strict=True)
+            ],
+            name=work.spec.name,
+        )
+    except NoSuchPython:
+        found = [probe.pythons for probe in work.probes]
+        raise pythons.missing(work.python.version, found) from None
+
+
+async def _resolve(work: HostWork, missing: Sequence[int]) -> None:
+    """Host 0 chooses the versions for all hosts."""
+    lock = work.spec.lock
+    answer = await work.call(
+        0, "resolve", timeout=1200, uv=work.uvs[0], name=work.spec.name,
+        requirements=work.requirements,
+        lock=without_libtpu(lock) if work.expected.emulated else lock,
+    )  # fmt: skip
+    work.lock = answer["lock"]
+
+
+async def _install(work: HostWork, missing: Sequence[int]) -> None:
+    answers = await work.on_all(
+        "packages",
+        "install_packages",
+        timeout=_LONGEST,
+        each=[{"uv": uv} for uv in work.uvs],
+        name=work.spec.name,
+        requirements="\n".join([*index_options(work.requirements), work.lock]),
+        packages=work.spec.packages,
+        jaxkit=jaxkit_sources(),
+    )
+    work.requested = convert(answers[0], Requested)
+
+
+async def _verify(work: HostWork, missing: Sequence[int]) -> None:
+    await _check_hosts(work)
+    await _align_versions(work)
+    require_usable(work.checks, work.expected, work.reporter.log)
+    if work.expected.emulated or not any(map(chips_in_use, work.checks)):
+        python = f"{work.probes[0].path}/bin/python"
+        await require_pod(work.hosts, python, work.expected, work.reporter.log)
+
+
+async def _check_hosts(work: HostWork) -> None:
+    variables = single_host_variables(len(work.hosts))
+    answers = await work.on_all(
+        "verify", "verify", timeout=400, name=work.spec.name, variables=variables
+    )
+    work.checks = list(map(HostCheck.parse, answers))
+
+
+async def _align_versions(work: HostWork) -> None:
+    """Gives all hosts the versions of host 0, should they differ."""
+    first = work.checks[0].packages
+    others = [index for index, check in enumerate(work.checks) if check.packages != first]
+    if not others and work.lock:
+        return
+    answer = await work.call(0, "lock_packages", timeout=600, uv=work.uvs[0], name=work.spec.name)
+    work.lock = answer.pop("lock")
+    work.requested = convert(answer, Requested)
+    if not others:
+        return
+    work.reporter.log(f"Hosts {', '.join(map(str, others))} get the versions of host 0")
+    for index in others:
+        await work.call(
+            index, "sync_packages", timeout=_LONGEST, uv=work.uvs[index], name=work.spec.name,
+            lock=work.lock, packages=work.requested.packages,
+        )  # fmt: skip
+    await _check_hosts(work)
+
+
+def _setup(key: str, title: str, weight: float) -> Step:
+    """A step of ``on_host.host_setup``; what fails on one host does not stop the others."""
+
+    async def apply(work: HostWork, missing: Sequence[int]) -> None:
+        value = work.spec.setup.wanted[key]
+        await work.on_missing(
+            key, missing, "apply_setup", timeout=_LONGEST,
+            key=key, value=value, name=work.spec.name,
+        )  # fmt: skip
+        if key == "script":
+            work.lock = ""  # it may have changed the packages
+
+    return Step(
+        plan=StepPlan(key, title, weight),
+        check=lambda work, probe: probe.setup[key] != "needed",
+        apply=apply,
+        wanted=lambda spec: key in spec.setup.wanted,
+    )
+
+
+#: The setup script comes last, so that it can use the environment; what it did is verified.
+STEPS = (
+    _setup("apt", "Install packages of apt", 20),
+    _setup("timezone", "Set the time zone", 1),
+    Step(StepPlan("uv", "Get uv", 7), lambda _, probe: bool(probe.uv), _get_uv),
+    Step(
+        StepPlan("venv", "Create the environment", 4),
+        lambda _, probe: bool(probe.environment),
+        _create_venv,
+    ),
+    Step(
+        StepPlan("lock", "Choose the versions", 4, all_hosts=False), HostWork.is_verified, _resolve
+    ),
+    Step(StepPlan("packages", "Install JAX and packages", 70), HostWork.is_verified, _install),
+    _setup("oh_my_zsh", "Install oh-my-zsh", 10),
+    _setup("script", "Run the setup script", 20),
+    Step(
+        StepPlan("verify", "Check JAX and its devices", 12),
+        lambda work, probe: not work.changed and work.is_verified(probe),
+        _verify,
+    ),
+)
+
+
+def steps_of(spec: EnvironmentSpec) -> list[Step]:
+    """Those that *spec* asks for."""
+    return [step for step in STEPS if step.wanted(spec)]

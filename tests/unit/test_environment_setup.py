@@ -1,0 +1,175 @@
+"""What hosts get beside Python, on eight hosts that are this machine under other home folders."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from waiting import eventually
+
+from jupyter_tpu.cloud import NodeName
+from jupyter_tpu.environment import EnvironmentSpec, ExpectedHardware, HostSetup, plan
+from jupyter_tpu.environment.host_work import HostWork
+from jupyter_tpu.environment.on_host.host_setup import setup_states
+from jupyter_tpu.environment.steps import steps_of
+from jupyter_tpu.errors import TPUError
+from jupyter_tpu.fleet.models import Operation
+from jupyter_tpu.fleet.operations.progress import Progress
+from jupyter_tpu.links import HostName
+from jupyter_tpu.ssh import CompletedCommand
+
+
+class Host:
+    """Runs the programs for hosts here."""
+
+    def __init__(self, home: Path, worker: int) -> None:
+        self.host = HostName(NodeName("project", "zone", "pod"), worker)
+        self.home = home
+        self.environment = home / ".jupyter-tpu/environments/default"
+        (self.environment / "bin").mkdir(parents=True)
+        (self.environment / "bin/python").symlink_to(sys.executable)
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        input: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float | None = None,
+        on_line: Callable[[str], None] | None = None,
+        check: bool = True,
+    ) -> CompletedCommand:
+        process = await asyncio.create_subprocess_exec(
+            *argv, stdin=-1, stdout=-1, stderr=-1, env={**os.environ, "HOME": str(self.home)}
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(input)
+        process.stdin.close()
+        try:
+            async for line in process.stdout:
+                assert on_line is not None
+                on_line(line.decode())
+            errors = (await process.stderr.read()).decode()
+            return CompletedCommand(returncode=await process.wait(), stdout="", stderr=errors)
+        finally:
+            output = process._transport.get_pipe_transport(1)  # type: ignore[attr-defined]
+            output.close()  # as when the link is lost
+
+    def state(self, script: str) -> str:
+        return setup_states({"script": script}, str(self.environment))["script"]
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Host]:
+    monkeypatch.delenv("JUPYTER_TPU_EMULATED_HOST", raising=False)
+    return [Host(tmp_path / f"host-{worker}", worker) for worker in range(8)]
+
+
+async def run_script(hosts: list[Host], script: str, missing: Sequence[int]) -> list[str]:
+    """Applies the step to the hosts *missing*; returns the log."""
+    spec = EnvironmentSpec(name="default", setup=HostSetup(script=script))
+    operation = Operation(id="1", kind="connect")
+    progress = Progress(operation, lambda: None)
+    progress.plan(plan(spec), hosts=len(hosts))
+    work = HostWork(hosts, spec, ExpectedHardware(emulated=False), progress)
+    step = next(each for each in steps_of(spec) if each.plan.key == "script")
+    progress.begin("script")
+    await asyncio.wait_for(step.apply(work, missing), 300)
+    [shown] = [each for each in operation.steps if each.title == "Run the setup script"]
+    assert shown.hosts_done == 8
+    return operation.log
+
+
+@pytest.mark.asyncio
+async def test_a_script_that_fails_on_host_3_of_8_is_done_on_the_others_and_repeated_only_there(
+    hosts: list[Host],
+) -> None:
+    script = (
+        "#!/bin/bash\necho $JUPYTER_TPU_HOST >>~/runs\n"
+        '[ "$JUPYTER_TPU_HOST" != 3 ] || [ -e ~/disk ] || { echo No such disk.; exit 7; }\n'
+    )
+    with pytest.raises(TPUError) as error:
+        await run_script(hosts, script, range(8))
+    assert error.value.message == (
+        "On host 3: The setup script failed with exit code 7: No such disk. "
+        "The other 7 hosts have finished."
+    )
+    assert "Hosts that have finished don't repeat it." in error.value.hint
+    states = [host.state(script) for host in hosts]
+    assert states == ["needed" if worker == 3 else "done" for worker in range(8)]
+    (hosts[3].home / "disk").touch()
+    await run_script(hosts, script, [3])
+    assert {host.state(script) for host in hosts} == {"done"}
+    runs = [(host.home / "runs").read_text() for host in hosts]
+    assert runs == [f"{n}\n" * (2 if n == 3 else 1) for n in range(8)]
+    assert hosts[0].state(script + "true\n") == "needed", "its text has changed"
+
+
+@pytest.mark.asyncio
+async def test_all_hosts_that_fail_are_named(hosts: list[Host]) -> None:
+    script = 'echo "no $JUPYTER_TPU_HOST"; [ "$JUPYTER_TPU_HOST" -lt 6 ]'
+    with pytest.raises(TPUError) as error:
+        await run_script(hosts, script, [5, 6, 7])
+    assert error.value.message == (
+        "Hosts 6, 7 failed. On host 6: The setup script failed with exit code 1: no 6. "
+        "The other 6 hosts have finished."
+    )
+
+
+@pytest.mark.asyncio
+async def test_a_script_of_windows_without_a_first_line_runs_in_bash_and_leaves_no_file(
+    hosts: list[Host],
+) -> None:
+    script = "words=(one two)\r\necho ${words[1]} $(python -c 'print(6 * 7)')\r\n"
+    script += "sleep 600 & echo $! >~/pid\r\n"
+    script += "tr '\\0' ' ' </proc/$$/cmdline; cat\r\n"  # its input is empty
+    log = await run_script(hosts, script, [0])
+    assert "host 0: two 42" in log
+    assert "host 0: The setup script has Windows line ends, which are converted" in log
+    [command] = [line for line in log if "/proc/self/fd" in line]
+    assert re.fullmatch(r"host 0: bash /proc/self/fd/\d+", command.strip())
+    os.kill(int((hosts[0].home / "pid").read_text()), signal.SIGKILL)  # it was not waited for
+    files = {each.name for each in hosts[0].environment.iterdir()}
+    assert files == {"bin", "jupyter-tpu-setup-script"}
+    assert hosts[0].state(script) == "done"
+
+
+@pytest.mark.asyncio
+async def test_a_first_line_that_nothing_can_start_is_named(hosts: list[Host]) -> None:
+    with pytest.raises(TPUError) as error:
+        await run_script(hosts, "#!/no/such/shell\necho\n", [0])
+    assert "can't be started: No such file or directory (#!/no/such/shell)." in error.value.message
+
+
+@pytest.mark.asyncio
+async def test_a_script_whose_connection_was_lost_is_ended_and_runs_again(
+    hosts: list[Host],
+) -> None:
+    script = "echo $$ >~/pid; exec sleep 600"
+    running = asyncio.create_task(run_script(hosts, script, [0]))
+    pid_file = hosts[0].home / "pid"
+    await eventually(lambda: pid_file.exists() and pid_file.read_text().strip())
+    process = Path("/proc", pid_file.read_text().strip())
+    assert process.exists()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await eventually(lambda: not process.exists())
+    assert hosts[0].state(script) == "needed"
+
+
+def test_where_root_is_this_machines_nothing_is_changed(
+    hosts: list[Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted: dict[str, Any] = {"apt": ["tree"], "timezone": "Europe/Berlin", "script": "true"}
+    monkeypatch.setenv("JUPYTER_TPU_EMULATED_HOST", "folder")  # as the emulator's fallback sets it
+    assert set(setup_states(wanted, str(hosts[0].environment)).values()) == {"skipped"}
