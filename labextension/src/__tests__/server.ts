@@ -267,6 +267,7 @@ export function connectedTPU(more: Partial<ITPU> = {}): ITPU {
         python_path: '',
         packages: [],
         requirements: '',
+        setup: { apt: [], timezone: '', oh_my_zsh: false, script: '' },
         asked: null,
         devices: 8,
         warm: { state: 'off', memory: 0, imports: [], problem: '' },
