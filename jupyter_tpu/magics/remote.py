@@ -183,7 +183,7 @@ class Run:
         self.id = id
         #: Nobody waits for its messages, so its comms are served as those between cells.
         self.detached = False
-        #: Whether the kernel has begun with it.
+        #: Whether the kernel has begun with it. Until then it ignores an interrupt.
         self.begun = False
         self.reply: dict[str, Any] | None = None
         self._idle = False
@@ -204,8 +204,8 @@ class Run:
             self.reply = message
         elif message["msg_type"] == "status":
             self._idle = message["content"]["execution_state"] == "idle"
-            self.begun = True
         else:
+            self.begun = True
             self._messages.put((channel, message))
         if self.finished:
             self._took = self.seconds
