@@ -84,7 +84,8 @@ class Kernel:
 
         async def ask() -> None:
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self.manager._async_is_alive(), POLL_LIMIT)
+                async with asyncio.timeout(POLL_LIMIT):
+                    await self.manager._async_is_alive()
 
         run_sync(ask)()
 

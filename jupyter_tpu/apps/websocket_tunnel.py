@@ -47,7 +47,8 @@ async def handshake(upstream: Upstream, path: str, headers: Headers) -> Handshak
     lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
     transport.write("\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape"))
     try:
-        head = await asyncio.wait_for(host.read_head(), HANDSHAKE_TIMEOUT)
+        async with asyncio.timeout(HANDSHAKE_TIMEOUT):
+            head = await host.read_head()
         version, status = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)[:2]
         if not version.startswith("HTTP/1."):
             raise ValueError

@@ -82,7 +82,7 @@ def _quickly(args: argparse.Namespace) -> HostAddress | None:
 def _thoroughly(args: argparse.Namespace) -> HostAddress:
     """The same; also puts our key on the node, pins its hosts' keys and says what is wrong."""
     try:
-        return asyncio.run(asyncio.wait_for(_find(args), LOOKUP_LIMIT))
+        return asyncio.run(_find(args))
     except TimeoutError:
         raise TPUError(
             f"Looking up the address of {args.name} timed out.", Reason.TIMEOUT, "Try again."
@@ -117,7 +117,8 @@ async def _find(args: argparse.Namespace) -> HostAddress:
         if not zone:
             raise InvalidInput(f"The zone of {args.name} is unknown.", "Give it with --zone.")
         node = NodeName(cloud.project, zone, args.name)
-        return (await lookup.find(HostName(node, args.worker))).address
+        async with asyncio.timeout(LOOKUP_LIMIT):
+            return (await lookup.find(HostName(node, args.worker))).address
     finally:
         await lookup.close()
         await cloud.close()

@@ -27,9 +27,8 @@ async def google_client() -> TpuAsyncClient:
     from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
 
     try:
-        credentials = await asyncio.wait_for(
-            asyncio.to_thread(default_credentials), _CREDENTIALS_LIMIT
-        )
+        async with asyncio.timeout(_CREDENTIALS_LIMIT):
+            credentials = await asyncio.to_thread(default_credentials)
     except DefaultCredentialsError as error:
         if gcloud.credentials_file() is None:
             message = "No Google Cloud credentials were found on this machine."

@@ -136,7 +136,8 @@ async def catalog_of(client: FleetClient) -> Catalog | None:
     import asyncio
 
     try:
-        return await asyncio.wait_for(client.catalog(), LOOK_LIMIT)
+        async with asyncio.timeout(LOOK_LIMIT):
+            return await client.catalog()
     except (TimeoutError, TPUError):
         return None
 

@@ -248,7 +248,8 @@ class Engine:
         async def start(record: HostRecord) -> None:
             async with self._starts:
                 spec = self._spec(node, record)
-                host = await asyncio.wait_for(self._runtime.start(spec), START_LIMIT)
+                async with asyncio.timeout(START_LIMIT):
+                    host = await self._runtime.start(spec)
             running[record.worker] = host
             self._spawn(self._watch(node, record, host))
             record.port, record.host_keys = host.port, dict(host.host_keys)

@@ -298,7 +298,8 @@ async def follow(
         yield latest
         while latest.state == "running":
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(news.wait(), every)
+                async with asyncio.timeout(every):
+                    await news.wait()
             if not news.is_set():
                 latest = await fleet.operation(operation.id)
             news.clear()

@@ -88,7 +88,8 @@ async def _end(kernel: OwnedKernel) -> None:
         await asyncio.sleep(SHUTDOWN_REQUEST_DELAY)
     if kernel.stopping:
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(kernel.wait_ended(), GRACE)
+            async with asyncio.timeout(GRACE):
+                await kernel.wait_ended()
     await kernel.cleanup()
 
 

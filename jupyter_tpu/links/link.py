@@ -208,7 +208,8 @@ class Link:
                 raise TPUError(f"The link to {self.host} was closed.", Reason.CANCELLED)
             changed = self._changed
             try:
-                await asyncio.wait_for(changed.wait(), end - loop.time())
+                async with asyncio.timeout(end - loop.time()):
+                    await changed.wait()
             except TimeoutError:
                 raise self.problem or TPUError(
                     f"{self.host} could not be reached within {timeout:g} s.",
@@ -389,7 +390,8 @@ class Link:
         look = self._keepalive.interval / 2
         while not connection.closed:
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(connection.wait_lost(), look)
+                async with asyncio.timeout(look):
+                    await connection.wait_lost()
             if connection.closed:
                 break
             self._on(LinkEvent.SILENCE if connection.silent else LinkEvent.HEARD)

@@ -60,4 +60,5 @@ class HostSession:
 
 async def _leave(agent: AgentClient) -> None:
     with contextlib.suppress(asyncio.TimeoutError, TPUError):
-        await asyncio.wait_for(agent.close(), _CLOSE_LIMIT)
+        async with asyncio.timeout(_CLOSE_LIMIT):
+            await agent.close()

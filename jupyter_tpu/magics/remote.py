@@ -151,7 +151,8 @@ class RemoteKernel:
         self._client = None
         manager, self._manager = self._manager, None
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(manager.shutdown_kernel(), END_LIMIT)
+            async with asyncio.timeout(END_LIMIT):
+                await manager.shutdown_kernel()
 
     async def _read(self, channel: str, get: Any) -> None:
         while True:

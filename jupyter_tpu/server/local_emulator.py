@@ -55,13 +55,15 @@ class LocalEmulator:
         self._pid, self._started = process.pid, start_time(process.pid)
         atexit.register(self.end)
         try:
-            while line := await asyncio.wait_for(process.stdout.readline(), START_TIMEOUT):
-                key, _, value = line.decode().strip().partition(": ")
-                if key == "state file":
-                    self._drain(process)
-                    (folder / _PID_FILE).write_text(str(process.pid))
-                    return value
-            problem = (await asyncio.wait_for(process.stderr.read(), STOP_TIMEOUT)).decode().strip()
+            async with asyncio.timeout(START_TIMEOUT):
+                async for line in process.stdout:
+                    key, _, value = line.decode().strip().partition(": ")
+                    if key == "state file":
+                        self._drain(process)
+                        (folder / _PID_FILE).write_text(str(process.pid))
+                        return value
+            async with asyncio.timeout(STOP_TIMEOUT):
+                problem = (await process.stderr.read()).decode().strip()
             await process.wait()
         except TimeoutError:
             process.terminate()

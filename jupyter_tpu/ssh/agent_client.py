@@ -204,7 +204,8 @@ class AgentClient:
     async def wait_hello(self) -> None:
         """Returns when the daemon's hello has come; raises UNREACHABLE if it does not."""
         try:
-            self.hello = await asyncio.wait_for(self._greeting, REQUEST_TIMEOUT)
+            async with asyncio.timeout(REQUEST_TIMEOUT):
+                self.hello = await self._greeting
         except TimeoutError as error:
             await self.close()
             raise ConnectionLost("the host") from error
@@ -229,7 +230,8 @@ class AgentClient:
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
             self._ask(number, op, params)
-            answer = await asyncio.wait_for(future, timeout)
+            async with asyncio.timeout(timeout):
+                answer = await future
         except TimeoutError as error:
             raise TPUError(
                 f"The host did not answer within {timeout:.0f} seconds.", Reason.TIMEOUT
@@ -258,7 +260,8 @@ class AgentClient:
         if not self._closed:
             with contextlib.suppress(OSError):
                 self._ask(0, "end_agent", {})
-                await asyncio.wait_for(self._stream.drain(), 1.0)
+                async with asyncio.timeout(1.0):
+                    await self._stream.drain()
             self._end()
         self._listener.cancel()
         await asyncio.gather(self._listener, return_exceptions=True)

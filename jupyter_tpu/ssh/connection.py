@@ -102,9 +102,8 @@ class Connection:
 
         try:
             # Nothing can listen there, so the host answers with an error after one round trip.
-            _, writer = await asyncio.wait_for(
-                self._ssh.open_unix_connection("/dev/null/nothing", encoding=None), limit
-            )
+            async with asyncio.timeout(limit):
+                _, writer = await self._ssh.open_unix_connection("/dev/null/nothing", encoding=None)
         except asyncssh.ChannelOpenError:
             return not self.closed
         except (TimeoutError, asyncssh.Error, OSError):
@@ -121,10 +120,12 @@ class Connection:
         """Closes the connection and its jump hosts; commands that run over it fail."""
         self._ssh.close()
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._ssh.wait_closed(), 2.0)
+            async with asyncio.timeout(2.0):
+                await self._ssh.wait_closed()
         self._ssh.abort()
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._stack.aclose(), 2.0)
+            async with asyncio.timeout(2.0):
+                await self._stack.aclose()
 
     # ---- what can be done over it ------------------------------------------------------------
 
@@ -158,7 +159,8 @@ class Connection:
         """
         line = command_line(argv, env, cwd)
         try:
-            completed = await asyncio.wait_for(self._session(line, input, on_line), timeout)
+            async with asyncio.timeout(timeout):
+                completed = await self._session(line, input, on_line)
         except TimeoutError:
             raise TPUError(
                 f"{argv[0].rpartition('/')[2]} did not finish within {timeout:g} s on "
@@ -184,7 +186,8 @@ class Connection:
                 opening = self._ssh.create_session(
                     stream.session, command_line(argv), encoding=None, window=WINDOW
                 )
-                await asyncio.wait_for(opening, CHANNEL_LIMIT)
+                async with asyncio.timeout(CHANNEL_LIMIT):
+                    await opening
             except (TimeoutError, asyncssh.Error, OSError) as error:
                 raise self._lost_error() from error
             try:
@@ -201,9 +204,8 @@ class Connection:
         import asyncssh
 
         try:
-            return await asyncio.wait_for(
-                self._ssh.open_unix_connection(path, encoding=None, window=WINDOW), CHANNEL_LIMIT
-            )
+            async with asyncio.timeout(CHANNEL_LIMIT):
+                return await self._ssh.open_unix_connection(path, encoding=None, window=WINDOW)
         except asyncssh.ChannelOpenError as error:
             if self.closed:
                 raise self._lost_error() from error
@@ -262,7 +264,8 @@ class Connection:
         try:
             for address in self.host.loopbacks:
                 try:
-                    return await asyncio.wait_for(to(address), CHANNEL_LIMIT)
+                    async with asyncio.timeout(CHANNEL_LIMIT):
+                        return await to(address)
                 except asyncssh.ChannelOpenError as error:
                     if self.closed:
                         raise self._lost_error() from error
@@ -302,9 +305,10 @@ class Connection:
         async with self._sessions:
             self.has_run_command = True
             try:
-                process: SSHClientProcess[bytes] = await asyncio.wait_for(
-                    self._ssh.create_process(line, encoding=None), CHANNEL_LIMIT
-                )
+                async with asyncio.timeout(CHANNEL_LIMIT):
+                    process: SSHClientProcess[bytes] = await self._ssh.create_process(
+                        line, encoding=None
+                    )
             except (TimeoutError, asyncssh.Error, OSError) as error:
                 raise self._lost_error() from error
             try:
@@ -330,7 +334,8 @@ class Connection:
         with contextlib.suppress(asyncssh.Error, OSError):
             process.terminate()
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(process.wait_closed(), _GRACE)
+                async with asyncio.timeout(_GRACE):
+                    await process.wait_closed()
             if process.returncode is None and not self.closed:
                 process.kill()
         process.close()

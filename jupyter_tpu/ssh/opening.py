@@ -76,7 +76,8 @@ async def connect(
     except BaseException as error:
         # Jump hosts may be silent, too.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stack.aclose(), CLOSE_LIMIT)
+            async with asyncio.timeout(CLOSE_LIMIT):
+                await stack.aclose()
         if isinstance(error, asyncssh.HostKeyNotVerifiable) and shown:
             raise _host_key_error(host, shown[-1]) from error
         if isinstance(error, asyncssh.PermissionDenied):

@@ -198,10 +198,11 @@ class Server:
 
     def kill(self) -> None:
         self.tasks.update(self.store.kill())
-        while left := self._left():  # asyncio.wait_for sometimes swallows a cancel
+        while left := self._left():  # those that end may begin to judge
             for task in left:
                 task.cancel()
-            self.world.loop.run_until_complete(asyncio.wait(left, timeout=0))
+            _, running = self.world.loop.run_until_complete(asyncio.wait(left, timeout=1))
+            assert not running, f"it swallowed its cancel: {running}"
         self.lease.close()
 
 

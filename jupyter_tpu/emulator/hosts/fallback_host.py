@@ -241,14 +241,17 @@ class FallbackHost:
         if self._server is not None:
             self._server.close()
             await self.cut_links()
-            await asyncio.wait_for(self._server.wait_closed(), _END_SECONDS)
+            async with asyncio.timeout(_END_SECONDS):
+                await self._server.wait_closed()
         for group in list(self._groups):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(group, signal.SIGKILL)
         if self._reaper is not None and self._reaper.returncode is None:
             assert self._reaper.stdin is not None
             self._reaper.stdin.close()
-            if await asyncio.wait_for(self._reaper.wait(), _END_SECONDS):
+            async with asyncio.timeout(_END_SECONDS):
+                failed = await self._reaper.wait()
+            if failed:
                 raise TPUError(
                     f"Processes of the emulated host {self._spec.hostname} do not end.",
                     Reason.TIMEOUT,

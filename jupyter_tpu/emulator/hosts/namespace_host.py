@@ -88,7 +88,8 @@ class NamespaceHost:
         )
         self._reader = asyncio.create_task(self._read(self._process, listening))
         try:
-            await asyncio.wait_for(listening, _BOOT_SECONDS)
+            async with asyncio.timeout(_BOOT_SECONDS):
+                await listening
         except TimeoutError:
             await self.stop()
             raise TPUError(
@@ -175,7 +176,8 @@ class NamespaceHost:
         )
         lines = "".join(f"{name}\n" for name in names).encode()
         try:
-            _, errors = await asyncio.wait_for(process.communicate(lines), _BOOT_SECONDS)
+            async with asyncio.timeout(_BOOT_SECONDS):
+                _, errors = await process.communicate(lines)
         finally:
             if process.returncode is None:
                 process.kill()

@@ -178,7 +178,8 @@ class Runtime:
             stderr=asyncio.subprocess.PIPE,
         )
         try:
-            _, errors = await asyncio.wait_for(process.communicate(), _TRIAL_SECONDS)
+            async with asyncio.timeout(_TRIAL_SECONDS):
+                _, errors = await process.communicate()
         except TimeoutError:
             process.kill()
             await process.wait()

@@ -130,7 +130,8 @@ class Faults:
         """Returns when the silence of *fault* ends."""
         if (silence := self._silences.get(fault.id)) is not None:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(silence.wait(), fault.seconds)
+                async with asyncio.timeout(fault.seconds):
+                    await silence.wait()
 
     def unreachable_zones(self) -> set[str | None]:
         """None in it stands for all zones."""

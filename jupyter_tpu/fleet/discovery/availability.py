@@ -96,7 +96,8 @@ class Availability:
         asked, answer = self._lists.get(key, (float("-inf"), ()))
         if time.monotonic() - asked > FRESH:
             try:
-                answer = await asyncio.wait_for(ask(), PATIENCE)
+                async with asyncio.timeout(PATIENCE):
+                    answer = await ask()
             except TimeoutError:
                 raise TPUError(
                     "Google did not list its TPU types in time.", Reason.TIMEOUT, "Try again."

@@ -106,7 +106,8 @@ class Observer:
         await self.ensure_recent()
         if self.age > FRESH:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.refresh(), AT_ONCE)
+                async with asyncio.timeout(AT_ONCE):
+                    await self.refresh()
 
     async def refresh(self) -> None:
         """Waits until a poll that begins after this call has ended."""
@@ -114,7 +115,8 @@ class Observer:
         with contextlib.suppress(TimeoutError):  # then the answer is what is known
             for _ in range(2 if self._polling else 1):
                 self._wake.set()
-                await asyncio.wait_for(self._new.wait(), LIMIT + FAILED)
+                async with asyncio.timeout(LIMIT + FAILED):
+                    await self._new.wait()
 
     def upsert(self, node: Node) -> None:
         """Adds a node that Google just described in another answer."""
@@ -142,7 +144,8 @@ class Observer:
                     new.set()
                 self._polled()
             try:
-                await asyncio.wait_for(self._wake.wait(), self._pause())
+                async with asyncio.timeout(self._pause()):
+                    await self._wake.wait()
                 # Requests that come together are answered by one poll.
                 await asyncio.sleep(0.1)
             except TimeoutError:

@@ -195,7 +195,8 @@ class Apps:
                 if each.forwarded.had_traffic():
                     self._changed(id)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), COUNT_EVERY if self._open else None)
+                async with asyncio.timeout(COUNT_EVERY if self._open else None):
+                    await self._wake.wait()
 
     # ---- inside ----
 

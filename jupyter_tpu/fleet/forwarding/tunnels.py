@@ -190,7 +190,8 @@ class Tunnels:
                     self._changed(id)
             with contextlib.suppress(TimeoutError):
                 pause = COUNT_EVERY if self._active else RECONCILE_EVERY
-                await asyncio.wait_for(self._wake.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
 
     def reload(self, records: Iterable[TunnelRecord]) -> None:
         """Takes over what other processes have written."""

@@ -74,7 +74,8 @@ class JobFollower:
                 for record in self._records.all():
                     self._reconcile(record)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), EVERY)
+                    async with asyncio.timeout(EVERY):
+                        await self._wake.wait()
         finally:
             self.supervised = False
             await self.shut_down()

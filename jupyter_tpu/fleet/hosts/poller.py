@@ -60,7 +60,8 @@ class HostPoller:
             self._failures.retain(_WHAT, self._connections.names())
             pause = INTERVAL_STARTING if self._warm.starting() else INTERVAL
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
                 await asyncio.sleep(SETTLE)
 
     async def _poll_safely(self, name: NodeName) -> None:

@@ -219,7 +219,8 @@ class _ActiveRun:
             if start == self._start + self._size and not self.done:
                 news = self._news
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(news.wait(), wait)
+                    async with asyncio.timeout(wait):
+                        await news.wait()
             if not self.done:
                 await asyncio.wait({self._end}, timeout=GATHER)
         finally:

@@ -26,7 +26,6 @@ class Loops:
     def __init__(self) -> None:
         self._tasks: list[asyncio.Task[None]] = []
         self._status: dict[str, LoopStatus] = {}
-        self._closing = False
         self._suspect: dict[str, float] = {}  # until when a loop that failed counts as failing
 
     def start(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
@@ -42,13 +41,10 @@ class Loops:
         ]
 
     async def close(self) -> None:
-        self._closing = True
-        left = set(self._tasks)
-        deadline = asyncio.get_running_loop().time() + 10
-        while left and asyncio.get_running_loop().time() < deadline:
-            for task in left:
-                task.cancel()  # again, if something in it has swallowed that
-            _, left = await asyncio.wait(left, timeout=1)
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=10)
 
     async def _keep_running(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         time = asyncio.get_running_loop().time
@@ -59,8 +55,6 @@ class Loops:
                 await run()
                 log.error("The loop %r ended unexpectedly", name)
             except Exception as error:
-                if self._closing:
-                    return
                 log.exception("The loop %r failed. It restarts in %.0f s.", name, pause)
                 status.failures += 1
                 status.last_failure = timestamp()

@@ -135,7 +135,8 @@ class Store:
         self._waiters.append(waiter)
         try:
             # The limit is for a disk that does not answer at all.
-            await asyncio.wait_for(waiter.done, patience + LONGEST_PAUSE)
+            async with asyncio.timeout(patience + LONGEST_PAUSE):
+                await waiter.done
         except TimeoutError:
             raise TPUError(
                 f"The disk of {self._database.path} does not answer.",

@@ -90,7 +90,8 @@ class JaxWorker:
             try:
                 if self._closed:
                     raise _closing()
-                head, content = await asyncio.wait_for(worker.ask(name, body), self._seconds)
+                async with asyncio.timeout(self._seconds):
+                    head, content = await worker.ask(name, body)
             except TimeoutError:
                 raise TPUError(
                     f"The request took longer than {self._seconds:g} s and was stopped.",
@@ -125,7 +126,8 @@ class JaxWorker:
         self._idle.clear()
         for worker in self._working:
             worker.kill()  # its request gives it back
-        await asyncio.wait_for(self._quiet.wait(), _START_SECONDS)
+        async with asyncio.timeout(_START_SECONDS):
+            await self._quiet.wait()
         while self._ending:
             await asyncio.wait(set(self._ending), timeout=10)
 
@@ -223,7 +225,8 @@ class _Worker:
         )
         worker = cls(process)
         try:
-            head, _ = await asyncio.wait_for(worker._answer(), _START_SECONDS)
+            async with asyncio.timeout(_START_SECONDS):
+                head, _ = await worker._answer()
             if not head.ready:
                 raise EOFError
         except (TimeoutError, EOFError) as error:
