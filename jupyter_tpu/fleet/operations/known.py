@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
@@ -10,6 +11,8 @@ from ..models import Operation
 from ..store.records import OperationRecord
 from . import kinds
 from .running import RunningOperation
+
+T = TypeVar("T")
 
 
 class KnownOperations:
@@ -26,7 +29,7 @@ class KnownOperations:
         """Newest first."""
         mine = {id: running.record.operation for id, running in self.running.items()}
         everything = {**self.others, **mine}
-        return sorted(everything.values(), key=lambda o: o.created, reverse=True)
+        return _newest_first(everything.values(), lambda operation: operation.created)
 
     def find(self, id: str) -> Operation | None:
         running = self.running.get(id)
@@ -41,13 +44,13 @@ class KnownOperations:
     def running_on(self, name: NodeName) -> list[OperationRecord]:
         """Those that run on one TPU now, newest first."""
         records = [r.record for r in self.running.values() if r.name == name]
-        return sorted(records, key=lambda r: r.operation.created, reverse=True)
+        return _newest_first(records, lambda record: record.operation.created)
 
     def on(self, name: NodeName) -> list[OperationRecord]:
         """Those that run on one TPU in whichever process, newest first."""
         elsewhere = [record for record in self.elsewhere.values() if record.name == name]
         records = [*self.running_on(name), *elsewhere]
-        return sorted(records, key=lambda record: record.operation.created, reverse=True)
+        return _newest_first(records, lambda record: record.operation.created)
 
     def failed_deletion(self, name: NodeName) -> Operation | None:
         """The newest operation on one TPU, if it should have deleted that and has not."""
@@ -86,7 +89,11 @@ class KnownOperations:
     def forget_oldest(self, keep: int) -> Iterator[str]:
         """Forgets ended ones but the newest *keep*; their ids."""
         ended = [operation for operation in self.others.values() if operation.state != "running"]
-        ended.sort(key=lambda operation: operation.ended, reverse=True)
-        for operation in ended[keep:]:
+        for operation in _newest_first(ended, lambda operation: operation.ended)[keep:]:
             del self.others[operation.id]
             yield operation.id
+
+
+def _newest_first(items: Iterable[T], time: Callable[[T], str]) -> list[T]:
+    """Of those of one millisecond, what was added last comes first."""
+    return sorted(items, key=time)[::-1]
