@@ -257,7 +257,7 @@ async def test_without_its_client_a_command_is_ended_after_a_while(client, monke
 async def test_an_unread_end_does_not_keep_a_command_that_is_abandoned(client, monkeypatch):
     await client.shell(f"head -c {2 * BUFFER} /dev/zero")
     run = client.runs._runs["r"]
-    await eventually(run._exited.is_set) if run._room.is_set() else None
+    await eventually(lambda: not run._room.is_set())  # it waits to write the rest
     monkeypatch.setattr(module, "ABANDONED", 0.0)
     client.runs.client_left(client)
     await client.runs.end_abandoned()
