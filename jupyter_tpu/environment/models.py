@@ -68,7 +68,7 @@ class InstalledPackage(Struct, frozen=True, kw_only=True):
 
     name: str
     version: str
-    requested: bool = False  # somebody asked for it; others came with those
+    requested: bool = False  # you asked for it; the others are its dependencies
     required: bool = False  # kernels on TPUs need it
 
 

@@ -23,5 +23,5 @@ class Kernel(Struct, kw_only=True):
     holder: str = ""  # which client that is, or was last
     chips: bool = False  # it, or what it started, holds the host's chips
     notebook: str = ""
-    #: Why it died, if nobody shut it down; it is shown until it is dismissed.
+    #: Why it died, unless it was shut down. It is shown until it is dismissed.
     problem: Problem | None = None

@@ -57,7 +57,7 @@ class Operation(Struct, kw_only=True):
     app: str = ""
     #: Why it failed; while it runs, what stands in its way.
     problem: Problem | None = None
-    #: Whether it can be cancelled. What Google has begun to start, stop or delete goes on.
+    #: Whether it can be cancelled. What Google has begun to start, stop or delete continues.
     cancellable: bool = True
     #: "retrying" while Google refuses to delete the TPU and is asked again and again, which
     #: `stop-trying` ends; "kept" when that was ended: the TPU is still there.

@@ -24,7 +24,7 @@ class StartRun(Struct, kw_only=True, forbid_unknown_fields=True):
     environment: str | None = None
     #: Whether input will be sent. Otherwise it is empty.
     input: bool = False
-    #: Seconds after which it is stopped if nobody asks about it any more; None: never.
+    #: Seconds after which it is stopped if no client asks about it any more; None: never.
     stop_unwatched: Annotated[float, Meta(gt=0)] | None = None
 
 

@@ -165,7 +165,7 @@ class OperationRunner:
                 self._requests.pop(operation.id, None)
                 self._store.drop_request(operation.id)
                 raise
-            operation.log.append(f"{error} This goes on, but only while this process runs.")
+            operation.log.append(f"{error} This continues, but only while this process runs.")
         if running is not None and running.task is not None:
             await asyncio.wait([running.task], timeout=patience)
         return operation
@@ -224,7 +224,7 @@ class OperationRunner:
                 self._store.drop_operation(operation.id)  # it may have been written all the same
                 running.refused = error
                 return False
-            operation.log.append(f"{error} This goes on, but only while this process runs.")
+            operation.log.append(f"{error} This continues, but only while this process runs.")
         return True
 
     def _progressed(self, running: RunningOperation) -> None:

@@ -399,7 +399,7 @@ describe('what goes on without the user', () => {
     await answerDialog('Cancel');
     button(node, 'Stop Trying…').click();
     expect(await answerDialog('Stop Trying')).toContain(
-      'You go on paying for it: About $9.60 an hour'
+      'You keep paying for it: About $9.60 an hour'
     );
     await vi.waitFor(() => {
       const asked = server.calls.filter(one => one.method === 'POST');

@@ -289,7 +289,7 @@ export async function confirmKeep(
         <p>{trans.__('%1 is not deleted, and stays.', name)}</p>
         {!emulated && tpu.state !== 'STOPPED' && (
           <p>
-            {trans.__('You go on paying for it:')}{' '}
+            {trans.__('You keep paying for it:')}{' '}
             <Price cost={cost} tier={tier} trans={trans} />
           </p>
         )}
