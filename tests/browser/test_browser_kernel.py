@@ -4,13 +4,14 @@ a plot, a breakpoint. What a user expects of a kernel on this machine.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from lab_server import LabPage
+from nbformat import v4
 from playwright.sync_api import Locator, expect
 
 OUT = Path(__file__).parent / "out"
@@ -31,26 +32,10 @@ def lab(unopened_lab: LabPage) -> LabPage:
 
 def open_notebook(lab: LabPage, spec: str, name: str, *sources: str) -> None:
     """Opens a notebook of these cells and waits for its kernel."""
-    cells = [
-        {
-            "cell_type": "code",
-            "id": f"cell-{number}",
-            "metadata": {},
-            "source": source,
-            "outputs": [],
-            "execution_count": None,
-        }
-        for number, source in enumerate(sources)
-    ]
-    kernelspec = {"name": spec, "display_name": spec, "language": "python"}
-    notebook = {
-        "cells": cells,
-        "metadata": {"kernelspec": kernelspec},
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
+    metadata = {"kernelspec": {"name": spec, "display_name": spec, "language": "python"}}
+    cells = [v4.new_code_cell(source) for source in sources]
     path = lab.server.root / f"{name}.ipynb"
-    path.write_text(json.dumps(notebook))
+    path.write_text(nbformat.writes(v4.new_notebook(cells=cells, metadata=metadata)))
     lab.page.goto(f"{lab.server.url}/lab/tree/{path.name}?reset&token={lab.server.token}")
     expect(cell(lab, 0)).to_be_visible(timeout=LONG)
     idle(lab)

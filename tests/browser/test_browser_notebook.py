@@ -4,15 +4,16 @@ to the server is cut; an app opens in a browser window, since there are no tabs.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from fault_proxy import FaultProxy
 from lab_server import WINDOW, LabServer
+from nbformat import v4
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from waiting import until
 
@@ -45,21 +46,9 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 def open_notebook(context: BrowserContext, server: LabServer, port: int, *sources: str) -> Page:
     """Opens a new notebook in Jupyter Notebook at *port*."""
-    cells = [
-        {
-            "cell_type": "code",
-            "id": f"cell-{number}",
-            "metadata": {},
-            "source": source,
-            "outputs": [],
-            "execution_count": None,
-        }
-        for number, source in enumerate(sources)
-    ]
+    cells = [v4.new_code_cell(source) for source in sources]
     path = server.root / f"{NAME}.ipynb"
-    path.write_text(
-        json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
-    )
+    path.write_text(nbformat.writes(v4.new_notebook(cells=cells)))
     page = context.new_page()
     page.goto(f"http://127.0.0.1:{port}/notebooks/{path.name}?token={server.token}")
     return page

@@ -107,6 +107,7 @@ def test_an_answer_arrives_whose_server_was_killed_before_it_read_it(
     server.request("DELETE", f"/api/sessions/{session_of(server, name)['id']}")
 
 
+@pytest.mark.long  # the page's part is in kernelSocket.spec.ts
 def test_a_page_that_is_logged_out_says_so_and_continues_after_the_login(
     lab: tuple[Server, str], context: BrowserContext
 ) -> None:

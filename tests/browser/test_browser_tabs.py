@@ -67,6 +67,8 @@ def assert_complete(pages: list[Page], what: str) -> None:
         assert lines_of(page) == EXPECTED
 
 
+# Two tabs, and a server that is killed: test_browser_restart.py. Reloads: test_adoption_replay.py.
+@pytest.mark.long
 def test_tabs_that_open_and_reload_while_a_cell_prints_show_each_line_once(
     lab: tuple[Server, str, bool], context: BrowserContext
 ) -> None:
