@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import itertools
 import json
@@ -169,6 +170,18 @@ class Server:
         until(done, LIMIT, lambda: str(operation))
         assert operation["state"] == "done", operation
         return operation
+
+    def on_host(self, tpu: str, host: int, *command: str, check: bool = True) -> str:
+        """What a command prints on a host, to stdout and stderr; *check* that it succeeds."""
+        run = self.tpu("POST", f"tpus/{tpu}/runs", {"command": command, "hosts": str(host)})
+        printed, start = b"", 0
+        while True:
+            answer = self.tpu("GET", f"tpus/{tpu}/runs/{run['id']}/output?from={start}")
+            printed += b"".join(base64.b64decode(part["data"]) for part in answer["output"])
+            if answer["ended"]:
+                assert not check or answer["run"]["code"] == 0, printed.decode()
+                return printed.decode()
+            start = answer["next"]
 
     def kernel(self, kernel_id: str) -> dict[str, Any]:
         return self.request("GET", f"/api/kernels/{kernel_id}")

@@ -42,9 +42,7 @@ def cli(server: Server, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def on_host(server: Server, host: int, script: str) -> str:
-    done = cli(server, "ssh", NAME, "--worker", str(host), "--", script)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return server.on_host(NAME, host, "sh", "-c", script)
 
 
 def pythons(server: Server) -> dict[str, Any]:

@@ -83,15 +83,7 @@ def wait_until_recorded(server: Server, packages: list[str]) -> None:
 def on_host(server: Server, host: int, code: str, name: str = "default") -> str:
     """What the environment's Python prints on one host."""
     python = environment(server, name)["path"] + "/bin/python"
-    argv = [sys.executable, "-m", "jupyter_tpu.cli", "ssh", NAME, "--worker", str(host), "--"]
-    found = subprocess.run(
-        [*argv, f"{python} -c '{code}'"],
-        env={**server.environment, "JUPYTER_TOKEN": server.token},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    return found.stdout + found.stderr
+    return server.on_host(NAME, host, python, "-c", code, check=False)
 
 
 def cli(server: Server, *words: str) -> subprocess.CompletedProcess[str]:
@@ -330,10 +322,7 @@ def test_a_host_that_differs_is_given_the_packages_of_host_0(server: Server) -> 
     assert added.returncode == 0, added.stderr
     version = "import toolz; print(toolz.__version__)"
     path = environment(server)["path"]
-    drifted = cli(
-        server, "ssh", NAME, "--worker", "1", "--", f"{path}/bin/uv pip install -q toolz==1.0.0"
-    )
-    assert drifted.returncode == 0, drifted.stderr
+    server.on_host(NAME, 1, f"{path}/bin/uv", "pip", "install", "-q", "toolz==1.0.0")
     assert on_host(server, 1, version) == "1.0.0\n"
     synced = until_idle(server, "env", "sync", NAME)
     assert synced.returncode == 0, synced.stderr

@@ -87,6 +87,7 @@ def processes(emulator: Any, name: str) -> str:
     return "\n".join(" ".join(line) if isinstance(line, list) else line for line in lines)
 
 
+@pytest.mark.long  # over REST: test_story_first_notebook.py
 @pytest.mark.asyncio
 async def test_from_nothing_to_a_kernel_in_jupyter_and_back_to_nothing(
     setting: Setting, emulator: Any
@@ -239,7 +240,6 @@ async def test_old_operations_are_deleted_and_published_as_gone(
         ids.append((await fleet._runner.start(record, nothing)).id)
         await setting.fleet.wait(ids[-1])
         fleet._changes.flush()
-        await asyncio.sleep(0.002)  # `ended` has milliseconds
     assert [change.id for change in told if change.gone] == ids[:2]
     assert [id for what, id in fleet._changes._published if what == "operation"] == ids[2:]
     with pytest.raises(TPUError) as caught:
@@ -283,10 +283,13 @@ async def test_disconnecting_removes_the_kernel_and_keeps_the_environment(
 
 
 @pytest.mark.asyncio
-async def test_two_servers_connect_a_pod_at_once_and_see_it_deleted_elsewhere(
-    setting: Setting, create_tpu: Any, emulator: Any, tmp_path: Path
+@pytest.mark.parametrize(
+    ("type", "hosts"), [("v5p-8", 1), pytest.param("v5p-16", 2, marks=pytest.mark.long)]
+)
+async def test_two_servers_connect_a_tpu_at_once_and_see_it_deleted_elsewhere(
+    setting: Setting, create_tpu: Any, emulator: Any, tmp_path: Path, type: str, hosts: int
 ) -> None:
-    path = create_tpu(type="v5p-16", zone="us-east5-a", runtimeVersion="v2-alpha-tpuv5")["name"]
+    path = create_tpu(type=type, zone="us-east5-a", runtimeVersion="v2-alpha-tpuv5")["name"]
     name = path.rpartition("/")[2]
     (tmp_path / "other").mkdir()
     other = Setting(emulator.state_file, tmp_path / "other")
@@ -296,11 +299,12 @@ async def test_two_servers_connect_a_pod_at_once_and_see_it_deleted_elsewhere(
         mine, theirs = await asyncio.gather(setting.done(both[0]), other.done(both[1]))
         for connected in (mine, theirs):
             on_hosts = [step for step in connected.steps[1:-1] if step.hosts]
-            assert {(step.hosts_done, step.hosts) for step in on_hosts} == {(2, 2)}
-            assert any(line.startswith("host 1: Python") for line in connected.log)
-        assert sum("+ jax==" in line for line in mine.log + theirs.log) == 2  # hosts, not connects
+            assert {(step.hosts_done, step.hosts) for step in on_hosts} == {(hosts, hosts)}
+            assert any(line.startswith(f"host {hosts - 1}: Python") for line in connected.log)
+        # Once on each host, although both connect.
+        assert sum("+ jax==" in line for line in mine.log + theirs.log) == hosts
         [environment] = await setting.fleet.environments(name)
-        assert environment.devices == 4  # on each of the two hosts
+        assert environment.devices == 4  # on each host
         assert setting.kernelspecs() == other.kernelspecs() == [environment.display_name]
 
         emulator.wait(emulator.request("DELETE", f"/v2/{path}"))

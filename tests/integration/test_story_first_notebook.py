@@ -25,17 +25,16 @@ from waiting import until
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@pytest.fixture
-def server(emulator: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    server = Server(tmp_path, emulator.environment)
-    # For the kernels and commands of this process, too.
-    for variable in ("JUPYTER_TPU_EMULATOR", *FOLDERS):
-        monkeypatch.setenv(variable, server.environment[variable])
+@pytest.fixture(scope="module")
+def server(emulator: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("story"), emulator.environment)
     server.start()
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        # For the kernels and commands of this process, too.
+        for variable in ("JUPYTER_TPU_EMULATOR", *FOLDERS):
+            patch.setenv(variable, server.environment[variable])
         yield server
-    finally:
-        server.stop()
+    server.stop()
 
 
 def processes(emulator: Any, name: str) -> list[str]:
@@ -60,7 +59,7 @@ def wait_until_processes_are(
     until(are_so, why=lambda: f"{processes(emulator, name)} instead of {expected}")
 
 
-def test_a_newcomer_creates_connects_runs_a_notebook_and_deletes(
+def test_a_newcomer_creates_a_tpu_connects_it_and_runs_a_notebook(
     server: Server, emulator: Any
 ) -> None:
     body = {"name": "story", "type": "v5litepod-8", "zone": "us-west4-a"}
@@ -84,6 +83,30 @@ def test_a_newcomer_creates_connects_runs_a_notebook_and_deletes(
     # A connected TPU keeps its agent, and nothing of the kernel.
     wait_until_processes_are(emulator, "story", before, besides=" daemon")
 
+
+def test_a_kernel_of_the_server_is_named_before_its_tpu_is_deleted(
+    server: Server, emulator: Any
+) -> None:
+    """After the test before, whose TPU it is."""
+    [environment] = server.tpu("GET", "tpus/story/environments")
+    before = [p for p in processes(emulator, "story") if not p.endswith(" daemon")]
+    kernel = server.request("POST", "/api/kernels", {"name": environment["kernelspec"]})
+    running = server.tpu("GET", "tpus/story/kernels")
+    assert [k["id"] for k in running] == [kernel["id"]]
+
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        server.tpu("DELETE", "tpus/story")
+    assert refused.value.code == 409
+    assert json.load(refused.value)["reason"] == "KERNELS_RUNNING"
+    assert server.tpu("GET", "tpus/story")["state"] == "READY"
+
+    server.request("DELETE", f"/api/kernels/{kernel['id']}")
+    assert server.tpu("GET", "tpus/story/kernels") == []
+    # A disconnected TPU keeps nothing.
+    wait_until_processes_are(emulator, "story", before, besides=" daemon")
+    a_warm_kernel_is_the_next_one(server, emulator)
+    server.finish(server.tpu("POST", "tpus/story/disconnect", {}))
+    wait_until_processes_are(emulator, "story", before)
     server.finish(server.tpu("DELETE", "tpus/story"))
     assert environment["kernelspec"] not in server.request("GET", "/api/kernelspecs")["kernelspecs"]
     with pytest.raises(urllib.error.HTTPError) as gone:
@@ -92,50 +115,20 @@ def test_a_newcomer_creates_connects_runs_a_notebook_and_deletes(
     assert json.load(gone.value)["reason"] == "NOT_FOUND"
 
 
-def test_a_kernel_of_the_server_is_named_before_its_tpu_is_deleted(
-    server: Server, emulator: Any
-) -> None:
-    body = {"name": "busy", "type": "v5litepod-4", "zone": "us-west4-a", "connect": {}}
-    server.finish(server.tpu("POST", "tpus", body))
-    [connecting] = server.tpu("GET", "tpus/busy")["operations"]
-    server.finish(server.tpu("GET", f"operations/{connecting}"))
-    [environment] = server.tpu("GET", "tpus/busy/environments")
-    # Its agent may be running already, as connected TPUs are looked after.
-    before = [p for p in processes(emulator, "busy") if not p.endswith(" daemon")]
-    kernel = server.request("POST", "/api/kernels", {"name": environment["kernelspec"]})
-    running = server.tpu("GET", "tpus/busy/kernels")
-    assert [k["id"] for k in running] == [kernel["id"]]
-
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        server.tpu("DELETE", "tpus/busy")
-    assert refused.value.code == 409
-    assert json.load(refused.value)["reason"] == "KERNELS_RUNNING"
-    assert server.tpu("GET", "tpus/busy")["state"] == "READY"
-
-    server.request("DELETE", f"/api/kernels/{kernel['id']}")
-    assert server.tpu("GET", "tpus/busy/kernels") == []
-    # A disconnected TPU keeps nothing.
-    wait_until_processes_are(emulator, "busy", before, besides=" daemon")
-    a_warm_kernel_is_the_next_one(server, emulator)
-    server.finish(server.tpu("POST", "tpus/busy/disconnect", {}))
-    wait_until_processes_are(emulator, "busy", before)
-    server.finish(server.tpu("DELETE", "tpus/busy"))
-
-
 def a_warm_kernel_is_the_next_one(server: Server, emulator: Any) -> None:
-    """On the connected TPU "busy": on by request, with its memory shown, and no kernel of its own.
+    """On the connected TPU: on by request, with its memory shown, and no kernel of its own.
 
     One is left when this ends.
     """
 
     def warm(state: str) -> dict[str, Any]:
         def so() -> dict[str, Any] | None:
-            [environment] = server.tpu("GET", "tpus/busy/environments")
+            [environment] = server.tpu("GET", "tpus/story/environments")
             return environment if environment["warm"]["state"] == state else None
 
         return until(so)
 
-    where = "tpus/busy/environments/default/warm"
+    where = "tpus/story/environments/default/warm"
     for body, reason in (({"imports": ["not a name"]}, "INVALID"), ({"wanted": "no"}, "INVALID")):
         with pytest.raises(urllib.error.HTTPError) as refused:
             server.tpu("POST", where, body)
@@ -148,11 +141,11 @@ def a_warm_kernel_is_the_next_one(server: Server, emulator: Any) -> None:
     server.tpu("POST", where, {"wanted": True, "imports": ["wave"]})
     environment = warm("ready")
     assert environment["warm"]["memory"] > 10e6
-    assert server.tpu("GET", "tpus/busy/kernels") == []
-    [waiting] = [p for p in processes(emulator, "busy") if p.endswith("--warm wave")]
+    assert server.tpu("GET", "tpus/story/kernels") == []
+    [waiting] = [p for p in processes(emulator, "story") if p.endswith("--warm wave")]
     kernel = server.request("POST", "/api/kernels", {"name": environment["kernelspec"]})
-    [running] = server.tpu("GET", "tpus/busy/kernels")
-    [host] = emulator.hosts("busy")
+    [running] = server.tpu("GET", "tpus/story/kernels")
+    [host] = emulator.hosts("story")
     [it] = [p for p in host["processes"] if p["pid"] == running["pid"]]
     assert " ".join(it["cmdline"]) == waiting
     server.request("DELETE", f"/api/kernels/{kernel['id']}")
@@ -161,11 +154,11 @@ def a_warm_kernel_is_the_next_one(server: Server, emulator: Any) -> None:
         command = [sys.executable, "-m", "jupyter_tpu.cli", *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    assert "keeps no warm kernel" in typed("kernel", "warm", "busy", "off")
+    assert "keeps no warm kernel" in typed("kernel", "warm", "story", "off")
     assert warm("off")["warm"]["memory"] == 0
-    assert "keeps a warm kernel" in typed("kernel", "warm", "busy", "on")
+    assert "keeps a warm kernel" in typed("kernel", "warm", "story", "on")
     warm("ready")
-    assert re.search(r"WARM KERNEL.*\n.* \d+ MB ", typed("describe", "busy"))
+    assert re.search(r"WARM KERNEL.*\n.* \d+ MB ", typed("describe", "story"))
 
 
 @pytest.mark.long  # one kernel: test_kernels_host_gone.py

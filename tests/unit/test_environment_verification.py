@@ -74,6 +74,13 @@ def test_a_host_whose_jax_is_on_all_its_chips_is_usable(host: Host) -> None:
     assert log == ["host 0: Python , JAX 0.10.2, 4 tpu devices"]
 
 
+def test_another_number_of_devices_than_the_type_has_is_refused(host: Host) -> None:
+    expected = ExpectedHardware(emulated=True, devices_per_host=8)
+    message = "JAX sees 4 devices on host 0; this type has 8"
+    with pytest.raises(TPUError, match=message):
+        require_usable([host(devices=4)], expected, print)
+
+
 def test_a_missing_libtpu_is_named(host: Host) -> None:
     error = refusal(host(packages={"jax": "0.10.2"}))
     assert "libtpu is not installed" in error.message
