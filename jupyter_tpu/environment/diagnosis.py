@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct
 
-from ..errors import TPUError
+from ..errors import Reason, TPUError
 from .verification import (
     Hardware,
     HostCheck,
@@ -90,15 +90,33 @@ class ExpectedTPU(Struct, frozen=True, kw_only=True):
 
 def diagnose(hosts: Sequence[ExaminedHost], expected: ExpectedTPU) -> list[Finding]:
     """All findings, host by host; each host has at least one."""
-    return [finding for each in hosts for finding in _host(each, hosts[0], expected)]
+    some = any(isinstance(each.facts, HostFacts) for each in hosts)
+    return [
+        finding
+        for each in hosts
+        for finding in (
+            _host(each.facts, each, hosts[0], expected)
+            if isinstance(each.facts, HostFacts)
+            else [_unreached(each.facts, each.host, some, expected)]
+        )
+    ]
 
 
-def _host(each: ExaminedHost, first: ExaminedHost, expected: ExpectedTPU) -> Iterator[Finding]:
+def _unreached(error: TPUError, host: int, others: bool, expected: ExpectedTPU) -> Finding:
+    hint = error.hint
+    if others and error.reason is Reason.UNREACHABLE:
+        hint = (
+            "Other hosts of the TPU answer, so its firewall allows SSH. Check again in a few "
+            f"minutes: jupyter tpu doctor {expected.name}. If that does not help, delete the TPU "
+            f"(jupyter tpu delete {expected.name}) and create it again."
+        )
+    return _Report(host).problem("connection", f"The host was not checked: {error.message}", hint)
+
+
+def _host(
+    facts: HostFacts, each: ExaminedHost, first: ExaminedHost, expected: ExpectedTPU
+) -> Iterator[Finding]:
     report = _Report(each.host)
-    facts = each.facts
-    if isinstance(facts, TPUError):
-        yield report.problem("connection", f"The host was not checked: {facts.message}", facts.hint)
-        return
     yield report.ok("connection", "Connected.")
     if each.agent is not None:
         yield report.problem("agent", each.agent.message, each.agent.hint)
@@ -108,9 +126,9 @@ def _host(each: ExaminedHost, first: ExaminedHost, expected: ExpectedTPU) -> Ite
     yield from _holders(report, facts.hardware, each.owners, expected)
     yield from _login(report, facts.hardware, expected)
     yield from _environments(report, facts, first, expected)
-    yield from _disks(report, facts)
+    yield from _disks(report, facts, expected)
     if each.clock is not None:
-        yield _clock(report, each.clock)
+        yield _clock(report, each.clock, expected)
     if facts.account is not None:
         yield _storage(report, facts.account)
     if each.ports is not None:
@@ -185,8 +203,7 @@ def _holders(
             "lock",
             f"libtpu's lock file belongs to {lock.owner}, so JAX says that the TPU is in use.{root}"
             " No process holds the lock.",
-            f"Delete the file: jupyter tpu ssh {expected.name}{_on(report.host)} -- "
-            "sudo rm /tmp/libtpu_lockfile",
+            f"Delete the file: {_ssh(report, expected)} 'sudo rm /tmp/libtpu_lockfile'",
         )
     if found.variables.get("ALLOW_MULTIPLE_LIBTPU_LOAD") in ("1", "true"):
         yield report.warning(
@@ -287,13 +304,17 @@ def _jax(
     return report.ok("jax", f"{name}: {versions}, {devices}.")
 
 
-def _disks(report: _Report, facts: HostFacts) -> Iterator[Finding]:
+def _disks(report: _Report, facts: HostFacts, expected: ExpectedTPU) -> Iterator[Finding]:
     disks: dict[int, Disk] = {}  # two folders may be on one disk
     for each in facts.disks:
         disks.setdefault(each.total, each)
     for disk in disks.values():
         text = f"{_gib(disk.free)} of {_gib(disk.total)} are free in {disk.path}."
-        hint = "Delete files there. `du -sh ~/* ~/.cache` shows what uses the space."
+        folders = "~/* ~/.cache" if disk.path != "/tmp" else "/tmp/*"
+        hint = (
+            "Delete files there. This shows what uses the space: "
+            f"{_ssh(report, expected)} 'du -sh {folders}'"
+        )
         if disk.free < NO_SPACE:
             yield report.problem("disk", text, hint)
         elif disk.free < LITTLE_SPACE:
@@ -304,16 +325,20 @@ def _disks(report: _Report, facts: HostFacts) -> Iterator[Finding]:
         yield report.warning(
             "disk",
             f"libtpu's logs in /tmp/tpu_logs take {_gib(facts.logs)}.",
-            "Delete them. TPU_LOG_DIR=disabled, set before JAX starts, turns them off.",
+            f"Delete them: {_ssh(report, expected)} 'sudo rm -r /tmp/tpu_logs'. "
+            "TPU_LOG_DIR=disabled, set before JAX starts, turns them off.",
         )
 
 
-def _clock(report: _Report, ahead: float) -> Finding:
+def _clock(report: _Report, ahead: float, expected: ExpectedTPU) -> Finding:
     if abs(ahead) < CLOCK_OFF:
         return report.ok("clock", "The clock agrees with this computer's.")
     way = "ahead of" if ahead > 0 else "behind"
     text = f"The clock is {abs(ahead):.0f} s {way} this computer's."
-    hint = "Check which one is wrong. On the host: sudo systemctl restart chrony"
+    hint = (
+        "Check which one is wrong. This sets the host's: "
+        f"{_ssh(report, expected)} 'sudo systemctl restart chrony'"
+    )
     if abs(ahead) < CLOCK_WRONG:
         return report.warning("clock", text, hint)
     return report.problem("clock", f"{text} Google refuses requests of such clocks.", hint)
@@ -363,6 +388,11 @@ def _ports(report: _Report, reached: Sequence[int] | TPUError) -> Finding:
         "programs on all hosts can't start.",
         "Allow TCP 8470-8482 between the hosts in the firewall of their network.",
     )
+
+
+def _ssh(report: _Report, expected: ExpectedTPU) -> str:
+    """What runs the command that follows, in quotes, on the host."""
+    return f"jupyter tpu ssh {expected.name}{_on(report.host)} --command"
 
 
 def _on(host: int) -> str:

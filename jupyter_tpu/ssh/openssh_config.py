@@ -54,6 +54,8 @@ class HostEntry(Struct, frozen=True, kw_only=True):
             ("IdentitiesOnly", "yes"),
             ("ProxyCommand", _command(self.proxy)),
             ("ProxyUseFdpass", "no"),
+            # A host that hangs takes the connection and says nothing. Looking it up takes a while.
+            ("ConnectTimeout", "90"),
             # Two minutes without an answer mean that the host is gone, not only slow.
             ("ServerAliveInterval", "20"),
             ("ServerAliveCountMax", "6"),

@@ -76,8 +76,12 @@ def test_a_host_that_cannot_be_reached_is_a_finding_and_the_others_are_checked()
     found = diagnose([host(0), ExaminedHost(host=1, facts=gone)], EXPECTED)
     assert {each.host for each in found} == {0, 1}
     (lost,) = [each for each in found if each.host == 1]
-    assert (lost.check, lost.state, lost.hint) == ("connection", "problem", "Restart the TPU.")
+    assert (lost.check, lost.state) == ("connection", "problem")
     assert "my-tpu-1 can't be reached" in lost.message
+    assert lost.hint.startswith("Other hosts of the TPU answer, so its firewall allows SSH.")
+    assert "jupyter tpu delete my-tpu" in lost.hint
+    alone = finding(ExaminedHost(host=0, facts=gone))
+    assert alone.hint == "Restart the TPU.", "it may be the firewall"
 
 
 def test_who_has_the_chips_is_named_and_jax_is_unknown_then() -> None:
@@ -105,7 +109,7 @@ def test_a_lock_file_of_another_user_is_a_problem_only_while_nobody_holds_it() -
     left = finding(host(hardware={"lock": LOCK}))
     assert left.check == "lock"
     assert "belongs to root" in left.message
-    assert "jupyter tpu ssh my-tpu -- sudo rm /tmp/libtpu_lockfile" in left.hint
+    assert "jupyter tpu ssh my-tpu --command 'sudo rm /tmp/libtpu_lockfile'" in left.hint
     both = findings(host(hardware={"lock": {**LOCK, "held": True}, "holders": [HOLDER]}))
     assert "lock" not in {each.check for each in both}, "a held lock is never deleted"
     assert not findings(host(hardware={"lock": {**LOCK, "mine": True, "owner": "me"}}))
@@ -134,8 +138,13 @@ def test_disks_logs_and_clocks_have_bounds() -> None:
     full = [{"path": "/home/me", "free": 1 << 29, "total": 100 << 30}]
     disk = finding(host(disks=full * 2))
     assert (disk.check, disk.state) == ("disk", "problem")
+    assert disk.hint.endswith("jupyter tpu ssh my-tpu --command 'du -sh ~/* ~/.cache'")
+    small = [{"path": "/tmp", "free": 1 << 29, "total": 10 << 30}]
+    (other,) = findings(host(), host(1, disks=small, ports=COORDINATOR_PORTS))
+    assert other.hint.endswith("jupyter tpu ssh my-tpu --worker 1 --command 'du -sh /tmp/*'")
     logs = finding(host(logs=3 << 30))
     assert "/tmp/tpu_logs take 3.0 GiB" in logs.message
+    assert "jupyter tpu ssh my-tpu --command 'sudo rm -r /tmp/tpu_logs'" in logs.hint
     behind = finding(host(clock=-7.4))
     assert (behind.state, behind.message) == (
         "warning",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -12,6 +13,8 @@ from ...errors import Reason, TPUError
 from ...links import HostName, Link
 from ..models import HostRun, Problem
 from .connections import HostConnections
+
+log = logging.getLogger(__name__)
 
 #: Seconds in which the link must be up.
 REACH = 60.0
@@ -105,6 +108,9 @@ class FollowedRun:
             self._give_up(error)
         except asyncio.CancelledError:
             self._give_up(None)
+        except Exception as error:  # ours; the other hosts go on, and this one is not a success
+            log.exception("The run %s on %s", self._id, self._host)
+            self._give_up(TPUError(f"jupyter-tpu failed ({error}).", hint="See the server's log."))
         finally:
             self._asked.set()
             self._changed()
@@ -173,7 +179,9 @@ class FollowedRun:
             state.problem = Problem.of(error)
             return
         state.state = "unknown"
-        if error is not None and error.reason is Reason.NOT_FOUND:
+        if error is not None and error.reason is Reason.INTERNAL:
+            message = f"{error.message} The command may still run there."
+        elif error is not None and error.reason is Reason.NOT_FOUND:
             message = "The agent on the host was restarted. The command was probably ended."
         else:
             minutes = round(ABANDONED / 60)
@@ -181,7 +189,8 @@ class FollowedRun:
                 "The connection was lost. The command may still run there; it is ended "
                 f"{minutes} minutes after the loss."
             )
-        hint = f"See `jupyter tpu ssh {self._host.node.node}`."
+        worker = f" --worker {self._host.worker}" if self._host.worker else ""
+        hint = f"See `jupyter tpu ssh {self._host.node.node}{worker}`."
         state.problem = Problem(message=message, reason=Reason.UNREACHABLE, hint=hint)
 
 

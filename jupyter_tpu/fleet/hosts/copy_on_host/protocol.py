@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 CHUNK = 256 << 10
 #: How many names a message has at most.
 NAMED = 100
+#: How the name begins under which a file is written until it is whole.
+PART = b".copy-"
 #: Seconds between two reports of progress.
 PACE = 0.2
 #: What is told of a failure.
@@ -124,6 +126,9 @@ def from_home(path):
 
 def problem(error, path):
     path = path if isinstance(path, bytes) else encoded(path)
+    folder, name = os.path.split(path)
+    if name.startswith(PART):  # a name of ours says nothing to anybody
+        path = folder
     code = errno.errorcode.get(error.errno or 0, "")
     return [decoded(path), "EXISTS" if code == "EEXIST" else code, error.strerror or ""]
 

@@ -17,6 +17,7 @@ from .lists import save_list
 from .protocol import (
     CHUNK,
     NAMED,
+    PART,
     Entry,
     Failure,
     decoded,
@@ -366,7 +367,7 @@ def part_name(place, what):
     """The name under which a file is written, the same for each copy of the same file."""
     folder, name = os.path.split(place)
     key = hashlib.sha256(name + b"\0" + encoded(what)).hexdigest()[:16]
-    return os.path.join(folder, b".copy-" + key.encode())
+    return os.path.join(folder, PART + key.encode())
 
 
 def move_new(part, path):
