@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..cloud import NodeName
 from ..errors import Reason, TPUError
-from ..links import HostName, Link, Links
+from ..links import HostName, Link, Links, no_such_host
 from ..paths import data_dir
 from . import models
 from .discovery.availability import Availability
@@ -387,7 +387,7 @@ class Fleet:
     async def _host(self, ref: str, host: str) -> Link:
         node = await self._finder.find_ready(ref, "Files are on the hosts of a READY TPU.")
         if not (host.isdecimal() and int(host) < len(node.endpoints)):
-            raise TPUError(f"{node.name.node} has no host {host}.", Reason.NOT_FOUND)
+            raise no_such_host(node.name.node, host, len(node.endpoints), Reason.NOT_FOUND)
         return self._connections.link(HostName(node.name, int(host)))
 
     # ---- operations ----

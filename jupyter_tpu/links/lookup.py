@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..cloud import Cloud, GuestAttributes, Node, NodeName, has_ssh_key
-from ..errors import InvalidInput, Reason, TPUError
+from ..errors import Reason, TPUError, error_for
 from ..ssh import HostAddress, KnownHosts, ensure_key, public_key, user_name
 from ..ssh.known_hosts import KINDS
 from .single_flight import SingleFlight
@@ -286,8 +286,12 @@ def _check_state(node: Node, host: HostName) -> None:
             "Retrying automatically.",
         )
     if not 0 <= host.worker < len(node.endpoints):
-        count = len(node.endpoints)
-        raise InvalidInput(
-            f"{name} has {count} host{'' if count == 1 else 's'}; there is no host {host.worker}.",
-            f"Hosts are numbered from 0 to {count - 1}." if count else "",
-        )
+        raise no_such_host(name, host.worker, len(node.endpoints))
+
+
+def no_such_host(
+    tpu: str, host: int | str, count: int, reason: Reason = Reason.INVALID
+) -> TPUError:
+    """The error for a *host* that *tpu*, which has *count* hosts, has not got."""
+    has = f"the hosts 0 to {count - 1}" if count > 1 else "host 0 only" if count else "no hosts now"
+    return error_for(f"{tpu} has no host {host}.", reason, f"It has {has}.")

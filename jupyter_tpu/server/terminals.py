@@ -14,6 +14,7 @@ from tornado import web
 
 from ..errors import Reason, TPUError
 from ..fleet.models import TPU
+from ..links import no_such_host
 from .fleet_handle import FleetHandle
 from .handlers import Handler
 from .routes import ROOT, TERMINAL, Terminal
@@ -63,7 +64,7 @@ class TerminalHandler(Handler):
 def _command(tpu: TPU, host: str, emulator: str | None) -> list[str]:
     """What logs in to a host. Raises TPUError: no such host, or it is not running."""
     if not host.isdecimal() or int(host) >= len(tpu.hosts):
-        raise TPUError(f"{tpu.name} has no host {host}.", Reason.NOT_FOUND)
+        raise no_such_host(tpu.name, host, len(tpu.hosts), Reason.NOT_FOUND)
     if tpu.state != "READY":
         raise TPUError(
             f"{tpu.name} is {tpu.state}, so there is nothing to log in to.",

@@ -108,7 +108,7 @@ def test_an_app_is_opened_listed_and_closed(shell: Shell, tpu: dict[str, Any], p
             ([name, "0"], "0 is not a port"),
             ([name, "70000"], "70000 is not a port"),
             (["open", name, "web"], "'web' is not a valid integer"),
-            ([name, "80", "--worker", "7"], "there is no host 7"),
+            ([name, "80", "--worker", "7"], "has no host 7"),
             ([name, "80", "--path", "x"], "'x' is not a path"),
             (["nothing", "80"], "There is no TPU called nothing"),
         ):

@@ -204,7 +204,7 @@ def test_each_host_of_a_pod_has_a_name_and_the_command_takes_options(
     assert person.run(*ssh, "--", "exit 7").returncode == 7
     done = person.run(*ssh, "--worker", "4")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "4 hosts; there is no host 4" in done.stderr
+    assert f"{pod} has no host 4. It has the hosts 0 to 3." in done.stderr
 
 
 def test_hosts_of_a_pod_reach_each_other_with_keys_that_stay_where_they_are(

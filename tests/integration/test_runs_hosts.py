@@ -23,6 +23,7 @@ from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.hosts import host_run
 from jupyter_tpu.fleet.hosts.runs import KEPT_OUTPUT
 from jupyter_tpu.fleet.models import RunInput
+from jupyter_tpu.links import HostName
 from jupyter_tpu.tokens import keep_back, pass_on
 
 HOSTS = 4
@@ -61,6 +62,21 @@ async def test_each_host_has_its_output_exit_code_and_time(pod):
     assert all(each.seconds is not None for each in run.hosts)
     assert (run.state, run.code) == ("done", 3)
     assert run.id in [each.id for each in await pod.fleet.runs.list(pod.tpu)]
+
+
+@in_pod
+async def test_a_fault_of_our_own_on_a_host_is_no_success(pod):
+    async def broken(stream: int, data: bytes) -> None:
+        raise ValueError("broken")
+
+    name = NodeName("emulated", "us-central1-a", pod.tpu)
+    order = {"command": ["echo", "x"], "cwd": "", "limit": None, "input": False, "env": {}}
+    run = host_run.FollowedRun(
+        pod.fleet._connections, HostName(name, 1), "broken", order, broken, lambda: None
+    )
+    await run.wait()
+    assert (run.state.state, run.state.code) == ("unknown", host_run.UNKNOWN)
+    assert run.state.problem.message.startswith("jupyter-tpu failed (broken). The command may")
 
 
 @in_pod

@@ -169,7 +169,7 @@ def test_without_a_server_a_tunnel_lasts_as_long_as_the_command(
         ("8888:9 --local-port 7007", "--local-port is for one PORT without :LOCAL. For several"),
         ("8888:0", "0 is not a port on this machine."),
         ("8888:70000", "70000 is not a port on this machine."),
-        ("8888 --worker 3", "has 1 host; there is no host 3"),
+        ("8888 --worker 3", "has no host 3. It has host 0 only."),
         ("8888 --address 0.0.0.0", "Tunnels listen on this machine alone"),
     ],
 )

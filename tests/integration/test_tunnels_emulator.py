@@ -260,7 +260,7 @@ async def test_an_invalid_port_is_an_error(fleet: Fleet, tpu: dict[str, Any], po
 async def test_a_host_that_is_not_there_is_an_error(fleet: Fleet, tpu: dict[str, Any]) -> None:
     error = await refusal(fleet, tpu, port=8888, host=4)
     assert error.reason is Reason.INVALID
-    assert "4 hosts; there is no host 4" in error.message
+    assert "has no host 4." in error.message
 
 
 async def test_a_local_port_in_use_and_a_dead_port_on_the_host_are_different_errors(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...cloud import Node
 from ...errors import InvalidInput
+from ...links import no_such_host
 
 
 def check_host_port(node: Node, port: int, host: int) -> None:
@@ -14,13 +15,8 @@ def check_host_port(node: Node, port: int, host: int) -> None:
 
 def check_host(node: Node, host: int) -> None:
     """Raises INVALID for a host that the TPU does not have."""
-    hosts = len(node.endpoints)
-    if not 0 <= host < hosts:
-        raise InvalidInput(
-            f"{node.name.node} has {hosts} host{'' if hosts == 1 else 's'}; there is no host "
-            f"{host}.",
-            f"Hosts are numbered from 0 to {hosts - 1}." if hosts else "",
-        )
+    if not 0 <= host < len(node.endpoints):
+        raise no_such_host(node.name.node, host, len(node.endpoints))
 
 
 def check_port(port: int, where: str) -> None:

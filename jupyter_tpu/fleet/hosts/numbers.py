@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ...errors import InvalidInput
+from ...links import no_such_host
 
 
 def host_numbers(text: str, count: int, tpu: str) -> list[int]:
@@ -24,8 +25,7 @@ def host_numbers(text: str, count: int, tpu: str) -> list[int]:
         if last < first:
             raise InvalidInput(f"{part.strip()} is not a range of hosts.", "Write 2-5, not 5-2.")
         if last >= count:
-            has = "host 0 only" if count == 1 else f"the hosts 0 to {count - 1}"
-            raise InvalidInput(f"{tpu} has no host {last}.", f"It has {has}.")
+            raise no_such_host(tpu, last, count)
         found.update(range(first, last + 1))
     return sorted(found)
 

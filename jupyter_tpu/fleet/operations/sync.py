@@ -12,7 +12,7 @@ from ...cloud import Node
 from ...environment import project
 from ...environment.project import Bases, LocalProject, SyncOptions, Watcher, retry_after
 from ...errors import InvalidInput, Reason, TPUError
-from ...links import HostName
+from ...links import HostName, no_such_host
 from ..hosts.connections import HostConnections
 from ..knowledge.finder import TPUFinder
 from ..models import Operation, SyncProject, SyncResult
@@ -55,7 +55,8 @@ class SyncService:
             raise InvalidInput("Watching only works from here to the TPU.")
         node = await self._finder.find_ready(ref, "Files are on the hosts of a READY TPU.")
         if request.pull and not 0 <= request.host < len(node.endpoints):
-            raise TPUError(f"{node.name.node} has no host {request.host}.", Reason.NOT_FOUND)
+            count = len(node.endpoints)
+            raise no_such_host(node.name.node, request.host, count, Reason.NOT_FOUND)
         request = msgspec.structs.replace(request, folder=str(folder), remote=remote)
 
         async def work(progress: Progress) -> None:
