@@ -19,7 +19,7 @@ _SHARED = "chips", "process_env", "processes"
 _MODULES = (
     "protocol", "paths", "processes", "calls", "uv", "packages", "commands", "notebook", "jaxkit",
     "holding", "hardware", "host_setup", "probe", "found", "virtualenv", "pod", "doctor",
-    "tensorboard", "main",
+    "tensorboard", "shares", "main",
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from .host_setup import apply_setup
 from .packages import change_packages, list_packages, lock_packages, resolve, sync_packages
 from .pod import join_pod
 from .probe import probe
+from .shares import change_sharing, examine_sharing
 from .tensorboard import check_log_folder, start_tensorboard, stop_tensorboard, trace
 from .uv import get_uv
 from .virtualenv import create_venv, install_packages, remove, verify, write_marker
@@ -38,6 +39,8 @@ CALLS: dict = {
     "start_tensorboard": start_tensorboard,
     "stop_tensorboard": stop_tensorboard,
     "trace": trace,
+    "examine_sharing": examine_sharing,
+    "change_sharing": change_sharing,
 }
 
 
