@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from ..commands.copy import Copy, copy_files, parse, raise_failures, summary
-from ..commands.grammar import argument, command, complete_zone, examples, project_option
+from ..commands.copy import Copy, copy_files, parse
+from ..commands.grammar import command, complete_zone, copied_paths, examples, project_option
 from ..commands.tables import is_terminal, size
 from ..errors import Reason, TPUError
 from .console import confirm, json_option, note, print_json, yes_option
@@ -32,14 +32,7 @@ _PACE = 5.0
         "jupyter tpu copy data my-pod: --worker all       sent once, then from host to host",
     ),
 )
-@argument(
-    "paths",
-    nargs=-1,
-    required=True,
-    metavar="SRC... DST",
-    help="Files and folders. NAME:PATH is on a TPU; PATH is relative to its home folder, or "
-    "absolute.",
-)
+@copied_paths
 @click.option(
     "--worker",
     type=WorkerOrAll(),
@@ -67,6 +60,8 @@ def copy(
     Files that are there already, with the same size and time, are not sent again. A copy that was
     interrupted continues where it stopped when you repeat it.
     """
+    from ..fleet.operations.copy_result import failure_of, summary
+
     wanted = parse(paths, zone)
     progress = _Progress(progress_stream(as_json))
     started = time.monotonic()
@@ -75,10 +70,13 @@ def copy(
         print_json(copies)
     else:
         if any(each.state == "done" for each in copies):
-            print(summary(wanted, copies, time.monotonic() - started))
+            seconds = time.monotonic() - started
+            print(summary(wanted.tpu, wanted.request(), copies, seconds))
         for each in copies:
             _print_problems(each, len(copies) > 1)
-    raise_failures(wanted, copies)
+    failure = failure_of(wanted.tpu, copies)
+    if failure is not None:
+        raise failure
 
 
 def _copy(wanted: Copy, worker: int | str, overwrite: bool, progress: _Progress) -> list[HostCopy]:

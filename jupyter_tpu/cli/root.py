@@ -40,6 +40,7 @@ COMMANDS = {
     "doctor": "doctor:doctor",
     "copy": "copy:copy",
     "sync": "sync:sync",
+    "share": "share:share",
     "ssh": "ssh:ssh",
     "ssh-config": "ssh:ssh_config",
     "vscode": "vscode:vscode",

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import InvalidInput, Reason, TPUError
 from .nodes import find_node
-from .tables import size
 
 if TYPE_CHECKING:
-    from ..fleet.models import HostCopy
+    from ..fleet.models import CopyFiles, HostCopy, Operation
+    from .session import Session
 
 #: NAME:PATH, [ZONE/]NAME of a TPU. What begins with . or / is a path of this computer.
 _REMOTE = re.compile(r"((?:[a-z][-a-z0-9]*[/~])?[a-z][-a-z0-9]*):(.*)", re.DOTALL)
@@ -28,6 +28,18 @@ class Copy(NamedTuple):
     to_tpu: bool
     sources: list[str]
     destination: str
+
+    def request(self, hosts: str = "0", *, overwrite: bool = False) -> CopyFiles:
+        """The same for the fleet."""
+        from ..fleet.models import CopyFiles
+
+        return CopyFiles(
+            sources=self.sources,
+            destination=self.destination,
+            download=not self.to_tpu,
+            hosts=hosts,
+            overwrite=overwrite,
+        )
 
 
 def parse(words: Sequence[str], zone: str | None = None) -> Copy:
@@ -79,9 +91,8 @@ async def copy_files(
     worker: a host's number, or "all". Raises `FilesExist`, and what `copying` raises.
     """
     from ..fleet.forwarding.ports import check_host
-    from ..fleet.hosts.copying import download
-    from ..fleet.hosts.spreading import upload_to_hosts
-    from ..links import HostName, default_links
+    from ..fleet.hosts import spreading
+    from ..links import default_links
 
     node, cloud = await find_node(wanted.tpu)
     if not node.endpoints:
@@ -90,71 +101,31 @@ async def copy_files(
         )
     hosts = list(range(len(node.endpoints))) if isinstance(worker, str) else [worker]
     check_host(node, hosts[0])
+    if not wanted.to_tpu and len(hosts) > 1:
+        raise InvalidInput(
+            "Files of several hosts would have the same names here.",
+            "Give the number of one host, such as --worker 0.",
+        )
     links = default_links(cloud.target)
     try:
-        if wanted.to_tpu:
-            return await upload_to_hosts(
-                links,
-                node,
-                hosts,
-                wanted.sources,
-                wanted.destination,
-                overwrite=overwrite,
-                report=report,
-                ended=ended,
-            )
-        if len(hosts) > 1:
-            raise InvalidInput(
-                "Files of several hosts would have the same names here.",
-                "Give the number of one host, such as --worker 0.",
-            )
-        link = links.get(HostName(node.name, hosts[0]))
-        return [
-            await download(
-                link, wanted.sources, wanted.destination, overwrite=overwrite, report=report
-            )
-        ]
+        return await spreading.copy_files(
+            links, node, hosts, wanted.request(overwrite=overwrite), report=report, ended=ended
+        )
     finally:
         await links.close()
 
 
-def summary(wanted: Copy, copies: Sequence[HostCopy], seconds: float) -> str:
-    """What was copied, in a line."""
-    done = [copy for copy in copies if copy.state == "done"]
-    first = done[0]
-    # Each host got the same, unless it had some of it.
-    most = max(done, key=lambda copy: copy.files)
-    what = "1 file" if most.files == 1 else f"{most.files} files"
-    amount = f", {size(most.bytes)}" if most.bytes else ""
-    if len(copies) > 1:
-        where = f"{len(done)} hosts of {wanted.tpu}"
+def copy_in_session(session: Session, wanted: Copy, hosts: str, *, overwrite: bool) -> Operation:
+    """Starts the copy as an operation of the fleet; it continues when this process ends."""
+    request = wanted.request(hosts, overwrite=overwrite)
+    if wanted.to_tpu:
+        request.sources = [_full(path) for path in request.sources]
     else:
-        where = f"{wanted.tpu}:{first.targets[0]}" if wanted.to_tpu else first.targets[0]
-        if len(first.targets) > 1:
-            where = where.rpartition("/")[0] + "/"
-    there = first.unchanged
-    more = f" {there} {'was' if there == 1 else 'were'} there already." if there else ""
-    rate = f" ({size(round(most.bytes / seconds))}/s)" if most.bytes and seconds > 0 else ""
-    return f"Copied {what}{amount} to {where} in {seconds:.1f} s{rate}.{more}"
+        request.destination = _full(request.destination)
+    return session.call(session.fleet.copies.start(wanted.tpu, request))
 
 
-def raise_failures(wanted: Copy, copies: Sequence[HostCopy]) -> None:
-    """Raises what hosts failed with, and that files were left out."""
-    failed = [copy for copy in copies if copy.problem is not None]
-    if failed:
-        named = "; ".join(
-            f"host {copy.host}: {copy.problem.message}" for copy in failed if copy.problem
-        )
-        error = failed[0].problem
-        assert error is not None
-        raise TPUError(
-            f"Not copied to {len(failed)} of {len(copies)} hosts of {wanted.tpu}: {named}",
-            error.reason,
-            "Copy again for these hosts.",
-        )
-    left_out = sum(copy.problem_count for copy in copies)
-    if left_out:
-        raise TPUError(
-            f"{left_out} file{' was' if left_out == 1 else 's were'} not copied.",
-            Reason.INTERRUPTED,
-        )
+def _full(path: str) -> str:
+    """As another process takes it. A / at its end means a folder."""
+    full = os.path.abspath(os.path.expanduser(path))
+    return full + "/" if path.endswith("/") and full != "/" else full

@@ -362,6 +362,14 @@ worker_option = click.option(
 hosts_option = click.option(
     "--worker", "hosts", default="all", metavar="HOSTS", help="Hosts: all, 0, or 0,2-5."
 )
+copied_paths = argument(
+    "paths",
+    nargs=-1,
+    required=True,
+    metavar="SRC... DST",
+    help="Files and folders. NAME:PATH is on a TPU; PATH is relative to its home folder, or "
+    "absolute.",
+)
 cwd_option = click.option(
     "--cwd",
     default="",

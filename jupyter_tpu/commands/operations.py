@@ -22,6 +22,8 @@ _ACTIVITIES = {
     "tensorboard": "starting TensorBoard on {}",
     "profile": "tracing a kernel on {}",
     "sync": "syncing with {}",
+    "copy": "copying files of {}",
+    "share": "sharing a folder of {}",
 }
 
 
@@ -66,8 +68,10 @@ def left_running(session: Session, operation: Operation) -> str:
                 f"{operation.tpu} is not connected yet. "
                 f"Run `jupyter tpu connect {operation.tpu}` to continue."
             )
-        if operation.kind == "sync":
+        if operation.kind in ("sync", "copy"):
             return "Not all files are copied. Run the command again to continue."
+        if operation.kind == "share":
+            return "Not all hosts are done. Run the command again to continue."
         if operation.kind in ("tensorboard", "profile"):
             return f"TensorBoard is not open. Run `jupyter tpu {operation.kind}` to continue."
     who = "The Jupyter server" if session.server is not None else "Google"

@@ -222,6 +222,34 @@ class TokensAPI(Protocol):
         """What is started from now on does not get it; what runs keeps it."""
 
 
+class CopiesAPI(Protocol):
+    """Copies of files and folders to hosts and from them."""
+
+    async def start(self, ref: str, request: models.CopyFiles) -> models.Operation:
+        """Copies to hosts, which send the files on to each other, or from one host.
+
+        The operation's result is a :class:`~models.CopyResult`, also where it fails. Raises INVALID
+        for a wrong path or host. The operation fails with EXISTS where files would be overwritten
+        unseen, NOT_FOUND, NO_FOLDER, DISK_FULL, and where something was not copied.
+        """
+
+
+class SharesAPI(Protocol):
+    """Folders that hosts of a TPU, or of several of a zone, share over NFS."""
+
+    async def list(self, ref: str) -> models.SharedFolders:
+        """The shared folders of a TPU, and whether each host has them. Asks all hosts."""
+
+    async def start(self, ref: str, request: models.ShareFolder) -> models.Operation:
+        """Shares a folder of host 0 with the other hosts, or ends that.
+
+        The operation's result is a :class:`~models.ShareResult`, also where it fails. Raises
+        INVALID for a folder that can't be shared and for TPUs of several zones. The operation fails
+        with CONFLICT, and changes nothing, where a host can't share it; with NOT_FOUND to remove
+        what is not shared.
+        """
+
+
 class FleetAPI(Protocol):
     """The fleet's methods, and its parts; REST has the same ones."""
 
@@ -254,6 +282,12 @@ class FleetAPI(Protocol):
 
     @property
     def tokens(self) -> TokensAPI: ...
+
+    @property
+    def copies(self) -> CopiesAPI: ...
+
+    @property
+    def shares(self) -> SharesAPI: ...
 
     async def status(self) -> models.FleetStatus:
         """The health of the loops behind this interface; makes no call to Google or a host."""

@@ -39,10 +39,12 @@ from .knowledge.observed import ObservedState
 from .knowledge.run_times import RunTimes
 from .operations.connect import ConnectService
 from .operations.connected import ConnectedTPUs
+from .operations.copies import CopyService
 from .operations.create import CreateService
 from .operations.packages import EnvironmentService
 from .operations.power import PowerService
 from .operations.runner import OperationRunner
+from .operations.shares import ShareService
 from .operations.sync import SyncService
 from .operations.tensorboard import TensorBoardService
 from .reconcile.controller import Controller
@@ -141,6 +143,8 @@ class Fleet:
         )
         self.tensorboard = TensorBoardService(finder, connections, kernels, apps, runner)
         self.sync = SyncService(finder, connections, runner, data_dir() / "sync")
+        self.copies = CopyService(finder, links, runner)
+        self.shares = ShareService(finder, connections, runner)
         connect = self._connect = ConnectService(
             cloud,
             desired,

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast, get_args, get_type_hints
 from msgspec import Struct
 
 from .api import FleetAPI
-from .models import Operation, SyncResult
+from .models import CopyResult, Operation, ShareResult, SyncResult
 
 #: Where the interface is, under the server's base URL.
 ROOT = "jupyter-tpu/v1"
@@ -66,6 +66,10 @@ def _method(call: str) -> Any:
 
 _ENDS = {"end_kernels": "true: running kernels may be shut down"}
 _ENDS_ALL = {**_ENDS, "end_jobs": "true: running jobs may be ended"}
+_LOCAL_FILES = (
+    "It reads and writes files of the server's user, as a kernel could, so permission to execute "
+    "kernels is needed, too."
+)
 
 ROUTES = (
     _fleet("GET status", "status", "The health of this interface"),
@@ -141,9 +145,14 @@ ROUTES = (
     _fleet("POST tpus/{tpu}/runs/{run}/input", "runs.write", "Write to its standard input"),
     _fleet("DELETE tpus/{tpu}/runs/{run}", "runs.stop", "Stop it on all hosts"),
     _fleet("POST tpus/{tpu}/sync", "sync.start", "Copy what has changed in a folder",
-           result=SyncResult, permission=("execute", "kernels"),
-           more="It reads and writes files of the server's user, as a kernel could, so permission "
-           "to execute kernels is needed, too."),
+           result=SyncResult, permission=("execute", "kernels"), more=_LOCAL_FILES),
+    _fleet("POST tpus/{tpu}/copies", "copies.start", "Copy files and folders to hosts or from one",
+           result=CopyResult, permission=("execute", "kernels"), more=_LOCAL_FILES),
+    _fleet("GET tpus/{tpu}/shares", "shares.list", "The folders that its hosts share"),
+    _fleet("POST tpus/{tpu}/shares", "shares.start", "Share a folder of host 0, or end that",
+           result=ShareResult,
+           more="It changes hosts as root: files in /etc, services, and packages. With `dry_run` "
+           "the result says exactly what."),
     _fleet("GET tokens", "tokens.list", "The tokens that TPUs get, and where each is found"),
     _fleet("POST tokens", "tokens.pass_on", "Pass tokens to what is started on TPUs",
            status=201),

@@ -12,6 +12,7 @@ from ..commands.grammar import (
     ENVIRONMENT_OF_COMMAND,
     Group,
     argument,
+    copied_paths,
     cwd_option,
     examples,
     hosts_option,
@@ -267,3 +268,34 @@ def sync(
     request = SyncProject(folder=path, remote=remote, pull=pull, overwrite=overwrite)
     with open_session() as session:
         sync_project(session, name, request, lambda operation: wait_for(session, operation))
+
+
+@line.command(
+    "copy",
+    epilog=examples(
+        "%tpu copy data.csv my-tpu:",
+        "%tpu copy my-tpu:runs/model.ckpt .",
+        "%tpu copy data my-pod: --worker all",
+    ),
+)
+@copied_paths
+@click.option(
+    "--worker",
+    "-w",
+    "hosts",
+    default="0",
+    metavar="N|all",
+    help='Numbers of hosts, such as 0 or 0,2-5, or "all": they send the files on to each other.',
+)
+@click.option("--overwrite", is_flag=True, help="Replace files that exist.")
+def copy(paths: tuple[str, ...], hosts: str, overwrite: bool) -> None:
+    """Copy files and folders to hosts of a TPU, or from one host to here.
+
+    A copy that was interrupted continues where it stopped when you repeat it.
+    """
+    from ..commands.copy import copy_in_session, parse
+
+    with open_session() as session:
+        operation = copy_in_session(session, parse(paths), hosts, overwrite=overwrite)
+        wait_for(session, operation)
+        print(session.call(session.fleet.operation(operation.id)).log[-1])

@@ -43,7 +43,7 @@ class TPUMagics:
             self._shell.magics_manager.magics[kind].pop("tpu", None)
 
     def line(self, line: str) -> None:
-        """%tpu connect|status|push|pull|sync|auto|list|run|job|tunnel …: see %tpu --help."""
+        """%tpu connect|status|push|pull|sync|copy|auto|list|run|job|tunnel …: see %tpu --help."""
         from . import grammar
         from .failures import plain_errors
 

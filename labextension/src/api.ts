@@ -120,6 +120,33 @@ export type Connection =
   'connected' | 'connecting' | 'disconnected' | 'needs-you' | 'reconnecting';
 
 /**
+ * What to copy. Here is the computer that runs Jupyter, or the command.
+ *
+ * Source and destination mean what they mean for `cp -r`: a folder that exists
+ * gets the sources, another name becomes theirs.
+ */
+export interface ICopyFiles {
+  sources: string[];
+  destination?: string;
+  download?: boolean;
+  hosts?: string;
+  overwrite?: boolean;
+}
+
+/**
+ * What was asked for, and how it went on each host.
+ *
+ * Where files would be overwritten, the operation fails with EXISTS, nothing
+ * was changed, and `existing` has the first 100 of them.
+ */
+export interface ICopyResult {
+  request: ICopyFiles;
+  copies: IHostCopy[];
+  existing: string[];
+  existing_count: number;
+}
+
+/**
  * What a TPU costs, about: by a dated list price, in USD.
  *
  * Discounts, taxes, network traffic and additional disks are not in it. A TPU
@@ -228,6 +255,12 @@ export interface IFailingTPU {
   retry_at: string;
 }
 
+/** A file that was not copied, and why. */
+export interface IFileProblem {
+  path: string;
+  message: string;
+}
+
 /** The result of one check. */
 export interface IFinding {
   check:
@@ -328,6 +361,19 @@ export interface IHostChips {
   problem: IProblem | null;
 }
 
+/** What was copied to one host, or from it. */
+export interface IHostCopy {
+  host: number;
+  state: 'done' | 'failed';
+  files: number;
+  bytes: number;
+  unchanged: number;
+  targets: string[];
+  problems: IFileProblem[];
+  problem_count: number;
+  problem: IProblem | null;
+}
+
 /** A file on a host. */
 export interface IHostFile {
   path: string;
@@ -372,6 +418,16 @@ export interface IHostSetup {
   timezone: string;
   oh_my_zsh: boolean;
   script: string;
+}
+
+/** What was done on one host, or would be. */
+export interface IHostShare {
+  tpu: string;
+  host: number;
+  role: 'client' | 'server';
+  state: 'done' | 'failed' | 'planned';
+  steps: IShareStep[];
+  problem: IProblem | null;
 }
 
 /** What was copied to or from one host. */
@@ -529,11 +585,13 @@ export interface IOperation {
   kind:
     | 'compile'
     | 'connect'
+    | 'copy'
     | 'create'
     | 'delete'
     | 'disconnect'
     | 'environment'
     | 'profile'
+    | 'share'
     | 'start'
     | 'stop'
     | 'sync'
@@ -667,6 +725,50 @@ export interface IRunOutput {
   next: number;
   output: IOutputPart[];
   ended: boolean;
+}
+
+/** A folder of host 0 that the other hosts get, at the same path. */
+export interface IShareFolder {
+  folder?: string;
+  tpus?: string[];
+  remove?: boolean;
+  dry_run?: boolean;
+}
+
+/** How sharing a folder went, or what it would do. */
+export interface IShareResult {
+  path: string;
+  remove: boolean;
+  dry_run: boolean;
+  hosts: IHostShare[];
+}
+
+/** One thing that is done on a host, as root where that is needed. */
+export interface IShareStep {
+  text: string;
+  content: string;
+}
+
+/** A folder that hosts share. */
+export interface ISharedFolder {
+  path: string;
+  tpu: string;
+  hosts: ISharingState[];
+}
+
+/** The shared folders of a TPU. */
+export interface ISharedFolders {
+  folders: ISharedFolder[];
+  problems: string[];
+}
+
+/** A shared folder on one host, as that says now. */
+export interface ISharingState {
+  tpu: string;
+  host: number;
+  role: 'client' | 'server';
+  mounted: boolean;
+  problem: string;
 }
 
 /** A command to run as a job. */

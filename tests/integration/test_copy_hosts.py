@@ -11,14 +11,18 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 from stormy_host import line_to
 
 from jupyter_tpu.cloud import Cloud, Node, NodeName, Target
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.hosts.copying import download, upload
 from jupyter_tpu.fleet.hosts.spreading import copy_between_hosts, upload_to_hosts
+from jupyter_tpu.fleet.models import Operation, ShareFolder, ShareResult
+from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Link, Links
 from jupyter_tpu.ssh import Keepalive
 
@@ -104,7 +108,7 @@ async def test_the_command_copies_a_folder_to_all_hosts_and_back(
 
     back = await command("--worker", "3", f"{pod.node}:my data", "back")
     assert back.returncode == 0, back.stderr
-    assert "Copied 2 files, 5.2 MB to " in back.stdout
+    assert "Copied 2 files, 5.24 MB to " in back.stdout
     assert len((tmp_path / "back" / "big").read_bytes()) == 5 * MIB
     assert (tmp_path / "back" / "sub" / "-日本.txt").read_text() == "x"
 
@@ -196,3 +200,102 @@ async def test_a_disk_that_is_full_is_said(
         await upload(link_to(links, pod, 0), [str(tmp_path / "big")], "small", report=quiet)
     assert full.value.reason is Reason.DISK_FULL
     assert (await link_to(links, pod, 0).run(["ls", "-A", small])).stdout == ""
+
+
+#: What no emulated host can have: systemd, and a kernel with NFS. Their calls are written down.
+STAND_INS = """
+sudo mkdir -p /run/systemd/system
+for name in systemctl exportfs mount.nfs4 modprobe apt-get; do
+  printf '#!/bin/sh\\necho %s "$@" >>/tmp/called\\n' $name >"/tmp/$name"
+  chmod 755 "/tmp/$name"
+  sudo cp "/tmp/$name" "/usr/local/sbin/$name"
+done
+"""
+REMOVE_STAND_INS = """
+sudo rm -rf /run/systemd
+for name in systemctl exportfs mount.nfs4 modprobe apt-get; do
+  sudo rm "/usr/local/sbin/$name"
+done
+"""
+
+
+@pytest_asyncio.fixture
+async def fleet(links: Links, tmp_path: Path) -> AsyncIterator[Fleet]:
+    fleet = await Fleet.open(links, KernelSpecs(), tmp_path / "fleet.sqlite", supervise=False)
+    yield fleet
+    await fleet.close()
+
+
+async def share(fleet: Fleet, pod: NodeName, **request: Any) -> tuple[Operation, ShareResult]:
+    started = await fleet.shares.start(pod.node, ShareFolder(folder="my shared", **request))
+    ended = await fleet.wait(started.id)
+    return ended, msgspec.convert(ended.result, ShareResult)
+
+
+@pytest.mark.asyncio
+async def test_an_emulated_pod_says_what_sharing_would_do_and_that_it_can_not(
+    fleet: Fleet, links: Links, pod: NodeName
+) -> None:
+    before = await on_hosts(links, pod, "ls -A . /etc/exports.d 2>&1; true")
+    dry, plan = await share(fleet, pod, dry_run=True)
+    assert (dry.state, len(plan.hosts)) == ("done", HOSTS)
+    exports = next(step for step in plan.hosts[0].steps if "/etc/exports.d/" in step.text)
+    assert "/my\\040shared " in exports.content
+    assert [each.problem is not None for each in plan.hosts] == [True] * HOSTS
+
+    refused, _ = await share(fleet, pod)
+    assert refused.problem is not None
+    assert (refused.state, refused.problem.reason) == ("failed", Reason.CONFLICT)
+    for host in range(HOSTS):
+        assert f"host {host} of {pod.node}: it has no systemd" in refused.problem.message
+    assert refused.problem.message.endswith("Nothing was changed.")
+    assert "Emulated hosts have neither" in refused.problem.hint
+    assert await on_hosts(links, pod, "ls -A . /etc/exports.d 2>&1; true") == before
+    assert not (await fleet.shares.list(pod.node)).folders
+
+
+@pytest.mark.asyncio
+async def test_a_folder_is_shared_and_taken_back(
+    fleet: Fleet, links: Links, node: Node, pod: NodeName
+) -> None:
+    """Up to the mount itself, which the check at the end says is not there."""
+    await on_hosts(links, pod, STAND_INS)
+    try:
+        failed, result = await share(fleet, pod)
+        assert [each.state for each in result.hosts] == ["done", *["failed"] * (HOSTS - 1)]
+        assert failed.problem is not None
+        for host in range(1, HOSTS):
+            assert f"host {host} of {pod.node}: " in failed.problem.message
+        assert "TCP port 2049" in failed.problem.hint
+        look = (
+            "stat -c '%a %U' 'my shared'; cat /etc/exports.d/jupyter-tpu-* "
+            "/etc/systemd/system/*my*.mount 2>/dev/null; cat /tmp/called"
+        )
+        server, *clients = await on_hosts(links, pod, look)
+        assert server.startswith("700 ")
+        for host in range(1, HOSTS):
+            assert f" {node.endpoints[host].internal}(rw,sync," in server
+        assert f" {node.endpoints[0].internal}(" not in server
+        assert server.endswith("systemctl enable --now nfs-server\nexportfs -ra\n")
+        for client in clients:
+            assert f"What={node.endpoints[0].internal}:" in client
+            assert "systemctl enable --now " in client
+
+        (folder,) = (await fleet.shares.list(pod.node)).folders
+        assert [each.mounted for each in folder.hosts] == [True, *[False] * (HOSTS - 1)]
+        assert {each.problem for each in folder.hosts[1:]} == {
+            "The folder is not mounted. Share it again, or start host 0."
+        }
+
+        await link_to(links, pod, 0).run(["touch", "my shared/kept"])
+        removed, result = await share(fleet, pod, remove=True)
+        assert removed.state == "done", removed.problem
+        left = await on_hosts(
+            links, pod, "ls -d 'my shared'/*; ls /etc/exports.d/jup* /etc/systemd/system/*my*; true"
+        )
+        assert left == ["my shared/kept\n", *[""] * (HOSTS - 1)]
+        again, _ = await share(fleet, pod, remove=True)
+        assert again.problem is not None
+        assert again.problem.reason is Reason.NOT_FOUND
+    finally:
+        await on_hosts(links, pod, REMOVE_STAND_INS)

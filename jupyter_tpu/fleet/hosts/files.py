@@ -57,21 +57,23 @@ class HostFiles:
         """
         path = _checked(path)
         left = size
-        async with self._run("receive", path, size, overwrite) as stream:
-            await self._answer(stream, path)  # it is ready
-            async for chunk in content:
-                if not await stream.write(chunk):
-                    break  # the host says why
-                left -= len(chunk)
-            else:
-                if left > 0:
-                    raise TPUError(f"The upload of {path} ended early.", Reason.INTERRUPTED)
-            try:
+        try:
+            async with self._run("receive", path, size, overwrite) as stream:
+                await self._answer(stream, path)  # it is ready
+                async for chunk in content:
+                    if not await stream.write(chunk):
+                        break  # the host says why
+                    left -= len(chunk)
+                else:
+                    if left > 0:
+                        raise TPUError(f"The upload of {path} ended early.", Reason.INTERRUPTED)
                 answer = await self._answer(stream, path)
-            except TPUError as error:
-                if error.reason is Reason.UNREACHABLE and left <= 0:
-                    error.hint = "The file may be there or not. Look, or upload it again."
-                raise
+        except TPUError as error:
+            if error.reason is Reason.UNREACHABLE:
+                kept = f"Nothing of {path} was kept. Upload it again."
+                unknown = "The file may be there or not. Look, or upload it again."
+                error.hint = kept if left > 0 else unknown
+            raise
         return HostFile(path=path, size=answer["size"])
 
     @contextlib.asynccontextmanager

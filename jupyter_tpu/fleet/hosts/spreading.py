@@ -16,8 +16,8 @@ from ...environment.host_program import COMMAND
 from ...errors import ConnectionLost, Reason, TPUError
 from ...links import HostName, Link, Links, LinkState
 from ...links.pod_ssh import authorize_hosts, host_alias
-from ..models import HostCopy, Problem
-from .copying import Report, call_host, copy_of, upload
+from ..models import CopyFiles, HostCopy, Problem
+from .copying import Report, call_host, copy_of, download, upload
 
 _SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
 #: How often the connection to the origin may be lost.
@@ -26,6 +26,39 @@ _LOSSES = 10
 _OF_ONE_HOST = (Reason.UNREACHABLE, Reason.DISK_FULL)
 #: Called with each host's copy when it has ended.
 Ended = Callable[[HostCopy], None]
+
+
+async def copy_files(
+    links: Links,
+    node: Node,
+    hosts: Sequence[int],
+    request: CopyFiles,
+    *,
+    report: Report,
+    ended: Ended,
+) -> list[HostCopy]:
+    """Copies as *request* says, to *hosts* or from the first of them; returns each host's part."""
+    if request.download:
+        link = links.get(HostName(node.name, hosts[0]))
+        return [
+            await download(
+                link,
+                request.sources,
+                request.destination,
+                overwrite=request.overwrite,
+                report=report,
+            )
+        ]
+    return await upload_to_hosts(
+        links,
+        node,
+        hosts,
+        request.sources,
+        request.destination,
+        overwrite=request.overwrite,
+        report=report,
+        ended=ended,
+    )
 
 
 async def upload_to_hosts(

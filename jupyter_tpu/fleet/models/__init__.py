@@ -16,7 +16,7 @@ from .chips import (
     HolderToEnd,
     HostChips,
 )
-from .copies import FileProblem, HostCopy
+from .copies import CopyFiles, CopyResult, FileProblem, HostCopy
 from .costs import Cost
 from .doctor import Diagnosis
 from .environments import (
@@ -55,6 +55,15 @@ from .kernels import Kernel
 from .operations import Operation, Step, StopTrying
 from .problems import Problem
 from .runs import HostRun, OutputPart, Run, RunInput, RunOutput, StartRun
+from .shares import (
+    HostShare,
+    SharedFolder,
+    SharedFolders,
+    ShareFolder,
+    ShareResult,
+    ShareStep,
+    SharingState,
+)
 from .status import FailingTPU, FleetStatus, LoopStatus
 from .sync import (
     HostSync,
@@ -91,6 +100,8 @@ __all__ = [
     "ConnectTPU",
     "Connection",
     "Contents",
+    "CopyFiles",
+    "CopyResult",
     "Cost",
     "CreateContents",
     "CreateTPU",
@@ -117,6 +128,7 @@ __all__ = [
     "HostJob",
     "HostRun",
     "HostSetup",
+    "HostShare",
     "HostSync",
     "InstalledPackage",
     "Job",
@@ -144,6 +156,12 @@ __all__ = [
     "RunInput",
     "RunOutput",
     "SaveContents",
+    "ShareFolder",
+    "ShareResult",
+    "ShareStep",
+    "SharedFolder",
+    "SharedFolders",
+    "SharingState",
     "StartJob",
     "StartRun",
     "Step",

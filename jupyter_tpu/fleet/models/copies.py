@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from .problems import Problem
+
+
+class CopyFiles(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What to copy. Here is the computer that runs Jupyter, or the command.
+
+    Source and destination mean what they mean for `cp -r`: a folder that exists gets the sources,
+    another name becomes theirs.
+    """
+
+    #: Files and folders. Here: absolute, or with ~. On a host: absolute, or relative to the home
+    #: folder.
+    sources: Annotated[list[str], Meta(min_length=1)]
+    #: "": the home folder of the other side.
+    destination: str = ""
+    #: From a host to here.
+    download: bool = False
+    #: "all", "0" or "0,2-5"; one host for a download.
+    hosts: str = "0"
+    #: Replace files that exist.
+    overwrite: bool = False
 
 
 class FileProblem(Struct, kw_only=True):
@@ -33,3 +53,16 @@ class HostCopy(Struct, kw_only=True):
     problem_count: int = 0
     #: Why nothing more was copied.
     problem: Problem | None = None
+
+
+class CopyResult(Struct, kw_only=True):
+    """What was asked for, and how it went on each host.
+
+    Where files would be overwritten, the operation fails with EXISTS, nothing was changed, and
+    `existing` has the first 100 of them.
+    """
+
+    request: CopyFiles
+    copies: list[HostCopy] = []
+    existing: list[str] = []
+    existing_count: int = 0

@@ -41,6 +41,8 @@ class Operation(Struct, kw_only=True):
         "profile",
         "compile",
         "sync",
+        "copy",
+        "share",
     ]
     #: The TPU that it is about; "" if there is none.
     tpu: str = ""

@@ -34,6 +34,7 @@ import { TPUModel } from '../model/model';
 import { CommandIDs } from './commandIDs';
 import { freeChips } from './chips';
 import { checkTPU } from './doctor';
+import { askCopy } from './copyDialog';
 import { FileTransfers } from './files';
 import { JobActions } from './jobs';
 import { KernelActions } from './kernelActions';
@@ -41,6 +42,7 @@ import { Opener } from './opener';
 import { askPort } from './portDialog';
 import { askSync } from './syncDialog';
 import { PanelState } from './panelState';
+import { copyResult, wouldOverwrite } from '../panel/copies';
 
 export class Actions {
   constructor(
@@ -98,6 +100,9 @@ export class Actions {
         break;
       case 'console':
         await this.open.console(tpu);
+        break;
+      case 'copy':
+        await this._copy(tpu);
         break;
       case 'download':
         await this._files.download(tpu);
@@ -249,7 +254,11 @@ export class Actions {
             this.view.open(keyOf(tpu)); // where its environments are
           }
           break;
+        case 'copy':
+          await this._copyAgain(tpu, operation);
+          break;
         case 'profile':
+        case 'share':
           break; // the user can trace a kernel again
         default:
           await this.act(operation.kind, tpu);
@@ -311,6 +320,24 @@ export class Actions {
       this._synced = request.folder;
       await this.model.sync(tpu, request);
     }
+  }
+
+  private async _copy(tpu: ITPU): Promise<void> {
+    const request = await askCopy(tpu, this.trans);
+    if (request) {
+      await this.model.copy(tpu, request);
+    }
+  }
+
+  /** Copies the same again, and overwrites the files that were in its way. */
+  private async _copyAgain(tpu: ITPU, operation: IOperation): Promise<void> {
+    const result = copyResult(operation);
+    if (!result) {
+      await this._copy(tpu); // it ended with its server
+      return;
+    }
+    const overwrite = wouldOverwrite(operation) || result.request.overwrite;
+    await this.model.copy(tpu, { ...result.request, overwrite });
   }
 
   private async _openTunnel(tpu: ITPU): Promise<void> {

@@ -18,6 +18,7 @@ export namespace CommandIDs {
   export const remove = 'tpu:delete';
   export const notebook = 'tpu:new-notebook';
   export const console = 'tpu:new-console';
+  export const copy = 'tpu:copy-files';
   export const download = 'tpu:download-file';
   export const example = 'tpu:open-example';
   export const app = 'tpu:open-port';
@@ -42,6 +43,7 @@ export const COMMANDS: { [action in Action]: string } = {
   chips: CommandIDs.chips,
   connect: CommandIDs.connect,
   console: CommandIDs.console,
+  copy: CommandIDs.copy,
   delete: CommandIDs.remove,
   disconnect: CommandIDs.disconnect,
   download: CommandIDs.download,

@@ -35,6 +35,13 @@ function titles(
         cancelled: trans.__('Connecting %1 was cancelled', name),
         failed: trans.__('%1 could not be connected', name)
       };
+    case 'copy':
+      return {
+        running: trans.__('Copying files of %1', name),
+        done: trans.__('Copied files of %1', name),
+        cancelled: trans.__('Copying files of %1 was cancelled', name),
+        failed: trans.__('Not all files of %1 were copied', name)
+      };
     case 'create':
       return {
         running: trans.__('Creating %1', name),
@@ -94,6 +101,13 @@ function titles(
         cancelled: trans.__('Tracing a kernel on %1 was cancelled', name),
         failed: trans.__('The kernel on %1 could not be traced', name)
       };
+    case 'share':
+      return {
+        running: trans.__('Sharing a folder of %1', name),
+        done: trans.__('Changed the sharing of a folder of %1', name),
+        cancelled: trans.__('Sharing a folder of %1 was cancelled', name),
+        failed: trans.__('A folder of %1 could not be shared', name)
+      };
     case 'sync':
       return {
         running: trans.__('Syncing a folder with %1', name),
@@ -137,5 +151,8 @@ export function currentStep(
   trans: TranslationBundle
 ): string {
   const step = operation.steps.find(one => one.state === 'running');
-  return step ? stepLabel(step, trans) : operation.message;
+  // The message may say how far the step is.
+  return step && !operation.message.startsWith(`${step.title}:`)
+    ? stepLabel(step, trans)
+    : operation.message;
 }

@@ -142,6 +142,8 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
       return trans.__('New Console');
     case 'delete':
       return trans.__('Delete…');
+    case 'copy':
+      return trans.__('Copy Files and Folders…');
     case 'disconnect':
       return trans.__('Disconnect');
     case 'download':
@@ -194,6 +196,8 @@ export function namedActionLabel(
       return trans.__('TPU: New Console on %1', tpu);
     case 'delete':
       return trans.__('TPU: Delete %1…', tpu);
+    case 'copy':
+      return trans.__('TPU: Copy Files and Folders of %1…', tpu);
     case 'disconnect':
       return trans.__('TPU: Disconnect %1', tpu);
     case 'download':

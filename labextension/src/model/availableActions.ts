@@ -9,6 +9,7 @@ export type Action =
   | 'chips'
   | 'connect'
   | 'console'
+  | 'copy'
   | 'delete'
   | 'disconnect'
   | 'download'
@@ -37,7 +38,9 @@ export function startableEnvironments(tpu: ITPU): IEnvironment[] {
 
 /** Operations during which other operations can be started. */
 const NON_EXCLUSIVE_KINDS: IOperation['kind'][] = [
+  'copy',
   'profile',
+  'share',
   'sync',
   'tensorboard'
 ];
@@ -92,6 +95,7 @@ export function availableActions(
         'browse',
         'upload',
         'download',
+        'copy',
         'sync'
       );
       actions.push('tensorboard', 'app', 'tunnel');

@@ -10,6 +10,7 @@ import {
   IChipUse,
   IChangePackages,
   IConnectTPU,
+  ICopyFiles,
   ICreateTPU,
   IDeleteTPU,
   IDisconnectTPU,
@@ -208,6 +209,10 @@ export class TPUClient {
   ): Promise<IOperation> {
     const path = [...this._path(tpu), 'kernels', id, 'profile'];
     return this._call('POST', path, request);
+  }
+
+  copy(tpu: TPURef, request: ICopyFiles): Promise<IOperation> {
+    return this._call('POST', [...this._path(tpu), 'copies'], request);
   }
 
   sync(tpu: TPURef, request: ISyncProject): Promise<IOperation> {

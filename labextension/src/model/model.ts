@@ -7,6 +7,7 @@ import {
   ICatalog,
   IChangePackages,
   IConnectTPU,
+  ICopyFiles,
   ICreateTPU,
   IDeleteTPU,
   IDisconnectTPU,
@@ -301,6 +302,10 @@ export class TPUModel extends Store {
       ({ name } = await this.client.openTerminal(tpu, host));
     });
     return name;
+  }
+
+  copy(tpu: TPURef, request: ICopyFiles): Promise<boolean> {
+    return this._requests.send(tpu, () => this.client.copy(tpu, request));
   }
 
   sync(tpu: TPURef, request: ISyncProject): Promise<boolean> {

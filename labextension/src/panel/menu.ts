@@ -21,6 +21,7 @@ const ORDER: Action[] = [
   'browse',
   'upload',
   'download',
+  'copy',
   'sync',
   'connect',
   'environment',

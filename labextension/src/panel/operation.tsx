@@ -19,6 +19,7 @@ import {
   stepStateLabel,
   stepLabel
 } from '../labels/operations';
+import { CopiedFiles, copyResult, wouldOverwrite } from './copies';
 import { Disclosure, IconButton, Alert } from './elements';
 import { LeftOut, SyncSummary, syncResult } from './sync';
 
@@ -106,11 +107,13 @@ export function Operation(props: {
             className="jp-tpu-Button"
             onClick={() => void actions.retry(operation)}
           >
-            {operation.kind !== 'environment'
-              ? trans.__('Try Again')
-              : actions.packagesForm.isOf(operation)
-                ? trans.__('Packages…')
-                : trans.__('Show Environments')}
+            {wouldOverwrite(operation)
+              ? trans.__('Overwrite')
+              : operation.kind !== 'environment'
+                ? trans.__('Try Again')
+                : actions.packagesForm.isOf(operation)
+                  ? trans.__('Packages…')
+                  : trans.__('Show Environments')}
           </Button>
         </Alert>
       )}
@@ -155,10 +158,12 @@ function Lines(props: {
   trans: TranslationBundle;
 }): JSX.Element {
   const { id, operation, trans } = props;
+  const copied = copyResult(operation);
   return (
     <div id={id} className="jp-tpu-Operation-details">
       <Steps steps={operation.steps} trans={trans} />
       <LeftOut files={syncResult(operation)?.not_copied ?? []} trans={trans} />
+      {copied && <CopiedFiles result={copied} trans={trans} />}
       <Log lines={operation.log} trans={trans} />
     </div>
   );

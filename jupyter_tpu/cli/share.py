@@ -1,0 +1,108 @@
+"""``jupyter tpu share``: a folder of host 0 that the other hosts have, too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ..commands.grammar import argument, command, examples, project_option
+from ..commands.session import Session, open_session
+from ..commands.shares import plan_text, shares_text
+from ..errors import InvalidInput
+from .console import confirm, json_option, note, print_json, yes_option
+from .waiting import finish, progress_stream
+
+if TYPE_CHECKING:
+    from ..fleet.models import ShareFolder, ShareResult
+
+
+@command(
+    "share",
+    epilog=examples(
+        "jupyter tpu share my-pod                      ~/shared of host 0, on all its hosts",
+        "jupyter tpu share my-pod:data --with my-tpu   on the hosts of my-tpu, too",
+        "jupyter tpu share my-pod --list",
+        "jupyter tpu share my-pod:data --remove",
+    ),
+)
+@argument(
+    "target",
+    metavar="NAME[:DIR]",
+    help="The TPU whose host 0 has the folder. DIR is relative to its home folder, or absolute; "
+    "without it: shared.",
+)
+@click.option(
+    "--with", "tpus", multiple=True, metavar="OTHER...", help="Other TPUs of the zone, too."
+)
+@click.option(
+    "--remove",
+    is_flag=True,
+    help="Take the folder from the other hosts again, or with --with from those of OTHER. Its "
+    "files stay on host 0.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be done on each host.")
+@click.option("--list", "as_list", is_flag=True, help="Show which hosts have which folder.")
+@yes_option("Do not ask.")
+@project_option
+@json_option
+def share(
+    target: str,
+    tpus: tuple[str, ...],
+    remove: bool,
+    dry_run: bool,
+    as_list: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Share a folder of host 0 with the other hosts of a TPU, by NFS.
+
+    The hosts mount it at the same path, also after a restart. Only their internal addresses may,
+    and what they do there is done as your user: the folder needs no rights for others. You are
+    shown what changes on each host, and asked.
+
+    Emulated hosts can only show what would be done: their kernel has no NFS.
+    """
+    from ..fleet.models import ShareFolder
+
+    name, colon, folder = target.partition(":")
+    request = ShareFolder(tpus=list(tpus), remove=remove, dry_run=True)
+    if folder:
+        request.folder = folder
+    elif colon or not name:
+        raise InvalidInput(f"{target!r} does not name a folder.", "Write NAME or NAME:DIR.")
+    with open_session() as session:
+        if as_list:
+            found = session.call(session.fleet.shares.list(name))
+            for problem in found.problems:
+                note(problem)
+            if as_json:
+                print_json(found)
+            else:
+                print(shares_text(found))
+            return
+        result = _change(session, name, request, as_json=as_json)
+        if not dry_run:
+            if not as_json:
+                print(plan_text(result), flush=True)
+            if not yes:
+                confirm("Do this?", "Add --yes to do it without asking.")
+            request.dry_run = False
+            result = _change(session, name, request, as_json=as_json)
+    if as_json:
+        print_json(result)
+    elif dry_run:
+        print(plan_text(result))
+    else:
+        done = "no longer shared" if remove else "shared"
+        print(f"{result.path} is {done} ({len(result.hosts)} hosts).")
+
+
+def _change(session: Session, name: str, request: ShareFolder, *, as_json: bool) -> ShareResult:
+    import msgspec
+
+    from ..fleet.models import ShareResult
+
+    operation = session.call(session.fleet.shares.start(name, request))
+    ended = finish(session, operation, progress_stream(as_json))
+    return msgspec.convert(ended.result, ShareResult)

@@ -1,0 +1,55 @@
+"""How a copy went, as it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...environment.project import size_text
+from ...errors import Reason, TPUError
+from ..models import CopyFiles, HostCopy
+
+
+def summary(
+    tpu: str, request: CopyFiles, copies: Sequence[HostCopy], seconds: float | None = None
+) -> str:
+    """What was copied, in a line. At least one of *copies* is done."""
+    done = [copy for copy in copies if copy.state == "done"]
+    first = done[0]
+    # Each host got the same, unless it had some of it.
+    most = max(done, key=lambda copy: copy.files)
+    what = "1 file" if most.files == 1 else f"{most.files} files"
+    amount = f", {size_text(most.bytes)}" if most.bytes else ""
+    if len(copies) > 1:
+        where = f"{len(done)} hosts of {tpu}"
+    else:
+        where = first.targets[0] if request.download else f"{tpu}:{first.targets[0]}"
+        if len(first.targets) > 1:
+            where = where.rpartition("/")[0] + "/"
+    there = first.unchanged
+    more = f" {there} {'was' if there == 1 else 'were'} there already." if there else ""
+    time = ""
+    if seconds:
+        rate = f" ({size_text(most.bytes / seconds)}/s)" if most.bytes else ""
+        time = f" in {seconds:.1f} s{rate}"
+    return f"Copied {what}{amount} to {where}{time}.{more}"
+
+
+def failure_of(tpu: str, copies: Sequence[HostCopy]) -> TPUError | None:
+    """What hosts failed with, or that files were left out; None if all was copied."""
+    failed = [(copy.host, copy.problem) for copy in copies if copy.problem is not None]
+    if failed:
+        named = "; ".join(f"host {host}: {problem.message}" for host, problem in failed)
+        return TPUError(
+            f"Not copied to {len(failed)} of {len(copies)} hosts of {tpu}: {named}",
+            failed[0][1].reason,
+            "Copy again for these hosts.",
+        )
+    left_out = [problem for copy in copies for problem in copy.problems]
+    count = sum(copy.problem_count for copy in copies)
+    if not count:
+        return None
+    first = f" {left_out[0].path}: {left_out[0].message}" if left_out else ""
+    return TPUError(
+        f"{count} file{' was' if count == 1 else 's were'} not copied.{first}",
+        Reason.INTERRUPTED,
+    )
