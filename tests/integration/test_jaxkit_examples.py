@@ -1,6 +1,6 @@
 """The JAX notebooks on this computer: the guide with all packages that it can use.
 
-test_examples_on_tpu.py runs them over eight devices.
+test_story_first_notebook.py runs them over eight devices.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def test_a_notebook_runs_on_a_single_device_too(name, tmp_path, monkeypatch) -> 
     run(name, 1, tmp_path, monkeypatch)
 
 
-@pytest.mark.long  # without torch and flax: test_examples_on_tpu.py
+@pytest.mark.long  # without torch and flax: test_story_first_notebook.py
 def test_the_guides_recipes_all_hold(tmp_path, monkeypatch) -> None:
     done = run(GUIDE, 8, tmp_path, monkeypatch)
     pages = "".join(output.get("data", {}).get("text/html", "") for output in outputs(done))

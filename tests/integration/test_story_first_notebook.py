@@ -1,8 +1,9 @@
 """The main job, end to end: from an empty project to a notebook that ran on a TPU, and back.
 
 A real Jupyter server with the extension, its REST interface, the emulator over gRPC, real SSH,
-a real environment and a real kernel; the notebook is run by nbclient in this process, which is
-not the server's.
+a real environment and a real kernel; the notebooks are run by nbclient in this process, which is
+not the server's. The examples run here, too, over all devices of a TPU that was connected without
+options.
 """
 
 from __future__ import annotations
@@ -18,11 +19,19 @@ from typing import Any
 
 import nbformat
 import pytest
-from adoption_server import FOLDERS, Server
+from adoption_server import FOLDERS, LIMIT, Server
 from nbclient import NotebookClient
 from waiting import until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+DEVICES = 8
+#: Before an example's own cells.
+FIRST = """
+import os, platform
+# Half the time: they compile much and calculate little.
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
+print(platform.node())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -59,19 +68,26 @@ def wait_until_processes_are(
     until(are_so, why=lambda: f"{processes(emulator, name)} instead of {expected}")
 
 
-def test_a_newcomer_creates_a_tpu_connects_it_and_runs_a_notebook(
-    server: Server, emulator: Any
-) -> None:
-    body = {"name": "story", "type": "v5litepod-8", "zone": "us-west4-a"}
+@pytest.fixture(scope="module")
+def environment(server: Server, emulator: Any) -> Iterator[dict[str, Any]]:
+    """The environment of the connected TPU "story", and what ran there `before`."""
+    body = {"name": "story", "type": f"v5litepod-{DEVICES}", "zone": "us-west4-a"}
     server.finish(server.tpu("POST", "tpus", body))
     tpu = server.tpu("GET", "tpus/story")
     assert (tpu["state"], tpu["emulated"], tpu["connection"]) == ("READY", True, "disconnected")
     before = processes(emulator, "story")
-
     connected = server.finish(server.tpu("POST", "tpus/story/connect", {}))
     assert connected["log"], "an environment was made without a line of log"
     [environment] = server.tpu("GET", "tpus/story/environments")
-    assert (environment["state"], environment["devices"]) == ("ready", 8)
+    yield {**environment, "before": before}
+    if "story" in [tpu["name"] for tpu in server.tpu("GET", "tpus")["tpus"]]:
+        server.finish(server.tpu("DELETE", "tpus/story?end_kernels=true"))
+
+
+def test_a_newcomer_runs_a_notebook_on_a_tpu_that_was_created_and_connected(
+    server: Server, environment: dict[str, Any], emulator: Any
+) -> None:
+    assert (environment["state"], environment["devices"]) == ("ready", DEVICES)
     specs = server.request("GET", "/api/kernelspecs")["kernelspecs"]
     assert "emulated" in specs[environment["kernelspec"]]["spec"]["display_name"]
 
@@ -79,17 +95,52 @@ def test_a_newcomer_creates_a_tpu_connects_it_and_runs_a_notebook(
     NotebookClient(notebook, timeout=120, kernel_name=environment["kernelspec"]).execute()
     [place, devices] = notebook.cells[1].outputs
     assert re.match(r"This cell runs on t1v-n-\w{8}-w-0", place["text"])
-    assert devices["data"]["text/plain"].count("CpuDevice") == 8
+    assert devices["data"]["text/plain"].count("CpuDevice") == DEVICES
     # A connected TPU keeps its agent, and nothing of the kernel.
-    wait_until_processes_are(emulator, "story", before, besides=" daemon")
+    wait_until_processes_are(emulator, "story", environment["before"], besides=" daemon")
+
+
+def outputs(environment: dict[str, Any], name: str) -> list[Any]:
+    """Of the cells of an example."""
+    notebook = nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4)
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(FIRST))
+    kernel = environment["kernelspec"]
+    NotebookClient(notebook, timeout=int(LIMIT), kernel_name=kernel).execute()
+    first, *cells = notebook.cells
+    assert first.outputs[0]["text"].startswith("t1v-n-")  # the name of a TPU's host
+    return [output for cell in cells for output in cell.get("outputs", [])]
+
+
+def test_the_guide_and_its_jaxkit_run_on_the_tpus_host_over_all_its_devices(
+    environment: dict[str, Any],
+) -> None:
+    found = outputs(environment, "jax-on-tpu")
+    assert f"cpu {DEVICES} devices" in found[0]["text"]  # the emulator's are simulated
+    pages = "".join(output.get("data", {}).get("text/html", "") for output in found)
+    assert "<svg" in pages
+    assert "shape without padding" in pages
+
+
+#: `make test` takes the notebook that shards in each way.
+LIKE_OTHERS = [
+    pytest.param(name, marks=pytest.mark.long)
+    for name in ("jax-tour", "lorenz-ode", "wave-equation")
+]
+
+
+@pytest.mark.parametrize("name", ["spmd-cookbook", *LIKE_OTHERS])
+def test_a_notebook_draws_on_the_tpus_host_what_all_its_devices_computed(
+    name: str, environment: dict[str, Any]
+) -> None:
+    found = outputs(environment, name)
+    assert any("image/png" in output.get("data", {}) for output in found)
+    assert any(str(DEVICES) in output.get("text", "").split() for output in found)
 
 
 def test_a_kernel_of_the_server_is_named_before_its_tpu_is_deleted(
-    server: Server, emulator: Any
+    server: Server, environment: dict[str, Any], emulator: Any
 ) -> None:
-    """After the test before, whose TPU it is."""
-    [environment] = server.tpu("GET", "tpus/story/environments")
-    before = [p for p in processes(emulator, "story") if not p.endswith(" daemon")]
+    """The last one with this TPU."""
     kernel = server.request("POST", "/api/kernels", {"name": environment["kernelspec"]})
     running = server.tpu("GET", "tpus/story/kernels")
     assert [k["id"] for k in running] == [kernel["id"]]
@@ -103,10 +154,10 @@ def test_a_kernel_of_the_server_is_named_before_its_tpu_is_deleted(
     server.request("DELETE", f"/api/kernels/{kernel['id']}")
     assert server.tpu("GET", "tpus/story/kernels") == []
     # A disconnected TPU keeps nothing.
-    wait_until_processes_are(emulator, "story", before, besides=" daemon")
+    wait_until_processes_are(emulator, "story", environment["before"], besides=" daemon")
     a_warm_kernel_is_the_next_one(server, emulator)
     server.finish(server.tpu("POST", "tpus/story/disconnect", {}))
-    wait_until_processes_are(emulator, "story", before)
+    wait_until_processes_are(emulator, "story", environment["before"])
     server.finish(server.tpu("DELETE", "tpus/story"))
     assert environment["kernelspec"] not in server.request("GET", "/api/kernelspecs")["kernelspecs"]
     with pytest.raises(urllib.error.HTTPError) as gone:
