@@ -41,6 +41,7 @@ from .operations.connect import ConnectService
 from .operations.connected import ConnectedTPUs
 from .operations.copies import CopyService
 from .operations.create import CreateService
+from .operations.mirrored import MirroredProjects
 from .operations.packages import EnvironmentService
 from .operations.power import PowerService
 from .operations.runner import OperationRunner
@@ -145,6 +146,7 @@ class Fleet:
         self.sync = SyncService(finder, connections, runner, data_dir() / "sync")
         self.copies = CopyService(finder, links, runner)
         self.shares = ShareService(finder, connections, runner)
+        mirrored = self._mirrored = MirroredProjects(connections, changes.mark_tpu_changed)
         connect = self._connect = ConnectService(
             cloud,
             desired,
@@ -179,6 +181,7 @@ class Fleet:
             warm,
             tunnels,
             jobs,
+            mirrored,
             runner,
             failures,
             run_times,
@@ -265,6 +268,7 @@ class Fleet:
         await self._runner.close()
         await self._loops.close()
         await self._controller.close()
+        self._mirrored.close()
         await self.runs.shut_down()
         await self.tunnels.shut_down()
         await self.apps.shut_down()

@@ -545,6 +545,19 @@ export interface ILoopStatus {
   last_error: string;
 }
 
+/**
+ * The project of notebooks whose kernels run on a host, which gets what is
+ * changed here.
+ */
+export interface IMirroredProject {
+  folder: string;
+  remote: string;
+  host: number;
+  state: 'copying' | 'current' | 'failed';
+  problem: IProblem | null;
+  result: ISyncResult | null;
+}
+
 /** A file or folder that was left out, and why. */
 export interface INotCopied {
   path: string;
@@ -900,6 +913,7 @@ export interface ITPU {
   connection: Connection;
   environments: IEnvironment[];
   kernels: number;
+  projects: IMirroredProject[];
   problem: IProblem | null;
   operations: string[];
 }

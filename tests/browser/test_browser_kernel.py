@@ -184,3 +184,47 @@ def test_a_breakpoint_set_by_clicking_is_hit_and_shows_the_variable(
     panel.get_by_role("button", name=re.compile("Continue")).click()
     expect(output(lab, 0)).to_contain_text("done 43", timeout=LONG)
     idle(lab)
+
+
+def test_what_is_saved_here_runs_there_and_the_panel_decides_what_both_have_changed(
+    spec: str, lab: LabPage
+) -> None:
+    module = lab.server.root / "model.py"
+    module.write_text("def answer():\n    return 41\n")
+    open_notebook(
+        lab,
+        spec,
+        "synced",
+        "%load_ext autoreload\n%autoreload 2\nimport model",
+        "print('answer', model.answer())",
+        "print(open('model.py', 'a').write('# theirs'))",
+        "print(open('model.py').read())",
+    )
+    run(lab, 0)
+    module.write_text("def answer():\n    return 4242\n")
+    run(lab, 1)
+    expect(output(lab, 1)).to_have_text("answer 4242", timeout=LONG)
+    run(lab, 2)
+    ran(lab, 2, 3)
+    module.write_text("def answer():\n    return 'ours'\n")
+    run(lab, 3)
+    expect(output(lab, 3)).to_contain_text("model.py was changed here and on shared", timeout=LONG)
+    expect(output(lab, 3)).to_contain_text("# theirs")
+
+    lab.page.get_by_role("tab", name="TPU", exact=True).click()
+    lab.tpu("shared").get_by_role("button", name="shared", exact=True).click()
+    projects = lab.panel.locator(".jp-tpu-Section", has_text="Projects of Notebooks")
+    expect(projects).to_contain_text("root → ~/root")
+    expect(projects).to_contain_text("Not up to date")
+    expect(projects).to_contain_text("1 file was not copied: both sides have changed it.")
+    OUT.mkdir(exist_ok=True)
+    projects.scroll_into_view_if_needed()
+    lab.resize(250)
+    for theme in ("Dark", "Light"):
+        lab.set_theme(f"JupyterLab {theme}")
+        lab.page.screenshot(path=OUT / f"projects-{theme.lower()}.png")
+    projects.get_by_role("button", name="Use This Computer's").click()
+    expect(projects).not_to_contain_text("not copied")
+    expect(projects).to_contain_text("Up to date")
+    run(lab, 3)
+    expect(output(lab, 3)).to_have_text("def answer():\n    return 'ours'\n", timeout=LONG)

@@ -197,6 +197,43 @@ def test_a_kernel_that_is_shut_down_after_it_was_taken_up_is_gone_for_good(
     assert list((server.folder / "tpu" / "kernels").iterdir()) == []
 
 
+@pytest.mark.long  # without a restart: test_kernels_project.py
+def test_what_is_saved_while_there_is_no_server_is_there_for_the_next_cell(server: Server) -> None:
+    server.stop()
+    server.environment["JUPYTER_TPU_PROJECT_SYNC"] = "auto"
+    server.start()
+    try:
+        project = server.root / "thesis"
+        project.mkdir()
+        (project / "x.txt").write_text("1")
+        session = start_session(server, "thesis/work.ipynb")
+        client = Client(server, session["kernel"]["id"])
+        client.connect()
+
+        def printed(code: str) -> str:
+            request = client.execute(code)
+            client.until_done(request)
+            return client.printed(request)
+
+        assert printed("import os; print(os.getcwd())") == "/home/tpu/thesis\n"
+        server.kill()
+        while client.read() is not None:
+            pass
+        (project / "x.txt").write_text("22")
+        server.start()
+        client.connect()
+        for text in ("22", "333"):
+            (project / "x.txt").write_text(text)
+            assert printed("print(open('x.txt').read())") == f"{text}\n"
+        [shown] = server.tpu("GET", "tpus/kept")["projects"]
+        assert (shown["folder"], shown["remote"]) == (str(project), "~/thesis")
+        assert shown["state"] == "current"
+        client.close()
+    finally:
+        del server.environment["JUPYTER_TPU_PROJECT_SYNC"]
+        server.stop()
+
+
 #: What libtpu does with the first chip of a host.
 HOLD = "import os; chip = os.open('/dev/vfio/0', os.O_RDWR); print('held')"
 

@@ -60,7 +60,7 @@ def view(operations: Sequence[OperationRecord] = (), **fields: object) -> TPU:
     node = Node(name=name, id="7", type="v5litepod-8", state=facts.pop("state"), created=created)
     return view_tpu(
         name, node, since=None, seconds=3600.0, connected=False, environments=[], links=[],
-        operations=operations, kernels=0, supervised=True, **facts,
+        operations=operations, kernels=0, projects=[], supervised=True, **facts,
     )  # fmt: skip
 
 

@@ -379,6 +379,40 @@ async def test_a_line_that_breaks_in_the_middle_costs_only_that_host_and_what_wa
     assert max(syncs.progress.parts) == 1
 
 
+async def test_names_that_differ_by_case_are_two_files_and_a_rename_of_case_is_one(
+    syncs: Syncs,
+) -> None:
+    write(syncs.here, Model="1", model="2")
+    await syncs.push()
+    assert content(syncs.there()) == {"Model": "1", "model": "2"}
+    (syncs.here / "model").unlink()
+    (syncs.here / "Model").rename(syncs.here / "MODEL")
+    outcome = (await syncs.push()).hosts[0]
+    assert (outcome.conflicts, outcome.refused) == ([], [])
+    assert content(syncs.there()) == {"MODEL": "1"}
+
+
+@pytest.mark.parametrize("hours", [-30, 30])
+async def test_clocks_that_differ_change_nothing(
+    syncs: Syncs, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    shift = f"import time\nreal = time.time\ntime.time = lambda: real() + {hours} * 3600\n"
+    with_fault(monkeypatch, shift)
+    write(syncs.here, a="1", b="1", c="1")
+    await syncs.push()
+    for name in "abc":  # as the host's clock dates them
+        at = (syncs.there() / name).stat().st_mtime + hours * 3600
+        os.utime(syncs.there() / name, (at, at))
+    assert (await syncs.push()).hosts[0].written == []
+    write(syncs.here, a="2", b="2")
+    write(syncs.there(), b="3", c="3")
+    outcome = (await syncs.push()).hosts[0]
+    assert outcome.written == ["a"]
+    assert [conflict.path for conflict, *_ in outcome.conflicts] == ["b"]
+    assert outcome.newer == ["c"]
+    assert content(syncs.there()) == {"a": "2", "b": "3", "c": "3"}
+
+
 async def test_a_full_disk_says_so_and_what_was_whole_before_it_stays(
     syncs: Syncs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

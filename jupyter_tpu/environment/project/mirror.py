@@ -87,13 +87,17 @@ class Mirror:
         """Whether what is here is on its way to the host, or will be tried again."""
         return self._copying or self._watcher.pending or retry_after(self.problem) is not None
 
+    def recheck(self) -> None:
+        """Compares with the host again, soon."""
+        self._watcher.notify()
+
     async def catch_up(self, timeout: float) -> bool:
         """Waits until the host has what is here now, or it is known why it can't have it.
 
         False: it was still being copied after *timeout* seconds in which the host was reachable.
         """
         if self._stamps is not None and await asyncio.to_thread(self._stamps.differ):
-            self._watcher.notify()
+            self.recheck()
         while self._behind and not self._task.done():
             ended = asyncio.create_task(self._round_ended.wait())
             done, _ = await asyncio.wait(

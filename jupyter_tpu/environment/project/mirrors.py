@@ -64,6 +64,12 @@ class Mirrors:
     def running(self) -> list[Mirror]:
         return list(self._users)
 
+    def recheck(self, folder: str) -> None:
+        """Somebody else has copied the project *folder*, or parts of it."""
+        for mirror in self._users:
+            if str(mirror.folder) == folder:
+                mirror.recheck()
+
     def subscribe(self, callback: Callable[[Mirror], None]) -> Callable[[], None]:
         """Calls *callback* when a mirror has changed. Returns a function that ends this."""
         self._subscribers.append(callback)

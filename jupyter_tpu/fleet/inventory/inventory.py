@@ -22,6 +22,7 @@ from ..knowledge.desired import DesiredState
 from ..knowledge.failures import TPUFailures
 from ..knowledge.run_times import RunTimes
 from ..models import TPU, Change, TPUList
+from ..operations.mirrored import MirroredProjects
 from ..operations.runner import OperationRunner
 from ..store.store import Store
 from .references import resolve
@@ -50,6 +51,7 @@ class Inventory:
         warm: WarmKernelMonitor,
         tunnels: Tunnels,
         jobs: Jobs,
+        projects: MirroredProjects,
         runner: OperationRunner,
         failures: TPUFailures,
         run_times: RunTimes,
@@ -68,6 +70,7 @@ class Inventory:
         self._warm = warm
         self._tunnels = tunnels
         self._jobs = jobs
+        self._projects = projects
         self._runner = runner
         self._failures = failures
         self._run_times = run_times
@@ -106,6 +109,7 @@ class Inventory:
             links=self._connections.links(name),
             operations=self._runner.known.on(name),
             kernels=sum(kernel.state != "dead" for kernel in self._kernels.known(name)),
+            projects=self._projects.on(name),
             supervised=self._supervised,
             failure=self._failures.problem(name),
             undeleted=self._runner.known.failed_deletion(name) if node else None,

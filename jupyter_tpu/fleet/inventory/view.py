@@ -11,6 +11,7 @@ from ..knowledge.observed import RUNNING
 from ..models import TPU, Connection, Environment, Host, LinkStatus, Operation, Problem
 from ..models.catalog import known_type
 from ..models.costs import billing_words, cost_of, running_cost
+from ..models.sync import MirroredProject
 from ..store.records import OperationRecord
 
 
@@ -26,6 +27,7 @@ def view_tpu(
     links: Sequence[Link],
     operations: Sequence[OperationRecord],
     kernels: int,
+    projects: list[MirroredProject],
     supervised: bool,
     failure: Problem | None = None,
     undeleted: Operation | None = None,
@@ -75,6 +77,7 @@ def view_tpu(
         ),
         environments=environments,
         kernels=kernels,
+        projects=projects,
         problem=_undeleted(node, undeleted, emulated=emulated)
         if undeleted is not None and undeleted.ended > node.created and not running
         else _problem(node, environments, links, running, failure),

@@ -67,6 +67,7 @@ from .shares import (
 from .status import FailingTPU, FleetStatus, LoopStatus
 from .sync import (
     HostSync,
+    MirroredProject,
     NotCopied,
     SyncConflict,
     SyncCounts,
@@ -140,6 +141,7 @@ __all__ = [
     "Kernel",
     "LinkStatus",
     "LoopStatus",
+    "MirroredProject",
     "NotCopied",
     "OpenApp",
     "OpenTensorBoard",

@@ -111,3 +111,17 @@ class SyncResult(Struct, kw_only=True):
     #: With `watch`: how often something was copied.
     rounds: int = 0
     ended: str = ""
+
+
+class MirroredProject(Struct, kw_only=True):
+    """The project of notebooks whose kernels run on a host, which gets what is changed here."""
+
+    #: The folder here, and on the host.
+    folder: str
+    remote: str
+    host: int
+    #: Whether the host has what is here now.
+    state: Literal["copying", "current", "failed"]
+    problem: Problem | None = None
+    #: The last comparison, without the paths that were copied; null before the first.
+    result: SyncResult | None = None

@@ -12,6 +12,7 @@ from ...links import LinkState
 from .costs import Cost
 from .environments import ConnectTPU, Environment
 from .problems import Problem
+from .sync import MirroredProject
 
 #: What Google accepts as a node's id. "(?!\n)" as in
 #: EnvironmentName.
@@ -117,6 +118,8 @@ class TPU(Struct, kw_only=True):
     connection: Connection = Connection.DISCONNECTED
     environments: list[Environment] = []
     kernels: int = 0  # running kernels, as far as known
+    #: Projects that go to its hosts by themselves, of the kernels of this server.
+    projects: list[MirroredProject] = []
     problem: Problem | None = None
     #: The ids of operations that run on it now, newest first.
     operations: list[str] = []

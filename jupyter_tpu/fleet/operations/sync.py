@@ -10,7 +10,14 @@ import msgspec
 
 from ...cloud import Node
 from ...environment import project
-from ...environment.project import Bases, LocalProject, SyncOptions, Watcher, retry_after
+from ...environment.project import (
+    Bases,
+    LocalProject,
+    SyncOptions,
+    Watcher,
+    default_mirrors,
+    retry_after,
+)
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName, no_such_host
 from ..hosts.connections import HostConnections
@@ -115,6 +122,8 @@ class SyncService:
                     options,
                     progress,
                 )
+        if not request.dry_run:
+            default_mirrors().recheck(request.folder)
         result = result_of(request, outcome)
         return result, failure_of(outcome)
 

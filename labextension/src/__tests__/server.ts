@@ -246,6 +246,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     connection: 'disconnected',
     environments: [],
     kernels: 0,
+    projects: [],
     problem: null,
     operations: [],
     ...more

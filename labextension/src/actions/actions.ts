@@ -147,20 +147,17 @@ export class Actions {
     }
   }
 
-  /** Copies the files in conflict: those of this computer, or those of the TPU. */
+  /** Copies the files in conflict: those of this computer, or those of the TPU; whether it began. */
   async decideConflicts(
     tpu: ITPU,
-    operation: IOperation,
     result: ISyncResult,
     pull: boolean
-  ): Promise<void> {
+  ): Promise<boolean> {
     const { folder, remote, conflicts } = result;
     const only = conflicts.map(each => each.path);
     const host = conflicts[0].hosts[0];
     const request = { folder, remote, pull, host, only, overwrite: true };
-    if (await this.model.sync(tpu, request)) {
-      this.model.dismiss(operation.id);
-    }
+    return this.model.sync(tpu, request);
   }
 
   /** Opens the form, with its earlier input. */

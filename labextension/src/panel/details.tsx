@@ -18,6 +18,7 @@ import { Price } from '../price';
 import { Jobs } from './jobs';
 import { Ports } from './ports';
 import { FoundPythons } from './pythons';
+import { Projects } from './sync';
 
 /** How many hosts are listed until the user asks for all. */
 const HOSTS_SHOWN = 8;
@@ -112,6 +113,7 @@ export function Details(props: {
         </Section>
       )}
       <Jobs tpu={tpu} actions={actions} />
+      <Projects tpu={tpu} actions={actions} />
       <Ports tpu={tpu} actions={actions} />
     </div>
   );

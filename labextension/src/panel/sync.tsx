@@ -6,10 +6,18 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { Actions } from '../actions/actions';
-import { INotCopied, IOperation, ISyncConflict, ISyncResult } from '../api';
-import { ago } from '../labels/translation';
+import {
+  IMirroredProject,
+  INotCopied,
+  IOperation,
+  ISyncConflict,
+  ISyncResult,
+  ITPU
+} from '../api';
+import { ago, Tone } from '../labels/translation';
+import { failureText } from '../labels/failures';
 import { keyOf } from '../model/resources';
-import { Alert } from './elements';
+import { Alert, Section, StateLabel } from './elements';
 
 /** The result of a sync so far; null for other operations. */
 export function syncResult(operation: IOperation): ISyncResult | null {
@@ -25,11 +33,7 @@ export function SyncSummary(props: {
   actions: Actions;
 }): JSX.Element {
   const { operation, result, actions } = props;
-  const { model, trans } = actions;
-  const { conflicts, counts } = result;
-  const tpu = model.tpu(keyOf({ name: operation.tpu, zone: operation.zone }));
-  const decide = (pull: boolean) => () =>
-    void actions.decideConflicts(tpu!, operation, result, pull);
+  const { model } = actions;
   return (
     <>
       <div
@@ -38,36 +42,143 @@ export function SyncSummary(props: {
       >
         {foldersLabel(result)}: {operation.log.slice(-1)}
       </div>
-      {conflicts.length > 0 && (
-        <Alert
-          message={trans._n(
-            '%1 file was not copied: both sides have changed it.',
-            '%1 files were not copied: both sides have changed them.',
-            counts.conflicts
-          )}
-          kind="warning"
-        >
-          <ul className="jp-tpu-Paths">
-            {conflicts.map(each => (
-              <li key={each.path} title={each.path}>
-                <code>{each.path}</code>
-                <small>{conflictLabel(each, actions)}</small>
-              </li>
-            ))}
-          </ul>
-          {tpu && (
-            <>
-              <Button className="jp-tpu-Button" onClick={decide(false)}>
-                {trans.__("Use This Computer's")}
-              </Button>
-              <Button className="jp-tpu-Button" onClick={decide(true)}>
-                {trans.__("Use the TPU's")}
-              </Button>
-            </>
-          )}
-        </Alert>
-      )}
+      <Conflicts
+        tpu={model.tpu(keyOf({ name: operation.tpu, zone: operation.zone }))}
+        result={result}
+        actions={actions}
+        onDecided={() => model.dismiss(operation.id)}
+      />
     </>
+  );
+}
+
+/** The files in conflict, with a decision. */
+function Conflicts(props: {
+  tpu: ITPU | undefined;
+  result: ISyncResult;
+  actions: Actions;
+  onDecided?: () => void;
+}): JSX.Element | null {
+  const { tpu, result, actions, onDecided } = props;
+  const { trans } = actions;
+  const decide = (pull: boolean) => async () => {
+    if (await actions.decideConflicts(tpu!, result, pull)) {
+      onDecided?.();
+    }
+  };
+  if (result.conflicts.length === 0) {
+    return null;
+  }
+  return (
+    <Alert
+      message={trans._n(
+        '%1 file was not copied: both sides have changed it.',
+        '%1 files were not copied: both sides have changed them.',
+        result.counts.conflicts
+      )}
+      kind="warning"
+    >
+      <ul className="jp-tpu-Paths">
+        {result.conflicts.map(each => (
+          <li key={each.path} title={each.path}>
+            <code>{each.path}</code>
+            <small>{conflictLabel(each, actions)}</small>
+          </li>
+        ))}
+      </ul>
+      {tpu && (
+        <>
+          <Button
+            className="jp-tpu-Button"
+            onClick={() => void decide(false)()}
+          >
+            {trans.__("Use This Computer's")}
+          </Button>
+          <Button className="jp-tpu-Button" onClick={() => void decide(true)()}>
+            {trans.__("Use the TPU's")}
+          </Button>
+        </>
+      )}
+    </Alert>
+  );
+}
+
+/** The projects of the notebooks whose kernels run on a TPU. */
+export function Projects(props: {
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element | null {
+  const { tpu, actions } = props;
+  const { trans, view } = actions;
+  if (tpu.projects.length === 0) {
+    return null;
+  }
+  return (
+    <Section
+      id={`${keyOf(tpu)}#projects`}
+      view={view}
+      title={trans.__('Projects of Notebooks')}
+    >
+      <ul>
+        {tpu.projects.map(project => (
+          <li
+            key={`${project.host}#${project.folder}`}
+            className="jp-tpu-Project"
+          >
+            <div className="jp-tpu-Project-head" title={project.folder}>
+              <code>
+                {PathExt.basename(project.folder)} → {project.remote}
+              </code>
+              <ProjectState project={project} tpu={tpu} trans={trans} />
+            </div>
+            {project.problem && (
+              <Alert {...failureText(project.problem, trans)} />
+            )}
+            {project.result && (
+              <>
+                <Conflicts
+                  tpu={tpu}
+                  result={project.result}
+                  actions={actions}
+                />
+                <LeftOut files={project.result.not_copied} trans={trans} />
+              </>
+            )}
+          </li>
+        ))}
+      </ul>
+    </Section>
+  );
+}
+
+const PROJECT_TONES: { [state in IMirroredProject['state']]: Tone } = {
+  copying: 'moving',
+  current: 'good',
+  failed: 'bad'
+};
+
+function ProjectState(props: {
+  project: IMirroredProject;
+  tpu: ITPU;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { project, tpu, trans } = props;
+  // What is in conflict is not copied.
+  const state =
+    project.state === 'current' && project.result?.counts.conflicts
+      ? 'failed'
+      : project.state;
+  const label = {
+    copying: trans.__('Copying'),
+    current: trans.__('Up to date'),
+    failed: trans.__('Not up to date')
+  }[state];
+  return (
+    <StateLabel tone={PROJECT_TONES[state]}>
+      {tpu.hosts.length > 1
+        ? trans.__('%1 (host %2)', label, project.host)
+        : label}
+    </StateLabel>
   );
 }
 
