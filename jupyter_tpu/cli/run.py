@@ -26,6 +26,7 @@ from .chips import asking
 from .console import complain, json_option, note, yes_option
 
 if TYPE_CHECKING:
+    from ..commands.runs import Sink
     from ..commands.session import Session
     from ..fleet.models import Run, RunOutput
 
@@ -145,6 +146,13 @@ def run(
     )
     if script is not None:
         request.cwd, request.command = script_command(script, words)
+    collected = _JSONOutput() if as_json else None
+
+    def begun(started: Run) -> Sink:
+        if stdin:
+            runs.send_input(session, started, sys.stdin.fileno())
+        return collected or runs.output_to(_write, started)
+
     with open_session() as session:
         if script is not None:
             name = tpu or only_tpu(session)
@@ -152,13 +160,11 @@ def run(
             free_chips(session, name, hosts, asking(yes), note)
         if script is not None:
             _send_project(session, name, project_of(script))
-        started = runs.start(session, name, request)
-        if stdin:
-            runs.send_input(session, started, sys.stdin.fileno())
-        sink = _JSONOutput() if as_json else runs.output_to(_write, started)
-        ended = runs.follow(session, started, sink, lambda: note(_stopping(started)))
-    if isinstance(sink, _JSONOutput):
-        sink.print(ended)
+        ended = runs.execute(
+            session, name, request, begun, lambda started: note(_stopping(started))
+        )
+    if collected is not None:
+        collected.print(ended)
     else:
         _report(ended)
     raise click.exceptions.Exit(ended.code or 0)

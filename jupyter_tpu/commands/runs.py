@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -77,37 +78,94 @@ def output_to(write: Write, run: Run) -> Sink:
     return RawOutput(write) if len(hosts) == 1 else FoldedOutput(hosts, write)
 
 
-def start(session: Session, ref: str, request: StartRun) -> Run:
-    """Starts a run that ends if this process does, whoever runs it."""
-    request.stop_unwatched = UNWATCHED
-    return session.call(session.fleet.runs.start(ref, request))
-
-
-def follow(
-    session: Session, run: Run, sink: Sink, interrupted: Callable[[], None] = lambda: None
+def execute(
+    session: Session,
+    ref: str,
+    request: StartRun,
+    begun: Callable[[Run], Sink],
+    interrupted: Callable[[Run], None] = lambda run: None,
 ) -> Run:
-    """Shows the output of a run until its end, and returns how it ended.
+    """Runs a command, shows its output until its end, and returns how it ended.
 
-    An interrupt (Ctrl-C) stops it on all hosts, after a call of *interrupted*; a second one is
-    raised.
+    It ends if this process does, whoever runs it. An interrupt (Ctrl-C) stops it on all hosts,
+    after a call of *interrupted* in another thread; a second one is raised. begun(run) says where
+    its output goes.
     """
-    ref, runs = f"{run.zone}~{run.tpu}", session.fleet.runs
-    offset, stopping = 0, False
-    with _asked_about(session, ref, run.id):
-        while True:
-            try:
+    runs, offset = session.fleet.runs, 0
+    request.stop_unwatched = UNWATCHED
+    with _Interrupts(session, interrupted) as interrupts:
+        run = session.call(runs.start(ref, request))
+        interrupts.started(run)
+        sink, ref = begun(run), _ref(run)
+        with _asked_about(session, ref, run.id):
+            while True:
                 wait = str(HOLD) if sink.holds else None
                 answer = session.call(runs.output(ref, run.id, str(offset), wait))
                 sink.show(answer)
                 offset = answer.next
                 if answer.ended:
                     return answer.run
-            except KeyboardInterrupt:
-                if stopping:
-                    raise
-                stopping = True
-                interrupted()
-                session.call(runs.stop(ref, run.id))
+                interrupts.check()
+
+
+class _Interrupts:
+    """Stops a run at the first Ctrl-C, also while nobody reads what this process prints.
+
+    That one is counted instead of raised: an exception may come between any two lines, for example
+    when the run has been started and is not known here yet.
+    """
+
+    def __init__(self, session: Session, interrupted: Callable[[Run], None]) -> None:
+        from ..links import core_thread
+
+        self._session = session
+        self._interrupted = interrupted
+        self._count = 0
+        self._run: Run | None = None
+        self._due = asyncio.Event()
+        self._loop = core_thread().loop
+        self._stopping: concurrent.futures.Future[None] = core_thread().submit(self._stop())
+
+    def __enter__(self) -> _Interrupts:
+        self._before: Any = None
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._on_signal)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+        self._stopping.cancel()
+
+    def started(self, run: Run) -> None:
+        """This one is to be stopped."""
+        self._run = run
+        self._update()
+
+    def check(self) -> None:
+        """Raises why the run could not be stopped."""
+        if self._stopping.done():
+            self._stopping.result()
+
+    def _on_signal(self, *_: object) -> None:
+        self._count += 1
+        if self._count > 1:
+            raise KeyboardInterrupt
+        self._update()
+
+    def _update(self) -> None:
+        if self._run is not None and self._count:
+            self._loop.call_soon_threadsafe(self._due.set)
+
+    async def _stop(self) -> None:
+        await self._due.wait()
+        assert self._run is not None
+        await asyncio.to_thread(self._interrupted, self._run)
+        await self._session.fleet.runs.stop(_ref(self._run), self._run.id)
+
+
+def _ref(run: Run) -> str:
+    return f"{run.zone}~{run.tpu}"
 
 
 @contextlib.contextmanager
@@ -133,7 +191,7 @@ def send_input(session: Session, run: Run, file: int) -> None:
     from ..fleet.models import RunInput
 
     def send() -> None:
-        ref = f"{run.zone}~{run.tpu}"
+        ref = _ref(run)
         with contextlib.suppress(TPUError, OSError, concurrent.futures.CancelledError):
             data = b"-"
             while data and run.state == "running":

@@ -179,8 +179,8 @@ class RunsAPI(Protocol):
     ) -> models.RunOutput:
         """Its output from the offset *start* on (a number; None: 0).
 
-        Waits up to *wait* seconds (at most, and by default, 20) for some, or for the end. What is
-        before *start* may be forgotten then.
+        Waits up to *wait* seconds (at most, and by default, 20) for some, for a host on which it
+        has begun or ended, or for the end. What is before *start* may be forgotten then.
         """
 
     async def write(self, ref: str, id: str, request: models.RunInput) -> models.Run:

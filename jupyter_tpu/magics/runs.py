@@ -31,7 +31,7 @@ def run_command(tpu: str | None, request: StartRun) -> None:
         out.flush()
 
     with open_session() as session:
-        run = runs.start(session, tpu or only_tpu(session), request)
-        ended = runs.follow(session, run, runs.output_to(write, run))
+        ref = tpu or only_tpu(session)
+        ended = runs.execute(session, ref, request, lambda run: runs.output_to(write, run))
     if ended.code:
         raise MagicError("\n".join(runs.summary(ended)))

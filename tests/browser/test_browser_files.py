@@ -45,6 +45,30 @@ def test_a_file_goes_to_a_host_and_comes_back(
     assert Path(download.value.path()).read_bytes() == content
 
 
+def test_a_command_that_has_the_chips_is_shown_and_ended(
+    lab: LabPage, tpu: dict[str, Any]
+) -> None:
+    page, name = lab.page, tpu["name"]
+    hold = "import os, time; chip = os.open('/dev/vfio/0', os.O_RDWR); time.sleep(600)"
+    lab.act(name, "Run Command…")
+    page.get_by_label("Command", exact=True).fill(f'echo begins; python3 -c "{hold}"')
+    page.get_by_role("button", name="Run", exact=True).click()
+    run = page.locator(".jp-tpu-Run")
+    expect(run.locator("pre")).to_have_text("begins\n")
+    expect(run.get_by_role("status")).to_have_text("Running…")
+
+    lab.act(name, "Free Chips…")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("This ends what uses the chips:Command: python3 -c")
+    dialog.get_by_role("button", name="End All").click()
+    expect(page.get_by_text(f"The chips of {name} are free.")).to_be_visible()
+    expect(run.get_by_role("status")).to_contain_text("Stopped")
+
+    lab.act(name, "Free Chips…")
+    expect(dialog).to_contain_text("No process uses the chips.")
+    dialog.get_by_role("button", name="Close").click()
+
+
 def test_a_project_is_synced_and_a_conflict_is_decided_in_the_panel(
     lab: LabPage, lab_server: LabServer, tpu: dict[str, Any], tmp_path: Path
 ) -> None:

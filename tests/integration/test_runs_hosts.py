@@ -14,14 +14,15 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from cli_shell import COMMAND, LIMIT, Shell
+from cli_shell import COMMAND, LIMIT, Shell, Terminal
 from pod_fleet import Pod, open_pod
 from waiting import eventually, until
 
+from jupyter_tpu.cli.root import run as main
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.hosts import host_run
-from jupyter_tpu.fleet.hosts.runs import KEPT_OUTPUT
+from jupyter_tpu.fleet.hosts import host_run, runs
+from jupyter_tpu.fleet.hosts.runs import KEPT_OUTPUT, Runs
 from jupyter_tpu.fleet.models import RunInput
 from jupyter_tpu.links import HostName
 from jupyter_tpu.tokens import keep_back, pass_on
@@ -77,6 +78,18 @@ async def test_a_fault_of_our_own_on_a_host_is_no_success(pod):
     await run.wait()
     assert (run.state.state, run.state.code) == ("unknown", host_run.UNKNOWN)
     assert run.state.problem.message.startswith("jupyter-tpu failed (broken). The command may")
+
+
+@in_pod
+async def test_who_waits_for_output_hears_at_once_that_one_host_has_ended(pod, monkeypatch):
+    monkeypatch.setattr(runs, "WAIT", 10 * LIMIT)
+    run = await pod.shell('test "$(hostname | tail -c2)" = 1 || sleep 31340', hosts="0-1")
+    async with asyncio.timeout(LIMIT):
+        while run.hosts[1].state != "exited":
+            answer = await pod.fleet.runs.output(pod.tpu, run.id)
+            run = answer.run
+    assert (run.hosts[0].state, answer.output) == ("running", [])
+    await pod.fleet.runs.stop(pod.tpu, run.id)
 
 
 @in_pod
@@ -281,6 +294,32 @@ def test_ctrl_c_stops_it_everywhere(shell, tpu, emulator):
     until(lambda: not _running("31337"))
 
 
+def test_ctrl_c_in_the_moment_of_the_start_stops_it(shell, tpu, monkeypatch, capsys):
+    """As an exception it would come before anybody knows which run to stop."""
+    begin = Runs.start
+
+    async def interrupted(*arguments):
+        run = await begin(*arguments)
+        os.kill(os.getpid(), signal.SIGINT)
+        return run
+
+    monkeypatch.setattr(Runs, "start", interrupted)
+    for variable, value in shell.environment.items():
+        monkeypatch.setenv(variable, value)
+    assert main(["run", tpu, "--worker", "0", "--no-stdin", "--", "sleep", "31338"]) >= 128
+    assert capsys.readouterr().err.startswith("Stopping the command.\n")
+    assert not _running("31338")
+
+
+def test_ctrl_c_stops_it_while_nobody_reads_what_it_prints(shell, tpu):
+    terminal = Terminal(shell, "run", tpu, "--worker", "0", "--", "sh", "-c", "yes; sleep 31339")
+    terminal.expect("y")
+    until(lambda: _running("yes"))
+    terminal.type("\x03")
+    until(lambda: not _running("yes"))
+    assert terminal.end() == 130
+
+
 def range_of(line: str) -> list[int]:
     numbers: list[int] = []
     for part in line[1 : line.index("]")].split(","):
@@ -290,10 +329,11 @@ def range_of(line: str) -> list[int]:
 
 
 def _running(word: str) -> bool:
-    """Whether a `sleep` for so long is there; hosts are containers of this machine."""
+    """Whether `sleep WORD` or WORD is there; hosts are containers of this machine."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
-            if Path("/proc", pid, "cmdline").read_bytes() == b"sleep\0%s\0" % word.encode():
+            command = Path("/proc", pid, "cmdline").read_bytes()
+            if command in (b"sleep\0%s\0" % word.encode(), b"%s\0" % word.encode()):
                 return True
     return False
 

@@ -189,7 +189,7 @@ class _ActiveRun:
                 id,
                 order,
                 lambda stream, data, host=number: self._received(host, stream, data),  # type: ignore[misc]
-                changed,
+                self._host_changed,
             )
             for number in hosts
         ]
@@ -209,7 +209,7 @@ class _ActiveRun:
         return self.run.state == "done"
 
     async def read(self, start: int, wait: float) -> RunOutput:
-        """Waits up to *wait* seconds for output from *start* on, or the end."""
+        """Waits up to *wait* seconds for output from *start* on, news of a host, or the end."""
         if start > self._start + self._size:
             raise InvalidInput(f"The run has no output from {start} on.")
         self._read = max(self._read, start)
@@ -288,6 +288,10 @@ class _ActiveRun:
         self.run.code = max(each.code or 0 for each in self.run.hosts)
         self.run.state = "done"
         self.watched()
+        self._tell()
+        self._changed()
+
+    def _host_changed(self) -> None:
         self._tell()
         self._changed()
 
