@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,6 +12,7 @@ from ..errors import Reason, TPUError
 from .verification import (
     Hardware,
     HostCheck,
+    chip_limits,
     chips_in_use,
     count,
     differences_between,
@@ -227,6 +228,20 @@ def _login(report: _Report, found: Hardware, expected: ExpectedTPU) -> Iterator[
             f"Logins set JAX_PLATFORMS={platforms}, so JAX does not use the TPU.",
             "Remove it from /etc/environment, /etc/profile.d, ~/.profile and ~/.bashrc there.",
         )
+    fewest, limits = chip_limits(found)
+    if limits:
+        have = len(found.chips) or len(found.device_files)
+        yield report.warning(
+            "login",
+            f"Logins set {_assignments(limits)}, so a program sees {fewest} of the host's "
+            f"{count(have, 'chip')}.",
+            "Remove them from the files of the login there. Set them only for single programs that "
+            "share the host.",
+        )
+
+
+def _assignments(variables: Mapping[str, str]) -> str:
+    return " and ".join(f"{name}={value}" for name, value in variables.items())
 
 
 def _environments(
@@ -288,10 +303,11 @@ def _jax(
         return report.problem("jax", f"{name}: JAX does not use the TPU: {cause}.", hint)
     want = expected.devices_per_host
     if want and check.devices != want:
+        hint = "Restart the TPU. If that does not help, delete it and create it again."
+        if limits := chip_limits(found)[1]:
+            hint = f"Logins set {_assignments(limits)}, which limits it. Remove that there."
         return report.problem(
-            "jax",
-            f"{name}: JAX sees {check.devices} of {want} devices ({versions}).",
-            "Restart the TPU. If that does not help, delete it and create it again.",
+            "jax", f"{name}: JAX sees {check.devices} of {want} devices ({versions}).", hint
         )
     if check.libtpu and not check.libtpu_fits:
         return report.warning(

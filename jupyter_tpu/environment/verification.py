@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +12,9 @@ from msgspec import UNSET, Struct, UnsetType, convert
 from ..errors import Reason, TPUError
 from .models import ExpectedHardware
 
+#: Which chips a program uses, and the x, y, z bounds of them; in their new and old names.
+_CHIP_LISTS = "TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"
+_CHIP_BOUNDS = "TPU_CHIPS_PER_PROCESS_BOUNDS", "TPU_CHIPS_PER_HOST_BOUNDS"
 #: Where a login's variables may be set.
 _LOGIN_FILES = "/etc/environment, /etc/profile.d, ~/.profile and ~/.bashrc"
 
@@ -93,6 +97,23 @@ def single_host_variables(hosts: int) -> dict[str, str]:
         "TPU_VISIBLE_CHIPS": "0,1,2,3",
         "TPU_VISIBLE_DEVICES": "0,1,2,3",
     }
+
+
+def chip_limits(found: Hardware) -> tuple[int, dict[str, str]]:
+    """To how many of the host's chips its login limits a program, and the variables that do it.
+
+    The chips are all of them if no variable does. Sources: facts of libtpu's variables as in
+    pytorch/xla's ``torch_xla/_internal/tpu.py`` and ray's ``accelerators/tpu.py``.
+    """
+    chips = len(found.chips) or len(found.device_files)
+    fewest, names = chips, {}
+    for name in _CHIP_LISTS + _CHIP_BOUNDS:
+        numbers = found.variables.get(name, "").split(",")
+        if all(number.strip().isdigit() for number in numbers):
+            count = len(numbers) if name in _CHIP_LISTS else math.prod(map(int, numbers))
+            if count < chips:
+                fewest, names[name] = min(fewest, count), found.variables[name]
+    return fewest, names
 
 
 def require_usable(

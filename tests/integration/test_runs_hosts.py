@@ -352,6 +352,7 @@ async def test_a_host_that_dies_in_the_middle_is_named_and_the_others_finish(
     await eventually(started)
     (last,) = [host for host in emulator.hosts(pod.tpu) if host["worker"] == HOSTS - 1]
     os.kill(last["init_pid"], signal.SIGKILL)
+    await eventually(lambda: not Path(f"/proc/{last['init_pid']}").exists())
     writing = asyncio.ensure_future(
         pod.fleet.runs.write(pod.tpu, run.id, RunInput(data=b"done\n", end=True))
     )

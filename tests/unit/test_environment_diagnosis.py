@@ -153,6 +153,25 @@ def test_disks_logs_and_clocks_have_bounds() -> None:
     assert finding(host(clock=3600.0)).state == "problem"
 
 
+def test_variables_that_limit_programs_to_some_chips_are_explained() -> None:
+    def limited(**variables: str) -> ExaminedHost:
+        return host(hardware={"variables": variables}, check={"devices": 1})
+
+    both = limited(TPU_VISIBLE_CHIPS="2", TPU_CHIPS_PER_PROCESS_BOUNDS="1,1,1")
+    login, jax = findings(both)
+    assert (login.check, login.state) == ("login", "warning")
+    assert login.message == (
+        "Logins set TPU_VISIBLE_CHIPS=2 and TPU_CHIPS_PER_PROCESS_BOUNDS=1,1,1, so a program sees "
+        "1 of the host's 4 chips."
+    )
+    assert jax.message == "default: JAX sees 1 of 4 devices (JAX 0.10.2, libtpu 0.0.42)."
+    assert "TPU_VISIBLE_CHIPS=2" in jax.hint
+    for name in ("TPU_VISIBLE_DEVICES", "TPU_CHIPS_PER_HOST_BOUNDS"):
+        assert f"Logins set {name}=1,1,1, so" in findings(limited(**{name: "1,1,1"}))[0].message
+    whole = {"TPU_VISIBLE_CHIPS": "0,1,2,3", "TPU_CHIPS_PER_PROCESS_BOUNDS": "2,2,1"}
+    assert not findings(host(hardware={"variables": {**whole, "TPU_VISIBLE_DEVICES": ""}}))
+
+
 def test_hosts_of_a_pod_are_compared_and_their_ports_checked() -> None:
     drifted = host(1, check={"packages": {"jax": "0.10.2", "libtpu": "0.0.41"}}, ports=[8470, 8471])
     versions, ports = findings(host(0), drifted)
