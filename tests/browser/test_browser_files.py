@@ -45,9 +45,7 @@ def test_a_file_goes_to_a_host_and_comes_back(
     assert Path(download.value.path()).read_bytes() == content
 
 
-def test_a_command_that_has_the_chips_is_shown_and_ended(
-    lab: LabPage, tpu: dict[str, Any]
-) -> None:
+def test_a_command_that_has_the_chips_is_shown_and_ended(lab: LabPage, tpu: dict[str, Any]) -> None:
     page, name = lab.page, tpu["name"]
     hold = "import os, time; chip = os.open('/dev/vfio/0', os.O_RDWR); time.sleep(600)"
     lab.act(name, "Run Command…")

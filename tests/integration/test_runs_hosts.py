@@ -291,7 +291,7 @@ def test_ctrl_c_stops_it_everywhere(shell, tpu, emulator):
     assert process.returncode == 130
     assert errors.splitlines()[0] == "Stopping the command on 4 hosts."
     assert "[0-3] stopped (killed by SIGINT)" in errors
-    until(lambda: not _running("31337"))
+    until(lambda: not _running("sleep", "31337"))
 
 
 def test_ctrl_c_in_the_moment_of_the_start_stops_it(shell, tpu, monkeypatch, capsys):
@@ -308,15 +308,15 @@ def test_ctrl_c_in_the_moment_of_the_start_stops_it(shell, tpu, monkeypatch, cap
         monkeypatch.setenv(variable, value)
     assert main(["run", tpu, "--worker", "0", "--no-stdin", "--", "sleep", "31338"]) >= 128
     assert capsys.readouterr().err.startswith("Stopping the command.\n")
-    assert not _running("31338")
+    assert not _running("sleep", "31338")
 
 
 def test_ctrl_c_stops_it_while_nobody_reads_what_it_prints(shell, tpu):
-    terminal = Terminal(shell, "run", tpu, "--worker", "0", "--", "sh", "-c", "yes; sleep 31339")
-    terminal.expect("y")
-    until(lambda: _running("yes"))
+    terminal = Terminal(shell, "run", tpu, "--worker", "0", "--", "sh", "-c", "yes 31339; sleep 1")
+    terminal.expect("31339")
+    until(lambda: _running("yes", "31339"))
     terminal.type("\x03")
-    until(lambda: not _running("yes"))
+    until(lambda: not _running("yes", "31339"))
     assert terminal.end() == 130
 
 
@@ -328,12 +328,12 @@ def range_of(line: str) -> list[int]:
     return numbers
 
 
-def _running(word: str) -> bool:
-    """Whether `sleep WORD` or WORD is there; hosts are containers of this machine."""
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+def _running(*command: str) -> bool:
+    """Whether this is running; hosts are containers of this machine."""
+    wanted = b"".join(word.encode() + b"\0" for word in command)
+    for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            command = Path("/proc", pid, "cmdline").read_bytes()
-            if command in (b"sleep\0%s\0" % word.encode(), b"%s\0" % word.encode()):
+            if (process / "cmdline").read_bytes() == wanted:
                 return True
     return False
 

@@ -50,7 +50,9 @@ export async function freeChips(
     trans
   );
   if (freed?.free) {
-    Notification.success(trans.__('The chips of %1 are free.', tpu.name));
+    Notification.success(trans.__('The chips of %1 are free.', tpu.name), {
+      autoClose: 8000
+    });
   } else if (freed) {
     Notification.error(notFreed(tpu, freed, trans), { autoClose: false });
   }

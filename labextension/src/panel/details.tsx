@@ -224,6 +224,9 @@ function Kernel(props: {
     <li className="jp-tpu-Row">
       <span className="jp-tpu-Row-main" title={kernel.notebook || kernel.id}>
         {name}
+        {tpu.hosts.length > 1 && (
+          <em> {trans.__('on host %1', kernel.host)}</em>
+        )}
       </span>
       <StateLabel tone={KERNEL_TONES[kernel.state] ?? 'quiet'}>
         {kernelStateLabel(kernel.state, trans)}
