@@ -16,7 +16,7 @@ from .jaxkit_sources import jaxkit_sources
 from .models import EnvironmentSpec, ExpectedHardware, RemoteHost, Requested
 from .progress import ProgressReporter
 from .pythons import Choice
-from .remote_call import call
+from .remote_call import ATTEMPTS, call
 from .requirements import requirements
 from .verification import HostCheck, hosts_text
 
@@ -165,6 +165,7 @@ class HostWork:
             log=self.reporter.log,
             part=part,
             timeout=timeout,
+            attempts=ATTEMPTS,
             **arguments,
         )
 

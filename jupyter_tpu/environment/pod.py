@@ -11,7 +11,7 @@ from msgspec import Struct, convert
 
 from ..errors import Reason, TPUError
 from .models import ExpectedHardware, RemoteHost
-from .remote_call import call
+from .remote_call import ATTEMPTS, call
 from .verification import hosts_text
 
 #: The ports on which `jax.distributed` may listen on host 0; those that Cloud TPU's programs use.
@@ -75,6 +75,7 @@ async def _join_all(
             "join_pod",
             log=lambda line: log(f"host {index}: {line}"),
             timeout=_REACH + 2 * _JOIN + 60,
+            attempts=ATTEMPTS,
             python=python,
             index=index,
             hosts=len(hosts),

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from ..agent import protocol
-from ..errors import Reason, TPUError
+from ..errors import ConnectionLost, Reason, TPUError
 from .host_program import COMMAND, NO_PYTHON, program
 from .models import RemoteHost
 
@@ -34,6 +34,11 @@ def sources(modules: tuple[str, ...], shared: tuple[str, ...] = ()) -> bytes:
     return program(found)
 
 
+#: Attempts of what continues where it stopped: a host may restart, or a link be cut, meanwhile.
+ATTEMPTS = 3
+_AGAIN = "Try again. It continues where it stopped."
+
+
 class NoSuchPython(Exception):
     """uv can't download the Python version that is wanted. The caller knows which ones exist."""
 
@@ -45,6 +50,7 @@ async def call(
     log: Callable[[str], None],
     part: Callable[[float], None] = lambda part: None,
     timeout: float,
+    attempts: int = 1,
     modules: tuple[str, ...] = _MODULES,
     shared: tuple[str, ...] = _SHARED,
     **arguments: Any,
@@ -56,7 +62,9 @@ async def call(
     modules, shared: of the program with the function, see :func:`sources`.
     log: receives the function's log lines.
     part: receives its progress, 0 to 1.
-    timeout: seconds.
+    timeout: seconds, of one attempt.
+    attempts: how often the function is called, while the connection is lost in the middle of it.
+        Its call ends with the connection, so more than one is for a function that continues.
 
     Raises TPUError: NO_PYTHON, DISK_FULL, ENVIRONMENT, TIMEOUT, UNREACHABLE; `NoSuchPython`.
     """
@@ -78,13 +86,22 @@ async def call(
             answer.update(payload)
 
     request = json.dumps({"call": function, **arguments}).encode()
-    completed = await host.run(
-        COMMAND,
-        input=sources(modules, shared) + request,
-        timeout=timeout,
-        on_line=on_line,
-        check=False,
-    )
+    while True:
+        attempts -= 1
+        try:
+            completed = await host.run(
+                COMMAND,
+                input=sources(modules, shared) + request,
+                timeout=timeout,
+                on_line=on_line,
+                check=False,
+            )
+            break
+        except ConnectionLost as error:
+            if attempts < 1:
+                raise TPUError(error.message, error.reason, _AGAIN) from error
+            log(f"{where}: the connection was lost. This goes on when the host can be reached")
+            answer.clear()
     if completed.returncode == NO_PYTHON:
         raise TPUError(
             f"There is no Python 3.8 or newer on {where}.",
@@ -104,6 +121,6 @@ async def call(
         raise TPUError(
             f"On {where}, {function} ended with status {completed.returncode}: {last[0]}.",
             Reason.ENVIRONMENT,
-            "Try again. It continues where it stopped.",
+            _AGAIN,
         )
     return answer["result"]
