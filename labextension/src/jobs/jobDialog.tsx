@@ -4,7 +4,8 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { HTMLSelect } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { ask, TextField } from '../actions/formDialog';
+import { CommandFields, commandOf, NO_COMMAND } from '../actions/commandFields';
+import { ask } from '../actions/formDialog';
 import { IStartJob, ITPU } from '../api';
 import { Field } from '../panel/field';
 
@@ -21,34 +22,18 @@ export async function askJob(
     trans.__('New Job on %1', tpu.name),
     trans.__('Start'),
     {
-      line: '',
-      cwd: '',
-      hosts: 'all',
+      ...NO_COMMAND,
       environment: names.includes('default') ? 'default' : (names[0] ?? ''),
       restart: false
     },
     (value, change) => (
       <>
-        <TextField
-          label={trans.__('Command')}
+        <CommandFields
           help={trans.__('A command of the shell, such as python train.py')}
-          required
-          value={value.line}
-          onChange={line => change({ line })}
-        />
-        {tpu.hosts.length > 1 && (
-          <TextField
-            label={trans.__('Hosts')}
-            help={trans.__('all, 0, or 0,2-5')}
-            value={value.hosts}
-            onChange={hosts => change({ hosts })}
-          />
-        )}
-        <TextField
-          label={trans.__('Folder on the hosts (optional)')}
-          help={trans.__('Empty: the home folder')}
-          value={value.cwd}
-          onChange={cwd => change({ cwd })}
+          tpu={tpu}
+          value={value}
+          trans={trans}
+          onChange={change}
         />
         {names.length > 0 && (
           <Field
@@ -86,10 +71,8 @@ export async function askJob(
     return null;
   }
   return {
-    command: ['sh', '-c', line],
+    ...commandOf({ ...input, line }),
     name: line.slice(0, NAME),
-    hosts: input.hosts.trim() || 'all',
-    cwd: input.cwd.trim(),
     environment: input.environment,
     restart_with_tpu: input.restart
   };

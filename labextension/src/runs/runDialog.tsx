@@ -3,7 +3,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { ask, TextField } from '../actions/formDialog';
+import { CommandFields, commandOf, NO_COMMAND } from '../actions/commandFields';
+import { ask } from '../actions/formDialog';
 import { IStartRun, ITPU } from '../api';
 
 /** Seconds after which the server stops a command whose tab is gone. */
@@ -17,41 +18,19 @@ export async function askRun(
   const input = await ask(
     trans.__('Run a Command on %1', tpu.name),
     trans.__('Run'),
-    { command: '', hosts: 'all', cwd: '' },
+    NO_COMMAND,
     (value, change) => (
-      <>
-        <TextField
-          label={trans.__('Command')}
-          help={trans.__('A command of the shell, such as pip list | grep jax')}
-          required
-          value={value.command}
-          onChange={command => change({ command })}
-        />
-        {tpu.hosts.length > 1 && (
-          <TextField
-            label={trans.__('Hosts')}
-            help={trans.__('all, 0, or 0,2-5')}
-            value={value.hosts}
-            onChange={hosts => change({ hosts })}
-          />
-        )}
-        <TextField
-          label={trans.__('Folder on the hosts (optional)')}
-          help={trans.__('Empty: the home folder')}
-          value={value.cwd}
-          onChange={cwd => change({ cwd })}
-        />
-      </>
+      <CommandFields
+        help={trans.__('A command of the shell, such as pip list | grep jax')}
+        tpu={tpu}
+        value={value}
+        trans={trans}
+        onChange={change}
+      />
     ),
     trans
   );
-  if (!input?.command.trim()) {
-    return null;
-  }
-  return {
-    command: ['sh', '-c', input.command],
-    hosts: input.hosts.trim() || 'all',
-    cwd: input.cwd.trim(),
-    stop_unwatched: UNWATCHED
-  };
+  return input?.line.trim()
+    ? { ...commandOf(input), stop_unwatched: UNWATCHED }
+    : null;
 }
