@@ -107,6 +107,7 @@ async def copy_files(
             "Give the number of one host, such as --worker 0.",
         )
     links = default_links(cloud.target)
+    await links.prepare(node)
     try:
         return await spreading.copy_files(
             links, node, hosts, wanted.request(overwrite=overwrite), report=report, ended=ended

@@ -21,7 +21,16 @@ async def list_nodes() -> tuple[Cloud, tuple[Node, ...]]:
 async def find_node(ref: str) -> tuple[Node, Cloud]:
     """The TPU that "name", "zone/name" or "zone~name" means. Raises NOT_FOUND, CONFLICT."""
     zone, _, name = ref.replace("~", "/", 1).rpartition("/")
-    cloud, nodes = await list_nodes()
+    import asyncio
+
+    from ..cloud.tpu.rest import RestReader
+    from ..links import default_links
+
+    cloud = default_links(current_target()).cloud
+    # Loading Google's client would take longer than a short copy.
+    nodes = await asyncio.to_thread(RestReader(cloud.target).nodes, cloud.project)
+    if nodes is None:
+        nodes = list((await cloud.list_nodes()).nodes)
     found = [node for node in nodes if node.name.node == name and zone in ("", node.name.zone)]
     if not found:
         raise TPUError(f"There is no TPU called {ref}.", Reason.NOT_FOUND)

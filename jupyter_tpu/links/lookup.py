@@ -127,6 +127,10 @@ class Lookup:
         self._nodes.note(node.name, node)
         self._last[node.name] = node
 
+    def note_attributes(self, node: Node, published: list[GuestAttributes]) -> None:
+        """The same for what its hosts have published."""
+        self._attributes.note(node.name, published)
+
     def forget(self, name: NodeName) -> None:
         """The next lookup reads the node again: something was changed."""
         self._nodes.forget(name)

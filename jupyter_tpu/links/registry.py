@@ -7,6 +7,7 @@ import os
 import time
 
 from ..cloud import Cloud, Node, Target
+from ..cloud.tpu.rest import RestReader
 from ..errors import Reason, TPUError
 from ..ssh import Keepalive, KnownHosts, ensure_key, public_key, user_name
 from .life import LinkState
@@ -67,6 +68,18 @@ class Links:
                 self._watch_sleep(), name="watch for sleep"
             )
         return link
+
+    async def prepare(self, node: Node) -> None:
+        """Call it with a node that was just read: its hosts are connected to without asking again,
+        and, where they are known already, without loading Google's client.
+        """
+        lookup = self._pool.lookup
+        lookup.note(node)
+        if self.cloud.emulated:  # their ports
+            reader = RestReader(self.cloud.target)
+            published = await asyncio.to_thread(reader.guest_attributes, node.name)
+            if published is not None:
+                lookup.note_attributes(node, published)
 
     def observe(self, node: Node) -> None:
         """Call it with nodes that a poll has read: their links then learn of a new address or a

@@ -64,10 +64,12 @@ async def on_hosts(links: Links, pod: NodeName, script: str) -> list[str]:
     return [done.stdout for done in await asyncio.gather(*calls)]
 
 
-def tpu(emulator: Any, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def tpu(
+    emulator: Any, folder: Path, *words: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "jupyter_tpu.cli", *words],
-        env={**os.environ, **emulator.environment},
+        env={**os.environ, **emulator.environment, **variables},
         cwd=folder,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -84,8 +86,8 @@ async def test_the_command_copies_a_folder_to_all_hosts_and_back(
     (tmp_path / "my data" / "big").write_bytes(os.urandom(5 * MIB))
     (tmp_path / "my data" / "sub" / "-日本.txt").write_text("x")
 
-    async def command(*words: str) -> subprocess.CompletedProcess[str]:
-        return await asyncio.to_thread(tpu, emulator, tmp_path, "copy", *words)
+    async def command(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return await asyncio.to_thread(tpu, emulator, tmp_path, "copy", *words, **more)
 
     sent = await command("my data", f"{pod.node}:", "--worker", "all", "--json")
     assert sent.returncode == 0, sent.stderr
@@ -106,7 +108,12 @@ async def test_the_command_copies_a_folder_to_all_hosts_and_back(
     assert "Add --overwrite" in refused.stderr
     assert (await on_hosts(links, pod, look))[0] == first
 
-    back = await command("--worker", "3", f"{pod.node}:my data", "back")
+    # Loading Google's client would take longer than the copy.
+    back = await command(
+        "--worker", "3", f"{pod.node}:my data", "back", PYTHONPROFILEIMPORTTIME="1"
+    )
+    assert " asyncssh" in back.stderr
+    assert " grpc" not in back.stderr
     assert back.returncode == 0, back.stderr
     assert "Copied 2 files, 5.24 MB to " in back.stdout
     assert len((tmp_path / "back" / "big").read_bytes()) == 5 * MIB

@@ -1,7 +1,8 @@
-"""Two reads of the API over plain HTTP, for a process that asks once and ends.
+"""A few reads of the API over plain HTTP, for a process that asks once and ends.
 
-Loading Google's client takes longer than everything else that `ssh my-tpu` does. This asks the same
-API's REST side with the standard library. Without an answer it returns None; `Cloud` can say why.
+Loading Google's client takes longer than everything else that `ssh my-tpu` does, and than a short
+copy. This asks the same API's REST side with the standard library. Without an answer it returns
+None; `Cloud` can say why.
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ class RestReader:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._access: tuple[str, str] | None = None  # base URL and token
+
+    def nodes(self, project: str) -> list[Node] | None:
+        """All nodes of a project; None without an answer, or where it is not all of them."""
+        path = f"/v2/projects/{quote(project)}/locations/-/nodes"
+        return self._read(path, None, _parse_nodes)
 
     def node(self, name: NodeName) -> Node | None:
         """The node as `Cloud.get_node` gives it; None without an answer."""
@@ -60,6 +66,12 @@ class RestReader:
                 return parse(json.load(response))
         except (TPUError, OSError, ValueError, KeyError, AttributeError, TypeError):
             return None  # not reached, refused, or not what the API answers
+
+
+def _parse_nodes(page: Any) -> list[Node]:
+    if page.get("nextPageToken") or page.get("unreachable"):
+        raise ValueError("not all")
+    return [parse_node(each) for each in page.get("nodes", ())]
 
 
 def _emulator_access(state_file: str) -> tuple[str, str]:
