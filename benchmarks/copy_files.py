@@ -1,71 +1,80 @@
-"""`jupyter tpu copy` of a file to the hosts of a pod beside `scp` to each of them at once, in turn.
+"""A file to all hosts of a pod over a thin line: `jupyter tpu copy`, and `scp` to each at once.
 
-The hosts are emulated: they share the processors of this machine, which encrypt for all of them. So
-the figures say less of a network than of the work.
+The line is shared by all connections from here; between the hosts there is none, as inside Google's
+network. The hosts are emulated and share this machine's processors, which encrypt for all of them:
+with many hosts that is a part of what is measured.
 
-    python benchmarks/copy_files.py [--size MB] [--rounds N] [--types TYPE…]
+    python benchmarks/copy_files.py [--size MB] [--rate MB/s] [--rounds N] [--types TYPE…]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from _results import spread, summaries, write
 from conftest import EmulatorProcess
-from tunnel import OUT, _spread
+from fault_proxy import FaultProxy
 
 TPU = [sys.executable, "-m", "jupyter_tpu.cli"]
+OURS, PEER = "jupyter tpu copy", "scp"
+#: DESIGN.md, section 7: so many times as long as a copy to one host.
+GOAL, GOAL_HOSTS = 3.0, 32
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", type=int, default=100, help="MB")
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--types", nargs="+", default=["v5litepod-4", "v5litepod-16"])
-    chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["JUPYTER_TPU_DATA_DIR"] = f"{folder}/tpu"
-        emulator = EmulatorProcess(Path(folder, "emulator"))
-        os.environ |= emulator.environment
-        try:
-            found = {
-                kind: measure(emulator, kind, Path(folder), chosen.size, chosen.rounds)
-                for kind in chosen.types
-            }
-        finally:
-            emulator.stop()
-    report(found, chosen)
+@contextlib.contextmanager
+def thin_line(emulator: EmulatorProcess, name: str, rate: float) -> Iterator[list[FaultProxy]]:
+    """Lines to all hosts, which share *rate* bytes per second; ours takes the one to host 0."""
+    with contextlib.ExitStack() as stack:
+        lines: list[FaultProxy] = []
+        for host in emulator.hosts(name):
+            beside, address = lines[0] if lines else None, host["address"]
+            line = FaultProxy(address, host["port"], address=address, rate=rate, beside=beside)
+            lines.append(stack.enter_context(line))
+        fault = {"kind": "line", "node": name, "port": lines[0].port}
+        emulator.request("POST", "/emulator/v1/faults", fault)
+        yield lines
 
 
 def measure(
-    emulator: EmulatorProcess, kind: str, folder: Path, size: int, rounds: int
-) -> dict[str, list[float]]:
-    """Seconds of each round."""
-    seconds: dict[str, list[float]] = {"jupyter tpu copy": [], "scp": []}
+    emulator: EmulatorProcess, kind: str, folder: Path, size: int, rate: float, rounds: int
+) -> tuple[int, dict[str, list[float]]]:
+    """How many hosts, and the seconds of each round."""
+    seconds: dict[str, list[float]] = {OURS: [], PEER: []}
     with emulator.tpu("bench", kind) as node:
         name = node["name"].rpartition("/")[2]
         hosts = len(node["networkEndpoints"])
-        config = folder / "config"
-        config.write_bytes(run([*TPU, "ssh-config"]))
         names = [name, *(f"{name}-{host}" for host in range(1, hosts))]
-        for _ in range(rounds):
-            file = folder / "data"
-            file.write_bytes(os.urandom(size * 1_000_000))
-            copy = [*TPU, "copy", str(file), f"{name}:ours", "--worker", "all", "--overwrite"]
-            seconds["jupyter tpu copy"].append(timed(partial(run, copy)))
-            seconds["scp"].append(timed(partial(scp, config, file, names)))
-    return seconds
+        with thin_line(emulator, name, rate) as lines:
+            config = folder / "config"
+            direct = "".join(
+                f"Host {each}\n HostName {line.address}\n Port {line.port}\n ProxyCommand none\n"
+                for each, line in zip(names, lines, strict=True)
+            )
+            config.write_text(run([*TPU, "ssh-config"]))
+            for each in names:  # our ProxyCommand writes the host's key
+                run(["ssh", "-F", str(config), each, "true"])
+            config.write_text(direct + config.read_text())
+            # Agents, and keys between the hosts, are there from now on.
+            run([*TPU, "run", name, "--", "true"])
+            for _ in range(rounds):
+                file = folder / "data"
+                file.write_bytes(os.urandom(size * 1_000_000))
+                copy = [*TPU, "copy", str(file), f"{name}:ours", "--worker", "all", "--overwrite"]
+                seconds[OURS].append(timed(partial(run, copy)))
+                seconds[PEER].append(timed(partial(scp, config, file, names)))
+    return hosts, seconds
 
 
 def scp(config: Path, file: Path, names: Sequence[str]) -> None:
@@ -77,8 +86,8 @@ def scp(config: Path, file: Path, names: Sequence[str]) -> None:
         assert copy.wait() == 0
 
 
-def run(argv: Sequence[str]) -> bytes:
-    return subprocess.run(argv, check=True, stdout=subprocess.PIPE).stdout
+def run(argv: Sequence[str]) -> str:
+    return subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def timed(call: Callable[[], object]) -> float:
@@ -87,31 +96,50 @@ def timed(call: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def report(found: dict[str, dict[str, list[float]]], chosen: argparse.Namespace) -> None:
-    for kind, ways in found.items():
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", type=int, default=10, help="MB")
+    parser.add_argument("--rate", type=float, default=2.5, help="of the line, MB/s")
+    parser.add_argument("--rounds", type=int, default=3)
+    types = ["v5litepod-4", "v5litepod-32", "v5litepod-128"]
+    parser.add_argument("--types", nargs="+", default=types)
+    chosen = parser.parse_args()
+    found: dict[int, dict[str, list[float]]] = {}
+    with tempfile.TemporaryDirectory(prefix="b-", ignore_cleanup_errors=True) as folder:
+        os.environ["JUPYTER_TPU_DATA_DIR"] = f"{folder}/tpu"
+        emulator = EmulatorProcess(Path(folder, "emulator"))
+        os.environ |= emulator.environment
+        try:
+            for kind in chosen.types:
+                hosts, seconds = measure(
+                    emulator, kind, Path(folder), chosen.size, chosen.rate * 1e6, chosen.rounds
+                )
+                found[hosts] = seconds
+        finally:
+            emulator.stop()
+    report(found, chosen)
+
+
+def report(found: dict[int, dict[str, list[float]]], chosen: argparse.Namespace) -> None:
+    print(f"{chosen.size} MB at {chosen.rate:g} MB/s, load {os.getloadavg()[0]:.1f}")
+    one = statistics.median(found[min(found)][OURS])
+    for hosts, ways in found.items():
         for way, values in ways.items():
-            print(f"{kind:16}{way:20}{statistics.median(values):8.2f} s ±{_spread(values):.2f}")
-    OUT.mkdir(exist_ok=True)
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parent,
+            middle = statistics.median(values)
+            goal = f"   goal {GOAL:g}" if hosts == GOAL_HOSTS and way == OURS else ""
+            print(
+                f"{hosts:4} hosts  {way:20}{middle:8.2f} s ±{spread(values):.2f}"
+                f"   {middle / one:.1f} × ours to {min(found)}{goal}"
+            )
+    write(
+        "copy_files",
+        n=chosen.rounds,
+        size_mb=chosen.size,
+        rate_mb_per_s=chosen.rate,
+        unit="s",
+        goal=GOAL,
+        results=summaries({str(hosts): ways for hosts, ways in found.items()}),
     )
-    result = {
-        "benchmark": "copy_files",
-        "commit": commit.stdout.strip(),
-        "n": chosen.rounds,
-        "size_mb": chosen.size,
-        "results": {
-            kind: {
-                way: {"median": statistics.median(values), "spread": _spread(values)}
-                for way, values in ways.items()
-            }
-            for kind, ways in found.items()
-        },
-    }
-    (OUT / "copy_files.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

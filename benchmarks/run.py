@@ -195,7 +195,7 @@ def report(count: int, found: dict[str, list[Figures]]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hosts", type=int, nargs="+", default=[4, 32, 64, 256])
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=3)
     chosen = parser.parse_args()
     results = {}
     for count in chosen.hosts:

@@ -93,6 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=10)
     rounds = parser.parse_args().rounds
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each start would compile our modules
     jupyter = str(Path(sys.executable).with_name("jupyter"))
     found: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:

@@ -54,6 +54,7 @@ class FaultProxy:
     host, to: where the good end is.
     address: where to listen.
     delay, rate, loss: see above; attributes, which may be set at any time.
+    beside: another proxy, which leads elsewhere over the same line.
     """
 
     def __init__(
@@ -65,10 +66,13 @@ class FaultProxy:
         delay: float = 0.0,
         rate: float = 0.0,
         loss: float = 0.0,
+        beside: FaultProxy | None = None,
     ) -> None:
         self.delay, self.rate, self.loss = delay, rate, loss
         self._target = host, to
-        self._up, self._down = _Direction(), _Direction()
+        self._up, self._down = (
+            (beside._up, beside._down) if beside is not None else (_Direction(), _Direction())
+        )
         self._chance = random.Random(1)
         self._flows: set[_Flow] = set()
         self._is_full = False
