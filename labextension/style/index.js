@@ -4,3 +4,4 @@ import './tpu.css';
 import './operation.css';
 import './form.css';
 import './elsewhere.css';
+import './job.css';

@@ -57,7 +57,8 @@ def connected_tpu(lab_server: LabServer) -> Iterator[dict[str, Any]]:
     found = lab_server.call("GET", f"tpus/{name}")
     assert isinstance(found, dict)
     yield found
-    lab_server.finish(lab_server.call("DELETE", f"tpus/{name}", {"end_kernels": True}))
+    ends = {"end_kernels": True, "end_jobs": True}
+    lab_server.finish(lab_server.call("DELETE", f"tpus/{name}", ends))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -10,6 +11,9 @@ from typing import Any
 from lab_server import LabPage, LabServer
 from playwright.sync_api import expect
 from waiting import until
+
+OUT = Path(__file__).parent / "out"
+WORKSPACES = "lab/api/workspaces/"
 
 
 def test_a_file_goes_to_a_host_and_comes_back(
@@ -156,3 +160,53 @@ def test_the_files_of_a_host_are_in_the_file_browser(
     page.get_by_role("dialog").get_by_role("button", name="Move to Trash").click()
     expect(renamed).to_have_count(0)
     assert contents(folder)["content"] == []
+
+
+def test_a_job_is_followed_over_a_reload_and_its_end_is_said_once(
+    lab: LabPage, lab_server: LabServer, tpu: dict[str, Any]
+) -> None:
+    page, name = lab.page, tpu["name"]
+    lab.act(name, "New Job…")
+    dialog = page.get_by_role("dialog")
+    waits = "seq 2500; until [ -e go-job ]; do sleep 0.1; done; echo all done; exit 3"
+    dialog.get_by_label("Command").fill(waits)
+    page.screenshot(path=OUT / "job-form.png")
+    dialog.get_by_role("button", name="Start", exact=True).click()
+    job = lab.tpu(name).get_by_role("list", name=f"Jobs on {name}").get_by_role("listitem")
+    expect(job).to_contain_text("running")
+    job.get_by_role("button", name="Show the log of").click()
+    log = page.get_by_role("log", name="Output")
+    expect(log).to_contain_text("2500")
+    expect(log.locator("[data-number='1']")).to_have_count(0)  # the last lines only
+    page.get_by_label("Show from this line on").fill("1")
+    expect(log.locator("[data-number='1']")).to_have_count(1)
+    page.get_by_label("Show from this line on").fill("")
+    page.get_by_label("Only lines with this text").fill("249")
+    expect(log.locator("[data-number]")).to_have_count(13)
+
+    for theme in ("Dark", "Light"):
+        lab.set_theme(f"JupyterLab {theme}")
+        for width in (250, 330):
+            lab.resize(width)
+            page.screenshot(path=OUT / f"job-{theme.lower()}-{width}.png")
+
+    # What would end it asks, and names it.
+    lab.act(name, "Delete")
+    expect(dialog).to_contain_text("This ends 1 job:")
+    expect(dialog.get_by_role("listitem")).to_contain_text("seq 2500")
+    page.screenshot(path=OUT / "job-delete.png")
+    dialog.get_by_role("button", name="Cancel").click()
+
+    # The tab is there again after a reload, and so is the news of the job's end.
+    until(lambda: "jupyter-tpu-jobs" in json.dumps(lab_server.request("GET", WORKSPACES)))
+    page.goto(f"{lab_server.url}/lab?token={lab_server.token}")
+    expect(log).to_contain_text("2500")
+    lab_server.call("POST", f"tpus/{name}/runs", {"command": ["touch", "go-job"]})
+    expect(log).to_contain_text("all done")
+    said = page.get_by_role("alert").filter(has_text="failed with exit code 3")
+    expect(said).to_have_count(1)
+    lab.tpu(name).get_by_role("button", name=name, exact=True).click()
+    expect(job).to_contain_text("failed with exit code 3")
+    job.get_by_role("button", name="Remove").click()
+    dialog.get_by_role("button", name="Remove").click()
+    expect(job).to_have_count(0)
