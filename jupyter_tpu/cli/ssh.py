@@ -19,6 +19,7 @@ from ..commands.grammar import WrappingCommand, argument, command, examples, tpu
 from ..commands.nodes import find_node, list_nodes
 from ..errors import Reason, TPUError
 from .console import note
+from .kept_shell import check_session, keep_shell
 
 if TYPE_CHECKING:
     from ..cloud import Cloud, Node
@@ -50,6 +51,7 @@ class WorkerOrAll(click.ParamType):
     context_settings={"allow_interspersed_args": False},
     epilog=examples(
         "jupyter tpu ssh my-tpu",
+        "jupyter tpu ssh my-tpu --keep",
         "jupyter tpu ssh my-tpu --worker 1 --command nproc",
         "jupyter tpu ssh my-tpu --worker all --command 'df -h /'",
         "jupyter tpu ssh my-tpu -- -L 8080:localhost:8080",
@@ -74,8 +76,27 @@ class WorkerOrAll(click.ParamType):
     "--command", "remote_command", metavar="CMD", help="Run this there.  [default: a login shell]"
 )
 @click.option("--mosh", is_flag=True, help="Use mosh. The host's UDP ports must be reachable.")
+@click.option(
+    "--keep",
+    is_flag=True,
+    help="Keep the shell when the connection is lost, and connect again. Needs tmux on the host.",
+)
+@click.option(
+    "--session",
+    default="main",
+    metavar="SESSION",
+    help="Name of the shell that is kept: the same name shows the same shell.",
+)
+@click.option("--in-jupyterlab", is_flag=True, hidden=True)
 def ssh(
-    name: str, words: tuple[str, ...], worker: int | str, remote_command: str | None, mosh: bool
+    name: str,
+    words: tuple[str, ...],
+    worker: int | str,
+    remote_command: str | None,
+    mosh: bool,
+    keep: bool,
+    session: str,
+    in_jupyterlab: bool,
 ) -> None:
     """Log in to a host with your own ssh, or run a command there.
 
@@ -88,6 +109,8 @@ def ssh(
         if after or mosh:
             raise click.UsageError("--command needs no other command, and ssh instead of mosh.")
         after = [remote_command]
+    if keep and (after or mosh or isinstance(worker, str)):
+        raise click.UsageError("--keep is for a shell on one host, without a command or --mosh.")
     node, cloud = _wait(find_node(name))
     if isinstance(worker, str):
         _on_all_hosts(cloud, node, before, [] if mosh else after)
@@ -98,6 +121,11 @@ def ssh(
     host = _host(node, worker)
     entry = _entry(cloud, host)
     command = [_program("ssh"), *_options(entry)]
+    if keep:
+        destination = ("--", entry.names[0])
+        name = check_session(session)
+        code = keep_shell([*command, *before], destination, name, jupyterlab=in_jupyterlab)
+        raise click.exceptions.Exit(code)
     if mosh:
         # mosh asks ssh for the address it used, and would replace our ProxyCommand by one of its
         # own to learn it. Its packets go straight to the host.

@@ -1,8 +1,9 @@
-"""Terminals on hosts: Jupyter's own terminals that run ``jupyter tpu ssh``."""
+"""Terminals on hosts: Jupyter's own terminals that run ``jupyter tpu ssh --keep``."""
 
 from __future__ import annotations
 
 import sys
+import uuid
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
@@ -75,4 +76,6 @@ def _command(tpu: TPU, host: str, emulator: str | None) -> list[str]:
     where = [f"CLOUDSDK_CORE_PROJECT={tpu.project}"]
     where += [f"JUPYTER_TPU_EMULATOR={emulator}"] if emulator else []
     cli = [sys.executable, "-m", "jupyter_tpu.cli"]
-    return ["/usr/bin/env", *where, *cli, "ssh", f"{tpu.zone}~{tpu.name}", "--worker", host]
+    kept = ["--keep", "--session", f"jupyter-{uuid.uuid4().hex[:8]}", "--in-jupyterlab"]
+    login = ["ssh", f"{tpu.zone}~{tpu.name}", "--worker", host, *kept]
+    return ["/usr/bin/env", *where, *cli, *login]

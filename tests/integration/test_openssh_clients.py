@@ -7,6 +7,7 @@ import os
 import pty
 import select
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -16,9 +17,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from cli_shell import Shell, Terminal
 from waiting import until
 
+from jupyter_tpu.cli import kept_shell
 from jupyter_tpu.ssh import KnownHosts, ensure_key, public_key
 
 COMMAND = [sys.executable, "-m", "jupyter_tpu.cli"]
@@ -302,3 +306,64 @@ def test_mosh_reaches_a_tpu_where_it_is_installed(person: Person, pod: str) -> N
         process.kill()
         process.wait()
         os.close(here)
+
+
+@needs("tmux")
+def test_a_kept_shell_goes_on_while_its_connection_is_lost(
+    tmp_path: Path, emulator: Any, pod: str
+) -> None:
+    terminal = Terminal(Shell(tmp_path, **emulator.environment), "ssh", pod, "--keep")
+    terminal.type("echo first-$((40+2)); sleep 1000 & echo pid-$!.\r")
+    terminal.expect(r"first-42")
+    terminal.expect(r"pid-\d+\.")
+    [ssh] = psutil.Process(terminal.process.pid).children()
+    for proxy in ssh.children():  # its ProxyCommand, which is the connection
+        proxy.kill()
+    terminal.expect("The connection was lost. Connecting again")
+    # What was on the screen is there again, and so is what runs.
+    terminal.expect("first-42")
+    terminal.type("kill -0 $! && echo alive-$((1+1))\r")
+    terminal.expect("alive-2")
+    terminal.type("exit\r")
+    assert terminal.end() == 0
+
+
+@needs("tmux")
+def test_a_terminal_of_jupyterlab_takes_the_shell_that_none_shows(
+    tmp_path: Path, emulator: Any, pod: str
+) -> None:
+    shell = Shell(tmp_path, **emulator.environment)
+
+    def opened(session: str) -> Terminal:
+        words = ("ssh", pod, "--worker", "1", "--keep", "--in-jupyterlab")
+        return Terminal(shell, *words, "--session", session)
+
+    first = opened("jupyter-1")
+    first.type("mine=$((6*7)); echo set-$mine\r")
+    first.expect("set-42")
+    first.process.send_signal(signal.SIGHUP)  # its tab is closed
+    first.end()
+    second = opened("jupyter-2")
+    second.expect("set-42")
+    third = opened("jupyter-3")
+    third.type("echo none-$mine-here\r")
+    third.expect("none--here")
+    for terminal, said in ((second, "still-42"), (third, "still-")):
+        terminal.type("echo still-$mine\r")
+        terminal.expect(f"{said}\r?\n")
+        terminal.type("exit\r")
+        assert terminal.end() == 0
+
+
+def test_without_tmux_it_is_said_how_a_shell_is_kept(
+    tmp_path: Path, emulator: Any, pod: str
+) -> None:
+    shell = Shell(tmp_path, **emulator.environment)
+    complaint = shell.complaint("ssh", pod, "--keep", "--session", "a b")
+    assert "is not the name of a session" in complaint
+    assert "without a command" in shell.complaint("ssh", pod, "--keep", "--", "ls")
+    # A host that has none: its shells find no program.
+    script = kept_shell._script("main").replace("command -v tmux", "command -v no-such-program")
+    done = subprocess.run(["sh", "-c", script], stdin=subprocess.DEVNULL, capture_output=True)
+    assert b"tmux is not installed on this host" in done.stdout
+    assert b"apt-get install tmux" in done.stdout
