@@ -371,6 +371,24 @@ def spawned(name: str, tmp_path: Path) -> Iterator[Spawned]:
     process.close()
 
 
+def test_the_project_is_there_for_a_notebook_runner_and_for_vscode(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_TPU_PROJECT_SYNC", "auto")
+    (tmp_path / "helper.py").write_text("x = 'from here'")
+    cell = nbformat.v4.new_code_cell("import helper, os; print(os.getcwd(), helper.x)")
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    where = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, kernel_name=name, timeout=60, resources=where).execute()
+    [output] = notebook["cells"][0]["outputs"]
+    assert output["text"] == f"/home/tpu/{tmp_path.name} from here\n"
+    (tmp_path / "helper.py").write_text("x = 'from vscode'")
+    process = Spawned(name, tmp_path)
+    try:
+        process.client.wait_for_ready(timeout=60)
+        assert process.run("import helper; assert helper.x == 'from vscode'")["status"] == "ok"
+    finally:
+        process.close()
+
+
 def test_the_command_alone_is_a_kernel_that_signals_interrupt_and_end(spawned, processes):
     spawned.client.wait_for_ready(timeout=60)
     assert spawned.run("a = 1")["status"] == "ok"
