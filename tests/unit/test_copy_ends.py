@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.fleet.hosts.copy_on_host import receiver, sender
-from jupyter_tpu.fleet.hosts.copy_on_host.protocol import Failure
+from jupyter_tpu.fleet.hosts.copy_on_host.protocol import Failure, failure
 from jupyter_tpu.fleet.hosts.copy_on_host.receiver import Receiver
 from jupyter_tpu.fleet.hosts.copy_on_host.sender import Listing, send_file
 from jupyter_tpu.fleet.hosts.copying import peer_over
@@ -296,3 +296,9 @@ def test_a_disk_that_fills_in_the_middle_keeps_nothing_of_the_file(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert os.listdir(tmp_path / "to") == []
+
+
+def test_a_failure_names_the_folder_and_not_the_name_of_a_file_that_is_not_whole() -> None:
+    place = receiver.part_name(b"/home/model", "what")
+    found = failure(PermissionError(errno.EACCES, "Permission denied"), place)
+    assert (found.path, found.code) == ("/home", "EACCES")
