@@ -264,7 +264,7 @@ async def test_a_host_that_does_not_exist_is_reported(links, shared):
     with pytest.raises(TPUError) as caught:
         await links.get(HostName(node, 3)).wait_up()
     assert caught.value.reason is Reason.INVALID
-    assert "1 host" in caught.value.message
+    assert "has no host 3" in caught.value.message
     gone = NodeName(node.project, node.zone, "no-such-tpu")
     with pytest.raises(TPUError) as caught:
         await links.get(HostName(gone, 0)).run(["true"])
