@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -11,7 +11,7 @@ from ..commands.costs import hourly, running_for, so_far
 from ..commands.tables import problem_text, render, state_text, table
 
 if TYPE_CHECKING:
-    from ..fleet.models import TPU, Kernel, WarmKernel
+    from ..fleet.models import TPU, Environment, Kernel, WarmKernel
 
 
 def description(tpu: TPU, kernels: Sequence[Kernel]) -> str:
@@ -44,7 +44,8 @@ def description(tpu: TPU, kernels: Sequence[Kernel]) -> str:
             for each in tpu.environments
         ]
         heads = ("ENVIRONMENT", "STATE", "PYTHON", "JAX", "KERNEL", "WARM KERNEL", "PATH")
-        parts.append(table(heads, environments))
+        lines = [line for each in tpu.environments for line in _versions(each)]
+        parts.append("\n".join([table(heads, environments), *lines]))
     if kernels:
         running = [(k.id, k.state, k.environment, str(k.pid or ""), k.notebook) for k in kernels]
         parts.append(table(("RUNNING KERNEL", "STATE", "ENVIRONMENT", "PID", "NOTEBOOK"), running))
@@ -72,6 +73,24 @@ def _facts(tpu: TPU) -> str:
 def _running(tpu: TPU) -> str:
     since = tpu.cost.since
     return f"since {since} ({running_for(tpu.cost)})" if since else ""
+
+
+def _versions(environment: Environment) -> Iterator[str]:
+    """Which hosts had other versions than host 0 in the last check, and what to do."""
+    last = environment.versions
+    if last is None:
+        return
+    checked = f"(checked at {last.time})"
+    for each in last.different:
+        yield f"{environment.name} differs on host {each.host}: {each.versions} {checked}"
+    if last.different and not environment.python_path:
+        sync = f"jupyter tpu env sync {environment.tpu} {environment.name}"
+        yield f"To give all hosts the same: {sync}"
+    if last.unchecked:
+        hosts = ", ".join(map(str, last.unchecked))
+        yield f"{environment.name} was not checked on hosts {hosts} {checked}"
+    if not last.different and not last.unchecked:
+        yield f"{environment.name} has the same versions on all hosts {checked}"
 
 
 def _warm(kernel: WarmKernel) -> str:

@@ -4,7 +4,7 @@ from . import found, packages
 from .chips import HeldChips, end_holders, held_chips
 from .concurrency import gather_or_cancel
 from .creation import create, plan
-from .diagnosis import ExpectedTPU, Finding, diagnose
+from .diagnosis import ExaminedHost, ExpectedTPU, Finding, diagnose, differences
 from .examination import examine
 from .models import (
     CreatedEnvironment,
@@ -24,6 +24,7 @@ from .verification import single_host_variables
 __all__ = [
     "CreatedEnvironment",
     "EnvironmentSpec",
+    "ExaminedHost",
     "ExpectedHardware",
     "ExpectedTPU",
     "Finding",
@@ -39,6 +40,7 @@ __all__ = [
     "SyncedPackages",
     "create",
     "diagnose",
+    "differences",
     "end_holders",
     "examine",
     "found",

@@ -136,6 +136,22 @@ def _host(
         yield _ports(report, each.ports)
 
 
+def differences(hosts: Sequence[ExaminedHost], environment: str) -> dict[int, str | None]:
+    """How the versions in an environment differ from host 0's, by host: "" if they are the same,
+    None if that is not known.
+    """
+    checks = [
+        None if isinstance(each.facts, TPUError) else each.facts.environments.get(environment)
+        for each in hosts
+    ]
+    known = [None if check is None or check.error else check for check in checks]
+    first = known[0]
+    return {
+        each.host: None if first is None or check is None else differences_between(first, check)
+        for each, check in zip(hosts, known, strict=True)
+    }
+
+
 class _Report:
     """Makes the findings of one host."""
 

@@ -221,6 +221,7 @@ export interface IEnvironment {
   packages: string[];
   requirements: string;
   setup: IHostSetup;
+  versions: IHostVersions | null;
   asked: IConnectTPU | null;
   devices: number;
   platform: string;
@@ -374,6 +375,12 @@ export interface IHostCopy {
   problem: IProblem | null;
 }
 
+/** How the versions on a host differ from those on host 0. */
+export interface IHostDifference {
+  host: number;
+  versions: string;
+}
+
 /** A file on a host. */
 export interface IHostFile {
   path: string;
@@ -438,6 +445,15 @@ export interface IHostSync {
   size: number;
   transferred: number;
   problem: IProblem | null;
+}
+
+/**
+ * Whether the hosts of a TPU had the same versions when that was last checked.
+ */
+export interface IHostVersions {
+  time: string;
+  different: IHostDifference[];
+  unchecked: number[];
 }
 
 /** A package in an environment. */

@@ -261,6 +261,7 @@ def test_the_doctor_checks_all_hosts_and_names_the_one_that_differs(server: Serv
     assert on_host(server, 1, f"{folder}; {write}") == ""
     try:
         checked = cli(server, "doctor", NAME, "--json")
+        described = cli(server, "describe", NAME).stdout
     finally:
         assert on_host(server, 1, f"{folder}; shutil.rmtree(folder)") == ""
     assert checked.returncode == 1, checked.stderr
@@ -275,6 +276,11 @@ def test_the_doctor_checks_all_hosts_and_names_the_one_that_differs(server: Serv
         "default has other versions than on host 0: drift 1.0 instead of none."
     )
     assert any("4 cpu devices" in each["message"] for each in found["findings"])
+    # What was found is shown until the next check.
+    assert "default differs on host 1: drift 1.0 instead of none (checked at 2" in described
+    assert f"To give all hosts the same: jupyter tpu env sync {NAME} default" in described
+    versions = environment(server)["versions"]
+    assert versions["different"] == [{"host": 1, "versions": "drift 1.0 instead of none"}]
 
 
 @pytest.fixture(scope="module")
@@ -327,6 +333,7 @@ def test_a_host_that_differs_is_given_the_packages_of_host_0(server: Server) -> 
     synced = until_idle(server, "env", "sync", NAME)
     assert synced.returncode == 0, synced.stderr
     assert on_host(server, 1, version) == "0.12.0\n"
+    assert "default has the same versions on all hosts" in cli(server, "describe", NAME).stdout
 
 
 #: Makes a repository of apt with `stand-in`, and zsh if the machine has none; and one of git that

@@ -84,7 +84,8 @@ async def run_script(hosts: list[Host], script: str, missing: Sequence[int]) -> 
     work = HostWork(hosts, spec, ExpectedHardware(emulated=False), progress)
     step = next(each for each in steps_of(spec) if each.plan.key == "script")
     progress.begin("script")
-    await asyncio.wait_for(step.apply(work, missing), 300)
+    async with asyncio.timeout(300):
+        await step.apply(work, missing)
     [shown] = [each for each in operation.steps if each.title == "Run the setup script"]
     assert shown.hosts_done == 8
     return operation.log

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ... import environment
+from ...cloud import Node
 from ...links import HostName
 from ..knowledge.desired import DesiredState
 from ..knowledge.finder import TPUFinder
-from ..models import Diagnosis
+from ..models import Diagnosis, HostDifference, HostVersions
 from ..models.catalog import known_type
+from ..models.times import timestamp
 from .connections import HostConnections
 
 
@@ -30,6 +34,7 @@ class Doctor:
             for name, record in self._desired.environments(node.name).items()
             if record.environment.state == "ready"
         }
+        began = timestamp()
         workers = range(len(node.endpoints))
         links = [self._connections.link(HostName(node.name, worker)) for worker in workers]
         for link in links:
@@ -39,6 +44,9 @@ class Doctor:
         finally:
             for link in links:
                 link.release()
+        if len(hosts) > 1:
+            for name in ready:
+                self._remember_versions(node, name, hosts, began)
         expected = environment.ExpectedTPU(
             name=node.name.node,
             emulated=self._emulated,
@@ -53,3 +61,21 @@ class Doctor:
             healthy=all(finding.state != "problem" for finding in findings),
             findings=findings,
         )
+
+    def _remember_versions(
+        self, node: Node, name: str, hosts: Sequence[environment.ExaminedHost], began: str
+    ) -> None:
+        """Keeps whether an environment is the same on all hosts, unless it changed meanwhile."""
+        record = self._desired.environments(node.name).get(name)
+        if record is None or record.node_id != node.id or record.environment.state != "ready":
+            return
+        last = record.environment.versions
+        if last is not None and last.time >= began:
+            return
+        found = environment.differences(hosts, name)
+        record.environment.versions = HostVersions(
+            time=began,
+            different=[HostDifference(host=host, versions=v) for host, v in found.items() if v],
+            unchecked=[host for host, versions in found.items() if versions is None],
+        )
+        self._desired.save(node.name, record)

@@ -102,6 +102,24 @@ class WarmKernel(Struct, kw_only=True):
     problem: str = ""  # why it failed
 
 
+class HostDifference(Struct, kw_only=True, frozen=True):
+    """How the versions on a host differ from those on host 0."""
+
+    host: int
+    #: Such as "numpy 2.1.0 instead of 2.3.1".
+    versions: str
+
+
+class HostVersions(Struct, kw_only=True, frozen=True):
+    """Whether the hosts of a TPU had the same versions when that was last checked."""
+
+    time: str
+    #: Hosts with other versions than host 0; empty if there are none.
+    different: list[HostDifference] = []
+    #: Hosts that could not be checked.
+    unchecked: list[int] = []
+
+
 class Environment(Struct, kw_only=True):
     """A Python virtual environment on all hosts of a TPU, from which kernels run."""
 
@@ -119,6 +137,8 @@ class Environment(Struct, kw_only=True):
     requirements: str = ""
     #: What the hosts got beside Python.
     setup: HostSetup = HostSetup()
+    #: Whether its hosts have the same versions; None for one host, and before the first check.
+    versions: HostVersions | None = None
     #: What was asked for when creating or changing it failed.
     asked: ConnectTPU | None = None
     #: What jax.devices() lists on one host, and on which platform ("tpu"; "cpu" if emulated).

@@ -156,6 +156,8 @@ class ConnectService:
             )
             if created.lock:
                 await self._locks.save(lock_of(node, environment, created.lock, emulated=emulated))
+            elif before is not None:  # it was not verified again
+                environment.versions = before.environment.versions
             failure = None
         except TPUError as error:
             failure = error

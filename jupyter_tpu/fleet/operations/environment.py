@@ -12,7 +12,7 @@ from ...cloud import Node
 from ...errors import Reason, TPUError
 from ...links import Link
 from ..hosts.connections import HostConnections
-from ..models import ConnectTPU, Environment, EnvironmentLock, Problem
+from ..models import ConnectTPU, Environment, EnvironmentLock, HostVersions, Problem
 from ..models.catalog import known_type
 from ..models.times import timestamp
 from ..store.records import EnvironmentRecord
@@ -82,6 +82,7 @@ async def create_environment(
         packages=created.requested.packages,
         requirements=request.requirements or "",
         setup=request.setup,
+        versions=HostVersions(time=timestamp()) if created.lock and len(links) > 1 else None,
         devices=created.devices,
         platform=created.platform,
     )

@@ -23,12 +23,14 @@ from ..knowledge.desired import DesiredState
 from ..models import (
     ChangePackages,
     EnvironmentLock,
+    HostVersions,
     InstalledPackage,
     Operation,
     Problem,
     RemoveEnvironment,
 )
 from ..models.requests import validated
+from ..models.times import timestamp
 from ..store.locks import Locks
 from ..store.records import EnvironmentRecord
 from . import checks, kinds
@@ -227,6 +229,8 @@ class EnvironmentService:
         finally:
             release()
         record = self._require(name, environment)
+        if record.hosts > 1:
+            record.environment.versions = HostVersions(time=timestamp())
         self._save(name, record, synced.requested)
         await self._keep_lock(name, record, synced.lock)
 

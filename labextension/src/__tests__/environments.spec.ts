@@ -141,6 +141,31 @@ describe('an environment that failed', () => {
     });
   });
 
+  it('is asked for with what hosts get beside Python, which *More* has', async () => {
+    const setup = {
+      apt: ['ffmpeg'],
+      timezone: 'Asia/Tokyo',
+      oh_my_zsh: false,
+      script: 'echo 1\n'
+    };
+    const asked = { ...TYPO.asked!, setup };
+    const { node, server } = await openPanel({
+      ...listOf(connectedTPU({ environments: [{ ...TYPO, asked }] })),
+      [`POST ${PATH}/connect`]: [202, anOperation()]
+    });
+    button(node, 'Fix…').click();
+    await shows(node, 'Environment typo');
+    expect(field(node, 'Setup script').value).toBe('echo 1\n');
+    type(field(node, 'Packages of apt'), 'ffmpeg, tree');
+    type(field(node, 'Time zone'), '');
+    button(node, 'Create').click();
+    await shows(node, 'Connecting my-tpu');
+    expect(server.calls.find(one => one.method === 'POST')!.body).toEqual({
+      ...asked,
+      setup: { ...setup, apt: ['ffmpeg', 'tree'], timezone: '' }
+    });
+  });
+
   it('can be tried again where its packages are not the reason', async () => {
     const full: IProblem = {
       ...PROBLEM,
@@ -203,6 +228,21 @@ describe('removing an environment', () => {
   });
 });
 
+describe('an environment of several hosts', () => {
+  it('says on which hosts the last check found other versions', async () => {
+    const different = [{ host: 1, versions: 'numpy 1.0 instead of 2.0' }];
+    const versions = { time: '2026-10-14T10:00:00Z', different, unchecked: [] };
+    const { node } = await openPanel(
+      listOf(connectedTPU({ environments: [{ ...READY, versions }] }))
+    );
+    button(node, 'my-tpu').click();
+    await shows(node, 'Other versions on host 1 (checked ');
+    expect(
+      node.querySelector('[title="numpy 1.0 instead of 2.0"]')
+    ).not.toBeNull();
+  });
+});
+
 describe('a new environment', () => {
   it('starts with the packages and the Python of what is there, and a free name', async () => {
     const there: ITPU = connectedTPU({
@@ -211,6 +251,9 @@ describe('a new environment', () => {
     const { commands, node } = await openPanel(listOf(there));
     await commands.execute('tpu:new-environment');
     await shows(node, 'It starts with the packages of default.');
+    expect(node.textContent).not.toContain('Setup script');
+    button(node, 'More').click();
+    await shows(node, 'Setup script');
     expect(field(node, 'Name').value).toBe('another');
     expect(field(node, 'Python version').value).toBe('3.12');
     expect(field(node, 'Python packages').value).toBe('flax\noptax');

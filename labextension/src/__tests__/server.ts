@@ -269,6 +269,7 @@ export function connectedTPU(more: Partial<ITPU> = {}): ITPU {
         packages: [],
         requirements: '',
         setup: { apt: [], timezone: '', oh_my_zsh: false, script: '' },
+        versions: null,
         asked: null,
         devices: 8,
         warm: { state: 'off', memory: 0, imports: [], problem: '' },

@@ -16,13 +16,23 @@ export interface IConnectFields {
   packages: string;
   /** The text of a requirements file. */
   requirements: string;
+  /** Packages of apt, as they are typed. */
+  apt: string;
+  timezone: string;
+  ohMyZsh: boolean;
+  /** The text of the setup script. */
+  script: string;
 }
 
 const EMPTY: IConnectFields = {
   environment: '',
   python: '',
   packages: '',
-  requirements: ''
+  requirements: '',
+  apt: '',
+  timezone: '',
+  ohMyZsh: false,
+  script: ''
 };
 
 /** The whole rule for names, to be read before a mistake. */
@@ -66,12 +76,17 @@ export class ConnectForm extends Form<IConnectFields, true> {
       ? null
       : (tpu.environments.find(one => one.state === 'ready') ?? null);
     const shown = environment ?? this._template;
-    const { packages, python, requirements } = shown?.asked ?? shown ?? {};
+    const { packages, python, requirements, setup } =
+      shown?.asked ?? shown ?? {};
     this.filled = {
       environment: environment?.name ?? newName(tpu),
       python: python?.replace(/^(\d+\.\d+)\.\d+$/, '$1') ?? '',
       packages: packages?.join('\n') ?? '',
-      requirements: requirements ?? ''
+      requirements: requirements ?? '',
+      apt: setup?.apt.join('\n') ?? '',
+      timezone: setup?.timezone ?? '',
+      ohMyZsh: setup?.oh_my_zsh ?? false,
+      script: setup?.script ?? ''
     };
     this._hasRequirements = !!requirements;
     this.changed();
@@ -89,15 +104,29 @@ export class ConnectForm extends Form<IConnectFields, true> {
       : '';
   }
 
+  /** Whether anything but Python and its packages is asked for. */
+  get hasSetup(): boolean {
+    const { apt, ohMyZsh, script, timezone } = this.filled;
+    return !!(apt.trim() || timezone.trim() || ohMyZsh || script.trim());
+  }
+
   /** The request to the server. */
   get request(): IConnectTPU {
     const { environment, packages, python, requirements } = this.filled;
+    const { apt, ohMyZsh, script, timezone } = this.filled;
+    const setup = {
+      apt: packagesIn(apt),
+      timezone: timezone.trim(),
+      oh_my_zsh: ohMyZsh,
+      script: script.trim() ? script : ''
+    };
     return {
       environment,
       python: python.trim() || null,
       packages: packagesIn(packages),
       // Empty, and not null: the server then takes all of this instead of what was asked for before.
-      requirements
+      requirements,
+      ...(this.hasSetup ? { setup } : {})
     };
   }
 

@@ -1,10 +1,11 @@
 // The form that connects a TPU with an environment of the user's choice.
 
-import React, { useEffect, useRef } from 'react';
+import React, { useEffect, useId, useRef, useState } from 'react';
 
 import { Actions } from '../actions/actions';
 import { environmentRule, IConnectFields } from '../forms/connectForm';
 import { useStore } from '../store';
+import { Disclosure } from './elements';
 import { Field } from './field';
 import { FormPage, PackagesField, TextField } from './formPage';
 
@@ -15,6 +16,8 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
   const first = useRef<HTMLInputElement>(null);
   useEffect(() => first.current?.select(), []);
   const { fields } = form;
+  const more = useId();
+  const [open, setOpen] = useState(form.hasSetup);
   const set =
     (field: keyof IConnectFields) =>
     (event: React.ChangeEvent<HTMLInputElement | HTMLTextAreaElement>) =>
@@ -82,6 +85,57 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
             />
           )}
         </Field>
+      )}
+      <Disclosure open={open} controls={more} onToggle={() => setOpen(!open)}>
+        {trans.__('More')}
+      </Disclosure>
+      {open && (
+        <div id={more} className="jp-tpu-Form-advanced">
+          <PackagesField
+            actions={actions}
+            label={trans.__('Packages of apt')}
+            help={trans.__('For example ffmpeg. Installed on each host')}
+            rows={2}
+            value={fields.apt}
+            onChange={set('apt')}
+          />
+          <TextField
+            label={trans.__('Time zone')}
+            help={trans.__('For example Europe/Berlin')}
+            spellCheck={false}
+            value={fields.timezone}
+            onChange={set('timezone')}
+          />
+          <Field
+            label={trans.__('Setup script')}
+            help={trans.__(
+              'Runs once on each host, as the login user, who can use sudo'
+            )}
+          >
+            {attributes => (
+              <textarea
+                {...attributes}
+                className="jp-mod-styled"
+                spellCheck={false}
+                rows={4}
+                placeholder="#!/bin/bash"
+                value={fields.script}
+                onChange={set('script')}
+              />
+            )}
+          </Field>
+          <label className="jp-tpu-Check">
+            <input
+              type="checkbox"
+              checked={fields.ohMyZsh}
+              onChange={event => form.set('ohMyZsh', event.target.checked)}
+            />
+            <span>
+              {trans.__('oh-my-zsh')}
+              <small>{trans.__('Makes zsh the login shell')}</small>
+            </span>
+          </label>
+        </div>
       )}
     </FormPage>
   );

@@ -34,6 +34,7 @@ export function Environment(props: {
     environment.warm.state === 'ready' &&
       trans.__('warm kernel (%1 MB)', Math.round(environment.warm.memory / 1e6))
   ].filter(Boolean);
+  const different = environment.versions?.different ?? [];
   const states = {
     failed: trans.__('incomplete'),
     making: trans.__('creating'),
@@ -69,6 +70,20 @@ export function Environment(props: {
       )}
       <span className="jp-tpu-Row-more">
         {facts.join(' · ')}
+        {different.length > 0 && (
+          <StateLabel
+            tone="bad"
+            title={different.map(one => one.versions).join('\n')}
+          >
+            {trans._n(
+              'Other versions on host %2 (checked %3)',
+              'Other versions on hosts %2 (checked %3)',
+              different.length,
+              different.map(one => one.host).join(', '),
+              new Date(environment.versions!.time).toLocaleTimeString()
+            )}
+          </StateLabel>
+        )}
         <span className="jp-tpu-Row-links">
           {environment.state === 'ready' &&
             tpu.state === 'READY' &&
