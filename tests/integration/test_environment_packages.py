@@ -366,9 +366,7 @@ git config --global url.file://$HOME/omz.insteadOf https://github.com/ohmyzsh/oh
 
 def in_shell(server: Server, host: int, script: str) -> str:
     """What a script prints on a host."""
-    done = cli(server, "ssh", NAME, "--worker", str(host), "--", script)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return server.on_host(NAME, host, "bash", "-c", script)
 
 
 def test_hosts_get_what_was_asked_for_and_only_what_is_missing_is_done_again(
