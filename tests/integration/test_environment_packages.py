@@ -339,6 +339,7 @@ def test_a_host_that_differs_is_given_the_packages_of_host_0(server: Server) -> 
 #: Makes a repository of apt with `stand-in`, and zsh if the machine has none; and one of git that
 #: is taken for oh-my-zsh.
 _REPOSITORIES = r"""
+umask 022
 set -e
 mkdir -p ~/apt && cd ~/apt
 for name in stand-in zsh; do

@@ -73,15 +73,19 @@ export function Environment(props: {
         {different.length > 0 && (
           <StateLabel
             tone="bad"
-            title={different.map(one => one.versions).join('\n')}
+            title={[
+              ...different.map(one =>
+                trans.__('Host %1: %2', one.host, one.versions)
+              ),
+              trans.__(
+                'Checked at %1',
+                new Date(environment.versions!.time).toLocaleString()
+              )
+            ].join('\n')}
           >
-            {trans._n(
-              'Other versions on host %2 (checked %3)',
-              'Other versions on hosts %2 (checked %3)',
-              different.length,
-              different.map(one => one.host).join(', '),
-              new Date(environment.versions!.time).toLocaleTimeString()
-            )}
+            {different.length === 1
+              ? trans.__('Other versions on host %1', different[0].host)
+              : trans.__('Other versions on %1 hosts', different.length)}
           </StateLabel>
         )}
         <span className="jp-tpu-Row-links">
