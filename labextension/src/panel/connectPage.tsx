@@ -118,7 +118,6 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
                 className="jp-mod-styled"
                 spellCheck={false}
                 rows={4}
-                placeholder="#!/bin/bash"
                 value={fields.script}
                 onChange={set('script')}
               />
