@@ -36,7 +36,7 @@ async def test_a_tpu_shows_its_projects_with_what_is_in_conflict_until_their_ker
         file.truncate(50_000_000_000)
     mirror, _ = mirrors.acquire(host, ProjectLocation(here))
     other, _ = mirrors.acquire(namesake, ProjectLocation(here))  # of another cloud
-    assert await mirror.catch_up(30)
+    assert await mirror.catch_up(120)
     (shown,) = projects.on(NAME)
     assert (shown.folder, shown.remote, shown.host) == (str(here), "~/project", 0)
     assert (shown.state, shown.problem) == ("current", None)
@@ -50,7 +50,7 @@ async def test_a_tpu_shows_its_projects_with_what_is_in_conflict_until_their_ker
 
     (there / "train.py").write_text("ours")  # decided by hand
     mirrors.recheck(str(here))
-    assert await mirror.catch_up(30)
+    assert await mirror.catch_up(120)
     assert projects.on(NAME)[0].result.conflicts == []  # type: ignore[union-attr]
     changed.clear()
     await mirrors.release(mirror)

@@ -67,8 +67,7 @@ def test_a_named_folder_is_taken_as_it_is(home: Path) -> None:
 
 
 async def settled(mirror) -> None:
-    async with asyncio.timeout(30):
-        assert await mirror.catch_up(20)
+    assert await mirror.catch_up(120)  # as long as a busy machine may take
 
 
 @pytest.mark.asyncio
@@ -103,7 +102,7 @@ async def test_changes_go_by_themselves_also_in_new_folders_and_notebooks_only_b
     async def arrives(path: str, text: str) -> None:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while not (there / path).exists() or (there / path).read_text() != text:
                 await asyncio.sleep(0.02)
 
@@ -155,7 +154,7 @@ async def test_a_folder_that_is_gone_ends_the_mirror_with_the_reason(tmp_path: P
     mirror, _ = mirrors.acquire(ProjectHost(tmp_path / "host"), ProjectLocation(folder))
     await settled(mirror)
     folder.rmdir()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while mirror.problem is None:
             await asyncio.sleep(0.02)
     assert mirror.problem.reason is Reason.NO_FOLDER
