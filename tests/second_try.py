@@ -1,8 +1,8 @@
 """A second try for tests that fail, which is never silent (``pytest --second-try``).
 
 One or two tests that failed are run once more when all others are done, in a process of their own.
-What passes then depends on the moment and has to be repaired: the end of the run names it, and its
-first failure is appended to ``second-tries.log``. More than two failures are not tried again.
+What passes then depends on the moment and has to be repaired: the end of the run names it. More
+than two failures are not tried again. Each is named, and appended to ``failures.log``, at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 MOST = 2
-LOG = "second-tries.log"
+LOG = "failures.log"
 REPEATED = "repeated"  # the category in pytest's closing line
 
 
@@ -37,6 +37,13 @@ class SecondTry:
         self._config = config
         self._log = config.rootpath / LOG
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+            terminal.ensure_newline()
+            terminal.line(f"FAILED {report.nodeid} ({report.when}), see {self._log}", red=True)
+            _append(self._log, report)
+
     @pytest.hookimpl(trylast=True)  # after the workers and the fixtures of this process have ended
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if session.exitstatus != pytest.ExitCode.TESTS_FAILED:
@@ -46,7 +53,6 @@ class SecondTry:
         tests = list(dict.fromkeys(report.nodeid for report in failures))
         if not tests or len(tests) > MOST:
             return
-        _append(self._log, failures)
         if not self._pass_now(tests):
             return
         stats.pop("failed", None)
@@ -83,12 +89,10 @@ class SecondTry:
         return done.returncode == 0
 
 
-def _append(log: Path, failures: list[pytest.TestReport]) -> None:
+def _append(log: Path, report: pytest.TestReport) -> None:
     now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
     with log.open("a", encoding="utf-8") as file:
-        for report in failures:
-            file.write(f"\n{'=' * 100}\n{now} {report.nodeid} ({report.when})\n{'=' * 100}\n")
-            file.write(f"{report.longreprtext}\n")
-            for title, text in report.sections:
-                file.write(f"---- {title}\n{text}\n")
-        file.write(f"\n---- {now}: the second try\n")
+        file.write(f"\n{'=' * 100}\n{now} {report.nodeid} ({report.when})\n{'=' * 100}\n")
+        file.write(f"{report.longreprtext}\n")
+        for title, text in report.sections:
+            file.write(f"---- {title}\n{text}\n")
