@@ -25,9 +25,17 @@ Copy = Callable[..., dict[str, Any]]
 
 
 def copy(
-    *sources: Path, to: Path | str, overwrite: bool = False, cut: int | None = None
+    *sources: Path,
+    to: Path | str,
+    overwrite: bool = False,
+    cut: int | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
+    after: int = 1,
 ) -> dict[str, Any]:
-    """Copies as the command does; *cut* ends the connection after so many bytes of files."""
+    """Copies as the command does; *cut* ends the connection after so many bytes of files.
+
+    meanwhile: called when the receiver has so many chunks.
+    """
     one, other = socket.socketpair()
     outcomes: list[Any] = []
     sent = 0
@@ -43,13 +51,16 @@ def copy(
         with peer_over(one) as peer, contextlib.suppress(Failure):
             sender.send(peer, listing, report)
 
+    def received(*size: int) -> None:
+        if len(outcomes) == after:
+            meanwhile()
+        outcomes.append(size)
+
     thread = threading.Thread(target=send)
     thread.start()
     with peer_over(other) as peer:
         try:
-            outcomes.append(
-                Receiver(peer, str(to), overwrite, lambda *size: outcomes.append(size)).receive()
-            )
+            outcomes.append(Receiver(peer, str(to), overwrite, received).receive())
         except Failure as failure:
             with contextlib.suppress(Failure):
                 peer.tell(error=vars(failure))
@@ -198,6 +209,64 @@ def test_files_that_cannot_be_copied_are_named_and_the_others_arrive(
     problems = {os.path.basename(path): code for path, code, _ in result["problems"]}
     assert problems == {"pipe": "SPECIAL", "gone": "ENOENT", "rewritten": "CHANGED"}
     assert os.listdir(tmp_path / "copy") == ["fine"]
+
+
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_a_file_that_two_copies_write_at_once_is_whole(tmp_path: Path, chunks: int) -> None:
+    """The other copy begins anew, or goes on where this one is."""
+    content = os.urandom(2 * MIB)
+    (tmp_path / "file").write_bytes(content)
+    inner: list[dict[str, Any]] = []
+
+    def again() -> None:
+        inner.append(copy(tmp_path / "file", to=tmp_path / "to"))
+
+    outer = copy(tmp_path / "file", to=tmp_path / "to", meanwhile=again, after=chunks)
+    assert [inner[0]["problems"], outer["problems"]] == [[], []]
+    assert (tmp_path / "to").read_bytes() == content
+    assert sorted(os.listdir(tmp_path)) == ["file", "to"]
+    assert copy(tmp_path / "file", to=tmp_path / "to")["unchanged"] == 1
+
+
+def test_a_copy_that_another_one_takes_over_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"1" * MIB)
+
+    def begin_anew() -> None:
+        """As a copy that begins now, and has written nothing yet."""
+        (part,) = tmp_path.glob(".copy-*")
+        part.unlink()
+        part.touch()
+
+    result = copy(tmp_path / "file", to=tmp_path / "to", meanwhile=begin_anew)
+    assert [code for _, code, _ in result["problems"]] == ["BUSY"]
+    assert (result["files"], (tmp_path / "to").exists()) == (0, False)
+
+
+def test_of_two_copies_to_one_new_folder_one_arrives_and_the_other_says_that_it_did_not(
+    tmp_path: Path,
+) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    for source, names in {"a": ("1", "2"), "b": ("2", "3")}.items():
+        (tmp_path / source / "data").mkdir(parents=True)
+        for name in names:
+            (tmp_path / source / "data" / name).write_text(f"{source}{name}" * MIB)
+    inner: list[dict[str, Any]] = []
+    with pytest.raises(Failure) as failed:
+        copy(
+            tmp_path / "a" / "data",
+            to=there,
+            meanwhile=lambda: inner.append(copy(tmp_path / "b" / "data", to=there)),
+        )
+    assert failed.value.code == "BUSY"
+    assert inner[0]["problems"] == []
+    whole = {name for name in os.listdir(there / "data") if not name.startswith(".copy-")}
+    assert whole == {"2", "3"}
+    assert (there / "data" / "2").read_text() == "b2" * MIB
+    result = copy(tmp_path / "a" / "data", to=there, overwrite=True)
+    assert result["problems"] == []
+    assert sorted(os.listdir(there / "data")) == ["1", "2", "3"]
+    assert (there / "data" / "2").read_text() == "a2" * MIB
 
 
 def test_a_file_that_grows_is_copied_as_it_was(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ FIELDS = ("code", "path", "message", "names", "count", "of_sender")
 
 class Failure(Exception):
     """It ends a copy. code: errno's name (ENOTDIR: its folder does not exist), or EXISTS,
-    IN_THE_WAY, SAME_NAME, LOST, PROTOCOL.
+    IN_THE_WAY, SAME_NAME, BUSY, LOST, PROTOCOL.
     """
 
     def __init__(self, code, path="", message="", names=(), count=0, of_sender=False):

@@ -4,10 +4,14 @@ A file is written under another name (``.copy-…``), and renamed when it is who
 right. What a broken copy leaves under that name is where the next copy of the same file goes on. A
 folder that is new is written under such a name, too.
 
+Two copies of the same file at once use the same name. One that does not find its own file there at
+the end says so (BUSY), and changes nothing.
+
 A receiver trusts nothing that the sender says: no path leads out of the destination, and no
 symbolic link in it is followed.
 """
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -209,8 +213,9 @@ class Receiver:
             if entry.kind == "dir":
                 place = self._place(entry)
                 try:
-                    if not os.path.lexists(place):
-                        os.mkdir(place, 0o700)
+                    os.mkdir(place, 0o700)
+                except FileExistsError:
+                    continue  # as `_compare` saw, or another copy made it
                 except OSError as error:
                     raise failure(error, place) from None
 
@@ -261,17 +266,22 @@ class Receiver:
                 self._write(file, data, part)
         finally:
             if file is not None:
+                mine = os.fstat(file.fileno())
                 file.close()
         if why or "failed" in message:
             self._problems.append(why or [self._shown(entry), *message["failed"][1:]])
             if file is not None:
-                os.unlink(part)
+                remove(part)
             return True
         if message["sha256"] != digest.hexdigest():
-            os.unlink(part)
+            remove(part)
             return False
         try:
-            self._put_in_place(part, entry)
+            if is_file(part, mine):
+                self._put_in_place(part, entry)
+            elif not self._is_in_place(entry, mine):
+                self._problems.append([self._shown(entry), "BUSY", ""])
+                return True
         except OSError as error:
             self._problems.append(problem(error, encoded(self._shown(entry))))
         else:
@@ -286,13 +296,20 @@ class Receiver:
                 view = view[file.write(view) :]
         except OSError as error:
             if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", None)):
-                os.unlink(part)  # it would keep the disk full
+                remove(part)  # it would keep the disk full
             raise failure(error, part) from None
 
     def _put_in_place(self, part, entry):
         os.chmod(part, entry.mode)
         os.utime(part, ns=(entry.mtime, entry.mtime))
         self._rename(part, entry)
+
+    def _is_in_place(self, entry, mine):
+        """Whether another copy of the same has put it there."""
+        place = self._place(entry)
+        if is_file(place, mine):  # both wrote it
+            os.utime(place, ns=(entry.mtime, entry.mtime))
+        return os.path.lexists(place) and same(entry, os.lstat(place), place)
 
     def _rename(self, part, entry):
         if self._overwrite or self._is_new(entry.root):
@@ -323,7 +340,21 @@ class Receiver:
                 self._problems.append(problem(error, encoded(self._shown(entry))))
         for root, base in enumerate(self._bases):
             if self._is_new(root):
-                os.rename(base, self._targets[root])
+                self._check_whole(root)
+                try:
+                    os.rename(base, self._targets[root])
+                except OSError as error:
+                    if error.errno in (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY):
+                        raise Failure("BUSY", decoded(self._targets[root])) from None
+                    raise
+
+    def _check_whole(self, root):
+        """Another copy to the same new folder deletes what it does not have itself."""
+        known = {path for path, *_ in self._problems}
+        for entry in self._entries:
+            expected = entry.root == root and self._shown(entry) not in known
+            if expected and not os.path.lexists(self._place(entry)):
+                raise Failure("BUSY", decoded(self._targets[root]))
 
 
 def check(entries, names):
@@ -361,6 +392,18 @@ def same(entry, found, place):
         and found.st_size == entry.size
         and found.st_mtime_ns // unit == entry.mtime // unit
     )
+
+
+def is_file(path, found):
+    try:
+        return os.path.samestat(os.lstat(path), found)
+    except FileNotFoundError:
+        return False
+
+
+def remove(path):
+    with contextlib.suppress(FileNotFoundError):  # another copy was quicker
+        os.unlink(path)
 
 
 def part_name(place, what):
