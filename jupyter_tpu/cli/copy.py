@@ -12,6 +12,7 @@ from ..commands.copy import Copy, copy_files, parse
 from ..commands.grammar import command, complete_zone, copied_paths, examples, project_option
 from ..commands.tables import is_terminal, size
 from ..errors import Reason, TPUError
+from ..wording import count, hosts_text
 from .console import confirm, json_option, note, print_json, yes_option
 from .ssh import WorkerOrAll
 from .waiting import progress_stream
@@ -92,8 +93,8 @@ def _copy(wanted: Copy, worker: int | str, overwrite: bool, progress: _Progress)
             copies = core_thread().wait(work)
         exist = [each for each in copies if each.problem and each.problem.reason == Reason.EXISTS]
         if exist and not overwrite:
-            hosts = ", ".join(str(each.host) for each in exist)
-            message = f"Files exist on host {hosts} of {wanted.tpu}."
+            hosts = hosts_text([each.host for each in exist])
+            message = f"Files exist on {hosts} of {wanted.tpu}."
             raise FilesExist(message, [], 0)
         return copies
 
@@ -107,7 +108,8 @@ def _copy(wanted: Copy, worker: int | str, overwrite: bool, progress: _Progress)
                 note(name)
             if error.count > len(error.names):
                 note(f"… and {error.count - len(error.names)} more")
-            confirm(f"{error.message} Overwrite?", "Add --overwrite to replace them.")
+            them = "it" if error.count == 1 else "them"
+            confirm(f"{error.message} Overwrite?", f"Add --overwrite to replace {them}.")
             overwrite = True
             return attempt()
     except KeyboardInterrupt:
@@ -123,7 +125,8 @@ def _print_problems(copy: HostCopy, several: bool) -> None:
     for problem in copy.problems:
         note(f"{where}{problem.path}: {problem.message}")
     if copy.problem_count > len(copy.problems):
-        note(f"{where}… and {copy.problem_count - len(copy.problems)} more files")
+        more = count(copy.problem_count - len(copy.problems), "more file")
+        note(f"{where}… and {more}")
 
 
 class _Progress:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..commands.session import Session, tpu_ref
 from ..errors import TPUError
+from ..wording import count
 from .console import note
 
 if TYPE_CHECKING:
@@ -60,19 +61,15 @@ def losses(running: Sequence[Running], *, jobs: bool = True) -> str:
     sentences = ""
     for each in running:
         where = f" on {each.tpu.name}" if len(running) > 1 else ""
-        if count := each.kernel_count:
+        if kernels := each.kernel_count:
             names = ", ".join(
                 f"{kernel.notebook or kernel.id} ({kernel.state}, {kernel.environment})"
                 for kernel in each.kernels
             )
-            sentences += f" This shuts down {_count(count, 'running kernel')}{where}" + (
+            sentences += f" This shuts down {count(kernels, 'running kernel')}{where}" + (
                 f": {names}." if names else "."
             )
         if jobs and each.jobs:
             names = ", ".join(f"{job.name} ({job.id}, {job.state})" for job in each.jobs)
-            sentences += f" This ends {_count(len(each.jobs), 'job')}{where}: {names}."
+            sentences += f" This ends {count(len(each.jobs), 'job')}{where}: {names}."
     return sentences
-
-
-def _count(number: int, what: str) -> str:
-    return f"1 {what}" if number == 1 else f"{number} {what}s"

@@ -9,7 +9,8 @@ import click
 from ..commands.grammar import argument, command, examples, project_option
 from ..commands.session import Session, open_session
 from ..commands.shares import plan_text, shares_text
-from ..errors import InvalidInput
+from ..errors import InvalidInput, Reason, TPUError
+from ..wording import count
 from .console import confirm, json_option, note, print_json, yes_option
 from .waiting import finish, progress_stream
 
@@ -85,6 +86,14 @@ def share(
         if not dry_run:
             if not as_json:
                 print(plan_text(result), flush=True)
+            for host in result.hosts:
+                if host.problem is not None:
+                    raise TPUError(
+                        f"{result.path} can't be shared: on host {host.host} of {host.tpu}, "
+                        f"{host.problem.message} Nothing was changed.",
+                        Reason.CONFLICT,
+                        host.problem.hint,
+                    )
             if not yes:
                 confirm("Do this?", "Add --yes to do it without asking.")
             request.dry_run = False
@@ -95,7 +104,7 @@ def share(
         print(plan_text(result))
     else:
         done = "no longer shared" if remove else "shared"
-        print(f"{result.path} is {done} ({len(result.hosts)} hosts).")
+        print(f"{result.path} is {done} ({count(len(result.hosts), 'host')}).")
 
 
 def _change(session: Session, name: str, request: ShareFolder, *, as_json: bool) -> ShareResult:

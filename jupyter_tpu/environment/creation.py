@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from msgspec import UNSET, convert
 
 from ..errors import Reason, TPUError
+from ..wording import hosts_text
 from . import pythons
 from .host_work import HostWork, Probe
 from .models import (
@@ -23,7 +24,7 @@ from .models import (
 )
 from .progress import ProgressReporter, StepPlan
 from .steps import steps_of
-from .verification import chips_in_use, hosts_text
+from .verification import chips_in_use
 
 _LOOK = StepPlan("look", "Check the hosts", 3)
 

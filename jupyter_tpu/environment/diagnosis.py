@@ -9,12 +9,12 @@ from typing import Literal
 from msgspec import UNSET, Struct
 
 from ..errors import Reason, TPUError
+from ..wording import count
 from .verification import (
     Hardware,
     HostCheck,
     chip_limits,
     chips_in_use,
-    count,
     differences_between,
     fallback_cause,
     first_line,

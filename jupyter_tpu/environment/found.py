@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import UNSET, Struct, convert, structs
 
 from ..errors import Reason, TPUError
+from ..wording import hosts_text
 from .concurrency import gather_or_cancel
 from .models import (
     CreatedEnvironment,
@@ -22,7 +23,7 @@ from .pod import require_pod
 from .progress import ProgressReporter, StepPlan
 from .pythons import is_older
 from .remote_call import call
-from .verification import HostCheck, hosts_text, require_usable_found, single_host_variables
+from .verification import HostCheck, require_usable_found, single_host_variables
 
 STEPS = (
     StepPlan("look", "Check the Python", 2),

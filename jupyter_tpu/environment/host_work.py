@@ -11,6 +11,7 @@ from typing import Any, Literal
 from msgspec import Struct, structs
 
 from ..errors import TPUError
+from ..wording import hosts_text, other_hosts
 from .concurrency import gather_or_cancel
 from .jaxkit_sources import jaxkit_sources
 from .models import EnvironmentSpec, ExpectedHardware, RemoteHost, Requested
@@ -18,7 +19,7 @@ from .progress import ProgressReporter
 from .pythons import Choice
 from .remote_call import ATTEMPTS, call
 from .requirements import requirements
-from .verification import HostCheck, hosts_text
+from .verification import HostCheck
 
 
 class Probe(Struct, frozen=True, kw_only=True):
@@ -177,6 +178,5 @@ def _failure(failed: dict[int, TPUError], hosts: int) -> TPUError:
     message = first.message
     if len(failed) > 1 and (others or len({each.message for each in failed.values()}) > 1):
         message = f"{hosts_text(list(failed)).capitalize()} failed. {message}"
-    if others:
-        message += f" The other {'host has' if others == 1 else f'{others} hosts have'} finished."
+    message += other_hosts(others, "has finished", "have finished")
     return TPUError(message, first.reason, first.hint)

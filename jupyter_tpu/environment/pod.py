@@ -10,9 +10,9 @@ from typing import Any
 from msgspec import Struct, convert
 
 from ..errors import Reason, TPUError
+from ..wording import hosts_text
 from .models import ExpectedHardware, RemoteHost
 from .remote_call import ATTEMPTS, call
-from .verification import hosts_text
 
 #: The ports on which `jax.distributed` may listen on host 0; those that Cloud TPU's programs use.
 COORDINATOR_PORTS = range(8470, 8483)

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType, convert
 
 from ..errors import Reason, TPUError
+from ..wording import count
 from .models import ExpectedHardware
 
 #: Which chips a program uses, and the x, y, z bounds of them; in their new and old names.
@@ -110,9 +111,9 @@ def chip_limits(found: Hardware) -> tuple[int, dict[str, str]]:
     for name in _CHIP_LISTS + _CHIP_BOUNDS:
         numbers = found.variables.get(name, "").split(",")
         if all(number.strip().isdigit() for number in numbers):
-            count = len(numbers) if name in _CHIP_LISTS else math.prod(map(int, numbers))
-            if count < chips:
-                fewest, names[name] = min(fewest, count), found.variables[name]
+            uses = len(numbers) if name in _CHIP_LISTS else math.prod(map(int, numbers))
+            if uses < chips:
+                fewest, names[name] = min(fewest, uses), found.variables[name]
     return fewest, names
 
 
@@ -257,12 +258,3 @@ def differences_between(first: HostCheck, other: HostCheck) -> str:
 
 def first_line(text: str) -> str:
     return text.strip().partition("\n")[0]
-
-
-def hosts_text(hosts: Sequence[int]) -> str:
-    """ "host 1", "hosts 1, 2"."""
-    return f"host{'s' if len(hosts) > 1 else ''} {', '.join(map(str, hosts))}"
-
-
-def count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

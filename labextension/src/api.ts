@@ -766,9 +766,8 @@ export interface IShareFolder {
 
 /** How sharing a folder went, or what it would do. */
 export interface IShareResult {
+  request: IShareFolder;
   path: string;
-  remove: boolean;
-  dry_run: boolean;
   hosts: IHostShare[];
 }
 

@@ -254,7 +254,8 @@ async def test_an_emulated_pod_says_what_sharing_would_do_and_that_it_can_not(
     assert refused.problem is not None
     assert (refused.state, refused.problem.reason) == ("failed", Reason.CONFLICT)
     for host in range(HOSTS):
-        assert f"host {host} of {pod.node}: it has no systemd" in refused.problem.message
+        assert f"ost {host} of {pod.node}: it has no systemd" in refused.problem.message
+    assert ".;" not in refused.problem.message
     assert refused.problem.message.endswith("Nothing was changed.")
     assert "Emulated hosts have neither" in refused.problem.hint
     assert await on_hosts(links, pod, "ls -A . /etc/exports.d 2>&1; true") == before
@@ -272,7 +273,7 @@ async def test_a_folder_is_shared_and_taken_back(
         assert [each.state for each in result.hosts] == ["done", *["failed"] * (HOSTS - 1)]
         assert failed.problem is not None
         for host in range(1, HOSTS):
-            assert f"host {host} of {pod.node}: " in failed.problem.message
+            assert f"ost {host} of {pod.node}: " in failed.problem.message
         assert "TCP port 2049" in failed.problem.hint
         look = (
             "stat -c '%a %U' 'my shared'; cat /etc/exports.d/jupyter-tpu-* "

@@ -49,7 +49,8 @@ class FilesExist(TPUError):
     """
 
     def __init__(self, message: str, names: Sequence[str], count: int) -> None:
-        super().__init__(message, Reason.EXISTS, "Overwrite them, or use another name.")
+        them = "it" if count == 1 else "them"
+        super().__init__(message, Reason.EXISTS, f"Overwrite {them}, or use another name.")
         self.names = list(names)
         self.count = count
 
@@ -267,6 +268,7 @@ def _why(code: str, message: str) -> str:
         "SPECIAL": "It is not a file, folder or symbolic link.",
         "CHANGED": "It changed while it was copied. Copy it again.",
         "BROKEN": "It arrived with a wrong hash, twice. Check the disks.",
+        "BUSY": "Another copy wrote it at the same time. Copy it again.",
         "EXISTS": "It exists.",
     }.get(code, f"{message}.")
 
@@ -281,6 +283,12 @@ def _error(failure: Failure, sender: str, receiver: str) -> TPUError:
         case "IN_THE_WAY":
             return InvalidInput(
                 f"{failure.path} on {receiver} is not a folder.", "Use another name, or rename it."
+            )
+        case "BUSY":
+            return TPUError(
+                f"Another copy wrote {failure.path} on {receiver} at the same time.",
+                Reason.CONFLICT,
+                "Copy again when it has ended.",
             )
         case "SAME_NAME":
             return InvalidInput(

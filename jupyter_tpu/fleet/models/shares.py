@@ -46,9 +46,9 @@ class HostShare(Struct, kw_only=True):
 class ShareResult(Struct, kw_only=True):
     """How sharing a folder went, or what it would do."""
 
+    request: ShareFolder
+    #: The folder, absolute.
     path: str
-    remove: bool
-    dry_run: bool
     hosts: list[HostShare] = []
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...environment.project import size_text
 from ...errors import Reason, TPUError
+from ...wording import count
 from ..models import CopyFiles, HostCopy
 
 
@@ -17,10 +18,10 @@ def summary(
     first = done[0]
     # Each host got the same, unless it had some of it.
     most = max(done, key=lambda copy: copy.files)
-    what = "1 file" if most.files == 1 else f"{most.files} files"
+    what = count(most.files, "file")
     amount = f", {size_text(most.bytes)}" if most.bytes else ""
     if len(copies) > 1:
-        where = f"{len(done)} hosts of {tpu}"
+        where = f"{count(len(done), 'host')} of {tpu}"
     else:
         where = first.targets[0] if request.download else f"{tpu}:{first.targets[0]}"
         if len(first.targets) > 1:
@@ -29,8 +30,9 @@ def summary(
     more = f" {there} {'was' if there == 1 else 'were'} there already." if there else ""
     time = ""
     if seconds:
-        rate = f" ({size_text(most.bytes / seconds)}/s)" if most.bytes else ""
-        time = f" in {seconds:.1f} s{rate}"
+        rate = most.bytes / seconds
+        speed = f" ({size_text(rate)}/s)" if rate >= 1000 else ""  # else it says nothing
+        time = f" in {seconds:.1f} s{speed}"
     return f"Copied {what}{amount} to {where}{time}.{more}"
 
 
@@ -38,18 +40,18 @@ def failure_of(tpu: str, copies: Sequence[HostCopy]) -> TPUError | None:
     """What hosts failed with, or that files were left out; None if all was copied."""
     failed = [(copy.host, copy.problem) for copy in copies if copy.problem is not None]
     if failed:
-        named = "; ".join(f"host {host}: {problem.message}" for host, problem in failed)
+        named = " ".join(f"host {host}: {problem.message}" for host, problem in failed)
         return TPUError(
-            f"Not copied to {len(failed)} of {len(copies)} hosts of {tpu}: {named}",
+            f"Not copied to {len(failed)} of {count(len(copies), 'host')} of {tpu}: {named}",
             failed[0][1].reason,
             "Copy again for these hosts.",
         )
     left_out = [problem for copy in copies for problem in copy.problems]
-    count = sum(copy.problem_count for copy in copies)
-    if not count:
+    number = sum(copy.problem_count for copy in copies)
+    if not number:
         return None
     first = f" {left_out[0].path}: {left_out[0].message}" if left_out else ""
     return TPUError(
-        f"{count} file{' was' if count == 1 else 's were'} not copied.{first}",
+        f"{count(number, 'file')} {'was' if number == 1 else 'were'} not copied.{first}",
         Reason.INTERRUPTED,
     )

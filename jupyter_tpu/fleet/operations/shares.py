@@ -14,6 +14,7 @@ from ...environment.remote_call import call
 from ...environment.sharing import Client, Share, SharingHost, Step
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
+from ...wording import other_hosts
 from ..hosts.connections import HostConnections
 from ..knowledge.finder import TPUFinder
 from ..models import (
@@ -115,7 +116,7 @@ class ShareService:
             )
 
         async def work(progress: Progress) -> None:
-            result = ShareResult(path=folder, remove=request.remove, dry_run=request.dry_run)
+            result = ShareResult(request=request, path=folder)
             try:
                 await self._change(node, others, folder, request, result, progress)
             finally:
@@ -216,7 +217,7 @@ class ShareService:
         failed = {h: e for h, e in answers.items() if isinstance(e, TPUError)}
         for host, error in failed.items():
             result.hosts.append(_host_share(host, [], "failed", error))
-        _raise(failed, "Nothing was changed.")
+        _raise(failed, " Nothing was changed.")
         return {host: msgspec.convert(each, SharingHost) for host, each in answers.items()}
 
     async def _apply(
@@ -238,8 +239,7 @@ class ShareService:
             if isinstance(answer, TPUError):
                 failed[host] = answer
                 entry.state, entry.problem = "failed", Problem.of(answer)
-        rest = len(plans) - len(failed)
-        _raise(failed, f"The other {rest} are done." if rest else "")
+        _raise(failed, other_hosts(len(plans) - len(failed), "is done", "are done"))
 
     async def _on_hosts(
         self,
@@ -286,7 +286,7 @@ def _plans(
     for host, facts in known.items():
         server = host == first
         error = None
-        if not result.remove:
+        if not result.request.remove:
             make = sharing.server_steps if server else sharing.client_steps
             plans[host] = make(share, facts)
             why, hint = sharing.why_not(facts, server=server)
@@ -300,8 +300,8 @@ def _plans(
             failed[host] = error
         state = "failed" if error else "planned"
         result.hosts.append(_host_share(host, plans[host], state, error, server=server))
-    if not result.dry_run:
-        _raise(failed, "Nothing was changed.")
+    if not result.request.dry_run:
+        _raise(failed, " Nothing was changed.")
     return plans
 
 
@@ -329,8 +329,8 @@ def _host_share(
 def _raise(failed: dict[Client, TPUError], rest: str) -> None:
     if failed:
         first = next(iter(failed.values()))
-        named = "; ".join(f"{_named(host)}: {error.message}" for host, error in failed.items())
-        raise TPUError(f"{named} {rest}".strip(), first.reason, first.hint)
+        named = " ".join(f"{_named(host)}: {error.message}" for host, error in failed.items())
+        raise TPUError(f"{named[0].upper()}{named[1:]}{rest}", first.reason, first.hint)
 
 
 def _hosts_of(node: Node) -> list[Client]:

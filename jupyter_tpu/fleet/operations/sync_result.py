@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...environment.project import HostOutcome, SyncOutcome, size_text
 from ...errors import Reason, TPUError
+from ...wording import count, hosts_text, other_hosts
 from ..models import (
     HostSync,
     NotCopied,
@@ -91,12 +92,12 @@ def summary(result: SyncResult) -> str:
     """One line: "Sent 3 files (12 kB) to 2 hosts"."""
     counts = result.counts
     good = [each for each in result.hosts if each.problem is None]
-    where = "here" if result.pull else f"{len(good)} host{'' if len(good) == 1 else 's'}"
+    where = "here" if result.pull else count(len(good), "host")
     size = size_text(max((each.size for each in result.hosts), default=0))
     verb = "Would copy" if result.dry_run else "Copied"
     parts = []
     if counts.written:
-        parts.append(f"{verb} {_files(counts.written)} ({size}) to {where}")
+        parts.append(f"{verb} {count(counts.written, 'file')} ({size}) to {where}")
     if counts.deleted:
         parts.append(f"{'would delete' if result.dry_run else 'deleted'} {counts.deleted}")
     if not parts:
@@ -126,12 +127,7 @@ def failure_of(outcome: SyncOutcome) -> TPUError | None:
         hint = "Sync again. What was copied is not copied again."
     message = first.message
     if len(outcome.hosts) > 1:
-        numbers = ", ".join(str(each.host) for each in failed)
-        others = len(outcome.hosts) - len(failed)
-        rest = f" The other {others} have it." if others else ""
-        message = f"The folder is not on host{'s'[: len(failed) > 1]} {numbers}: {message}{rest}"
+        where = hosts_text([each.host for each in failed])
+        rest = other_hosts(len(outcome.hosts) - len(failed), "has it", "have it")
+        message = f"The folder is not on {where}: {message}{rest}"
     return TPUError(message, first.reason, hint)
-
-
-def _files(count: int) -> str:
-    return f"{count} file{'' if count == 1 else 's'}"

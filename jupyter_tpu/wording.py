@@ -1,0 +1,22 @@
+"""Numbers of things in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def count(number: int, what: str) -> str:
+    """ "1 host", "2 hosts"; *what* has an s where there are several."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def hosts_text(hosts: Sequence[int]) -> str:
+    """ "host 1", "hosts 1, 2"."""
+    return f"host{'s' if len(hosts) > 1 else ''} {', '.join(map(str, hosts))}"
+
+
+def other_hosts(number: int, has: str, have: str) -> str:
+    """ " The other host has it." or " The other 3 hosts have it."; "" without others."""
+    if not number:
+        return ""
+    return f" The other {f'host {has}' if number == 1 else f'{number} hosts {have}'}."
