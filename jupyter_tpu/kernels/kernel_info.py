@@ -1,4 +1,5 @@
-"""Messages that the relay sends in the kernel's name: kernel_info replies, states, and notes.
+"""Messages that the relay sends in the kernel's name: kernel_info replies, states, notes, and the
+ends of cells that the kernel never got.
 
 A busy kernel answers kernel_info only when its cell ends, and an unreachable one only when its
 link is back. JupyterLab shows nothing until then. So the relay answers from memory.
@@ -17,6 +18,9 @@ from .gaps import describe_gap
 
 log = logging.getLogger(__name__)
 
+#: A message with the channel that it belongs to.
+Channeled = tuple[int, list[bytes]]
+
 
 class KernelInfoResponder:
     """Answers the clients of one kernel from memory.
@@ -31,7 +35,7 @@ class KernelInfoResponder:
         self._kernel_id = kernel_id
         self._send = send
         self._signer = messages.MessageSigner("", "")
-        self._pending: list[tuple[int, list[bytes]]] = []  # requests before info is known
+        self._pending: list[Channeled] = []  # requests before info is known
         self._activity = KernelActivity()
         #: The content of the kernel's kernel_info_reply, once it is known.
         self.info: bytes | None = None
@@ -106,6 +110,30 @@ class KernelInfoResponder:
         """Adds a line of our own to the output of the running request, or of another."""
         parent = self._activity.latest if header is None else header
         self._publish("stream", {"name": "stderr", "text": text}, parent)
+
+    def end_of_cell(self, parts: list[bytes], reply: Mapping[str, Any]) -> list[Channeled]:
+        """What ends the cell of a request that the kernel does not get; nothing if the request has
+        a wrong signature, which the kernel would have ignored, too.
+
+        reply: the content of its execute_reply.
+        """
+        if not self._signer.is_signed(parts):
+            return []
+        at = messages.find_delimiter(parts)
+        header = parts[at + messages.HEADER]
+
+        def message(channel: int, kind: str, content: Mapping[str, Any]) -> Channeled:
+            # Topics like the kernel's own: `relay_topic` is for what no journal has.
+            idents = parts[:at] if channel == SHELL else [kind.encode()]
+            return channel, self._signer.message(kind, dict(content), parent=header, idents=idents)
+
+        error = {name: reply[name] for name in ("ename", "evalue", "traceback") if name in reply}
+        return [
+            message(IOPUB, "status", {"execution_state": "busy"}),
+            *([message(IOPUB, "error", error)] if error else ()),
+            message(SHELL, "execute_reply", reply),
+            message(IOPUB, "status", {"execution_state": "idle"}),
+        ]
 
     def gap_messages(self, gap: Gap) -> list[Message]:
         """Output lines in place of messages that the host dropped, under their numbers."""

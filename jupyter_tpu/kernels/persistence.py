@@ -54,6 +54,9 @@ class KernelPersistence(Protocol):
     def record_message(self, message: Message) -> bool:
         """Stores a message of the kernel. False: an earlier process has stored it already."""
 
+    def record_answer(self, channel: int, parts: list[bytes]) -> None:
+        """Stores a message of the relay that answers a request in the kernel's name."""
+
     def backlog_full(self, on_room: Callable[[], None]) -> bool:
         """Whether too much is unread. *on_room* is called once, on any thread, when it is not."""
 

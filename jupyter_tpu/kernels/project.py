@@ -6,9 +6,11 @@ import asyncio
 import logging
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+from ..agent.protocol import messages
 from ..agent.protocol.events import SHELL
 from ..environment.project import (
     Mirror,
@@ -29,6 +31,19 @@ HOLD = 10.0
 CHECK = 5.0
 AUTO, OFF = "auto", "off"
 
+#: The channel, parts and header of a client's message.
+HeldMessage = tuple[int, list[bytes], bytes]
+#: Replies to cells that the kernel did not get.
+_WHY = "The cell was interrupted before it began. It waited for the project's files."
+_INTERRUPTED = {
+    "status": "error",
+    "execution_count": None,
+    "ename": "KeyboardInterrupt",
+    "evalue": _WHY,
+    "traceback": [f"\x1b[0;31mKeyboardInterrupt\x1b[0m: {_WHY}"],
+}
+_ABORTED = {"status": "aborted"}
+
 
 def project_sync(chosen: str) -> str:
     """What is copied to the host: "auto" (the notebook's project), "off", or a folder.
@@ -48,6 +63,7 @@ class KernelProject:
     chosen: as :func:`project_sync` takes it.
     forward: sends a message to the kernel.
     say: adds a line to the output of a request, which is given by its header.
+    end_cell: answers a cell's request with the content of an execute_reply.
     """
 
     def __init__(
@@ -57,16 +73,18 @@ class KernelProject:
         chosen: str,
         forward: Callable[[int, list[bytes], bytes], None],
         say: Callable[[str, bytes], None],
+        end_cell: Callable[[list[bytes], Mapping[str, Any]], None],
     ) -> None:
         self._host = host
         self._notebook_folder = Path(notebook_folder)
         self._sync = project_sync(chosen)
         self._forward = forward
         self._say = say
+        self._end_cell = end_cell
         self._folder: str | None = None
         self._used: tuple[Mirror, MirrorNews] | None = None
         self._refusal = ""  # why there is no mirror, until a cell has said so
-        self._held: deque[tuple[int, list[bytes], bytes]] = deque()
+        self._held: deque[HeldMessage] = deque()
         self._sending: asyncio.Task[None] | None = None
 
     async def open(self) -> str | None:
@@ -88,34 +106,66 @@ class KernelProject:
         return self._folder
 
     async def close(self) -> None:
-        """The kernel has ended, or this process leaves it. What was held is not sent."""
-        self.drop_held()
+        """The kernel has ended, or this process leaves it. What was held is not sent; the next
+        process may do so.
+        """
+        self._held.clear()
+        self._stop_sending()
         used, self._used, self._folder = self._used, None, None
         if used is not None:
             await default_mirrors().release(used[0])
 
-    def drop_held(self) -> None:
-        """The kernel restarts."""
-        self._held.clear()
-        if self._sending is not None:
-            self._sending.cancel()
+    def abort_held(self) -> None:
+        """The kernel ends, or restarts. The clients learn that what was held does not run."""
+        self._stop_sending()
+        held, self._held = self._held, deque()
+        for message in held:
+            if _is_cell(message):
+                self._end_cell(message[1], _ABORTED)
+
+    def interrupt(self, busy: bool) -> bool:
+        """Ends the held cell that is next as an interrupted one, and those behind it as ipykernel
+        does after an error. Returns whether there was one.
+
+        busy: the kernel runs another cell, which is the one that is interrupted.
+        """
+        cells = [message for message in self._held if _is_cell(message)]
+        if not cells:
+            return False
+        self._stop_sending()
+        first = cells[0][1]
+        ended = cells if busy or _stops_on_error(first) else cells[:1]
+        self._held = deque(each for each in self._held if each not in ended)
+        for _, parts, _ in ended:
+            self._end_cell(parts, _ABORTED if busy or parts is not first else _INTERRUPTED)
+        self._start_sending()
+        return True
 
     def send(self, channel: int, parts: list[bytes], header: bytes) -> None:
         """Forwards a client's message; a cell when the host has what is here, and what follows it
         on its channel after it.
         """
-        runs = channel == SHELL and b'"execute_request"' in header
-        if channel != SHELL or not (self._held or (runs and (self._used or self._refusal))):
-            self._forward(channel, parts, header)
+        message = channel, parts, header
+        needs_project = (self._used or self._refusal) and _is_cell(message)
+        if channel != SHELL or not (self._held or needs_project):
+            self._forward(*message)
             return
-        self._held.append((channel, parts, header))
-        if self._sending is None or self._sending.done():
+        self._held.append(message)
+        self._start_sending()
+
+    def _start_sending(self) -> None:
+        if self._held and (self._sending is None or self._sending.done()):
             self._sending = asyncio.get_running_loop().create_task(self._send_held())
+
+    def _stop_sending(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()
+            self._sending = None
 
     async def _send_held(self) -> None:
         while self._held:
             header = self._held[0][2]
-            if b'"execute_request"' in header:
+            if _is_cell(self._held[0]):
                 try:
                     for line in await self._news():
                         self._say(f"[{line}]\n", header)
@@ -146,3 +196,16 @@ class KernelProject:
         log.info(line)
         told = default_mirrors().told(self._host.place, str(self._notebook_folder))
         self._refusal = line if told.is_new(line) else ""
+
+
+def _is_cell(message: HeldMessage) -> bool:
+    return message[0] == SHELL and b'"execute_request"' in message[2]
+
+
+def _stops_on_error(request: list[bytes]) -> bool:
+    """As ipykernel decides whether the cells behind it are aborted."""
+    try:
+        content = messages.decode_part(request, messages.CONTENT)
+    except ValueError:
+        return True
+    return bool(content.get("stop_on_error", True)) and not content.get("silent")

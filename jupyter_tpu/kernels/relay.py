@@ -12,6 +12,7 @@ import json
 import logging
 import os
 from collections.abc import Mapping
+from signal import SIGINT
 from typing import Any, Protocol
 
 from ..agent.protocol import messages
@@ -96,7 +97,12 @@ class Relay:
         self._project: KernelProject | None = None
         if notebook_folder is not None:
             self._project = KernelProject(
-                host, notebook_folder, sync, self._forward, self._responder.send_line
+                host,
+                notebook_folder,
+                sync,
+                self._forward,
+                self._responder.send_line,
+                self._end_cell,
             )
         self._reporting: asyncio.Task[None] | None = None
         #: It was asked to end, so its end is reported without waiting for more output.
@@ -213,7 +219,12 @@ class Relay:
         self._pause_or_resume_reading()
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the kernel and its child processes, ahead of all waiting messages."""
+        """Sends a signal to the kernel and its child processes, ahead of all waiting messages.
+
+        An interrupt ends the cells, too, that wait here for the project.
+        """
+        if number == SIGINT and self._interrupt_held() and self._responder.info is None:
+            return  # It still starts, and would die of it.
         if self._attachment is not None and self.code is None:
             self._attachment.request(do="signal", signal=int(number))
 
@@ -239,7 +250,7 @@ class Relay:
         """
         self._stop_reporting()
         if self._project is not None:
-            self._project.drop_held()
+            self._project.abort_held()
         attachment = self._attachment
         if attachment is not None:
             if attachment.final:
@@ -371,6 +382,8 @@ class Relay:
 
     def _set_exit_code(self, code: int | None) -> None:
         self.code = code if code is not None else 1
+        if self._project is not None:
+            self._project.abort_held()
         self._pause_or_resume_reading()
         if self._ports is not None:
             self._ports.stop_heartbeat()
@@ -402,6 +415,16 @@ class Relay:
 
     # ---- from clients
 
+    def _interrupt_held(self) -> bool:
+        return self._project is not None and self._project.interrupt(self._responder.busy)
+
+    def _end_cell(self, parts: list[bytes], reply: Mapping[str, Any]) -> None:
+        """Answers the request of a cell that the kernel does not get."""
+        for channel, message in self._responder.end_of_cell(parts, reply):
+            if self._persistence is not None:
+                self._persistence.record_answer(channel, message)
+            self._send(channel, message)
+
     def _from_client(self, channel: int, parts: list[bytes]) -> None:
         try:
             header = parts[messages.find_delimiter(parts) + messages.HEADER]
@@ -413,6 +436,8 @@ class Relay:
         elif self._attachment is not None:
             if b'"shutdown_request"' in header:
                 self.stopping = True
+            elif channel == CONTROL and b'"interrupt_request"' in header:
+                self._interrupt_held()
             self._pass_on(channel, parts, header)
             self._pause_or_resume_reading()
 

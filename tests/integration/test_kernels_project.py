@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,15 @@ def start(machine: Any, project: Path, home: Path, monkeypatch: Any) -> Iterator
         notebook.manager.shutdown_kernel(now=True)
     until(lambda: not default_mirrors().running())
     shutil.rmtree(home / project.name, ignore_errors=True)
+
+
+@contextmanager
+def copies_wait(home: Path) -> Iterator[None]:
+    """For the folder of the latest copy, as while another sync holds it."""
+    newest = max(home.glob(".jupyter-tpu/sync/*.lock"), key=lambda path: path.stat().st_mtime)
+    with newest.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def test_a_module_that_is_changed_here_is_the_new_one_in_the_next_cell(
@@ -145,12 +155,52 @@ def test_a_cell_does_not_wait_longer_than_the_limit_and_says_so(
     notebook = start()
     assert notebook.text("print(1)") == "1\n"
     monkeypatch.setattr("jupyter_tpu.kernels.project.HOLD", 0.01)
-    newest = max(home.glob(".jupyter-tpu/sync/*.lock"), key=lambda path: path.stat().st_mtime)
-    with newest.open("w") as file:  # as another sync holds it
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with copies_wait(home):
         (project / "notebooks/new.py").write_text("x = 1")
         said = notebook.text("import os; print(os.path.exists('new.py'))")
         assert said.startswith(f"[{project.name} is still being copied to ")
         assert said.endswith("]\nFalse\n")
     monkeypatch.setattr("jupyter_tpu.kernels.project.HOLD", 30)
     assert notebook.text("import os; print(os.path.exists('new.py'))") == "True\n"
+
+
+def test_cells_that_wait_for_the_project_end_when_the_kernel_is_interrupted_restarted_or_ended(
+    start: Start, project: Path, home: Path
+) -> None:
+    notebook = start()
+    client = notebook.client
+    assert notebook.text("count = 0; print(count)") == "0\n"
+
+    def held(codes: tuple[str, ...]) -> list[str]:
+        (project / "notebooks/new.py").write_text(codes[0])
+        requests = [client.execute(code) for code in codes]
+        waiting = notebook.manager.provisioner._relay._project._held  # type: ignore[union-attr]
+        until(lambda: len(waiting) == len(codes))
+        return requests
+
+    def replies(requests: list[str]) -> list[str]:
+        found = {}
+        while len(found) < len(requests):
+            message = client.get_shell_msg(timeout=60)
+            content = message["content"]
+            found[message["parent_header"]["msg_id"]] = content.get("ename", content["status"])
+        for request in requests:
+            notebook.until_idle(request)
+        return [found[request] for request in requests]
+
+    with copies_wait(home):
+        requests = held(("count += 1", "count += 10"))
+        completion = client.complete("cou")  # is answered, as by ipykernel
+        notebook.manager.interrupt_kernel()
+        assert replies([*requests, completion]) == ["KeyboardInterrupt", "aborted", "ok"]
+    assert notebook.text("print(count)") == "0\n"
+    with copies_wait(home):
+        requests = held(("count += 100",))
+        notebook.manager.restart_kernel()
+        assert replies(requests) == ["KeyboardInterrupt"]  # jupyter_client interrupts it first
+    client.wait_for_ready(timeout=60)
+    assert notebook.text("print('count' in globals())") == "False\n"
+    with copies_wait(home):
+        requests = held(("count = 1", "count = 2"))
+        client.shutdown()
+        assert replies(requests) == ["aborted", "aborted"]

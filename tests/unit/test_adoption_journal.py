@@ -243,6 +243,26 @@ def test_what_the_host_is_not_known_to_have_is_sent_again_by_the_next_server_in_
     assert second.unacknowledged() == []
 
 
+def test_a_cell_that_was_ended_here_is_not_sent_by_the_next_server_and_its_end_is_read() -> None:
+    first = kept()
+    first.set_status({"state": "idle", "once": ["execute_request"]})
+    request = header("execute_request", "r")
+    first.record_request(asked(request))
+    for state in ("busy", "idle"):
+        status = KERNEL.message("status", {"execution_state": state}, parent=request)
+        first.record_answer(IOPUB, status)
+    first.record_answer(
+        SHELL, KERNEL.message("execute_reply", {"status": "aborted"}, parent=request)
+    )
+    first.release()
+    second = kept()
+    assert second.unacknowledged() == []
+    assert not second.running
+    read = everything(second.journal, limit=10_000)
+    assert len(read) == 4  # the request, and its end
+    assert Host(second).says("status", {}, request), "the numbers of the host are as they were"
+
+
 def test_messages_for_a_kernel_are_not_sent_to_the_one_that_replaces_it() -> None:
     kernel = kept()
     kernel.set_status({"state": "idle", "once": ["comm_msg"]})

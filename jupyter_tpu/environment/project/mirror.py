@@ -100,10 +100,12 @@ class Mirror:
             self.recheck()
         while self._behind and not self._task.done():
             ended = asyncio.create_task(self._round_ended.wait())
-            done, _ = await asyncio.wait(
-                {ended, self._task}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
-            )
-            ended.cancel()
+            try:
+                done, _ = await asyncio.wait(
+                    {ended, self._task}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
+                )
+            finally:
+                ended.cancel()
             if not done and self.host.problem is None:
                 return False
         return True

@@ -124,14 +124,16 @@ class PersistedKernel:
             if self._gone or message.last <= self._last:
                 return False
             self._last = message.last
-            number = self.journal.append(MESSAGE, message.channel, message.last, message.parts)
-            self._track(message.channel, message.parts, number)
-            if number % 256 == 0:
-                self._trim()
-            listeners = list(self._listeners)
+            listeners = self._append(message.channel, message.parts)
         for listener in listeners:
             listener()
         return True
+
+    def record_answer(self, channel: int, parts: list[bytes]) -> None:
+        with self._lock:
+            listeners = [] if self._gone else self._append(channel, parts)
+        for listener in listeners:
+            listener()
 
     def backlog_full(self, on_room: Callable[[], None]) -> bool:
         with self._lock:
@@ -314,6 +316,14 @@ class PersistedKernel:
             listener()
 
     # ---- private
+
+    def _append(self, channel: int, parts: list[bytes]) -> list[Callable[[], None]]:
+        """Adds to the journal. Returns those to be told, without the lock."""
+        number = self.journal.append(MESSAGE, channel, self._last, parts)
+        self._track(channel, parts, number)
+        if number % 256 == 0:
+            self._trim()
+        return list(self._listeners)
 
     def _restore(self, entry: StoredRecord) -> None:
         if entry.kind == MESSAGE:
