@@ -41,13 +41,18 @@ class KernelInfoResponder:
         self.info: bytes | None = None
 
     def reset(
-        self, key: str, info: bytes | None = None, running: Mapping[str, bytes] | None = None
+        self,
+        key: str,
+        info: bytes | None = None,
+        running: Mapping[str, bytes] | None = None,
+        session: str = "",
     ) -> None:
         """A new kernel runs under the same id.
 
-        key: signs its messages. info, running: known already, if it was adopted.
+        key: signs its messages. info, running, session: known already, if it was adopted.
         """
         self._signer = messages.MessageSigner(key, "kernel")
+        self._signer.session = session or self._signer.session
         self.info = info
         self._activity = KernelActivity(running)
 

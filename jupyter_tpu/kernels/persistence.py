@@ -45,6 +45,10 @@ class KernelPersistence(Protocol):
     def running(self) -> Mapping[str, bytes]:
         """The requests that keep the kernel busy: ids and headers."""
 
+    @property
+    def session(self) -> str:
+        """The kernel's, in the headers of its messages."""
+
     def begin_launch(self, key: str) -> None:
         """A new kernel is about to start under this id. Stored messages of the old one end here."""
 

@@ -159,7 +159,8 @@ class Relay:
         assert self._persistence is not None
         self._host_kernel.acquire()
         self._key = _text(connection.get("key", ""))
-        self._responder.reset(self._key, self._persistence.info, self._persistence.running)
+        known = self._persistence
+        self._responder.reset(self._key, known.info, known.running, known.session)
         try:
             await self._bind(connection)
             if self._project is not None:

@@ -106,6 +106,10 @@ class PersistedKernel:
     def running(self) -> Mapping[str, bytes]:
         return self.requests.activity.running
 
+    @property
+    def session(self) -> str:
+        return self.signer.session
+
     def begin_launch(self, key: str) -> None:
         with self._lock:
             self._last = 0
