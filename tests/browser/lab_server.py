@@ -92,8 +92,6 @@ class LabServer:
             *options,
         ]
         with self.log.open("wb") as log:
-            # No test here is about the project, which would be copied for each kernel.
-            own |= {"JUPYTER_TPU_PROJECT_SYNC": "off"}
             self._process = subprocess.Popen(
                 command,
                 env={**own, "JUPYTER_TOKEN": self.token, "PATH": path},
