@@ -429,8 +429,9 @@ def test_a_cell_that_is_not_waited_for_has_a_handle(notebook: Notebook, emulator
         "list index out of range\n"
     )
     assert "IndexError" in notebook.text("print(job.output)")
-    notebook.run("%%tpu --no-wait --out job\nimport time; time.sleep(600)")
-    notebook.run("while 'running' not in str(job): time.sleep(0.01)\njob.interrupt()")
+    # IPython's callbacks swallow an interrupt that comes before the cell's first line.
+    notebook.run("%%tpu --no-wait --out job\nprint('begun', flush=True)\ntime.sleep(600)")
+    notebook.run("while job.output != 'begun\\n': time.sleep(0.01)\njob.interrupt()")
     *_, error = notebook.run("job.result()")
     assert error["ename"] == "KeyboardInterrupt"
 
