@@ -100,7 +100,7 @@ async def call(
         except ConnectionLost as error:
             if attempts < 1:
                 raise TPUError(error.message, error.reason, _AGAIN) from error
-            log(f"{where}: the connection was lost. This goes on when the host can be reached")
+            log(f"{where}: the connection was lost. This continues when the host can be reached")
             answer.clear()
     if completed.returncode == NO_PYTHON:
         raise TPUError(

@@ -25,7 +25,8 @@ LIMIT = 120.0  # seconds for anything
 #: Makes standard input the controlling terminal, then becomes the command. A `preexec_fn` would run
 #: Python in a fork of this process, whose gRPC threads may hold locks.
 TAKE_TERMINAL = """
-import fcntl, os, sys, termios
+import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup's children ignore it
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
 """

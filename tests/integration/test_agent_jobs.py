@@ -296,8 +296,9 @@ async def test_a_job_is_failed_only_if_the_host_has_not_got_it(
         assert (unclear.state, unclear.problem) == ("unknown", None)
         assert "not known whether the host has the job" in unclear.cause
         assert (await asked("unclear")).state == "running"
-        await eventually(lambda: (host.home / "starts").exists())
-        assert (host.home / "starts").read_text() == "x"
+        starts = host.home / "starts"
+        await eventually(lambda: starts.exists() and starts.stat().st_size)
+        assert starts.read_text() == "x"
         failed = await started("failed", "", cwd="nowhere")
         assert failed.state == "failed"
         assert failed.problem is not None

@@ -161,7 +161,7 @@ async def test_on_a_full_disk_nothing_is_created_and_what_costs_money_is_deleted
         await server.create(second)
     deleted = await server.end(await server.delete(first))
     assert (deleted.state, server.there(first)) == ("done", False)
-    assert any("This goes on" in line for line in deleted.log)
+    assert any("This continues" in line for line in deleted.log)
     storage = (await server.fleet.status()).storage
     assert storage is not None
     assert storage.reason is Reason.DISK_FULL

@@ -272,8 +272,10 @@ def test_starts_that_are_refused_leave_nothing_open():
         assert host.holds == 0
 
 
-@pytest.mark.parametrize("silent", ["cut", "stall"])
-def test_a_start_that_times_out_says_why_and_leaves_nothing(silent):
+@pytest.mark.parametrize(
+    ("silent", "reason"), [("cut", Reason.UNREACHABLE), ("stall", Reason.TIMEOUT)]
+)
+def test_a_start_that_times_out_says_why_and_leaves_nothing(silent, reason):
     with local_host(f"timeout-{silent}") as (host, make):
         first = make()
         first.start_kernel()  # the agent runs
@@ -282,7 +284,7 @@ def test_a_start_that_times_out_says_why_and_leaves_nothing(silent):
         with pytest.raises(TPUError) as caught:
             make(config=config).start_kernel()
         assert "did not answer within 0.5 s" in caught.value.message
-        assert caught.value.reason is Reason.TIMEOUT
+        assert caught.value.reason is reason
         host.loop_call(host.mend)
         until(lambda: not background_shutdown.pending())
         assert host.holds == 1, "the first kernel's"

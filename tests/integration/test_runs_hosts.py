@@ -207,8 +207,11 @@ async def test_a_run_about_which_nobody_asks_is_stopped_if_that_was_ordered(pod)
 @in_pod
 async def test_after_a_restart_of_the_agent_the_end_is_not_known(pod):
     run = await pod.shell("echo $PPID; sleep 600", hosts="1")
-    answer = await pod.fleet.runs.output(pod.tpu, run.id)
-    daemon = int(answer.output[0].data)
+
+    async def printed() -> Any:
+        return (await pod.fleet.runs.output(pod.tpu, run.id)).output
+
+    daemon = int((await eventually(printed))[0].data)
     await pod.output(await pod.start("kill", "-KILL", str(daemon), hosts="1"))
     await eventually(lambda: run.state == "done")
     (host,) = run.hosts

@@ -58,7 +58,7 @@ async def test_what_continues_is_called_again_when_the_host_is_back() -> None:
     host = CutHost(cuts=2)
     answer, lines = await reach(host, ATTEMPTS)
     assert (answer, host.runs) == ([], 3)
-    said = "host 1: the connection was lost. This goes on when the host can be reached"
+    said = "host 1: the connection was lost. This continues when the host can be reached"
     assert lines == [said] * 2
 
 

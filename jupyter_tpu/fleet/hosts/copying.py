@@ -299,7 +299,7 @@ def _error(failure: Failure, sender: str, receiver: str) -> TPUError:
             return TPUError(
                 f"The copy from {sender} to {receiver} ended early{why}.",
                 Reason.UNREACHABLE,
-                "Copy again. It goes on where it was.",
+                "Copy again. It continues where it stopped.",
             )
         case "PROTOCOL":
             return TPUError(
