@@ -6,15 +6,16 @@ Little is imported here: a keeper starts its kernel first and loads the rest whi
 from __future__ import annotations
 
 import json
-import os
 import sys
+
+from .protocol import umask
 
 
 def main() -> int:
     if sys.version_info < (3, 8):
         print(json.dumps({"reason": "NO_PYTHON", "message": "Python %s" % sys.version.split()[0]}))
         return 3
-    os.umask(0o077)
+    umask.make_private()
     role = sys.argv[1] if len(sys.argv) > 1 else ""
     if role == "keeper":
         from .keeper.start import run_keeper

@@ -38,7 +38,6 @@ echo missing
 
 #: Finds a Python, unpacks the bundle on stdin with it, and runs ``up``.
 _INSTALL = """\
-umask 077
 for python in python3 /usr/bin/python3 python3.13 python3.12 python3.11 python3.10 python3.9; do
   if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null; then
     "$python" -c "$2" "$1" && exec "$python" "$HOME/.jupyter-tpu/agent/$1" up
@@ -52,6 +51,7 @@ echo no python
 #: that is there already keeps its folder if it is whole: another client may be starting it.
 _UNPACK = """\
 import filecmp, io, os, shutil, sys, tempfile, zipfile
+os.umask(0o077)
 base = os.path.join(os.path.expanduser("~"), ".jupyter-tpu")
 agents = os.path.join(base, "agent")
 os.makedirs(agents, mode=0o700, exist_ok=True)

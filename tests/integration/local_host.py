@@ -26,6 +26,12 @@ from jupyter_tpu.ssh.agent_client import AgentClient, ensure_agent
 hosts: dict[str, LocalHost] = {}
 
 
+def umask_of(pid: int | str) -> str:
+    """Of a process here."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(line for line in status.splitlines() if line.startswith("Umask:"))
+
+
 class LocalHost:
     """Behaves like a link (`hold`, `release`, `agent`) to a host whose home is *home*.
 

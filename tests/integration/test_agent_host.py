@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from local_host import LocalHost
+from local_host import LocalHost, umask_of
 from waiting import eventually
 
 from jupyter_tpu.agent.bundle import bundle
@@ -329,7 +329,8 @@ async def test_a_kernel_is_listed_from_its_start_to_its_end(host):
 
 
 async def test_neither_key_nor_secret_is_in_the_list_of_processes(host):
-    await start(host, key="the-key-0815", secret="the-secret-4711")
+    started = await start(host, key="the-key-0815", secret="the-secret-4711")
+    assert umask_of(started["pid"]) == umask_of("self")
     await kernel(host, "idle")
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -385,7 +386,7 @@ async def test_a_kernel_whose_keeper_is_killed_leaves_nothing(host):
     await eventually(lambda: not Path(f"/proc/{started['keeper']}").exists())
     assert (await agent.request("kernels")) == {"kernels": []}
     await eventually(lambda: not Path(f"/proc/{started['pid']}").exists())
-    assert not list(Path(agent.hello["run"]).glob("k-*"))
+    await eventually(lambda: not list(Path(agent.hello["run"]).glob("k-*")))
 
 
 async def test_last_messages_of_too_many_dead_kernels_are_deleted_oldest_first_and_this_is_reported(

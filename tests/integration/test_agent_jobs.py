@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from local_host import LocalHost
+from local_host import LocalHost, umask_of
 from waiting import eventually
 
 from jupyter_tpu.cloud import NodeName
@@ -182,6 +182,7 @@ async def test_its_variables_are_in_no_command_line_and_its_environment_is_clean
     code = "import os; print(os.environ['TOKEN'], os.environ['PYTHONUNBUFFERED'])"
     await start(host, "secret", f"{code}; input()", env={"TOKEN": "s3cr3t"})
     assert await first_line(host, "secret") == "s3cr3t 1"
+    assert umask_of((await status(host, "secret"))["pid"]) == umask_of("self")
     assert not [line for line in host.processes() if "s3cr3t" in line]
     assert (await ended(host, "secret"))["code"] == 1  # there is nothing to read
 

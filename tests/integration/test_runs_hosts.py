@@ -66,6 +66,12 @@ async def test_each_host_has_its_output_exit_code_and_time(pod):
 
 
 @in_pod
+async def test_files_of_commands_are_as_readable_as_those_of_a_login(pod):
+    texts = await pod.output(await pod.shell("touch made; stat -c %a made; rm made"))
+    assert {texts[host, "stdout"] for host in range(HOSTS)} == {b"644\n"}
+
+
+@in_pod
 async def test_a_fault_of_our_own_on_a_host_is_no_success(pod):
     async def broken(stream: int, data: bytes) -> None:
         raise ValueError("broken")

@@ -18,6 +18,7 @@ from typing import Any, Dict, List, Optional
 from ..keeper.job_log import last_number, read_log
 from ..keeper.job_state import FINAL, LOST, read_state, write_state
 from ..keeper.owned_process import kill_leftovers
+from ..protocol import umask
 from ..protocol.messages import now
 from ..protocol.paths import boot, job_folder, job_socket, jobs_folder, private_folder
 from ..protocol.processes import start_time
@@ -78,6 +79,7 @@ class Jobs:
                 stderr=log,
                 cwd="/",
                 start_new_session=True,
+                preexec_fn=umask.restore,
             )
         assert keeper.stdin is not None
         assert keeper.stdout is not None

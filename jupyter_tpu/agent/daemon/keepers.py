@@ -19,7 +19,7 @@ from typing import Any, Dict, List, Optional
 
 from ..keeper.endings import ASKED, ROOM, forget_ending, read_ending
 from ..keeper.owned_process import descendants, kill_leftovers
-from ..protocol import frames
+from ..protocol import frames, umask
 from ..protocol.chips import chip_devices, holders
 from ..protocol.paths import keeper_socket, kernel_folder, private_folder
 from ..protocol.process_env import process_environment
@@ -133,6 +133,7 @@ class Keepers:
                 env=process_environment(spec["python"]),
                 cwd="/",
                 start_new_session=True,
+                preexec_fn=umask.restore,
             )
         return await self._begin(folder, keeper, spec)
 

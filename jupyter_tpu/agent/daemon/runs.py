@@ -19,6 +19,7 @@ from collections import deque
 from typing import Any, Awaitable, Callable, Deque, Dict, List, Optional, Tuple
 
 from ..keeper.owned_process import descendants
+from ..protocol import umask
 from ..protocol.process_env import process_environment
 from .operation_error import OperationError
 
@@ -216,6 +217,7 @@ class Run(asyncio.SubprocessProtocol):
                 cwd=cwd,
                 env=env,
                 start_new_session=True,
+                preexec_fn=umask.restore,
             )
         except FileNotFoundError:
             return {"code": NOT_FOUND, "message": _not_found(command[0])}

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 
+from ..protocol import umask
 from ..protocol.paths import run_folder
 from ..protocol.process_env import without_allocator
 from .daemon import IDLE, Daemon
@@ -44,6 +45,7 @@ def start_daemon() -> int:
                     cwd="/",
                     env=without_allocator(os.environ),
                     start_new_session=True,
+                    preexec_fn=umask.restore,
                 )
         time.sleep(0.01)
     print(json.dumps({"socket": path, "run": run, "agent": version}))

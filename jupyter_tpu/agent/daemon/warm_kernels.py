@@ -17,6 +17,7 @@ import time
 from typing import Any, Dict, Hashable, List, Optional
 
 from ..keeper.ipython_kernel import installed
+from ..protocol import umask
 from ..protocol.process_env import process_environment
 from ..protocol.processes import signal_process, start_time
 
@@ -60,6 +61,7 @@ class WarmKernel:
                 env=process_environment(python),
                 cwd="/",
                 start_new_session=True,
+                preexec_fn=umask.restore,
             )
             assert self.keeper.stdin is not None
             assert self.keeper.stdout is not None

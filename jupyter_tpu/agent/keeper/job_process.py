@@ -6,6 +6,7 @@ import os
 import subprocess
 from typing import Any, Dict
 
+from ..protocol import umask
 from .owned_process import MARK, OwnedProcess
 
 
@@ -36,6 +37,7 @@ class JobProcess(OwnedProcess):
                 cwd=spec["cwd"],
                 env={**spec["env"], MARK: spec["folder"]},
                 start_new_session=True,
+                preexec_fn=umask.restore,
             )
         except BaseException:
             for pipe in self.pipes.values():

@@ -11,6 +11,7 @@ import socket
 import subprocess
 from typing import Any, Dict, Optional, Union
 
+from ..protocol import umask
 from ..protocol.processes import start_time
 from .owned_process import MARK, WARM_PID, OwnedProcess
 
@@ -53,6 +54,7 @@ class KernelProcess(OwnedProcess):
                 cwd=spec["cwd"],
                 env=environment,
                 start_new_session=True,
+                preexec_fn=umask.restore,
             )
         finally:
             os.close(output)
