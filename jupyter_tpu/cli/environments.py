@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
+from ..commands.connection import connection, content_options
 from ..commands.grammar import Group, argument, environment_option, examples, tpu_argument
 from ..commands.session import open_session
 from ..commands.tables import table
 from ..errors import InvalidInput, Reason, TPUError
 from ..files import write_atomically
-from .connection import connection, content_options
 from .console import confirm, json_option, no_wait_option, note, print_json, yes_option
 from .waiting import finish, progress_stream
 

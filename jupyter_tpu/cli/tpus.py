@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..commands.connection import connection, content_options
 from ..commands.grammar import (
     argument,
     command,
@@ -23,7 +24,6 @@ from ..commands.tables import problem_text, status_problems, tpu_table, type_tex
 from ..commands.tokens import MISSING
 from ..errors import InvalidInput, Reason, TPUError
 from .approval import approve_cost
-from .connection import connection, content_options
 from .console import json_option, no_wait_option, note, print_json, yes_option
 from .losses import running_kernels
 from .waiting import finish, finish_all, leave, left_line, progress_stream

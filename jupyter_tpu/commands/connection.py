@@ -1,4 +1,6 @@
-"""The options that say what an environment has: of `connect`, `create --connect`, `env create`."""
+"""The options that say what an environment has: of `connect` in a terminal and in a notebook, and
+of `create --connect` and `env create`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from ..commands.grammar import packages_option, python_option
 from ..errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -18,8 +19,17 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object])
 
 _OPTIONS = (
-    python_option,
-    packages_option,
+    click.option(
+        "--python",
+        metavar="VERSION",
+        help="Python version, such as 3.12.  [default: the newest on the host that JAX supports]",
+    ),
+    click.option(
+        "--packages",
+        multiple=True,
+        metavar="PACKAGE...",
+        help="Packages to install beside JAX, NumPy, matplotlib, tqdm and jaxkit.",
+    ),
     click.option(
         "--requirements", metavar="FILE", help="A requirements file of packages to install."
     ),
@@ -47,6 +57,12 @@ _OPTIONS = (
     click.option(
         "--oh-my-zsh", is_flag=True, help="Make zsh with oh-my-zsh the login shell of the hosts."
     ),
+    click.option(
+        "--replace-setup",
+        is_flag=True,
+        help="Forget the apt packages, time zone, setup script and oh-my-zsh of earlier commands. "
+        "What the hosts have stays.",
+    ),
 )
 
 
@@ -69,6 +85,7 @@ def connection(
     timezone: str | None,
     setup_script: str | None,
     oh_my_zsh: bool,
+    replace_setup: bool,
 ) -> ConnectTPU:
     """The request. Raises INVALID for a file that can't be read."""
     from ..fleet.models import ConnectTPU, HostSetup
@@ -84,6 +101,7 @@ def connection(
         requirements=_read(requirements) if requirements else None,
         lock=_read(lock) if lock else None,
         setup=HostSetup(apt=list(apt), timezone=timezone or "", script=script, oh_my_zsh=oh_my_zsh),
+        replace_setup=replace_setup,
     )
 
 

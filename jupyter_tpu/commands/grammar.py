@@ -391,14 +391,3 @@ environment_option = click.option(
     shell_complete=complete_environment,
     help="Name of the environment.",
 )
-python_option = click.option(
-    "--python",
-    metavar="VERSION",
-    help="Python version, such as 3.12.  [default: the newest on the host that JAX supports]",
-)
-packages_option = click.option(
-    "--packages",
-    multiple=True,
-    metavar="PACKAGE...",
-    help="Packages to install beside JAX, NumPy, matplotlib, tqdm and jaxkit.",
-)

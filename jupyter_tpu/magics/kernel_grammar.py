@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from ..commands.connection import connection, content_options
 from ..commands.grammar import (
     CONTEXT,
     Command,
     argument,
     environment_option,
     examples,
-    packages_option,
-    python_option,
     tpu_argument,
 )
 from ..commands.session import open_session
@@ -36,24 +35,20 @@ if TYPE_CHECKING:
 @click.command("connect", cls=Command)
 @tpu_argument()
 @environment_option
-@python_option
-@packages_option
+@content_options
 @click.pass_obj
 def connect(
     kernels: NotebookKernels,
     name: str,
     environment: str,
-    python: str | None,
-    packages: tuple[str, ...],
+    **content: Any,
 ) -> None:
     """Prepare a TPU, and start a kernel of this notebook on it."""
-    from ..fleet.models import ConnectTPU
-
-    wanted = ConnectTPU(environment=environment, python=python, packages=list(packages))
+    wanted = connection(environment, **content)
     with open_session() as session:
         tpu = session.call(session.fleet.tpu(name))
         ref = f"{tpu.zone}~{tpu.name}"
-        if kernelspec_of(tpu, environment) is None or python or packages:
+        if kernelspec_of(tpu, environment) is None or any(content.values()):
             wait_for(session, session.call(session.fleet.connect(ref, wanted)))
             tpu = session.call(session.fleet.tpu(ref))
     spec = kernelspec_of(tpu, environment)

@@ -113,6 +113,7 @@ export interface IConnectTPU {
   python_path?: string | null;
   install_ipykernel?: boolean;
   setup?: IHostSetup;
+  replace_setup?: boolean;
 }
 
 /** Whether a TPU is connected. */

@@ -468,6 +468,7 @@ def test_exit_in_a_cell_ends_the_kernel_there_and_says_so(notebook: Notebook, sh
         ("%tpu frob", "No such command 'frob'. (see `%tpu --help`)"),
         ("%tpu conect x", "Did you mean connect"),
         ("%tpu connect", "Missing argument 'NAME'. (see `%tpu connect --help`)"),
+        ("%tpu connect x --setup-script nowhere.sh", "Can't read nowhere.sh: No such file"),
         ("%tpu connect nothing", "There is no TPU called nothing"),
         ("%tpu connect 'unclosed", "no closing quotation"),
         ("%%tpu nothing\n1", "nothing has no kernel in this Jupyter. Add one: %tpu connect noth"),

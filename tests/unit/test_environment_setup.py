@@ -20,8 +20,10 @@ from jupyter_tpu.environment.host_work import HostWork
 from jupyter_tpu.environment.on_host.host_setup import setup_states
 from jupyter_tpu.environment.steps import steps_of
 from jupyter_tpu.errors import TPUError
-from jupyter_tpu.fleet.models import Operation
+from jupyter_tpu.fleet.models import ConnectTPU, Environment, Operation
+from jupyter_tpu.fleet.operations.environment import merge_request
 from jupyter_tpu.fleet.operations.progress import Progress
+from jupyter_tpu.fleet.store.records import EnvironmentRecord
 from jupyter_tpu.links import HostName
 from jupyter_tpu.ssh import CompletedCommand
 
@@ -174,3 +176,18 @@ def test_where_root_is_this_machines_nothing_is_changed(
     wanted: dict[str, Any] = {"apt": ["tree"], "timezone": "Europe/Berlin", "script": "true"}
     monkeypatch.setenv("JUPYTER_TPU_EMULATED_HOST", "folder")  # as the emulator's fallback sets it
     assert set(setup_states(wanted, str(hosts[0].environment)).values()) == {"skipped"}
+
+
+def test_connecting_again_adds_to_the_setup_of_hosts_or_replaces_it() -> None:
+    earlier = ConnectTPU(
+        packages=["flax"], setup=HostSetup(apt=["tree=1", "jq"], timezone="UTC", script="true")
+    )
+    environment = Environment(name="default", tpu="pod", zone="zone", state="ready")
+    before = EnvironmentRecord(node_id="1", wanted=earlier, environment=environment)
+    wanted = HostSetup(apt=["tree=2"])
+    added = merge_request(before, ConnectTPU(setup=wanted))
+    assert added.setup == HostSetup(apt=["tree=2", "jq"], timezone="UTC", script="true")
+    replaced = merge_request(before, ConnectTPU(setup=wanted, replace_setup=True))
+    assert (replaced.setup, replaced.packages) == (wanted, ["flax"])
+    assert merge_request(before, ConnectTPU(replace_setup=True)).setup == HostSetup()
+    assert merge_request(before, ConnectTPU()) == earlier

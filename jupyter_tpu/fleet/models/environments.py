@@ -39,6 +39,9 @@ class ConnectTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     install_ipykernel: bool = False
     #: What the hosts get beside Python.
     setup: HostSetup = HostSetup()
+    #: Whether that is all. By default it is added to what was asked for earlier. Nothing is removed
+    #: from the hosts.
+    replace_setup: bool = False
 
 
 class EnvironmentLock(Struct, kw_only=True):

@@ -126,7 +126,9 @@ def merge_request(before: EnvironmentRecord | None, request: ConnectTPU) -> Conn
     plain = request == ConnectTPU(environment=request.environment)
     if before is None or (before.environment.state == "failed" and not plain):
         return request
-    earlier = before.wanted
+    earlier, setup = before.wanted, request.setup
+    if not request.replace_setup:
+        setup = _merge_setup(earlier.setup, setup)
     return ConnectTPU(
         environment=request.environment,
         python=request.python or earlier.python,
@@ -135,7 +137,7 @@ def merge_request(before: EnvironmentRecord | None, request: ConnectTPU) -> Conn
         lock=request.lock or earlier.lock,
         python_path=request.python_path or earlier.python_path,
         install_ipykernel=request.install_ipykernel or earlier.install_ipykernel,
-        setup=_merge_setup(earlier.setup, request.setup),
+        setup=setup,
     )
 
 
