@@ -309,9 +309,13 @@ def test_a_lock_gives_all_hosts_the_same_versions_and_is_printed_again(
 ) -> None:
     lock = tmp_path / "lock.txt"
     lock.write_text(f"# of another TPU\nsix==1.16.0\nours @ {wheel}\n")
-    made = until_idle(server, "env", "create", NAME, "locked", "--lock", str(lock))
+    script = tmp_path / "setup.sh"
+    script.write_text("echo set up >~/set-up-$JUPYTER_TPU_HOST\n")
+    files = ("--lock", str(lock), "--setup-script", str(script))
+    made = until_idle(server, "env", "create", NAME, "locked", *files)
     assert made.returncode == 0, made.stderr
     for host in (0, 1):
+        assert in_shell(server, host, f"cat set-up-{host}") == "set up\n"
         code = "import six, ours; print(six.__version__, ours.answer)"
         assert on_host(server, host, code, "locked") == "1.16.0 42\n"
     printed = cli(server, "env", "lock", NAME, "locked", "--output", str(tmp_path / "again.txt"))
@@ -439,7 +443,7 @@ def test_what_can_not_be_meant_is_refused_at_once(
 
 
 @pytest.mark.long
-def test_the_next_tpu_gets_the_same_versions_by_the_name_of_the_environment(
+def test_the_next_tpu_gets_the_same_versions_and_setup_by_the_name_of_the_environment(
     server: Server, wheel: str
 ) -> None:
     """After the test before, whose environment it is."""
@@ -451,5 +455,38 @@ def test_the_next_tpu_gets_the_same_versions_by_the_name_of_the_environment(
     assert "packages is a v4-16, and next is a v4-8" in done["log"]
     after = server.tpu("GET", "tpus/next/environments/locked/lock")
     assert after["text"] == before["text"]
-    assert after["python"] == before["python"]
+    assert (after["python"], after["setup"]) == (before["python"], before["setup"])
+    assert server.on_host("next", 0, "cat", "set-up-0") == "set up\n"
     server.finish(server.tpu("DELETE", "tpus/next?end_kernels=true"))
+
+
+@pytest.mark.long
+def test_a_setup_script_goes_on_after_the_server_was_killed_but_not_where_it_has_ended(
+    server: Server, emulator: Any
+) -> None:
+    script = (
+        "echo begun >>~/told; [ $JUPYTER_TPU_HOST = 0 ] ||\n"
+        "  until [ -e ~/go ]; do sleep 0.1; done\n"
+        "echo ended >>~/told\n"
+    )
+    asked = {"setup": {"script": script}}
+    connecting = server.tpu("POST", f"tpus/{NAME}/connect", asked)["id"]
+
+    def told(host: int) -> str:
+        return in_shell(server, host, "cat told || true").replace("\n", " ").strip()
+
+    def running() -> list[str]:
+        shown = [str(p["cmdline"]) for host in emulator.hosts(NAME) for p in host["processes"]]
+        return [line for line in shown if "/proc/self/fd/" in line]
+
+    until(lambda: (told(0), told(1)) == ("begun ended", "begun"), LIMIT)
+    assert running()
+    server.kill()
+    until(lambda: not running(), LIMIT)
+    server.start()
+    until(lambda: told(1) == "begun begun", LIMIT)
+    in_shell(server, 1, "touch go")
+    done = server.finish({"id": connecting})
+    assert "Continuing" in str(done["log"])
+    assert (told(0), told(1)) == ("begun ended", "begun begun ended")
+    assert environment(server)["setup"]["script"] == script
