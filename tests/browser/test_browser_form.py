@@ -48,7 +48,7 @@ def test_a_name_taken_meanwhile_is_refused_by_the_server(lab: LabPage) -> None:
     lab.open_form()
     lab.form.get_by_label("Name").fill(name)
     lab.choose_type("v5litepod-1")
-    lab.form.get_by_label("Zone").select_option("us-central1-a")
+    lab.form.get_by_label("Zone", exact=True).select_option("us-central1-a")
     body = {"name": name, "type": "v5litepod-1", "zone": "us-central1-a"}
     lab.page.route("**/api/events/subscribe*", lambda route: route.abort())
     # The browser's own request arrives after another one's, whose news it has not heard.
@@ -69,7 +69,7 @@ def test_a_name_taken_meanwhile_is_refused_by_the_server(lab: LabPage) -> None:
 def test_only_zones_that_offer_the_type_can_be_chosen(lab: LabPage) -> None:
     lab.open_form()
     lab.choose_type("v4-32")
-    zones = lab.form.get_by_label("Zone").locator("option")
+    zones = lab.form.get_by_label("Zone", exact=True).locator("option")
     expect(zones).to_have_text(["us-central2-b"])
     expect(lab.form).to_contain_text("16 chips · 4 hosts")
     expect(lab.form).to_contain_text("does not offer this type")
@@ -81,7 +81,7 @@ def test_what_the_server_refuses_is_shown_beside_the_form_which_keeps_its_input(
     lab.open_form()
     lab.form.get_by_label("Name").fill("not-to-be")
     lab.choose_type("v5litepod-4")
-    lab.form.get_by_label("Zone").select_option("us-west4-a")
+    lab.form.get_by_label("Zone", exact=True).select_option("us-west4-a")
     lab.form.get_by_label("Spot").check()
     lab.form.get_by_role("button", name="Advanced").click()
     lab.form.get_by_label("Runtime version").fill("no-such-image")
@@ -90,7 +90,7 @@ def test_what_the_server_refuses_is_shown_beside_the_form_which_keeps_its_input(
     expect(alert).to_contain_text("no-such-image")
     expect(lab.form.get_by_label("Name")).to_have_value("not-to-be")
     expect(lab.form.get_by_label("Type")).to_have_value("v5litepod-4")
-    expect(lab.form.get_by_label("Zone")).to_have_value("us-west4-a")
+    expect(lab.form.get_by_label("Zone", exact=True)).to_have_value("us-west4-a")
     expect(lab.form.get_by_label("Spot")).to_be_checked()
     expect(lab.form.get_by_label("Runtime version")).to_have_value("no-such-image")
 

@@ -220,5 +220,14 @@ describe('CreateForm', () => {
     };
     form.fill(request);
     expect(form.request).toEqual(request);
+    const setup = {
+      apt: ['ffmpeg'],
+      timezone: 'UTC',
+      oh_my_zsh: true,
+      script: 'echo 1\n'
+    };
+    const connected = { ...request, connect: { packages: ['flax'], setup } };
+    form.fill(connected);
+    expect(form.request).toEqual(connected);
   });
 });

@@ -109,7 +109,8 @@ describe('an environment that failed', () => {
       environment: 'typo',
       python: '3.12',
       packages: ['flax', 'matplotlib'],
-      requirements: '-c constraints\n'
+      requirements: '-c constraints\n',
+      replace_setup: true
     });
     const done = { ...TYPO, state: 'ready' as const, problem: null };
     changes.tpu(connectedTPU({ environments: [done] }));
@@ -137,7 +138,8 @@ describe('an environment that failed', () => {
       environment: 'typo',
       python: null,
       packages: [],
-      requirements: ''
+      requirements: '',
+      replace_setup: true
     });
   });
 
@@ -162,7 +164,8 @@ describe('an environment that failed', () => {
     await shows(node, 'Connecting my-tpu');
     expect(server.calls.find(one => one.method === 'POST')!.body).toEqual({
       ...asked,
-      setup: { ...setup, apt: ['ffmpeg', 'tree'], timezone: '' }
+      setup: { ...setup, apt: ['ffmpeg', 'tree'], timezone: '' },
+      replace_setup: true
     });
   });
 

@@ -5,23 +5,18 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { IConnectTPU, IEnvironment, ITPU } from '../api';
 import { Form } from './form';
 import { packagesIn } from './packages';
+import { hasSetup, ISetupFields, setupFields, setupOf } from './setup';
 import { TPUModel } from '../model/model';
 
 /** The server's rule for names (`EnvironmentName` in fleet/models/environments.py; a test compares them). */
 export const ENVIRONMENT_PATTERN = '^[a-z0-9]([-._a-z0-9]{0,38}[a-z0-9])?$';
 
-export interface IConnectFields {
+export interface IConnectFields extends ISetupFields {
   environment: string;
   python: string;
   packages: string;
   /** The text of a requirements file. */
   requirements: string;
-  /** Packages of apt, as they are typed. */
-  apt: string;
-  timezone: string;
-  ohMyZsh: boolean;
-  /** The text of the setup script. */
-  script: string;
 }
 
 const EMPTY: IConnectFields = {
@@ -29,10 +24,7 @@ const EMPTY: IConnectFields = {
   python: '',
   packages: '',
   requirements: '',
-  apt: '',
-  timezone: '',
-  ohMyZsh: false,
-  script: ''
+  ...setupFields()
 };
 
 /** The whole rule for names, to be read before a mistake. */
@@ -83,10 +75,7 @@ export class ConnectForm extends Form<IConnectFields, true> {
       python: python?.replace(/^(\d+\.\d+)\.\d+$/, '$1') ?? '',
       packages: packages?.join('\n') ?? '',
       requirements: requirements ?? '',
-      apt: setup?.apt.join('\n') ?? '',
-      timezone: setup?.timezone ?? '',
-      ohMyZsh: setup?.oh_my_zsh ?? false,
-      script: setup?.script ?? ''
+      ...setupFields(setup)
     };
     this._hasRequirements = !!requirements;
     this.changed();
@@ -104,29 +93,18 @@ export class ConnectForm extends Form<IConnectFields, true> {
       : '';
   }
 
-  /** Whether anything but Python and its packages is asked for. */
-  get hasSetup(): boolean {
-    const { apt, ohMyZsh, script, timezone } = this.filled;
-    return !!(apt.trim() || timezone.trim() || ohMyZsh || script.trim());
-  }
-
   /** The request to the server. */
   get request(): IConnectTPU {
     const { environment, packages, python, requirements } = this.filled;
-    const { apt, ohMyZsh, script, timezone } = this.filled;
-    const setup = {
-      apt: packagesIn(apt),
-      timezone: timezone.trim(),
-      oh_my_zsh: ohMyZsh,
-      script: script.trim() ? script : ''
-    };
     return {
       environment,
       python: python.trim() || null,
       packages: packagesIn(packages),
       // Empty, and not null: the server then takes all of this instead of what was asked for before.
       requirements,
-      ...(this.hasSetup ? { setup } : {})
+      ...(hasSetup(this.filled) ? { setup: setupOf(this.filled) } : {}),
+      // The form of an environment shows all that its hosts should have.
+      ...(this._environment ? { replace_setup: true } : {})
     };
   }
 

@@ -14,6 +14,7 @@ import { catalogCost } from '../labels/costs';
 import { CreateDefaults } from './createDefaults';
 import { Form } from './form';
 import { packagesIn } from './packages';
+import { hasSetup, ISetupFields, setupFields, setupOf } from './setup';
 import { keyOf } from '../model/resources';
 import { TPUModel } from '../model/model';
 
@@ -24,7 +25,7 @@ export const NAME_PATTERN = '^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$';
 const USUAL_TYPE = 'v5litepod-8';
 
 /** The input; "" for what the server chooses. */
-export interface IFields {
+export interface IFields extends ISetupFields {
   name: string;
   type: string;
   zone: string;
@@ -45,7 +46,8 @@ const EMPTY: IFields = {
   network: '',
   subnetwork: '',
   packages: '',
-  connect: true
+  connect: true,
+  ...setupFields()
 };
 
 /** The whole rule for names, to be read before a mistake. */
@@ -177,6 +179,7 @@ export class CreateForm extends Form<IFields, IOperation> {
     this.set('tier', request.tier === 'spot' ? 'spot' : 'on-demand');
     this.set('packages', request.connect?.packages?.join('\n') ?? '');
     this.filled.connect = request.connect !== null;
+    Object.assign(this.filled, setupFields(request.connect?.setup));
     this.changed();
   }
 
@@ -191,7 +194,12 @@ export class CreateForm extends Form<IFields, IOperation> {
       tier: fields.tier,
       network: fields.network || null,
       subnetwork: fields.subnetwork || null,
-      connect: fields.connect ? { packages: packagesIn(fields.packages) } : null
+      connect: fields.connect
+        ? {
+            packages: packagesIn(fields.packages),
+            ...(hasSetup(fields) ? { setup: setupOf(fields) } : {})
+          }
+        : null
     };
   }
 

@@ -4,10 +4,12 @@ import React, { useEffect, useId, useRef, useState } from 'react';
 
 import { Actions } from '../actions/actions';
 import { environmentRule, IConnectFields } from '../forms/connectForm';
+import { hasSetup } from '../forms/setup';
 import { useStore } from '../store';
 import { Disclosure } from './elements';
 import { Field } from './field';
 import { FormPage, PackagesField, TextField } from './formPage';
+import { SetupFields } from './setupFields';
 
 export function ConnectPage(props: { actions: Actions }): JSX.Element {
   const { actions } = props;
@@ -17,7 +19,7 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
   useEffect(() => first.current?.select(), []);
   const { fields } = form;
   const more = useId();
-  const [open, setOpen] = useState(form.hasSetup);
+  const [open, setOpen] = useState(hasSetup(form.fields));
   const set =
     (field: keyof IConnectFields) =>
     (event: React.ChangeEvent<HTMLInputElement | HTMLTextAreaElement>) =>
@@ -91,49 +93,7 @@ export function ConnectPage(props: { actions: Actions }): JSX.Element {
       </Disclosure>
       {open && (
         <div id={more} className="jp-tpu-Form-advanced">
-          <PackagesField
-            actions={actions}
-            label={trans.__('Packages of apt')}
-            help={trans.__('For example ffmpeg. Installed on each host')}
-            rows={2}
-            value={fields.apt}
-            onChange={set('apt')}
-          />
-          <TextField
-            label={trans.__('Time zone')}
-            help={trans.__('For example Europe/Berlin')}
-            spellCheck={false}
-            value={fields.timezone}
-            onChange={set('timezone')}
-          />
-          <Field
-            label={trans.__('Setup script')}
-            help={trans.__(
-              'Runs once on each host, as the login user, who can use sudo'
-            )}
-          >
-            {attributes => (
-              <textarea
-                {...attributes}
-                className="jp-mod-styled"
-                spellCheck={false}
-                rows={4}
-                value={fields.script}
-                onChange={set('script')}
-              />
-            )}
-          </Field>
-          <label className="jp-tpu-Check">
-            <input
-              type="checkbox"
-              checked={fields.ohMyZsh}
-              onChange={event => form.set('ohMyZsh', event.target.checked)}
-            />
-            <span>
-              {trans.__('oh-my-zsh')}
-              <small>{trans.__('Makes zsh the login shell')}</small>
-            </span>
-          </label>
+          <SetupFields actions={actions} form={form} />
         </div>
       )}
     </FormPage>

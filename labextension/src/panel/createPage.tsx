@@ -12,6 +12,7 @@ import { Field } from './field';
 import { Price } from '../price';
 import { FormPage, PackagesField, TextField } from './formPage';
 import { Disclosure, EmptyState, Alert } from './elements';
+import { SetupFields } from './setupFields';
 import { TypePicker } from './typePicker';
 
 /** The network that every project has; a name, so not translated. */
@@ -178,6 +179,11 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
             disabled={!fields.connect}
             value={fields.packages}
             onChange={set('packages')}
+          />
+          <SetupFields
+            actions={actions}
+            form={form}
+            disabled={!fields.connect}
           />
           <TextField
             label={trans.__('Network')}

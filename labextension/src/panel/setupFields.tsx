@@ -1,0 +1,75 @@
+// The fields for what hosts get beside Python.
+
+import React from 'react';
+
+import { Actions } from '../actions/actions';
+import { ISetupFields } from '../forms/setup';
+import { Field } from './field';
+import { PackagesField, TextField } from './formPage';
+
+/** A form that has them. */
+interface ISetupForm {
+  fields: ISetupFields;
+  set<K extends keyof ISetupFields>(field: K, value: ISetupFields[K]): void;
+}
+
+export function SetupFields(props: {
+  actions: Actions;
+  form: ISetupForm;
+  disabled?: boolean;
+}): JSX.Element {
+  const { actions, disabled, form } = props;
+  const { trans } = actions;
+  const { fields } = form;
+  return (
+    <>
+      <PackagesField
+        actions={actions}
+        label={trans.__('Packages of apt')}
+        help={trans.__('For example ffmpeg. Installed on each host')}
+        rows={2}
+        disabled={disabled}
+        value={fields.apt}
+        onChange={event => form.set('apt', event.target.value)}
+      />
+      <TextField
+        label={trans.__('Time zone')}
+        help={trans.__('For example Europe/Berlin')}
+        spellCheck={false}
+        disabled={disabled}
+        value={fields.timezone}
+        onChange={event => form.set('timezone', event.target.value)}
+      />
+      <Field
+        label={trans.__('Setup script')}
+        help={trans.__(
+          'Runs once on each host, as the login user, who can use sudo'
+        )}
+      >
+        {attributes => (
+          <textarea
+            {...attributes}
+            className="jp-mod-styled"
+            spellCheck={false}
+            rows={4}
+            disabled={disabled}
+            value={fields.script}
+            onChange={event => form.set('script', event.target.value)}
+          />
+        )}
+      </Field>
+      <label className="jp-tpu-Check">
+        <input
+          type="checkbox"
+          disabled={disabled}
+          checked={fields.ohMyZsh}
+          onChange={event => form.set('ohMyZsh', event.target.checked)}
+        />
+        <span>
+          {trans.__('oh-my-zsh')}
+          <small>{trans.__('Makes zsh the login shell')}</small>
+        </span>
+      </label>
+    </>
+  );
+}
