@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 #: Seconds for which a cell waits for what was changed here, while the host can be reached.
 HOLD = 10.0
 #: Seconds for which a kernel's start waits until the size of its project is known.
-CHECK = 5.0
+CHECK = 20.0
 AUTO, OFF = "auto", "off"
 
 #: The channel, parts and header of a client's message.
