@@ -198,9 +198,11 @@ def test_a_kernel_that_is_shut_down_after_it_was_taken_up_is_gone_for_good(
 
 
 @pytest.mark.long  # without a restart: test_kernels_project.py
-def test_what_is_saved_while_there_is_no_server_is_there_for_the_next_cell(server: Server) -> None:
+def test_what_is_saved_while_there_is_no_server_is_there_for_the_next_cell(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.stop()
-    server.environment["JUPYTER_TPU_PROJECT_SYNC"] = "auto"
+    monkeypatch.setitem(server.environment, "JUPYTER_TPU_PROJECT_SYNC", "auto")
     server.start()
     try:
         project = server.root / "thesis"
@@ -230,7 +232,6 @@ def test_what_is_saved_while_there_is_no_server_is_there_for_the_next_cell(serve
         assert shown["state"] == "current"
         client.close()
     finally:
-        del server.environment["JUPYTER_TPU_PROJECT_SYNC"]
         server.stop()
 
 
