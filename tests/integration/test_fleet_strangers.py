@@ -6,15 +6,22 @@ import contextlib
 import json
 import os
 import socket
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from jupyter_tpu.fleet.servers import running_servers
 
-NOBODY = 65534
+#: What a process of another user does: each prints a line, and stays until its input ends.
+BECOME_NOBODY = "import os, socket, sys; os.setuid(65534)\n"
+WAIT = "print('ready', flush=True); sys.stdin.read()"
+LISTEN = (
+    "listener = socket.create_server(('127.0.0.1', 0))\n"
+    "print(listener.getsockname()[1], flush=True); sys.stdin.read()"
+)
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who listens"),
@@ -29,46 +36,27 @@ def write(folder: Path, port: int, pid: int) -> None:
 
 
 @contextlib.contextmanager
-def stranger(work: Callable[[], str]) -> Iterator[tuple[int, str]]:
-    """A process of another user, and what *work* gave in it; ends with the block."""
-    said, say = os.pipe()
-    hold, let_go = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.setuid(NOBODY)
-        os.close(let_go)
-        os.write(say, work().encode())
-        os.read(hold, 1)  # until the other end is closed
-        os._exit(0)
-    try:
-        yield child, os.read(said, 16).decode()
-    finally:
-        os.close(let_go)
-        os.waitpid(child, 0)
-        for end in (said, say, hold):
-            os.close(end)
-
-
-def listen() -> str:
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    listener.listen()
-    listener_kept.append(listener)
-    return str(listener.getsockname()[1])
-
-
-listener_kept: list[socket.socket] = []
+def stranger(work: str) -> Iterator[tuple[int, str]]:
+    """A process of another user, and the first line that it printed; ends with the block."""
+    with subprocess.Popen(
+        [sys.executable, "-c", BECOME_NOBODY + work],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        yield process.pid, process.stdout.readline().strip()
 
 
 def test_a_port_that_somebody_else_took_gets_no_token(tmp_path: Path) -> None:
     """The server died, its pid lives again as a process of ours, and another user listens."""
-    with stranger(listen) as (_, port):
+    with stranger(LISTEN) as (_, port):
         write(tmp_path, int(port), os.getpid())
         assert running_servers(tmp_path) == []
 
 
 def test_another_users_process_is_not_our_server(tmp_path: Path) -> None:
-    with socket.socket() as listener, stranger(lambda: "ready") as (pid, _):
+    with socket.socket() as listener, stranger(WAIT) as (pid, _):
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         port = listener.getsockname()[1]
