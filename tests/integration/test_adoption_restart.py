@@ -379,6 +379,7 @@ def test_who_was_away_gets_lines_together_and_of_a_progress_bar_what_is_left(
         "for i in range(2000): print('line', i, flush=True)\n"
     )
     client.until(lambda message: "begun\n" in message["content"].get("text", ""))
+    until(lambda: server.kernel(client.kernel_id)["execution_state"] == "busy")
     client.close()
     (home / "away").touch()
     until(lambda: server.kernel(client.kernel_id)["execution_state"] == "idle")
@@ -973,6 +974,7 @@ def test_a_server_stays_small_while_a_page_that_was_away_gets_much(
         f"while not Path.home().joinpath('read').exists(): time.sleep(.05)\n{code}"
     )
     client.until(lambda message: "begun\n" in message["content"].get("text", ""))
+    until(lambda: server.kernel(client.kernel_id)["execution_state"] == "busy")
     client.close()
     (home / "read").touch()
     end = time.monotonic() + 20  # more than some is left with the host until somebody reads

@@ -300,7 +300,7 @@ def test_every_call_needs_the_token(emulator: Any) -> None:
         over_rest(emulator, token="wrong").list_nodes(parent=PARENT)
     for path in ("/emulator/v1/hosts", "/compute/v1/projects/emulated", "/v2/x", "/", "/nothing"):
         with pytest.raises(urllib.error.HTTPError) as it:
-            urllib.request.urlopen(emulator.state.rest + path, timeout=10)
+            urllib.request.urlopen(emulator.state.rest + path, timeout=60)
         assert it.value.code == 401
         assert json.load(it.value)["error"]["status"] == "UNAUTHENTICATED"
 
@@ -339,6 +339,6 @@ def test_a_body_that_is_no_json_is_a_bad_request(emulator: Any) -> None:
         headers={"Authorization": "Bearer " + Path(emulator.state.token_file).read_text()},
     )
     with pytest.raises(urllib.error.HTTPError) as it:
-        urllib.request.urlopen(request, timeout=10)
+        urllib.request.urlopen(request, timeout=60)
     assert it.value.code == 400
     assert json.load(it.value)["error"]["status"] == "INVALID_ARGUMENT"
