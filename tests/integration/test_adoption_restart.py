@@ -381,6 +381,7 @@ def test_who_was_away_gets_lines_together_and_of_a_progress_bar_what_is_left(
     client.until(lambda message: "begun\n" in message["content"].get("text", ""))
     until(lambda: server.kernel(client.kernel_id)["execution_state"] == "busy")
     client.close()
+    until(lambda: server.kernel(client.kernel_id)["connections"] == 0)
     (home / "away").touch()
     until(lambda: server.kernel(client.kernel_id)["execution_state"] == "idle")
     before = len(client.messages)

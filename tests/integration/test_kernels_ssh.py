@@ -385,7 +385,8 @@ def test_the_project_is_there_for_a_notebook_runner_and_for_vscode(name, tmp_pat
     process = Spawned(name, tmp_path)
     try:
         process.client.wait_for_ready(timeout=60)
-        assert process.run("import helper; assert helper.x == 'from vscode'")["status"] == "ok"
+        reply = process.run("import helper; assert helper.x == 'from vscode'")
+        assert reply["status"] == "ok", reply
     finally:
         process.close()
 
