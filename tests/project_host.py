@@ -56,6 +56,10 @@ class ProjectHost:
         self.problem = None
         self.conversations = 0
         self.breaks_after: int | None = None
+        self.pod: list[ProjectHost] = []
+
+    def others(self) -> list[ProjectHost]:
+        return [host for host in self.pod if host is not self]
 
     @contextlib.asynccontextmanager
     async def stream_bulk(self, argv: Sequence[str]) -> AsyncIterator[Any]:

@@ -68,12 +68,19 @@ class Link:
     it broke fail with UNREACHABLE within the keepalive's bound; later ones wait for it.
     """
 
-    def __init__(self, host: HostName, lookup: Lookup, keepalive: Keepalive | None = None) -> None:
+    def __init__(
+        self,
+        host: HostName,
+        lookup: Lookup,
+        keepalive: Keepalive,
+        link_to: Callable[[HostName], Link],
+    ) -> None:
         self.host = host
         self.problem: TPUError | None = None  # why it is not up
         self.since = _now()  # of the present state, RFC 3339
         self._lookup = lookup
-        self._keepalive = keepalive or Keepalive()
+        self._keepalive = keepalive
+        self._link_to = link_to
         self._life = LinkLife(random.random)
         self._users = 0
         self._acquired = (
@@ -121,6 +128,11 @@ class Link:
     def node_id(self) -> str:
         """The id of the node that it is, or was last, connected to; "" if it never was."""
         return self._found.node_id if self._found else ""
+
+    def others(self) -> list[Link]:
+        """The links to the other hosts of its TPU, as far as they are known."""
+        hosts = self._lookup.known_hosts_of(self.host.node)
+        return [self._link_to(host) for host in hosts if host != self.host]
 
     @property
     def host_address(self) -> HostAddress:

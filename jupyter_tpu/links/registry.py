@@ -62,7 +62,7 @@ class Links:
         pool = self._pool
         link = pool.links.get(host)
         if link is None:
-            link = pool.links[host] = Link(host, pool.lookup, pool.keepalive)
+            link = pool.links[host] = Link(host, pool.lookup, pool.keepalive, self.get)
         if pool.sleep_watch is None:
             pool.sleep_watch = asyncio.get_running_loop().create_task(
                 self._watch_sleep(), name="watch for sleep"

@@ -564,7 +564,7 @@ export interface ILoopStatus {
 
 /**
  * The project of notebooks whose kernels run on a host, which gets what is
- * changed here.
+ * changed here, and then the other hosts of its TPU.
  */
 export interface IMirroredProject {
   folder: string;

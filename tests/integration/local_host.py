@@ -71,6 +71,9 @@ class LocalHost:
     def release(self) -> None:
         self.holds -= 1
 
+    def others(self) -> list[LocalHost]:
+        return []
+
     async def agent(self) -> AgentClient:
         await asyncio.wait_for(self._connected.wait(), 60)
         async with self._lock:

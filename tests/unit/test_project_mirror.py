@@ -161,3 +161,55 @@ async def test_a_folder_that_is_gone_ends_the_mirror_with_the_reason(tmp_path: P
     await settled(mirror)
     await mirrors.release(mirror)
     assert mirrors.running() == []
+
+
+@pytest.mark.asyncio
+async def test_the_other_hosts_of_a_pod_get_the_project_too_and_no_cell_waits_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_tpu.environment.project.watcher._AGAIN", 0.5)
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.py").write_text("1")
+    pod = [ProjectHost(tmp_path / f"host-{worker}", worker) for worker in range(3)]
+    for host in pod:
+        host.pod = pod
+    pod[2].breaks_after = 0
+    mirrors = Mirrors(tmp_path / "sync")
+    changed = asyncio.Event()
+    mirrors.subscribe(lambda mirror: changed.set())
+    mirror, _ = mirrors.acquire(pod[0], ProjectLocation(folder))
+
+    async def outcomes(expected: dict[int, bool]) -> None:
+        async with asyncio.timeout(120):
+            while mirror.overall is None or expected != {
+                each.host: each.problem is None for each in mirror.overall.hosts
+            }:
+                changed.clear()
+                await changed.wait()
+
+    async def arrives(host: ProjectHost, text: str) -> None:
+        async with asyncio.timeout(120):
+            while (host.home / "project/a.py").read_text() != text:
+                await asyncio.sleep(0.02)
+
+    await settled(mirror)
+    assert mirror.state == "current"
+    await outcomes({0: True, 1: True, 2: False})
+    (folder / "a.py").write_text("22")
+    await arrives(pod[1], "22")
+    pod[2].breaks_after = None
+    await outcomes({0: True, 1: True, 2: True})
+    await arrives(pod[2], "22")
+
+    beside, _ = mirrors.acquire(pod[1], ProjectLocation(folder))  # has a kernel of its own now
+    await settled(beside)
+    (folder / "a.py").write_text("333")
+    await arrives(pod[2], "333")
+    await outcomes({0: True, 2: True})
+    assert beside.overall is not None
+    assert [each.host for each in beside.overall.hosts] == [1]
+    await mirrors.release(mirror)
+    mirror = beside
+    await outcomes({0: True, 1: True, 2: True})
+    await mirrors.release(beside)

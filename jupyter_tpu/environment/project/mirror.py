@@ -1,17 +1,21 @@
-"""A folder of one host that follows a project folder here, as long as kernels there use it."""
+"""A folder of a TPU that follows a project folder here, as long as kernels there use it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from msgspec import structs
+
 from ...errors import Reason, TPUError
+from ..progress import ProgressReporter
 from .bases import Bases
 from .ignore import is_notebook
 from .local import LocalProject
+from .other_hosts import OtherHosts
 from .outcome import SyncOptions, SyncOutcome
 from .remote import StreamingHost
 from .stamps import Stamps
@@ -41,15 +45,20 @@ class MirrorHost(StreamingHost, Protocol):
     def node_id(self) -> str:
         """Of the TPU that it was last connected to."""
 
+    def others(self) -> Sequence[MirrorHost]:
+        """The other hosts of its TPU, as far as they are known."""
+
 
 class Mirror:
-    """Copies *folder* to *remote* on *host* now, and after each change here, until :meth:`close`.
+    """Copies *folder* to *remote* on *host* now, and after each change here, until :meth:`close`;
+    then, in the background, to *others*.
 
-    What the host has changed is left as it is (see `push`). Lives on the core loop.
+    What a host has changed is left as it is (see `push`). Lives on the core loop.
 
     Attributes
     ----------
     outcome: of the last comparison with the host; None before the first.
+    overall: the same with those of the others.
     problem: why the host may not have what is here; None if it has, or soon will.
     """
 
@@ -60,11 +69,13 @@ class Mirror:
         remote: str,
         bases: Bases,
         changed: Callable[[Mirror], None] = lambda mirror: None,
+        others: Callable[[Mirror], Sequence[MirrorHost]] = lambda mirror: (),
     ) -> None:
         self.host = host
         self.folder = folder
         self.remote = remote
         self.outcome: SyncOutcome | None = None
+        self.overall: SyncOutcome | None = None
         self.problem: TPUError | None = None
         self.copied = 0.0  # the part of the present copy that is done
         self._bases = bases
@@ -73,6 +84,7 @@ class Mirror:
         self._round_ended = asyncio.Event()  # replaced after each round
         self._watcher = Watcher(folder, quiet=_QUIET, latest=_LATEST, leave_out=is_notebook)
         self._stamps: Stamps | None = None
+        self._others = OtherHosts(lambda: others(self), self._copy_to_others, self._report)
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"mirror {folder}")
         self._task.add_done_callback(self._finished)
 
@@ -112,7 +124,7 @@ class Mirror:
 
     async def close(self) -> None:
         self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.gather(self._task, self._others.close(), return_exceptions=True)
 
     # ---- its rounds
 
@@ -140,26 +152,51 @@ class Mirror:
         self._copying, self.copied = True, 0.0
         self._changed(self)
         try:
-            local = await asyncio.to_thread(LocalProject, self.folder, self._bases, LIMITS)
-            self.outcome = await push(
-                [self.host], local, self.remote, self._bases, self._key, SyncOptions(), self
-            )
+            self.outcome, local = await self._copy([self.host], self)
             self.problem = self.outcome.hosts[0].problem
             self._stamps = Stamps(local)
         except TPUError as error:
             self.problem = error
         self._end_round()
+        self._others.notify()
+
+    async def _copy(
+        self, hosts: Sequence[MirrorHost], progress: ProgressReporter
+    ) -> tuple[SyncOutcome, LocalProject]:
+        local = await asyncio.to_thread(LocalProject, self.folder, self._bases, LIMITS)
+        by_worker = {host.host.worker: host for host in hosts}
+        outcome = await push(
+            hosts,
+            local,
+            self.remote,
+            self._bases,
+            lambda worker: self._key(by_worker[worker]),
+            SyncOptions(),
+            progress,
+        )
+        return outcome, local
+
+    async def _copy_to_others(self, hosts: Sequence[MirrorHost]) -> SyncOutcome:
+        outcome, _ = await self._copy(hosts, _Unseen())
+        return outcome
 
     def _end_round(self) -> None:
         self._copying = False
         self._round_ended.set()
         self._round_ended = asyncio.Event()
+        self._report()
+
+    def _report(self) -> None:
+        if self.outcome is not None:
+            others = self._others.outcomes
+            hosts = [*self.outcome.hosts, *(others[worker] for worker in sorted(others))]
+            self.overall = structs.replace(self.outcome, hosts=hosts)
         self._changed(self)
 
-    def _key(self, worker: int) -> tuple[str, ...]:
+    def _key(self, host: MirrorHost) -> tuple[str, ...]:
         """That of a sync by hand, which so continues what this has done."""
-        node = self.host.host.node
-        return (node.path, self.host.node_id, self.remote, str(self.folder), str(worker))
+        name = host.host
+        return (name.node.path, host.node_id, self.remote, str(self.folder), str(name.worker))
 
     # ---- as a ProgressReporter
 
@@ -169,3 +206,11 @@ class Mirror:
     def begin(self, *_: Any) -> None: ...
 
     done = host_done = log = begin
+
+
+class _Unseen:
+    """Progress that nobody waits for."""
+
+    def begin(self, *_: Any) -> None: ...
+
+    part = done = host_done = log = begin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from .mirror_news import MirrorNews, ToldLog
 
 
 class Owner(msgspec.Struct):
-    """The project folder here that a folder of a host was first used for."""
+    """The project folder here that a folder of a TPU's hosts was first used for."""
 
     folder: str = ""
 
@@ -39,7 +39,7 @@ class Mirrors:
         key = (host.place, location.folder)
         if key not in self._used:
             remote = self._remote(host, location)
-            mirror = Mirror(host, location.folder, remote, self._bases, self._changed)
+            mirror = Mirror(host, location.folder, remote, self._bases, self._changed, self._others)
             self._used[key] = mirror, MirrorNews(mirror, self._bases)
         mirror, news = self._used[key]
         self._users[mirror] = self._users.get(mirror, 0) + 1
@@ -53,6 +53,9 @@ class Mirrors:
             del self._used[mirror.host.place, mirror.folder]
             await mirror.close()
             self._changed(mirror)
+            for other in self._users:  # one of them may have more hosts now
+                if other.folder == mirror.folder:
+                    other.recheck()
 
     def check_size(self, folder: Path) -> None:
         """Raises INVALID if *folder* is more than is copied without being asked for. Blocks."""
@@ -79,9 +82,24 @@ class Mirrors:
         for callback in tuple(self._subscribers):
             callback(mirror)
 
+    def _others(self, mirror: Mirror) -> Sequence[MirrorHost]:
+        """The hosts that *mirror* serves beside its own: those of the TPU that have no kernel with
+        this project, if it is the first of these mirrors.
+        """
+        tpu = _tpu_of(mirror.host)
+        same = [
+            each
+            for each in self._users
+            if each.folder == mirror.folder and _tpu_of(each.host) == tpu
+        ]
+        served = {each.host.host.worker for each in same}
+        if mirror.host.host.worker != min(served, default=None):
+            return ()
+        return [host for host in mirror.host.others() if host.host.worker not in served]
+
     def _remote(self, host: MirrorHost, location: ProjectLocation) -> str:
-        """The project's folder on the host; one of its own if another project has its name."""
-        key = (host.place, location.remote)
+        """The project's folder on the TPU; one of its own if another project has its name."""
+        key = (_tpu_of(host), location.remote)
         owner = self._bases.load(Owner, *key)
         folder = str(location.folder)
         if owner.folder != folder and owner.folder and Path(owner.folder).is_dir():
@@ -91,6 +109,11 @@ class Mirrors:
             with contextlib.suppress(TPUError):  # then the next copy tells of it
                 self._bases.save(Owner(folder), *key)
         return location.remote
+
+
+def _tpu_of(host: MirrorHost) -> str:
+    """Text that identifies its TPU among those of all clouds."""
+    return host.place.rpartition("/")[0]
 
 
 @cache

@@ -114,14 +114,17 @@ class SyncResult(Struct, kw_only=True):
 
 
 class MirroredProject(Struct, kw_only=True):
-    """The project of notebooks whose kernels run on a host, which gets what is changed here."""
+    """The project of notebooks whose kernels run on a host, which gets what is changed here, and
+    then the other hosts of its TPU.
+    """
 
-    #: The folder here, and on the host.
+    #: The folder here, and on the hosts.
     folder: str
     remote: str
     host: int
-    #: Whether the host has what is here now.
+    #: Whether the kernels' host has what is here now.
     state: Literal["copying", "current", "failed"]
     problem: Problem | None = None
-    #: The last comparison, without the paths that were copied; null before the first.
+    #: The last comparison with each host, without the paths that were copied; null before the
+    #: first. A host that could not get the project has a problem in it.
     result: SyncResult | None = None

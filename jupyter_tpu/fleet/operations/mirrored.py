@@ -53,12 +53,13 @@ class MirroredProjects:
 
     def _result(self, mirror: Mirror) -> SyncResult | None:
         """The same until the next comparison: its time does not change."""
-        if mirror.outcome is None:
+        outcome = mirror.overall
+        if outcome is None:
             return None
         known = self._results.get(mirror)
-        if known is None or known[0] is not mirror.outcome:
+        if known is None or known[0] is not outcome:
             request = SyncProject(folder=str(mirror.folder), remote=mirror.remote)
-            result = result_of(request, mirror.outcome)
-            known = mirror.outcome, structs.replace(result, written=[], deleted=[], newer=[])
+            result = result_of(request, outcome)
+            known = outcome, structs.replace(result, written=[], deleted=[], newer=[])
             self._results[mirror] = known
         return known[1]

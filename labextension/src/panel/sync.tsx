@@ -136,6 +136,21 @@ export function Projects(props: {
             )}
             {project.result && (
               <>
+                {project.result.hosts
+                  .filter(each => each.problem && each.host !== project.host)
+                  .map(each => {
+                    const { message, ...more } = failureText(
+                      each.problem!,
+                      trans
+                    );
+                    return (
+                      <Alert
+                        key={each.host}
+                        message={trans.__('Host %1: %2', each.host, message)}
+                        {...more}
+                      />
+                    );
+                  })}
                 <Conflicts
                   tpu={tpu}
                   result={project.result}
@@ -164,8 +179,10 @@ function ProjectState(props: {
 }): JSX.Element {
   const { project, tpu, trans } = props;
   // What is in conflict is not copied.
+  const conflicts = project.result?.conflicts ?? [];
   const state =
-    project.state === 'current' && project.result?.counts.conflicts
+    project.state === 'current' &&
+    conflicts.some(each => each.hosts.includes(project.host))
       ? 'failed'
       : project.state;
   const label = {

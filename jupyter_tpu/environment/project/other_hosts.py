@@ -1,0 +1,89 @@
+"""The other hosts of a pod, which get a project after the kernel's host."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ...errors import TPUError
+from .outcome import HostOutcome, SyncOutcome
+from .watcher import retry_after
+
+if TYPE_CHECKING:
+    from .mirror import MirrorHost
+
+
+class OtherHosts:
+    """Copies a project to hosts in the background, until :meth:`close`. On an asyncio loop.
+
+    A host that fails is tried again by itself, so that the others need not wait for it.
+
+    Parameters
+    ----------
+    hosts: which they are now.
+    copy: copies to some of them. What fails on one of them is in its outcome.
+    changed: called after each copy.
+
+    Attributes
+    ----------
+    outcomes: of each host's last copy, by the host's number.
+    """
+
+    def __init__(
+        self,
+        hosts: Callable[[], Sequence[MirrorHost]],
+        copy: Callable[[Sequence[MirrorHost]], Awaitable[SyncOutcome]],
+        changed: Callable[[], None],
+    ) -> None:
+        self.outcomes: dict[int, HostOutcome] = {}
+        self._hosts = hosts
+        self._copy = copy
+        self._changed = changed
+        self._due = {failing: asyncio.Event() for failing in (False, True)}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def notify(self) -> None:
+        """The project has changed, or the hosts."""
+        if not self._tasks and self._hosts():
+            loop = asyncio.get_running_loop()
+            self._tasks = [loop.create_task(self._run(failing)) for failing in self._due]
+        for due in self._due.values():
+            due.set()
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self, failing: bool) -> None:
+        """Serves the hosts whose last copy has failed, or the others."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._pause() if failing else None):
+                    await self._due[failing].wait()
+            self._due[failing].clear()
+            present = self._hosts()
+            workers = {host.host.worker for host in present}
+            self.outcomes = {key: each for key, each in self.outcomes.items() if key in workers}
+            hosts = [host for host in present if self._fails(host.host.worker) == failing]
+            if not hosts:
+                continue
+            try:
+                outcome = await self._copy(hosts)
+            except TPUError:  # of the folder here, which the copy to the kernel's host tells
+                continue
+            for each in outcome.hosts:
+                self.outcomes[each.host] = each
+                if (each.problem is not None) != failing:
+                    self._due[not failing].set()  # it belongs to those now
+            self._changed()
+
+    def _fails(self, worker: int) -> bool:
+        return worker in self.outcomes and self.outcomes[worker].problem is not None
+
+    def _pause(self) -> float | None:
+        """Seconds until the hosts that fail are tried again; None: at the next change."""
+        pauses = [retry_after(each.problem) for each in self.outcomes.values()]
+        return min((pause for pause in pauses if pause is not None), default=None)
