@@ -20,7 +20,7 @@ from typing import Any
 
 from tunnel import free_port, wait_for
 
-from jupyter_tpu.cloud import Node, NodeName
+from jupyter_tpu.cloud import Node, NodeName, NodeState
 from jupyter_tpu.cloud.models import Endpoint
 from jupyter_tpu.fleet.hosts.connections import HostConnections
 from jupyter_tpu.links import Links
@@ -98,7 +98,7 @@ class Hosts:
             name=NAME,
             id="1",
             type="v5p-2048",
-            state="READY",
+            state=NodeState.READY,
             endpoints=tuple(Endpoint(internal=each, external=each) for each in self.addresses),
             metadata={"ssh-keys": f"{self.user}:{public_key(self.key)} {self.user}"},
         )

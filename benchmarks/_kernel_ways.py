@@ -146,12 +146,12 @@ async def make_ours(emulator: Emulator) -> tuple[str, Line]:
     sys.path.append(str(HERE.parent / "tests"))
     from cloud_operations import create_node
 
-    from jupyter_tpu.cloud import Cloud, NodeName, NodeSpec, Target
+    from jupyter_tpu.cloud import CloudTPU, NodeName, NodeSpec, Target
     from jupyter_tpu.kernels import KernelSpecs
     from jupyter_tpu.links import HostName, Links, default_links
 
     target = Target(emulator=emulator.state_file)
-    cloud = Cloud(target)
+    cloud = CloudTPU(target)
     node = NodeName(cloud.project, ZONE, TPU)
     await create_node(cloud, node, NodeSpec(type="v5litepod-4", version="v2-alpha-tpuv5-lite"))
     making = Links(cloud)
@@ -186,11 +186,11 @@ async def keep_warm(emulator: Emulator, wanted: bool) -> None:
     """Has the host keep a kernel warm, or not; returns when that is so."""
     import asyncio
 
-    from jupyter_tpu.cloud import Cloud, NodeName, Target
+    from jupyter_tpu.cloud import CloudTPU, NodeName, Target
     from jupyter_tpu.links import HostName, default_links
 
     target = Target(emulator=emulator.state_file)
-    node = NodeName(Cloud(target).project, ZONE, TPU)
+    node = NodeName(CloudTPU(target).project, ZONE, TPU)
     agent = await default_links(target).get(HostName(node, 0)).agent()
     environments = [{"python": PYTHON}] if wanted else []
     while True:

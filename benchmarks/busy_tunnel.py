@@ -135,7 +135,7 @@ def our_tunnel(link: Link, port: int) -> Iterator[int]:
 
 def measure(folder: Path, rounds: int, megabytes: float) -> dict[str, dict[str, list[float]]]:
     """Milliseconds and MB/s, by way. megabytes: per second, of the line; 0: no limit."""
-    from jupyter_tpu.cloud import Cloud, NodeName, Target
+    from jupyter_tpu.cloud import CloudTPU, NodeName, Target
     from jupyter_tpu.links import HostName, core_thread, default_links
 
     found: dict[str, dict[str, list[float]]] = {
@@ -145,7 +145,7 @@ def measure(folder: Path, rounds: int, megabytes: float) -> dict[str, dict[str, 
     try:
         name, line = core_thread().wait(make_ours(emulator))
         target = Target(emulator=emulator.state_file)
-        node = NodeName(Cloud(target).project, ZONE, TPU)
+        node = NodeName(CloudTPU(target).project, ZONE, TPU)
         link = default_links(target).get(HostName(node, 0))
         path = f"/v2/projects/{node.project}/locations/{ZONE}/nodes/{TPU}"
         address = emulator.call("GET", path)["networkEndpoints"][0]["ipAddress"]

@@ -27,7 +27,7 @@ from hypothesis import HealthCheck, settings
 from shared_packages import share_packages
 from waiting import until
 
-from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.emulator import EmulatorState
 from jupyter_tpu.emulator.hosts.namespace_host import is_sshd, process_tree
 from jupyter_tpu.links import HostName, Links, core_thread
@@ -312,7 +312,7 @@ def made_kernels_tpu(emulator: EmulatorProcess) -> Iterator[str]:
 
 async def _prepare(emulator: EmulatorProcess) -> None:
     """Makes the environment, over links of its own, which leave nothing behind."""
-    links = Links(Cloud(Target(emulator=str(emulator.state_file))))
+    links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
     node = NodeName(emulator.state.project, "us-central1-a", "kernels-tpu")
     await links.get(HostName(node, 0)).run(["sh", "-ec", MAKE_ENVIRONMENT], timeout=500)
     await links.close()

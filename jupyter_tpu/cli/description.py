@@ -57,7 +57,7 @@ def _facts(tpu: TPU) -> str:
         ("type", f"{tpu.type} = {tpu.meaning}" if tpu.meaning else tpu.type),
         ("zone", tpu.zone),
         ("project", tpu.project),
-        ("state", state_text(tpu.state).append(f", health {tpu.health}" if tpu.health else "", "")),
+        ("state", state_text(tpu.state).append(_state_details(tpu), "")),
         ("connection", state_text(tpu.connection.value)),
         ("version", tpu.version),
         ("tier", tpu.tier),
@@ -68,6 +68,11 @@ def _facts(tpu: TPU) -> str:
         ("problem", problem_text(tpu.problem)),
     ]
     return "\n".join(render(Text(f"  {name:11} ").append(fact)) for name, fact in facts if fact)
+
+
+def _state_details(tpu: TPU) -> str:
+    word = f" ({tpu.cloud_state})" if tpu.cloud_state else ""
+    return word + (f", health {tpu.health}" if tpu.health else "")
 
 
 def _running(tpu: TPU) -> str:

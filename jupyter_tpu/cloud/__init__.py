@@ -1,20 +1,25 @@
-"""What exists at Google: nodes, guest attributes, operations, types and zones.
+"""What exists in a cloud: TPUs, what their hosts published, operations, types and zones.
 
-The same code speaks to Google and to the emulator; this room alone picks channel and credentials.
+`Cloud` is what is asked of any cloud, in this project's own words and states. `CloudTPU` is the
+one of Google's Cloud TPU; the same code speaks to Google and to the emulator, and this room alone
+picks channel and credentials.
 """
 
-from .models import Endpoint, GuestAttributes, Node, NodeList, NodeName, NodeSpec, Tier
+from .models import Endpoint, GuestAttributes, Node, NodeList, NodeName, NodeSpec, NodeState, Tier
+from .protocol import Cloud
 from .target import Target
-from .tpu import Cloud, has_ssh_key
+from .tpu import CloudTPU, has_ssh_key
 
 __all__ = [
     "Cloud",
+    "CloudTPU",
     "Endpoint",
     "GuestAttributes",
     "Node",
     "NodeList",
     "NodeName",
     "NodeSpec",
+    "NodeState",
     "Target",
     "Tier",
     "has_ssh_key",

@@ -1,13 +1,14 @@
-"""Cloud TPU nodes as this project sees them, apart from any transport."""
+"""What a cloud has, in this project's own words: the same for every cloud and transport."""
 
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Literal
 
 from msgspec import Struct
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, TPUError
 
 Tier = Literal["on-demand", "spot", "reserved"]
 
@@ -24,7 +25,7 @@ def check_zone(zone: str) -> None:
 
 
 class NodeName(Struct, frozen=True, order=True):
-    """The full name of a node."""
+    """The full name of a TPU. How an API spells it, its cloud knows."""
 
     project: str
     zone: str
@@ -32,13 +33,48 @@ class NodeName(Struct, frozen=True, order=True):
 
     @property
     def path(self) -> str:
-        """``projects/P/locations/Z/nodes/N``, as the API spells it."""
-        return f"projects/{self.project}/locations/{self.zone}/nodes/{self.node}"
+        """``PROJECT/ZONE/NODE``."""
+        return f"{self.project}/{self.zone}/{self.node}"
 
-    @classmethod
-    def parse(cls, path: str) -> NodeName:
-        _, project, _, zone, _, node = path.split("/")
-        return cls(project, zone, node)
+
+class NodeState(StrEnum):
+    """What a TPU does, whichever cloud it is in. A cloud's own word is in `cloud_state`."""
+
+    CREATING = "CREATING"
+    READY = "READY"  # its hosts answer
+    STARTING = "STARTING"
+    STOPPING = "STOPPING"
+    STOPPED = "STOPPED"  # can be started again
+    RESTARTING = "RESTARTING"
+    REPAIRING = "REPAIRING"
+    HIDDEN = "HIDDEN"  # kept by the cloud for itself; may come back
+    DELETING = "DELETING"
+    PREEMPTED = "PREEMPTED"  # taken away, for good
+    TERMINATED = "TERMINATED"  # ended by the cloud, for good
+    FAILED = "FAILED"  # broken, and does not mend by itself
+    UNKNOWN = "UNKNOWN"  # not said, or by a word that we don't know
+
+    @property
+    def changing(self) -> bool:
+        """Whether it leads to another state without a request."""
+        return self in _CHANGING
+
+    @property
+    def gone(self) -> bool:
+        """Whether the cloud has taken the TPU away: it can only be deleted."""
+        return self in (NodeState.PREEMPTED, NodeState.TERMINATED)
+
+
+_CHANGING = frozenset(
+    {
+        NodeState.CREATING,
+        NodeState.STARTING,
+        NodeState.STOPPING,
+        NodeState.RESTARTING,
+        NodeState.REPAIRING,
+        NodeState.DELETING,
+    }
+)
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
@@ -49,12 +85,13 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
 
 class Node(Struct, frozen=True, kw_only=True):
-    """One Cloud TPU node, as the API last described it."""
+    """One TPU, as its cloud last described it."""
 
     name: NodeName
-    id: str  # Google's number of it; another node of the same name has another
+    id: str  # the cloud's number of it; another one of the same name has another
     type: str
-    state: str  # "READY", …; the names of google.cloud.tpu_v2.Node.State
+    state: NodeState
+    cloud_state: str = ""  # the cloud's own word, where it is not that of `state`
     health: str = ""
     health_description: str = ""
     version: str = ""
@@ -82,6 +119,13 @@ class NodeList(Struct, frozen=True, kw_only=True):
 
     nodes: tuple[Node, ...]
     unreachable: tuple[str, ...] = ()
+
+
+class OperationStatus(Struct, frozen=True):
+    """Whether something that a cloud was asked to do has ended, and with which error."""
+
+    done: bool
+    error: TPUError | None = None
 
 
 #: What one host published about itself: (namespace, key) -> value; ("hostkeys", "ssh-ed25519").

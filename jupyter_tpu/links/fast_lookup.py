@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..cloud import Target, has_ssh_key
+from ..cloud import NodeState, Target, has_ssh_key
 from ..cloud.tpu.rest import RestReader
 from ..ssh import HostAddress, KnownHosts, user_name
 from ..ssh.keys import key_path
@@ -19,7 +19,7 @@ def fast_lookup(target: Target, host: HostName) -> HostAddress | None:
     """The host's current address, from the API; blocks."""
     reader = RestReader(target)
     node = reader.node(host.node)
-    if node is None or node.state != "READY" or host.worker >= len(node.endpoints):
+    if node is None or node.state is not NodeState.READY or host.worker >= len(node.endpoints):
         return None
     identity = key_path()
     public = _public_key(identity)

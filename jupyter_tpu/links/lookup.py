@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ..cloud import Cloud, GuestAttributes, Node, NodeName, has_ssh_key
+from ..cloud import Cloud, GuestAttributes, Node, NodeName, NodeState, has_ssh_key
 from ..errors import Reason, TPUError, error_for
 from ..ssh import HostAddress, KnownHosts, ensure_key, public_key, user_name
 from ..ssh.known_hosts import KINDS
@@ -33,14 +33,10 @@ _NO_ANSWER = (
     Reason.NO_CREDENTIALS,
 )
 
-_GONE = {"PREEMPTED", "TERMINATED"}
-_STOPPED = {"STOPPED", "HIDDEN"}
-_GOING = {
-    "STOPPING",
-    "HIDING",
-    "DELETING",
-}  # until the user has to act; checked again automatically
-_COMING = {"CREATING", "STARTING", "RESTARTING", "REIMAGING", "UNHIDING"}
+_STOPPED = {NodeState.STOPPED, NodeState.HIDDEN}
+#: Until the user has to act; checked again automatically.
+_GOING = {NodeState.STOPPING, NodeState.DELETING}
+_COMING = {NodeState.CREATING, NodeState.STARTING, NodeState.RESTARTING}
 
 
 class HostName(Struct, frozen=True, order=True):
@@ -277,8 +273,8 @@ def _at_google() -> bool:
 def _check_state(node: Node, host: HostName) -> None:
     """Raises if the node has no hosts to connect to now."""
     name = node.name.node
-    if node.state in _GONE:
-        why = "was preempted" if node.state == "PREEMPTED" else "was terminated by Google"
+    if node.state.gone:
+        why = "was preempted" if node.state is NodeState.PREEMPTED else "was terminated by Google"
         raise HostGone(
             f"{name} {why}.",
             Reason.CONFLICT,

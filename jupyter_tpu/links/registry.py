@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 
-from ..cloud import Cloud, Node, Target
+from ..cloud import Cloud, CloudTPU, Node, NodeState, Target
 from ..cloud.tpu.rest import RestReader
 from ..errors import Reason, TPUError
 from ..ssh import Keepalive, KnownHosts, ensure_key, public_key, user_name
@@ -95,7 +95,7 @@ class Links:
             now = (node.id, node.state, endpoint.external or endpoint.internal)
             before = self._pool.observed.get(host)
             self._pool.observed[host] = now
-            if node.state != "READY":
+            if node.state is not NodeState.READY:
                 continue
             if (
                 link.problem
@@ -155,5 +155,5 @@ def default_links(target: Target | None = None) -> Links:
     known = _registries.setdefault(key, {})
     if target not in known:
         beside = next(iter(known.values()), None)
-        known[target] = Links(Cloud(target), beside=beside)
+        known[target] = Links(CloudTPU(target), beside=beside)
     return known[target]

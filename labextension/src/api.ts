@@ -575,6 +575,25 @@ export interface IMirroredProject {
   result: ISyncResult | null;
 }
 
+/**
+ * What a TPU does, whichever cloud it is in. A cloud's own word is in
+ * `cloud_state`.
+ */
+export type NodeState =
+  | 'CREATING'
+  | 'DELETING'
+  | 'FAILED'
+  | 'HIDDEN'
+  | 'PREEMPTED'
+  | 'READY'
+  | 'REPAIRING'
+  | 'RESTARTING'
+  | 'STARTING'
+  | 'STOPPED'
+  | 'STOPPING'
+  | 'TERMINATED'
+  | 'UNKNOWN';
+
 /** A file or folder that was left out, and why. */
 export interface INotCopied {
   path: string;
@@ -917,7 +936,8 @@ export interface ITPU {
   id: string;
   type: string;
   meaning: string;
-  state: string;
+  state: NodeState;
+  cloud_state: string;
   health: string;
   version: string;
   tier: 'on-demand' | 'reserved' | 'spot';

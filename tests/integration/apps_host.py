@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp import web
 
-from jupyter_tpu.cloud import Cloud, Target
+from jupyter_tpu.cloud import CloudTPU, Target
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import App, AppVisit, OpenApp, VisitApp
 from jupyter_tpu.kernels import KernelSpecs
@@ -25,7 +25,7 @@ BLOCK = bytes(range(256)) * 1024  # 256 KiB
 @contextlib.asynccontextmanager
 async def fleet_on(state_file: Path, folder: Path) -> AsyncIterator[Fleet]:
     """A fleet as a Jupyter server has it."""
-    links = Links(Cloud(Target(emulator=str(state_file))), keepalive=Keepalive(1, 2))
+    links = Links(CloudTPU(Target(emulator=str(state_file))), keepalive=Keepalive(1, 2))
     fleet = await Fleet.open(links, KernelSpecs(folder / "kernels"), folder / "fleet.sqlite")
     try:
         yield fleet

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from jupyter_tpu.cloud import Cloud, Target
+from jupyter_tpu.cloud import CloudTPU, Target
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import Run, StartRun
 from jupyter_tpu.kernels import KernelSpecs
@@ -51,7 +51,7 @@ class Pod:
 @contextlib.asynccontextmanager
 async def open_pod(emulator: Any, tpu: str, folder: Path) -> AsyncIterator[Pod]:
     """The pod *tpu*; the fleet's state is in *folder*."""
-    links = Links(Cloud(Target(emulator=str(emulator.state_file))), keepalive=Keepalive(1, 2))
+    links = Links(CloudTPU(Target(emulator=str(emulator.state_file))), keepalive=Keepalive(1, 2))
     fleet = await Fleet.open(links, KernelSpecs(folder / "kernels"), folder / "fleet.sqlite")
     try:
         yield Pod(fleet, links, tpu)

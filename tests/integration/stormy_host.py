@@ -15,7 +15,7 @@ from local_host import hosts
 from local_kernels import ENTRY_POINT
 from waiting import until
 
-from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.emulator.hosts.namespace_host import process_tree
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Link, Links, core_thread
@@ -56,7 +56,7 @@ class Storm:
         self.link: Link = core_thread().wait(self._make(keepalive))
 
     async def _make(self, keepalive: Keepalive) -> Link:
-        self._cloud = Cloud(Target(emulator=str(self._emulator.state_file)))
+        self._cloud = CloudTPU(Target(emulator=str(self._emulator.state_file)))
         self._links = Links(self._cloud, keepalive=keepalive)
         node = NodeName(self._emulator.state.project, ZONE, self._tpu)
         link = self._links.get(HostName(node, 0))

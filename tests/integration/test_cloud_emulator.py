@@ -12,7 +12,8 @@ import pytest
 import pytest_asyncio
 from cloud_operations import completed, create_node
 
-from jupyter_tpu.cloud import Cloud, NodeName, NodeSpec, Target
+from jupyter_tpu.cloud import Cloud, CloudTPU, NodeName, NodeSpec, Target
+from jupyter_tpu.cloud.tpu.nodes import node_path
 from jupyter_tpu.errors import Reason, TPUError
 
 pytestmark = pytest.mark.asyncio
@@ -23,7 +24,7 @@ SPEC = NodeSpec(type="v5litepod-4", version="v2-alpha-tpuv5-lite")
 
 @pytest_asyncio.fixture
 async def cloud(emulator) -> AsyncIterator[Cloud]:
-    made = Cloud(Target(emulator=str(emulator.state_file)))
+    made = CloudTPU(Target(emulator=str(emulator.state_file)))
     yield made
     await made.close()
 
@@ -34,7 +35,7 @@ def name(cloud, emulator):
     made = NodeName(cloud.project, ZONE, f"tpu-{uuid.uuid4().hex[:8]}")
     yield made
     try:
-        emulator.wait(emulator.request("DELETE", f"/v2/{made.path}"))
+        emulator.wait(emulator.request("DELETE", f"/v2/{node_path(made)}"))
     except Exception as error:
         if getattr(error, "status", None) not in (404, 409):
             raise
@@ -206,7 +207,7 @@ async def test_another_token_than_the_emulators_is_refused(emulator, tmp_path):
     content = msgspec.json.decode(emulator.state_file.read_bytes())
     content["token_file"] = str(tmp_path / "token")
     (tmp_path / "state").write_bytes(msgspec.json.encode(content))
-    cloud = Cloud(Target(emulator=str(tmp_path / "state")))
+    cloud = CloudTPU(Target(emulator=str(tmp_path / "state")))
     error = await reason_of(cloud.list_nodes())
     assert error.reason is Reason.NO_CREDENTIALS
     (tmp_path / "token").unlink()
@@ -220,7 +221,7 @@ async def test_an_emulator_that_was_started_again_elsewhere_is_found_by_its_file
     state = tmp_path / "state"
     content = msgspec.json.decode(emulator.state_file.read_bytes())
     state.write_bytes(msgspec.json.encode({**content, "grpc": "127.0.0.1:1"}))
-    cloud = Cloud(Target(emulator=str(state)))
+    cloud = CloudTPU(Target(emulator=str(state)))
     waiting = asyncio.ensure_future(cloud.list_nodes())  # repeated while nobody answers
     await asyncio.sleep(0)
     state.write_bytes(msgspec.json.encode(content))
@@ -233,7 +234,7 @@ async def test_an_emulator_that_has_ended_is_reported(emulator, tmp_path):
     state = tmp_path / "state"
     content = msgspec.json.decode(emulator.state_file.read_bytes())
     state.write_bytes(msgspec.json.encode({**content, "grpc": "127.0.0.1:1"}))
-    cloud = Cloud(Target(emulator=str(state)))
+    cloud = CloudTPU(Target(emulator=str(state)))
     error = await reason_of(cloud.list_nodes())
     assert error.reason is Reason.UNAVAILABLE
     assert "jupyter tpu emulator" in error.hint
@@ -243,6 +244,6 @@ async def test_an_emulator_that_has_ended_is_reported(emulator, tmp_path):
 async def test_a_proxy_set_for_the_internet_is_not_asked_for_the_emulator(emulator, monkeypatch):
     for variable in ("http_proxy", "https_proxy", "grpc_proxy"):
         monkeypatch.setenv(variable, "http://127.0.0.1:9")
-    cloud = Cloud(Target(emulator=str(emulator.state_file)))
+    cloud = CloudTPU(Target(emulator=str(emulator.state_file)))
     assert isinstance((await cloud.list_nodes()).nodes, tuple)
     await cloud.close()

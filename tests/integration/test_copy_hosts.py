@@ -16,7 +16,8 @@ import pytest
 import pytest_asyncio
 from stormy_host import line_to
 
-from jupyter_tpu.cloud import Cloud, Node, NodeName, Target
+from jupyter_tpu.cloud import CloudTPU, Node, NodeName, Target
+from jupyter_tpu.cloud.tpu.nodes import parse_node_path
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.hosts.copying import download, upload
@@ -37,12 +38,12 @@ def quiet(*_: object) -> None:
 @pytest.fixture(scope="module")
 def pod(emulator: Any) -> Iterator[NodeName]:
     with emulator.tpu("copies", "v5litepod-16") as node:
-        yield NodeName.parse(node["name"])
+        yield parse_node_path(node["name"])
 
 
 @pytest_asyncio.fixture
 async def links(emulator: Any) -> AsyncIterator[Links]:
-    cloud = Cloud(Target(emulator=str(emulator.state_file)))
+    cloud = CloudTPU(Target(emulator=str(emulator.state_file)))
     made = Links(cloud, keepalive=Keepalive(1.0, 2))
     yield made
     await made.close()

@@ -10,7 +10,8 @@ import pytest
 import pytest_asyncio
 
 from jupyter_tpu import environment
-from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.cloud import CloudTPU, NodeName, Target
+from jupyter_tpu.cloud.tpu.nodes import parse_node_path
 from jupyter_tpu.environment import CreatedEnvironment, EnvironmentSpec, ExpectedHardware
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import Operation
@@ -45,11 +46,11 @@ class Making:
 @pytest_asyncio.fixture
 async def on_new_tpu(emulator: Any, create_tpu: Any) -> AsyncIterator[Callable[..., Making]]:
     """``on_new_tpu(**metadata)`` makes a TPU whose host lacks what the metadata says."""
-    links = Links(Cloud(Target(emulator=str(emulator.state_file))))
+    links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
 
     def new(**metadata: str) -> Making:
         said = {f"emulator-{key.replace('_', '-')}": value for key, value in metadata.items()}
-        return Making(links, NodeName.parse(create_tpu(metadata=said)["name"]))
+        return Making(links, parse_node_path(create_tpu(metadata=said)["name"]))
 
     yield new
     await links.close()

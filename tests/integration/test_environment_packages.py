@@ -21,7 +21,7 @@ from adoption_server import FOLDERS, LIMIT, Server
 from jupyter_client import KernelManager
 from waiting import until
 
-from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.environment import ExpectedHardware, pod
 from jupyter_tpu.errors import TPUError
 from jupyter_tpu.links import HostName, Links, core_thread
@@ -171,7 +171,7 @@ def test_a_host_that_cant_reach_the_first_one_is_named(
     expected = ExpectedHardware(emulated=True, devices_per_host=4, coordinator="192.0.2.1")
 
     async def check() -> None:
-        links = Links(Cloud(Target(emulator=str(emulator.state_file))))
+        links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
         try:
             name = NodeName(links.cloud.project, "us-central2-b", NAME)
             hosts = [links.get(HostName(name, worker)) for worker in (0, 1)]

@@ -15,7 +15,8 @@ import pytest_asyncio
 from google.cloud import tpu_v2
 from google.rpc import code_pb2, status_pb2
 
-from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.cloud import CloudTPU, Target
+from jupyter_tpu.cloud.tpu.nodes import parse_node_path
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.kernels import KernelSpecs
@@ -96,7 +97,7 @@ class Setting:
 async def setting(isolated_folders: Path, tmp_path: Path) -> AsyncIterator[Setting]:
     setting = Setting(tmp_path)
     await setting.serve()
-    setting.cloud = Cloud(Target(emulator=str(setting.state_file)))
+    setting.cloud = CloudTPU(Target(emulator=str(setting.state_file)))
     links = Links(setting.cloud)
     specs = KernelSpecs(tmp_path / "kernels")
     setting.fleet = await Fleet.open(links, specs, tmp_path / "fleet.sqlite")
@@ -133,7 +134,7 @@ async def test_what_is_asked_about_one_tpu_is_no_answer_if_nobody_can_read_it(
     setting: Setting, mood: str
 ) -> None:
     setting.garbler.mood = mood
-    for asking in (setting.cloud.get_node(NodeName.parse(NAME)), setting.cloud.operation("o")):
+    for asking in (setting.cloud.get_node(parse_node_path(NAME)), setting.cloud.operation("o")):
         with pytest.raises(TPUError, match="could not be read") as caught:
             await asking
         assert caught.value.reason is Reason.INTERNAL

@@ -12,7 +12,8 @@ import pytest
 import pytest_asyncio
 from waiting import eventually
 
-from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.cloud import CloudTPU, NodeName, Target
+from jupyter_tpu.cloud.tpu.nodes import parse_node_path
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import ConnectTPU, Environment
 from jupyter_tpu.fleet.store.records import EnvironmentRecord
@@ -33,7 +34,7 @@ class Servers:
 
     async def open(self, project: str | None = None) -> Fleet:
         target = Target(emulator=str(self._emulator.state_file), project=project)
-        links = Links(Cloud(target))
+        links = Links(CloudTPU(target))
         fleet = await Fleet.open(links, self.specs, self._folder / "fleet.sqlite")
         self._open.append((fleet, links))
         return fleet
@@ -71,7 +72,7 @@ def environment(node: dict[str, Any]) -> EnvironmentRecord:
 
 def connect(fleet: Fleet, node: dict[str, Any]) -> NodeName:
     """Writes down that a TPU is connected."""
-    name = NodeName.parse(node["name"])
+    name = parse_node_path(node["name"])
     fleet._connect._desired.save(name, environment(node))
     fleet._connect._desired.connect(name, node["id"])
     fleet._controller.wake()

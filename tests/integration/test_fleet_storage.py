@@ -21,7 +21,7 @@ import pytest
 import pytest_asyncio
 from waiting import eventually, until
 
-from jupyter_tpu.cloud import Cloud, Target
+from jupyter_tpu.cloud import CloudTPU, Target
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import CreateTPU, DeleteTPU, Operation
@@ -34,14 +34,14 @@ LIMIT = 120.0  # seconds
 SERVER = """
 import asyncio, sys
 from pathlib import Path
-from jupyter_tpu.cloud import Cloud, Target
+from jupyter_tpu.cloud import CloudTPU, Target
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import CreateTPU
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import Links
 
 async def main(state_file, folder, name, zone):
-    links = Links(Cloud(Target(emulator=state_file)))
+    links = Links(CloudTPU(Target(emulator=state_file)))
     fleet = await Fleet.open(links, KernelSpecs(folder / "kernels"), folder / "fleet.sqlite")
     operation = await fleet.create(CreateTPU(name=name, type="v5litepod-1", zone=zone))
     print(operation.id, flush=True)
@@ -59,7 +59,7 @@ class Server:
         self.names: list[str] = []
 
     async def open(self) -> Server:
-        self._links = Links(Cloud(Target(emulator=str(self.emulator.state_file))))
+        self._links = Links(CloudTPU(Target(emulator=str(self.emulator.state_file))))
         specs = KernelSpecs(self.folder / "kernels")
         self.fleet = await Fleet.open(self._links, specs, self.file)
         return self

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from waiting import eventually
 
-from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import (
@@ -34,7 +34,7 @@ class Setting:
     """A fleet with files of its own, as one server would have it."""
 
     def __init__(self, state_file: Path, folder: Path) -> None:
-        self.links = Links(Cloud(Target(emulator=str(state_file))))
+        self.links = Links(CloudTPU(Target(emulator=str(state_file))))
         self.kernels = folder / "kernels"
         self._path = folder / "fleet.sqlite"
         self.fleet: Fleet

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from waiting import eventually
 
-from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import TPU, ConnectTPU, CreateTPU, Operation, Problem, StopTrying
@@ -37,7 +37,7 @@ class Server:
     """A fleet as one server has it; others may open the same folder before or after it."""
 
     def __init__(self, state_file: Path, folder: Path) -> None:
-        self._links = Links(Cloud(Target(emulator=str(state_file))))
+        self._links = Links(CloudTPU(Target(emulator=str(state_file))))
         self._folder = folder
         self.fleet: Fleet
 

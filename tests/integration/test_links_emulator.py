@@ -13,7 +13,8 @@ import pytest_asyncio
 from cloud_operations import completed, create_node
 from waiting import eventually
 
-from jupyter_tpu.cloud import Cloud, NodeName, NodeSpec, Target
+from jupyter_tpu.cloud import CloudTPU, NodeName, NodeSpec, Target
+from jupyter_tpu.cloud.tpu.nodes import node_path, parse_node_path
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.links import HostName, Link, Links, LinkState
 from jupyter_tpu.ssh import Keepalive, KnownHosts, ensure_key, fingerprint, public_key
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.asyncio
 QUICK = Keepalive(1.0, 2)
 
 
-class CountingCloud(Cloud):
+class CountingCloud(CloudTPU):
     """The real one, which counts its calls."""
 
     def __init__(self, target: Target) -> None:
@@ -53,12 +54,12 @@ async def links(emulator) -> AsyncIterator[Links]:
 def shared(emulator) -> Iterator[NodeName]:
     """A TPU for the tests that leave it as it was."""
     with emulator.tpu("shared") as node:
-        yield NodeName.parse(node["name"])
+        yield parse_node_path(node["name"])
 
 
 @pytest.fixture
 def tpu(create_tpu) -> Callable[..., NodeName]:
-    return lambda **fields: NodeName.parse(create_tpu(**fields)["name"])
+    return lambda **fields: parse_node_path(create_tpu(**fields)["name"])
 
 
 async def states(link: Link, *wanted: LinkState, limit: float = 60.0) -> None:
@@ -78,7 +79,7 @@ async def states(link: Link, *wanted: LinkState, limit: float = 60.0) -> None:
 
 
 async def strike(emulator, kind: str, node: NodeName) -> None:
-    body = {"kind": kind, "node": node.path}
+    body = {"kind": kind, "node": node_path(node)}
     await asyncio.to_thread(emulator.request, "POST", "/emulator/v1/faults", body)
 
 
@@ -357,7 +358,7 @@ async def test_hosts_of_the_emulators_last_resort_serve_as_well(emulator, tmp_pa
         lambda: type(emulator)(tmp_path / "emulator", mode="fallback")
     )
     try:
-        cloud = Cloud(Target(emulator=str(fallback.state_file)))
+        cloud = CloudTPU(Target(emulator=str(fallback.state_file)))
         node = NodeName(cloud.project, "us-central1-a", "one")
         await create_node(cloud, node, NodeSpec(type="v5litepod-4", version="v2-alpha-tpuv5-lite"))
         links = Links(cloud, keepalive=QUICK)

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.cloud import CloudTPU, NodeName, Target
+from jupyter_tpu.cloud.tpu.nodes import node_path, parse_node_path
 from jupyter_tpu.links import HostName
 from jupyter_tpu.links.fast_lookup import fast_lookup
 from jupyter_tpu.links.lookup import Lookup
@@ -27,7 +28,7 @@ def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def thorough(target: Target, host: HostName) -> HostAddress:
     async def find() -> HostAddress:
-        cloud = Cloud(target)
+        cloud = CloudTPU(target)
         lookup = Lookup(cloud)
         try:
             return (await lookup.find(host)).address
@@ -41,7 +42,7 @@ def thorough(target: Target, host: HostName) -> HostAddress:
 def test_what_was_found_thoroughly_once_is_found_quickly_again(
     emulator: Any, create_tpu: Callable[..., Any], tmp_path: Path
 ) -> None:
-    name = NodeName.parse(create_tpu(type="v5litepod-16")["name"])
+    name = parse_node_path(create_tpu(type="v5litepod-16")["name"])
     target = Target(emulator=str(emulator.state_file))
     ensure_key()
     assert fast_lookup(target, HostName(name, 2)) is None  # our key is not on the node
@@ -56,7 +57,7 @@ def test_what_was_found_thoroughly_once_is_found_quickly_again(
     assert fast_lookup(target, HostName(name, 2)) is None
 
     thorough(target, HostName(name, 2))
-    emulator.wait(emulator.request("POST", f"/v2/{name.path}:stop", {}))
+    emulator.wait(emulator.request("POST", f"/v2/{node_path(name)}:stop", {}))
     assert fast_lookup(target, HostName(name, 2)) is None
     assert fast_lookup(Target(emulator=str(tmp_path / "none.json")), HostName(name, 2)) is None
 
@@ -67,7 +68,7 @@ def test_each_host_is_found_by_its_first_interface_where_it_has_several(
     networks = [{"network": name, "enableExternalIps": True} for name in ("default", "storage")]
     node = create_tpu(type="v5litepod-16", networkConfigs=networks)
     assert len(node["networkEndpoints"]) == 4 * 2
-    name = NodeName.parse(node["name"])
+    name = parse_node_path(node["name"])
     target = Target(emulator=str(emulator.state_file))
     ensure_key()
     thorough(target, HostName(name, 0))
@@ -83,7 +84,7 @@ def test_each_host_is_found_by_its_first_interface_where_it_has_several(
 def test_the_way_of_a_second_ssh_loads_no_heavy_library(
     emulator: Any, create_tpu: Callable[..., Any], tmp_path: Path
 ) -> None:
-    name = NodeName.parse(create_tpu()["name"])
+    name = parse_node_path(create_tpu()["name"])
     keys = tmp_path / "keys"
     command = [
         *("-m", "jupyter_tpu.cli.proxy", name.node, f"--emulator={emulator.state_file}"),

@@ -21,7 +21,8 @@ from ports import free_port
 from stormy_host import line_to
 from waiting import eventually
 
-from jupyter_tpu.cloud import Cloud, NodeName, Target
+from jupyter_tpu.cloud import Cloud, CloudTPU, Target
+from jupyter_tpu.cloud.tpu.nodes import parse_node_path
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.forwarding.tunnels import ADDRESSES_VARIABLE
@@ -44,7 +45,9 @@ class Server:
         self._folder = folder
 
     async def __aenter__(self) -> Fleet:
-        self.links = Links(Cloud(Target(emulator=str(self._state_file))), keepalive=Keepalive(1, 2))
+        self.links = Links(
+            CloudTPU(Target(emulator=str(self._state_file))), keepalive=Keepalive(1, 2)
+        )
         self.fleet = await Fleet.open(
             self.links, KernelSpecs(self._folder / "kernels"), self._folder / "fleet.sqlite"
         )
@@ -85,7 +88,7 @@ def internal(tpu: dict[str, Any], host: int = 0) -> str:
 
 def link_to(server: Server, tpu: dict[str, Any]) -> Link:
     """The server's link to host 0."""
-    return server.links.get(HostName(NodeName.parse(tpu["name"]), 0))
+    return server.links.get(HostName(parse_node_path(tpu["name"]), 0))
 
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

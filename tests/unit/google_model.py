@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from jupyter_tpu.catalog import types_in, versions, zones
-from jupyter_tpu.cloud import Node, NodeName, NodeSpec
+from jupyter_tpu.cloud import Node, NodeName, NodeSpec, NodeState
 from jupyter_tpu.cloud.tpu.operations import OperationStatus
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.operations.provisioning import LABEL
@@ -184,15 +184,15 @@ class Google:
             name=name,
             id=str(len(self.created) + 1),
             type="v5litepod-1",
-            state="CREATING",
+            state=NodeState.CREATING,
             labels={LABEL: label} if label else {},
         )
         self.nodes[name] = self.created[node.id] = node
         if fate in ("no capacity", "leaves a wreck"):
             error = TPUError("There is no capacity.", Reason.NO_CAPACITY)
-            left = "TERMINATED" if fate == "leaves a wreck" else None
+            left = NodeState.TERMINATED if fate == "leaves a wreck" else None
             return self._begin("create", node, left, error)
-        return self._begin("create", node, "READY")
+        return self._begin("create", node, NodeState.READY)
 
     def _delete(self, name: NodeName) -> str:
         node = self._node(name)
@@ -200,7 +200,7 @@ class Google:
             raise TPUError("It has attached disks.", Reason.CONFLICT)
         if node.state == "CREATING" and not self.deletes_creating:
             raise TPUError("Not supported while in state CREATING.", Reason.CONFLICT)
-        self.nodes[name] = msgspec.structs.replace(node, state="DELETING")
+        self.nodes[name] = msgspec.structs.replace(node, state=NodeState.DELETING)
         return self._begin("delete", node, None)
 
     def _node(self, name: NodeName) -> Node:
@@ -209,7 +209,7 @@ class Google:
         return self.nodes[name]
 
     def _begin(
-        self, verb: str, node: Node, state: str | None, error: TPUError | None = None
+        self, verb: str, node: Node, state: NodeState | None, error: TPUError | None = None
     ) -> str:
         """An operation after which *node* is in *state*, or gone."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.cloud import Cloud, Target
+from jupyter_tpu.cloud import CloudTPU, Target
 from jupyter_tpu.errors import Reason, TPUError
 
 
@@ -74,7 +74,7 @@ def test_broken_or_empty_files_are_as_good_as_none(tmp_path, text):
 
 def test_no_project_is_said_with_what_to_type(tmp_path):
     with pytest.raises(TPUError) as caught:
-        _ = Cloud(target(tmp_path)).project
+        _ = CloudTPU(target(tmp_path)).project
     assert caught.value.reason is Reason.NO_PROJECT
     assert "gcloud config set project" in caught.value.hint
 
@@ -84,7 +84,7 @@ async def test_no_credentials_are_said_with_what_to_type(tmp_path, monkeypatch):
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NO_GCE_CHECK", "true")
-    cloud = Cloud(Target(project="p"))
+    cloud = CloudTPU(Target(project="p"))
     with pytest.raises(TPUError) as caught:
         await cloud.list_nodes()
     assert caught.value.reason is Reason.NO_CREDENTIALS
@@ -96,7 +96,7 @@ async def test_a_credentials_file_that_is_not_there_is_named(tmp_path, monkeypat
     missing = tmp_path / "key.json"
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(missing))
     with pytest.raises(TPUError) as caught:
-        await Cloud(Target(project="p")).list_nodes()
+        await CloudTPU(Target(project="p")).list_nodes()
     assert caught.value.reason is Reason.NO_CREDENTIALS
     assert str(missing) in caught.value.message
     assert "unset it" in caught.value.hint
@@ -108,7 +108,7 @@ async def test_a_broken_credentials_file_is_named(tmp_path, monkeypatch):
     broken.write_text("{}")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(broken))
     with pytest.raises(TPUError) as caught:
-        await Cloud(Target(project="p")).list_nodes()
+        await CloudTPU(Target(project="p")).list_nodes()
     assert caught.value.reason is Reason.NO_CREDENTIALS
     assert "key.json" in caught.value.message
 
@@ -119,14 +119,14 @@ def test_the_emulator_variable_leads_to_the_emulator_and_not_to_gclouds_project(
         json.dumps({"id": "ab12", "grpc": "127.0.0.1:1", "token_file": "t", "zone": "us-east1-d"})
     )
     found = target(gcloud, JUPYTER_TPU_EMULATOR=str(state))
-    cloud = Cloud(found)
+    cloud = CloudTPU(found)
     assert cloud.emulated
     assert (cloud.identity, cloud.project, cloud.zone) == (
         "emulator:ab12",
         "emulated",
         "us-east1-d",
     )
-    assert Cloud(Target(project="p")).identity == "google"
+    assert CloudTPU(Target(project="p")).identity == "google"
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", '{"id": 3}'])
@@ -135,7 +135,7 @@ def test_an_emulators_file_that_is_missing_or_broken_is_said_in_one_sentence(tmp
     if content is not None:
         state.write_text(content)
     with pytest.raises(TPUError) as caught:
-        _ = Cloud(Target(emulator=str(state))).project
+        _ = CloudTPU(Target(emulator=str(state))).project
     assert caught.value.reason is Reason.UNAVAILABLE
     assert str(state) in caught.value.message
     assert "jupyter tpu emulator" in caught.value.hint

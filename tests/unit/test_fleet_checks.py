@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu import catalog
-from jupyter_tpu.cloud import Node, NodeName
+from jupyter_tpu.cloud import Node, NodeName, NodeState
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.discovery import choices
 from jupyter_tpu.fleet.models import ConnectTPU, CreateTPU, DeleteTPU, Operation
@@ -124,7 +124,9 @@ async def test_a_fallback_to_the_cpu_says_how_to_check_all_hosts(
         raise TPUError("JAX does not use the TPU.", Reason.CPU_FALLBACK, "The log has details.")
 
     monkeypatch.setattr("jupyter_tpu.environment.create", fall_back)
-    node = Node(name=NodeName("p", "z", "my-tpu"), id="1", type="v5litepod-4", state="READY")
+    node = Node(
+        name=NodeName("p", "z", "my-tpu"), id="1", type="v5litepod-4", state=NodeState.READY
+    )
     progress = Progress(Operation(id="1", kind="connect"), lambda: None)
     progress.plan(steps(ConnectTPU()))
     no_links: Any = SimpleNamespace(acquire=lambda name, hosts: [])

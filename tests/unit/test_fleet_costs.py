@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from jupyter_tpu.cloud.models import Node, NodeName, Tier
+from jupyter_tpu.cloud.models import Node, NodeName, NodeState, Tier
 from jupyter_tpu.commands.costs import hourly, so_far
 from jupyter_tpu.fleet.knowledge.run_times import RunTimes
 from jupyter_tpu.fleet.models import TPU, Cost
@@ -21,7 +21,9 @@ HOUR = 3600.0
 
 
 def node(state: str, id: str = "7") -> Node:
-    return Node(name=NAME, id=id, type="v4-8", state=state, created="2027-01-15T08:00:00Z")
+    return Node(
+        name=NAME, id=id, type="v4-8", state=NodeState(state), created="2027-01-15T08:00:00Z"
+    )
 
 
 @pytest_asyncio.fixture

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.cloud import Node, NodeName
-from jupyter_tpu.fleet.knowledge.observed import CHANGING
+from jupyter_tpu.cloud import Node, NodeName, NodeState
 from jupyter_tpu.fleet.reconcile.decide import Action, Desired, decide
 
 
 def node(state: str, id: str = "7") -> Node:
-    return Node(name=NodeName("p", "us-west4-a", "my-tpu"), id=id, type="v4-8", state=state)
+    return Node(
+        name=NodeName("p", "us-west4-a", "my-tpu"), id=id, type="v4-8", state=NodeState(state)
+    )
 
 
 CONNECTED = Desired(node_id="7", connected=True)
@@ -32,7 +33,9 @@ def test_another_tpu_of_the_same_name_is_not_taken_for_the_connected_one() -> No
     assert decide(CONNECTED, node("READY", "8"), acquired=False, busy=False) == (Action.FORGET,)
 
 
-@pytest.mark.parametrize("state", ["STOPPED", "PREEMPTED", *sorted(CHANGING)])
+@pytest.mark.parametrize(
+    "state", ["STOPPED", "PREEMPTED", *filter(lambda state: state.changing, NodeState)]
+)
 def test_a_tpu_that_does_not_run_costs_no_tries_to_reach_it(state: str) -> None:
     assert decide(CONNECTED, node(state), acquired=True, busy=False) == (Action.RELEASE,)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from google_model import VirtualLoop
 
-from jupyter_tpu.cloud import Cloud
+from jupyter_tpu.cloud import CloudTPU, NodeState
 from jupyter_tpu.cloud.models import Node, NodeList, NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.discovery.observer import (
@@ -26,7 +26,7 @@ from jupyter_tpu.fleet.knowledge.observed import ObservedState
 NAME = NodeName("p", "us-west4-a", "my-tpu")
 
 
-class CountingCloud(Cloud):
+class CountingCloud(CloudTPU):
     """Answers from memory and counts: the number of calls is what these tests are about."""
 
     project = "p"
@@ -44,7 +44,7 @@ class CountingCloud(Cloud):
 
 
 def node(state: str, zone: str = "us-west4-a") -> Node:
-    return Node(name=NodeName("p", zone, "my-tpu"), id="7", type="v4-8", state=state)
+    return Node(name=NodeName("p", zone, "my-tpu"), id="7", type="v4-8", state=NodeState(state))
 
 
 class Setting:

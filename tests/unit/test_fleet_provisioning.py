@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jupyter_tpu.cloud import NodeState
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.operations.provisioning import (
     SETTLE,
@@ -65,13 +66,13 @@ class Google:
         if self.node is not None:
             raise TPUError("There is one.", Reason.EXISTS)
         self.ids += 1
-        self.node = SeenNode(id=str(self.ids), state="CREATING", label=label)
+        self.node = SeenNode(id=str(self.ids), state=NodeState.CREATING, label=label)
         return self._begin("create", error)
 
     def delete(self) -> str:
         if self.node is None:
             raise TPUError("There is none.", Reason.NOT_FOUND)
-        self.node = SeenNode(id=self.node.id, state="DELETING", label=self.node.label)
+        self.node = SeenNode(id=self.node.id, state=NodeState.DELETING, label=self.node.label)
         return self._begin("delete", None)
 
     def _begin(self, verb: str, error: TPUError | None) -> str:
@@ -93,12 +94,12 @@ class Google:
                 self.deleted.append(node)
                 self.node = None
             elif error is not None:
-                self.node = None if int(node.id) % 2 else self._now(node, "TERMINATED")
+                self.node = None if int(node.id) % 2 else self._now(node, NodeState.TERMINATED)
             elif node.state == "CREATING":
-                self.node = self._now(node, "READY")
+                self.node = self._now(node, NodeState.READY)
 
     @staticmethod
-    def _now(node: SeenNode, state: str) -> SeenNode:
+    def _now(node: SeenNode, state: NodeState) -> SeenNode:
         return SeenNode(id=node.id, state=state, label=node.label)
 
 

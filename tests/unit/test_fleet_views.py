@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jupyter_tpu.cloud.models import Node, NodeName
+from jupyter_tpu.cloud.models import Node, NodeName, NodeState
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.inventory.view import connection, view_tpu
 from jupyter_tpu.fleet.models import TPU, Connection, Operation, Problem
@@ -14,7 +14,7 @@ from jupyter_tpu.links import LinkState
 
 def shown(**changes: object) -> Connection:
     facts: dict = {
-        "state": "READY",
+        "state": NodeState.READY,
         "connected": True,
         "connecting": False,
         "failed": False,
@@ -46,7 +46,7 @@ def test_a_failed_first_connect_needs_the_user_and_an_older_environment_does_not
 
 
 def test_a_stopped_tpu_is_not_said_to_be_reconnecting() -> None:
-    assert shown(state="STOPPED", links=[]) is Connection.DISCONNECTED
+    assert shown(state=NodeState.STOPPED, links=[]) is Connection.DISCONNECTED
 
 
 def test_a_connect_under_way_is_said_before_anything_else() -> None:
@@ -56,7 +56,7 @@ def test_a_connect_under_way_is_said_before_anything_else() -> None:
 def view(operations: Sequence[OperationRecord] = (), **fields: object) -> TPU:
     name = NodeName("p", "us-west4-a", "my-tpu")
     created = "2027-01-15T08:00:00Z"
-    facts: dict = {"emulated": False, "undeleted": None, "state": "READY", **fields}
+    facts: dict = {"emulated": False, "undeleted": None, "state": NodeState.READY, **fields}
     node = Node(name=name, id="7", type="v5litepod-8", state=facts.pop("state"), created=created)
     return view_tpu(
         name, node, since=None, seconds=3600.0, connected=False, environments=[], links=[],
@@ -77,7 +77,7 @@ def test_a_tpu_that_could_not_be_deleted_says_so_and_what_it_costs() -> None:
         "my-tpu was not deleted. Google bills it about $9.60 an hour. You may not."
     )
     assert (problem.reason, problem.hint) == (Reason.PERMISSION, "Ask.")
-    for free in ({"emulated": True}, {"state": "STOPPED"}):
+    for free in ({"emulated": True}, {"state": NodeState.STOPPED}):
         problem = view(undeleted=later, **free).problem
         assert problem is not None
         assert problem.message == "my-tpu was not deleted. You may not."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_tpu.cloud import Endpoint, Node, NodeName, Target
+from jupyter_tpu.cloud import Endpoint, Node, NodeName, NodeState, Target
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.links import HostName, default_links
 from jupyter_tpu.links.lookup import Lookup, host_keys, iap_command
@@ -56,7 +56,7 @@ def node(state: str = "READY", external: str = "203.0.113.7", **fields) -> Node:
         name=NAME,
         id="42",
         type="v4-8",
-        state=state,
+        state=NodeState(state),
         **{"endpoints": (Endpoint(internal="10.0.0.2", external=external),), **fields},
     )
 

@@ -1,4 +1,4 @@
-"""`Cloud`: the one place that calls Google, or the emulator in its place."""
+"""`CloudTPU`: the one place that calls Google, or the emulator in its place."""
 
 from __future__ import annotations
 
@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...errors import Reason, TPUError
 from ..auth import emulator_client, google_client
 from ..errors import call_error
-from ..models import GuestAttributes, Node, NodeList, NodeName, NodeSpec, check_zone
+from ..models import (
+    GuestAttributes,
+    Node,
+    NodeList,
+    NodeName,
+    NodeSpec,
+    OperationStatus,
+    check_zone,
+)
+from ..protocol import Cloud
 from ..target import EmulatorAddress, Target, read_emulator
-from .nodes import has_ssh_key, node_message, parse_guest_attributes, parse_node
-from .operations import OperationStatus, operation_status, wait_for_operation
+from .nodes import has_ssh_key, node_message, node_path, parse_guest_attributes, parse_node
+from .operations import operation_status, wait_for_operation
 
 if TYPE_CHECKING:
     from google.cloud.tpu_v2 import TpuAsyncClient
@@ -33,7 +42,7 @@ _READ_PATIENCE = 6.0
 _EMULATOR_PATIENCE = 1.5
 
 
-class Cloud:
+class CloudTPU(Cloud):
     """Cloud TPU of one target.
 
     Cheap to construct: files are read and the client is made at the first call. Belongs to the
@@ -114,7 +123,7 @@ class Cloud:
 
     async def get_node(self, name: NodeName) -> Node:
         """The node as it is now; NOT_FOUND where there is none."""
-        return self._parse(parse_node, await self._read("get_node", {"name": name.path}))
+        return self._parse(parse_node, await self._read("get_node", {"name": node_path(name)}))
 
     async def begin_create(self, name: NodeName, spec: NodeSpec) -> str:
         """Asks for a node, and returns the name of Google's operation without waiting for it.
@@ -132,15 +141,15 @@ class Cloud:
 
     async def begin_delete(self, name: NodeName) -> str:
         """As :meth:`begin_create`, for the deletion of whichever node has the name now."""
-        return await self._begin("delete_node", {"name": name.path})
+        return await self._begin("delete_node", {"name": node_path(name)})
 
     async def begin_start(self, name: NodeName) -> str:
         """As :meth:`begin_create`; NO_CAPACITY shows in the operation here, too."""
-        return await self._begin("start_node", {"name": name.path})
+        return await self._begin("start_node", {"name": node_path(name)})
 
     async def begin_stop(self, name: NodeName) -> str:
         """As :meth:`begin_create`; the disk stays."""
-        return await self._begin("stop_node", {"name": name.path})
+        return await self._begin("stop_node", {"name": node_path(name)})
 
     async def operation(self, operation: str) -> OperationStatus:
         """How far one of Google's operations is; NOT_FOUND for one that Google has forgotten."""
@@ -165,7 +174,7 @@ class Cloud:
             lines = [*filter(None, node.metadata.get("ssh-keys", "").splitlines()), line]
             metadata = {**node.metadata, "ssh-keys": "\n".join(lines)}
             request = {
-                "node": tpu_v2.Node(name=name.path, metadata=metadata),
+                "node": tpu_v2.Node(name=node_path(name), metadata=metadata),
                 "update_mask": {"paths": ["metadata"]},
             }
             try:
@@ -186,7 +195,7 @@ class Cloud:
 
     async def guest_attributes(self, name: NodeName) -> list[GuestAttributes]:
         """What the hosts published about themselves, one dictionary per worker, in order."""
-        answer = await self._read("get_guest_attributes", {"name": name.path})
+        answer = await self._read("get_guest_attributes", {"name": node_path(name)})
         return self._parse(parse_guest_attributes, answer)
 
     # ---- what can be created -------------------------------------------------------------------

@@ -9,10 +9,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..models import Endpoint, GuestAttributes, Node, NodeName, NodeSpec, Tier
+from ..models import Endpoint, GuestAttributes, Node, NodeName, NodeSpec, NodeState, Tier
 
 if TYPE_CHECKING:
     from google.cloud import tpu_v2
+
+
+#: google.cloud.tpu_v2.Node.State in our words, where ours are others.
+_STATES = {
+    "REIMAGING": NodeState.RESTARTING,
+    "HIDING": NodeState.STOPPING,
+    "UNHIDING": NodeState.STARTING,
+    "UNKNOWN": NodeState.FAILED,  # "unknown state after a failed repair"
+    "STATE_UNSPECIFIED": NodeState.UNKNOWN,
+}
+
+
+def node_path(name: NodeName) -> str:
+    """``projects/P/locations/Z/nodes/N``, as the API spells it."""
+    return f"projects/{name.project}/locations/{name.zone}/nodes/{name.node}"
+
+
+def parse_node_path(path: str) -> NodeName:
+    """Raises ValueError for what is not a node's path."""
+    _, project, _, zone, _, node = path.split("/")
+    return NodeName(project, zone, node)
+
+
+def parse_state(word: str) -> NodeState:
+    """Google's word for a node's state in ours; UNKNOWN for one that we don't know."""
+    if word in _STATES:
+        return _STATES[word]
+    return NodeState.__members__.get(word, NodeState.UNKNOWN)
 
 
 def parse_node(data: Mapping[str, Any]) -> Node:
@@ -20,12 +48,15 @@ def parse_node(data: Mapping[str, Any]) -> Node:
 
     Raises KeyError, AttributeError, TypeError or ValueError for what is not a node.
     """
+    # A value newer than the installed client arrives as a plain number.
+    word = str(data.get("state", ""))
+    state = parse_state(word)
     return Node(
-        name=NodeName.parse(data["name"]),
+        name=parse_node_path(data["name"]),
         id=str(data.get("id", "")),
         type=data.get("acceleratorType", ""),
-        # A value newer than the installed client arrives as a plain number.
-        state=str(data.get("state", "")),
+        state=state,
+        cloud_state=word if word != state else "",
         health=str(data.get("health", "")),
         health_description=data.get("healthDescription", ""),
         version=data.get("runtimeVersion", ""),

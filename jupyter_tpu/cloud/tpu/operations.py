@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from ...errors import Reason, TPUError
 from ..errors import operation_error
+from ..models import OperationStatus
+from ..polling import poll_intervals
 
 if TYPE_CHECKING:
     from google.longrunning.operations_pb2 import Operation
@@ -22,29 +22,12 @@ _PASSING = (Reason.UNAVAILABLE, Reason.RATE_LIMITED, Reason.TIMEOUT)
 _FAILING_LIMIT = 300.0  # seconds in which all polls fail
 
 
-class OperationStatus(Struct, frozen=True):
-    """Whether one of Google's operations has ended, and with which error."""
-
-    done: bool
-    error: TPUError | None = None
-
-
 def operation_status(operation: Operation, *, project: str = "") -> OperationStatus:
     """What Google's *operation* says, in our words."""
     error = None
     if operation.done and operation.HasField("error"):
         error = operation_error(operation.error, project=project)
     return OperationStatus(operation.done, error)
-
-
-def poll_intervals(
-    first: float = 0.2, factor: float = 1.4, longest: float = 5.0
-) -> Iterator[float]:
-    """Seconds to wait before each poll."""
-    pause = first
-    while True:
-        yield pause
-        pause = min(longest, pause * factor)
 
 
 async def wait_for_operation(

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from ...errors import TPUError
 from ..models import GuestAttributes, Node, NodeName
 from ..target import Target
-from .nodes import parse_guest_attributes, parse_node
+from .nodes import node_path, parse_guest_attributes, parse_node
 
 T = TypeVar("T")
 
@@ -38,12 +38,12 @@ class RestReader:
 
     def node(self, name: NodeName) -> Node | None:
         """The node as `Cloud.get_node` gives it; None without an answer."""
-        return self._read(f"/v2/{quote(name.path)}", None, parse_node)
+        return self._read(f"/v2/{quote(node_path(name))}", None, parse_node)
 
     def guest_attributes(self, name: NodeName) -> list[GuestAttributes] | None:
         """What the hosts published, as `Cloud.guest_attributes` gives it, or None."""
         return self._read(
-            f"/v2/{quote(name.path)}:getGuestAttributes", b"{}", parse_guest_attributes
+            f"/v2/{quote(node_path(name))}:getGuestAttributes", b"{}", parse_guest_attributes
         )
 
     def _read(self, path: str, body: bytes | None, parse: Callable[[Any], T]) -> T | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import structs
 
-from ...cloud import NodeName
+from ...cloud import NodeName, NodeState
 from ...environment import gather_or_cancel, single_host_variables
 from ...errors import Reason, TPUError
 from ...links import HostName
@@ -39,8 +39,6 @@ PAUSE = 3.0
 EVERY = 5.0
 #: Why a host does not start a job, now and later. After others it is asked again.
 _REFUSED = (Reason.NO_FOLDER, Reason.DISK_FULL, Reason.INVALID, Reason.INTERNAL, Reason.NO_PYTHON)
-#: In these states a TPU was taken away; a job waits for its successor of the same name.
-_TAKEN = ("PREEMPTED", "TERMINATED")
 
 
 class JobFollower:
@@ -116,11 +114,11 @@ class JobFollower:
         node = self._observed.node(record.name)
         if node is None:
             return
-        taken = node.state in _TAKEN
+        taken = node.state.gone  # then it waits for a successor of the same name
         if taken != record.taken and not is_final(record):
             self._records.change(record.id, lambda record: setattr(record, "taken", taken))
         attempt = record.attempts[-1]
-        if node.state != "READY":
+        if node.state is not NodeState.READY:
             why = f"{record.tpu} is {node.state.lower()}."
             for each in attempt.hosts:
                 if each.state not in FINAL:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ...cloud import NodeName
+from ...cloud import NodeName, NodeState
 from ...errors import Reason, TPUError
 from ...links import HostGone
 from ..knowledge.changes import ChangeFeed
@@ -162,7 +162,7 @@ class KernelService:
         await self._warm.stop(name)
         ended: list[bool] = []
         node = self._observed.node(name)
-        if self._desired.environments(name) and (node is None or node.state == "READY"):
+        if self._desired.environments(name) and (node is None or node.state is NodeState.READY):
             try:
                 kernels = _of(await self._fetch(name, SHUT_DOWN), environment)
             except TPUError as error:

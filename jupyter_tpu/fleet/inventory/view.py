@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...cloud import Node, NodeName
+from ...cloud import Node, NodeName, NodeState
 from ...errors import Reason
 from ...links import Link, LinkState
-from ..knowledge.observed import RUNNING
 from ..models import TPU, Connection, Environment, Host, LinkStatus, Operation, Problem
 from ..models.catalog import known_type
 from ..models.costs import billing_words, cost_of, running_cost
@@ -42,7 +41,7 @@ def view_tpu(
         name=name,
         id="",
         type=wanted.type if wanted else "",
-        state="CREATING" if wanted else "",
+        state=NodeState.CREATING if wanted else NodeState.UNKNOWN,
         tier=wanted.tier if wanted else "on-demand",
         version=wanted.version or "" if wanted else "",
     )
@@ -58,6 +57,7 @@ def view_tpu(
         type=node.type,
         meaning=accelerator.meaning if accelerator else "",
         state=node.state,
+        cloud_state=node.cloud_state,
         health=node.health,
         version=node.version,
         tier=node.tier,
@@ -124,8 +124,8 @@ def _problem(
     failure: Problem | None,
 ) -> Problem | None:
     """What needs attention; while an operation runs, only what hinders it."""
-    if node.state in ("PREEMPTED", "TERMINATED"):
-        word = "was preempted" if node.state == "PREEMPTED" else "has been terminated"
+    if node.state.gone:
+        word = "was preempted" if node.state is NodeState.PREEMPTED else "has been terminated"
         return Problem(
             message=f"{node.name.node} {word}; it can't be started again.",
             reason=Reason.CONFLICT,
@@ -142,7 +142,7 @@ def _problem(
             return Problem.of(link.problem)
     if failure is not None:
         return failure
-    if node.state == "READY" and node.health not in ("", "HEALTHY"):
+    if node.state is NodeState.READY and node.health not in ("", "HEALTHY"):
         return Problem(
             message=node.health_description or f"Google reports its health as {node.health}.",
             reason=Reason.UNAVAILABLE,
@@ -153,7 +153,7 @@ def _problem(
 
 def connection(
     *,
-    state: str,
+    state: NodeState,
     connected: bool,
     connecting: bool,
     failed: bool,
@@ -163,7 +163,7 @@ def connection(
 ) -> Connection:
     """How far connecting a TPU is.
 
-    state: Google's word; connected: whether it should be; connecting: a connect operation runs;
+    state: Google's; connected: whether it should be; connecting: a connect operation runs;
     failed: the last one failed; ready: an environment is ready; links: of all its hosts;
     supervised: this process keeps them up. (A command without a server does not, and can only show
     what is desired.)
@@ -172,7 +172,7 @@ def connection(
         return Connection.CONNECTING
     if failed and not ready:
         return Connection.NEEDS_ATTENTION
-    if not connected or state not in RUNNING:
+    if not connected or state is not NodeState.READY:
         return Connection.DISCONNECTED
     if LinkState.NEEDS_ATTENTION in links:
         return Connection.NEEDS_ATTENTION

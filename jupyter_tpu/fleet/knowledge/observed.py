@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from ...cloud import Node, NodeName
+from ...cloud import Node, NodeName, NodeState
 from ...errors import Reason, TPUError
 from ..models import Problem
-
-#: States that change without a request; google.cloud.tpu_v2.Node.State.
-CHANGING = frozenset(
-    {"CREATING", "RESTARTING", "REIMAGING", "DELETING", "REPAIRING", "STOPPING", "STARTING"}
-    | {"HIDING", "UNHIDING"}
-)
-#: States in which hosts answer.
-RUNNING = frozenset({"READY"})
 
 
 class ObservedState:
@@ -38,13 +30,14 @@ class ObservedState:
 
     def is_ready(self, name: NodeName) -> bool:
         node = self.nodes.get(name)
-        return node is not None and node.state in RUNNING
+        return node is not None and node.state is NodeState.READY
 
-    def require(self, name: NodeName, states: tuple[str, ...], allowed: str) -> Node:
+    def require(self, name: NodeName, states: tuple[NodeState, ...], allowed: str) -> Node:
         """The node, if it is in one of *states*; raises CONFLICT with what is *allowed*."""
         node = self.nodes.get(name)
         if node is None or node.state not in states:
-            stopped = node is not None and node.state == "STOPPED" and "READY" in states
+            stopped = node is not None and node.state is NodeState.STOPPED
+            stopped = stopped and NodeState.READY in states
             raise TPUError(
                 f"{name.node} is {node.state if node else 'not ready yet'}. {allowed}",
                 Reason.CONFLICT,
@@ -54,4 +47,4 @@ class ObservedState:
 
     def changing(self) -> bool:
         """Whether a TPU is changing to another state."""
-        return any(node.state in CHANGING for node in self.nodes.values())
+        return any(node.state.changing for node in self.nodes.values())

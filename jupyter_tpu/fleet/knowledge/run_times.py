@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from ...cloud import Node, NodeName
+from ...cloud import Node, NodeName, NodeState
 from ..store.records import RunRecord
 from ..store.store import Store
 
@@ -61,12 +61,12 @@ class RunTimes:
 
 
 def _next(before: RunRecord | None, node: Node, now: float) -> RunRecord:
-    ready = node.state == "READY"
+    ready = node.state is NodeState.READY
     if before is None:
         if ready:
             return RunRecord(node_id=node.id, since=_created(node) or now, seconds=0.0)
         # One that is stopped has run for an unknown time.
-        return RunRecord(node_id=node.id, seconds=0.0 if node.state == "CREATING" else None)
+        return RunRecord(node_id=node.id, seconds=0.0 if node.state is NodeState.CREATING else None)
     if ready and before.since is None:
         return RunRecord(node_id=node.id, since=now, seconds=before.seconds)
     if not ready and before.since is not None:

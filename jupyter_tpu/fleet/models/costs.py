@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, structs
 
 from ... import catalog
-from ...cloud.models import Node, Tier
+from ...cloud.models import Node, NodeState, Tier
 from .catalog import known_type
 from .times import timestamp
 
@@ -60,7 +60,7 @@ def running_cost(cost: Cost, *, since: float | None, seconds: float | None) -> C
 
 def billing_words(node: Node, *, emulated: bool) -> str:
     """ "Google bills it about $9.60 an hour"; "" for one that costs nothing now."""
-    if emulated or node.state == "STOPPED":
+    if emulated or node.state is NodeState.STOPPED:
         return ""
     price = cost_of(node.type, node.name.zone, node.tier, emulated=False).usd_per_hour
     return "Google bills it" + (f" about {catalog.usd(price)} an hour" if price is not None else "")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from ...cloud.models import Tier
+from ...cloud.models import NodeState, Tier
 from ...links import LinkState
 from .costs import Cost
 from .environments import ConnectTPU, Environment
@@ -106,7 +106,9 @@ class TPU(Struct, kw_only=True):
     type: str = ""
     #: The type in words: "8 chips · 1 host · 128 GB HBM".
     meaning: str = ""
-    state: str = ""  # as Google reports it: CREATING, READY, STOPPED, …
+    state: NodeState = NodeState.UNKNOWN
+    #: The word of its cloud for the state, where that is another one: REIMAGING, for example.
+    cloud_state: str = ""
     health: str = ""
     version: str = ""
     tier: Tier = "on-demand"

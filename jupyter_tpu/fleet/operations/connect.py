@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from ...cloud import Cloud, Node, NodeName
+from ...cloud import Cloud, Node, NodeName, NodeState
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ..discovery.observer import Observer
@@ -70,7 +70,7 @@ class ConnectService:
             if record.operation.kind == "connect" and record.connect == request:
                 return record.operation  # pressed twice
         self._runner.known.require_idle(name)
-        node = self._observer.observed.require(name, ("READY",), _ONLY_READY)
+        node = self._observer.observed.require(name, (NodeState.READY,), _ONLY_READY)
         before = self._desired.environments(name).get(request.environment)
         if before is not None and before.node_id == node.id:
             checks.check_same_python(before, request)
@@ -141,7 +141,7 @@ class ConnectService:
         self._observer.upsert(node)
         if other := checks.another_node(node, record.node_id):
             raise other
-        self._observer.observed.require(name, ("READY",), _ONLY_READY)
+        self._observer.observed.require(name, (NodeState.READY,), _ONLY_READY)
         if before is not None and before.node_id != node.id:
             before = None  # on another TPU of the same name, which is gone
         request = merge_request(before, request)

@@ -6,14 +6,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from ...cloud import Cloud, NodeName
-from ...cloud.tpu.operations import poll_intervals
+from ...cloud import Cloud, NodeName, NodeState
+from ...cloud.polling import poll_intervals
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ..discovery.observer import Observer
 from ..hosts.connections import HostConnections
 from ..hosts.kernels import shut_down_error
-from ..knowledge.observed import CHANGING
 from ..models import DeleteTPU, Operation, StopTPU, StopTrying
 from ..models.costs import billing_words
 from ..store.records import NodeClaim, OperationRecord
@@ -46,7 +45,7 @@ class PowerService:
     async def start(self, name: NodeName) -> Operation:
         """Raises CONFLICT unless the TPU is stopped."""
         node = self._observer.observed.require(
-            name, ("STOPPED", "STOPPING"), "Only a stopped TPU can be started."
+            name, (NodeState.STOPPED, NodeState.STOPPING), "Only a stopped TPU can be started."
         )
         record = self._runner.new_record("start", name, node_id=node.id)
         return await self._runner.start_exclusive(
@@ -57,7 +56,9 @@ class PowerService:
         """Raises CONFLICT unless the TPU is READY, KERNELS_RUNNING and JOBS_RUNNING unless
         *options* allow that.
         """
-        node = self._observer.observed.require(name, ("READY",), "Only a READY TPU can be stopped.")
+        node = self._observer.observed.require(
+            name, (NodeState.READY,), "Only a READY TPU can be stopped."
+        )
         await self._connected.require_confirmation(
             name, "Stopping", end_kernels=options.end_kernels, end_jobs=options.end_jobs
         )
@@ -78,7 +79,9 @@ class PowerService:
     async def _start(self, record: OperationRecord, progress: Progress) -> None:
         progress.plan([StepPlan("start", "Start the TPU", 1)])
         progress.begin("start")
-        await self._change(record, self._cloud.begin_start, ("STOPPED",), "READY", progress)
+        await self._change(
+            record, self._cloud.begin_start, NodeState.STOPPED, NodeState.READY, progress
+        )
         progress.done("start")
 
     async def _stop(self, record: OperationRecord, progress: Progress) -> None:
@@ -90,7 +93,9 @@ class PowerService:
         await self._connected.shut_down_kernels(name, why, progress)
         self._connections.release(name)
         progress.begin("stop")
-        await self._change(record, self._cloud.begin_stop, ("READY",), "STOPPED", progress)
+        await self._change(
+            record, self._cloud.begin_stop, NodeState.READY, NodeState.STOPPED, progress
+        )
         progress.done("stop")
 
     async def delete(self, name: NodeName, options: DeleteTPU) -> Operation:
@@ -163,8 +168,8 @@ class PowerService:
         self,
         record: OperationRecord,
         begin: Callable[[NodeName], Awaitable[str]],
-        before: tuple[str, ...],
-        after: str,
+        before: NodeState,
+        after: NodeState,
         progress: Progress,
     ) -> None:
         """Asks Google for a change of state, and waits until the node is in the state *after*.
@@ -188,11 +193,11 @@ class PowerService:
                     self._observer.upsert(node)
                     if other := checks.another_node(node, record.node_id):
                         raise _Refused(other)
-                    if node.state == after:
+                    if node.state is after:
                         break
-                    if node.state in before:
+                    if node.state is before:
                         operation = await self._begin(begin, name)
-                    elif node.state not in CHANGING:
+                    elif not node.state.changing:
                         raise _Refused(TPUError(f"{name.node} is {node.state}.", Reason.CONFLICT))
                 progress.block(None)
             except TPUError as error:

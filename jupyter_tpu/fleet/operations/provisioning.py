@@ -43,6 +43,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ...cloud import NodeState
 from ...errors import Reason, TPUError
 from ..models import Problem
 from ..store.records import NodeClaim
@@ -54,8 +55,16 @@ SETTLE = 120.0
 #: How long after the user asked for it a node is still created (or started, or stopped); later,
 #: nobody expects it. Seconds.
 EXPECTED = 900.0
-#: States that end by themselves; google.cloud.tpu_v2.Node.State.
-_ON_ITS_WAY = frozenset({"CREATING", "STARTING", "RESTARTING", "REPAIRING", "REIMAGING", ""})
+#: States after which it may still become READY.
+_ON_ITS_WAY = frozenset(
+    {
+        NodeState.CREATING,
+        NodeState.STARTING,
+        NodeState.RESTARTING,
+        NodeState.REPAIRING,
+        NodeState.UNKNOWN,
+    }
+)
 
 #: Answers after which it is not known whether a change was made.
 _UNHEARD = frozenset({Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.INTERNAL, Reason.CANCELLED})
@@ -87,7 +96,7 @@ class SeenNode(Struct, frozen=True, kw_only=True):
     """What matters of a node that Google described."""
 
     id: str
-    state: str
+    state: NodeState
     label: str = ""  # the value of LABEL
 
 
@@ -149,7 +158,7 @@ class Provisioning:
                 Reason.EXISTS,
                 "Choose another name.",
             )
-        if node.state == "READY":
+        if node.state is NodeState.READY:
             return self._ended(End("ready"))
         if node.state in _ON_ITS_WAY:
             return self._look_again()
@@ -164,7 +173,7 @@ class Provisioning:
         if isinstance(node, SeenNode) and self._is_ours(node):
             if claim.deleting:
                 return Ask.DELETING
-            if node.state == "DELETING":
+            if node.state is NodeState.DELETING:
                 return self._look_again()
             return self._kept(now, node) if claim.given_up else Ask.DELETE
         if claim.creating:
@@ -327,7 +336,7 @@ class Provisioning:
         if self._is_ours(node):
             self.claim.node_id = node.id
             self.claim.in_doubt = False
-            if node.state == "DELETING":
+            if node.state is NodeState.DELETING:
                 self.claim.refusal = None
         self._wait()
 

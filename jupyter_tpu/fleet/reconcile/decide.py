@@ -21,8 +21,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ...cloud import Node
-from ..knowledge.observed import RUNNING
+from ...cloud import Node, NodeState
 
 
 class Action(StrEnum):
@@ -55,11 +54,11 @@ def decide(
     if node is None or (desired.node_id and node.id and node.id != desired.node_id):
         return (*((Action.RELEASE,) if acquired else ()), Action.FORGET)
     todo: list[Action] = []
-    needed = desired.connected and node.state in RUNNING
+    needed = desired.connected and node.state is NodeState.READY
     if needed != acquired:
         todo.append(Action.ACQUIRE if needed else Action.RELEASE)
     if desired.connected and desired.unregistered:
         todo.append(Action.REGISTER)
-    if desired.unfinished and node.state in RUNNING:
+    if desired.unfinished and node.state is NodeState.READY:
         todo.append(Action.RESUME)
     return tuple(todo)

@@ -235,6 +235,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     type: 'v5litepod-8',
     meaning: '8 chips · 1 host · 128 GB HBM',
     state: 'READY',
+    cloud_state: '',
     health: '',
     version: 'v2-alpha-tpuv5-lite',
     tier: 'on-demand',

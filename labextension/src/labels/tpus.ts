@@ -6,13 +6,19 @@ import { IAcceleratorType, IHost, ITPU } from '../api';
 import { Action } from '../model/availableActions';
 import { Tone } from './translation';
 
-/** A node's state, by Google's name for it. */
-function stateLabel(state: string, trans: TranslationBundle): string {
-  switch (state) {
+/** What a TPU does: by its cloud's name for that, where it has one of its own. */
+function stateLabel(tpu: ITPU, trans: TranslationBundle): string {
+  const word = tpu.cloud_state || tpu.state;
+  switch (word) {
     case 'CREATING':
       return trans.__('Creating');
     case 'DELETING':
       return trans.__('Deleting');
+    case 'FAILED':
+    case 'UNKNOWN':
+      return tpu.state === 'FAILED'
+        ? trans.__('Failed')
+        : trans.__('Unknown state');
     case 'HIDDEN':
     case 'HIDING':
     case 'UNHIDING':
@@ -34,25 +40,24 @@ function stateLabel(state: string, trans: TranslationBundle): string {
     case 'TERMINATED':
       return trans.__('Terminated');
     default:
-      return trans.__('Unknown state');
+      return word; // one that is newer than this program
   }
 }
 
-/** Google's states that lead to another one. */
+/** States that lead to another one. */
 const TRANSITIONAL_STATES = [
   'CREATING',
   'DELETING',
-  'REIMAGING',
   'REPAIRING',
   'RESTARTING',
   'STARTING',
   'STOPPING'
 ];
 
-/** Google's states from which a node never comes back, or of which we know nothing. */
-const BAD_STATES = ['PREEMPTED', 'TERMINATED', 'UNKNOWN'];
+/** States from which a TPU never comes back, or of which we know nothing. */
+const BAD_STATES = ['FAILED', 'PREEMPTED', 'TERMINATED', 'UNKNOWN'];
 
-/** The state of a TPU in a word: of its connection where it is ready, else Google's. */
+/** The state of a TPU in a word: of its connection where it is ready, else its own. */
 export function tpuStatus(
   tpu: ITPU,
   trans: TranslationBundle
@@ -66,7 +71,7 @@ export function tpuStatus(
       : BAD_STATES.includes(tpu.state)
         ? 'bad'
         : 'quiet';
-    return { label: stateLabel(tpu.state, trans), tone };
+    return { label: stateLabel(tpu, trans), tone };
   }
   switch (tpu.connection) {
     case 'connected':

@@ -1,0 +1,90 @@
+"""`Cloud`: all that the fleet and the links ask of a place where TPUs are."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from .models import (
+    GuestAttributes,
+    Node,
+    NodeList,
+    NodeName,
+    NodeSpec,
+    OperationStatus,
+)
+from .target import Target
+
+
+class Cloud(Protocol):
+    """One place where TPUs are, such as Cloud TPU, for one event loop.
+
+    All coroutines raise :class:`~jupyter_tpu.errors.TPUError` and nothing else: NOT_FOUND for a TPU
+    that certainly does not exist, UNAVAILABLE or TIMEOUT where that is not known. What takes long
+    is begun by one call, which returns the name of an operation, and asked for by another, so that
+    any process can go on from that name.
+    """
+
+    target: Target
+
+    # ---- identity ----
+
+    @property
+    def emulated(self) -> bool:
+        """Whether its TPUs are emulated, and cost nothing."""
+
+    @property
+    def identity(self) -> str:
+        """Of which cloud stored state is; the same for every project in it."""
+
+    @property
+    def project(self) -> str:
+        """The project of new TPUs and of lists; raises NO_PROJECT where none is set."""
+
+    @property
+    def zone(self) -> str | None:
+        """The default zone, if one is set."""
+
+    # ---- TPUs ----
+
+    async def list_nodes(self, zone: str = "-") -> NodeList:
+        """The TPUs of *zone*, "-" for all zones, with the zones that did not answer."""
+
+    async def get_node(self, name: NodeName) -> Node:
+        """The TPU as it is now."""
+
+    async def begin_create(self, name: NodeName, spec: NodeSpec) -> str:
+        """Asks for a TPU. A lack of capacity may show here or in the operation."""
+
+    async def begin_delete(self, name: NodeName) -> str:
+        """Asks to delete whichever TPU has the name now."""
+
+    async def begin_start(self, name: NodeName) -> str:
+        """Asks to start a stopped TPU; as :meth:`begin_create`."""
+
+    async def begin_stop(self, name: NodeName) -> str:
+        """The disk stays."""
+
+    async def operation(self, operation: str) -> OperationStatus:
+        """How far an operation is; NOT_FOUND for one that the cloud has forgotten."""
+
+    # ---- its hosts ----
+
+    async def add_ssh_key(self, name: NodeName, user: str, public_key: str) -> bool:
+        """Lets *public_key* ("ssh-ed25519 AAAA…") log in as *user*; False if it could already."""
+
+    async def guest_attributes(self, name: NodeName) -> list[GuestAttributes]:
+        """What the hosts published about themselves, their host keys for example, in order."""
+
+    # ---- what can be created ----
+
+    async def locations(self) -> tuple[str, ...]:
+        """The zones in which the project can have TPUs, sorted."""
+
+    async def accelerator_types(self, zone: str) -> tuple[str, ...]:
+        """The types offered in *zone*."""
+
+    async def runtime_versions(self, zone: str) -> tuple[str, ...]:
+        """The images (OS and drivers) offered in *zone*."""
+
+    async def close(self) -> None:
+        """Ends its connections; a later call would open others."""
