@@ -7,6 +7,7 @@ after every change, so that an emulator that is killed continues where it was.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import UTC, datetime
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 INTERNAL = 13
 STARTS_AT_ONCE = 8  # hosts; more at the same time start no sooner
 START_LIMIT = 120.0  # seconds for one host
+STEP_SECONDS = 0.2  # between two looks at queued resources that wait
 
 
 class Engine:
@@ -47,10 +49,11 @@ class Engine:
         self._tasks: dict[asyncio.Task[None], str] = {}  # → the node's path
         self._background: set[asyncio.Task[None]] = set()  # faults and watches
         self._starts = asyncio.Semaphore(STARTS_AT_ONCE)
+        self._changed = asyncio.Event()
 
     async def open(self) -> None:
         """Starts the hosts that should run, and continues the operations in progress."""
-        busy = {operation.target for operation in self.model.in_progress()}
+        busy = {operation.target for operation in self.model.operations.in_progress()}
         ready = [
             node
             for node in self.model.nodes.values()
@@ -58,8 +61,9 @@ class Engine:
         ]
         await asyncio.gather(*map(self._start_again, ready))
         self.save()
-        for operation in self.model.in_progress():
+        for operation in self.model.operations.in_progress():
             self.begin(operation)
+        self._spawn(self._drive_queue())
 
     async def _start_again(self, node: NodeRecord) -> None:
         """After a restart of the emulator; a node whose hosts don't come up is stopped."""
@@ -82,6 +86,27 @@ class Engine:
 
     def save(self) -> None:
         self._folder.save(self.model.snapshot())
+        self.wake()
+
+    def wake(self) -> None:
+        """Something has changed that queued resources may wait for."""
+        self._changed.set()
+
+    async def _drive_queue(self) -> None:
+        """Moves the queued resources on, each by one state at a time."""
+        queued = self.model.queued
+        while True:
+            self._changed.clear()
+            limit = STEP_SECONDS if queued.unsettled() else queued.next_due()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limit):
+                    await self._changed.wait()
+            await asyncio.sleep(self._delay)  # so that a person sees each state
+            before = queued.states()
+            for operation in queued.step():
+                self.begin(operation)
+            if queued.states() != before:
+                self.save()
 
     # ---- operations -----------------------------------------------------------------------------
 
@@ -90,6 +115,8 @@ class Engine:
         # Only a delete may begin while another operation is in progress, which it ends.
         before = [task for task, target in self._tasks.items() if target == operation.target]
         self.save()
+        if operation.target not in self.model.nodes:
+            return  # of a queued resource: the queue carries it out
         if operation.verb == "update":
             limit = 0.0
         else:
@@ -135,8 +162,11 @@ class Engine:
             log.error("%s failed unexpectedly", task.get_name(), exc_info=error)
 
     async def _create(self, operation: OperationRecord, node: NodeRecord) -> None:
-        if self.model.faults.consume("no-capacity", node.zone):
-            text = api_errors.no_capacity_text(node.zone)
+        # Of a queued resource, its turn has come before it was created.
+        if not (node.queued_resource and operation.verb == "create") and (
+            self.model.limits.lacks_capacity(node.zone, node.accelerator, node.tier, but=node.path)
+        ):
+            text = api_errors.no_capacity_text(node.zone, node.tier)
             self.model.fail(operation, api_errors.RESOURCE_EXHAUSTED, text)
             return
         self.model.addresses.renew_external(node)

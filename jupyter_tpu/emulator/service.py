@@ -43,7 +43,7 @@ async def serve(
     from aiohttp import web
 
     from .api import admin, compute, grpc_server, rest
-    from .api.v2 import Calls
+    from .api.calls import Api
     from .engine import Engine
     from .hosts import Runtime
     from .model.model import Model
@@ -62,19 +62,19 @@ async def serve(
         )
         engine = Engine(model, runtime, folder, delay=_delay(delay))
         stack.push_async_callback(engine.close)
-        calls = Calls(engine)
+        cloud_tpu = Api(engine)
 
         app = web.Application(middlewares=[rest.guard(folder.token)], client_max_size=2**20)
-        rest.add_routes(app, calls)
+        rest.add_routes(app, cloud_tpu)
         compute.add_routes(app, engine)
-        admin.add_routes(app, engine, calls.names)
+        admin.add_routes(app, engine, cloud_tpu)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
         last = folder.load_ports()
         rest_port = await _start_rest(runner, port, last.rest)
 
-        server = grpc_server.make_server(calls, folder.token)
+        server = grpc_server.make_server(cloud_tpu, folder.token)
         try:
             grpc_port = grpc_server.bind(server, last.grpc)
         except OSError:

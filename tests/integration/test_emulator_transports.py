@@ -14,9 +14,12 @@ import grpc
 import pytest
 from google.api_core import exceptions
 from google.auth.credentials import Credentials
-from google.cloud import tpu_v2
+from google.cloud import tpu_v2, tpu_v2alpha1
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcAsyncIOTransport
 from google.cloud.tpu_v2.services.tpu.transports.rest import TpuRestTransport
+from google.cloud.tpu_v2alpha1.services.tpu.transports import (
+    TpuGrpcAsyncIOTransport as AlphaTransport,
+)
 from waiting import eventually
 
 ZONE = "us-central1-a"
@@ -330,6 +333,113 @@ def test_v2alpha1_speaks_of_itself_in_its_own_words(emulator: Any, create_tpu: A
     operation = emulator.request("POST", f"/v2alpha1/{node['name']}:stop", {})
     assert operation["metadata"]["@type"].endswith("google.cloud.tpu.v2alpha1.OperationMetadata")
     emulator.wait(operation)
+
+
+def test_a_queued_resource_makes_its_tpus_and_both_versions_show_it(
+    emulator: Any, faults: Callable[..., dict[str, Any]]
+) -> None:
+    name = f"{PARENT}/queuedResources/queue"
+    spec = {"parent": PARENT, "node_id": "from-queue", "node": NODE}
+    waiting = faults(kind="no-capacity", zone=ZONE, tier="spot")
+
+    async def story() -> None:
+        client = over_grpc(emulator)
+        create = await client.create_queued_resource(
+            parent=PARENT,
+            queued_resource_id="queue",
+            queued_resource={"tpu": {"node_spec": [spec]}, "spot": {}},
+        )
+        made = await create.result(timeout=60)
+        state = tpu_v2.QueuedResourceState.State
+        assert (made.name, made.state.state) == (name, state.WAITING_FOR_RESOURCES)
+        emulator.request("DELETE", f"/emulator/v1/faults/{waiting['id']}")
+
+        async def is_active() -> bool:
+            return (await client.get_queued_resource(name=name)).state.state == state.ACTIVE
+
+        await eventually(is_active)
+        node = await client.get_node(name=f"{PARENT}/nodes/from-queue")
+        assert (node.state, node.queued_resource) == (tpu_v2.Node.State.READY, name)
+        assert node.scheduling_config.spot
+
+        other = tpu_v2alpha1.TpuAsyncClient(
+            transport=AlphaTransport(channel=client.transport.grpc_channel)
+        )
+        (shown,) = [each async for each in await other.list_queued_resources(parent=PARENT)]
+        assert shown.state.state == tpu_v2alpha1.QueuedResourceState.State.ACTIVE
+        with pytest.raises(exceptions.FailedPrecondition, match="nodes have already been deleted"):
+            await client.delete_queued_resource(name=name)
+        delete = await other.delete_queued_resource(
+            tpu_v2alpha1.DeleteQueuedResourceRequest(name=name, force=True)
+        )
+        await delete.result(timeout=60)
+        assert delete.metadata.api_version == "v2alpha1"
+        with pytest.raises(exceptions.NotFound):
+            await client.get_queued_resource(name=name)
+        with pytest.raises(exceptions.NotFound):
+            await client.get_node(name=node.name)
+        patient = {
+            "tpu": {"node_spec": [{**spec, "node_id": "later"}]},
+            "queueing_policy": {"valid_after_duration": {"seconds": 3600}},
+        }
+        again = await client.create_queued_resource(
+            parent=PARENT, queued_resource_id="queue", queued_resource=patient
+        )
+        assert (await again.result(timeout=60)).state.state == state.ACCEPTED
+        await (await client.delete_queued_resource(name=name)).result(timeout=60)
+        await client.transport.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "says"),
+    [
+        (
+            "/v2/{}/nodes?nodeId=x",
+            {"networkConfig": {"nope": 1}, "acceleratorTyp": "v4-8"},
+            "Invalid JSON payload received. Unknown name \"nope\" at 'node.network_config': "
+            'Cannot find field.\nInvalid JSON payload received. Unknown name "acceleratorTyp" '
+            "at 'node': Cannot find field.",
+        ),
+        (
+            "/v2/{}/nodes?nodeId=x&requestId=1",
+            {},
+            'Invalid JSON payload received. Unknown name "requestId": Cannot bind query '
+            "parameter. Field 'requestId' could not be found in request message.",
+        ),
+        (
+            "/v2alpha1/{}/queuedResources?queuedResourceId=x",
+            {"tpu": {"nodeSpec": [{"multisliceParams": {}}]}},
+            'Invalid JSON payload received. Unknown name "multisliceParams" at '
+            "'queued_resource.tpu.node_spec[0]': Cannot find field.",
+        ),
+        (
+            "/v2/{}/nodes?nodeId=x",
+            {"acceleratorConfig": {"type": "V9"}, "tags": [5], "createTime": "now"},
+            "Invalid value at 'node.accelerator_config.type' "
+            '(type.googleapis.com/google.cloud.tpu.v2.AcceleratorConfig.Type), "V9"\n'
+            "Invalid value at 'node.tags[0]' (TYPE_STRING), 5\n"
+            "Invalid value at 'node.create_time' "
+            '(type.googleapis.com/google.protobuf.Timestamp), "now"',
+        ),
+        (
+            "/v2/{}/queuedResources?queuedResourceId=x",
+            {"spot": {}, "guaranteed": {}},
+            "Invalid value at 'queued_resource' (oneof), oneof field 'tier' is already set. "
+            "Cannot set 'guaranteed'",
+        ),
+    ],
+)
+def test_json_that_the_service_does_not_know_is_refused_in_its_words(
+    emulator: Any, path: str, body: Any, says: str
+) -> None:
+    with pytest.raises(Exception, match=r"^400 ") as it:
+        emulator.request("POST", path.format(PARENT), body)
+    error = it.value.error  # type: ignore[attr-defined]
+    assert (error["status"], error["message"]) == ("INVALID_ARGUMENT", says)
+    (detail,) = error["details"]
+    assert len(detail["fieldViolations"]) == says.count("\n") + 1
 
 
 def test_a_body_that_is_no_json_is_a_bad_request(emulator: Any) -> None:

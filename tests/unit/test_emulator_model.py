@@ -157,7 +157,7 @@ def test_a_delete_ends_what_is_under_way_and_the_name_is_free_again() -> None:
     assert model.get_node(P, ZONE, "a").state == "DELETING"
     model.complete(delete)
     assert refused(model.get_node, P, ZONE, "a").code == 5
-    assert not model.in_progress()
+    assert not model.operations.in_progress()
     first_id = create.node
     ready(model)
     assert first_id is None
@@ -229,8 +229,8 @@ def test_what_is_saved_goes_on_in_another_model() -> None:
     stopping = model.stop_node(P, ZONE, "a")
     text = msgspec.json.encode(model.snapshot())
     again = Model(msgspec.json.decode(text, type=Snapshot))
-    assert [operation.name for operation in again.in_progress()] == [stopping.name]
-    again.complete(again.in_progress()[0])
+    assert [operation.name for operation in again.operations.in_progress()] == [stopping.name]
+    again.complete(again.operations.in_progress()[0])
     assert again.get_node(P, ZONE, "a").state == "STOPPED"
     assert again.get_node(P, ZONE, "a").id == model.get_node(P, ZONE, "a").id
 
@@ -242,7 +242,7 @@ def test_old_operations_are_forgotten_and_running_ones_are_not() -> None:
     for _ in range(300):
         model.complete(model.update_node(P, ZONE, "a", ["labels"], NodeRequest()))
     assert len(model.operations) <= 201
-    assert model.get_operation(running.name) is running
+    assert model.operations.get(running.name) is running
 
 
 def test_times_are_the_clocks() -> None:
@@ -285,7 +285,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(at=st.integers(0, 3), fails=st.booleans())
     def end_one(self, at: int, fails: bool) -> None:
-        under_way = self.model.in_progress()
+        under_way = self.model.operations.in_progress()
         if at < len(under_way):
             operation = under_way[at]
             if fails:
@@ -296,7 +296,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def a_node_is_moving_exactly_while_an_operation_is_under_way(self) -> None:
-        targets = [operation.target for operation in self.model.in_progress()]
+        targets = [operation.target for operation in self.model.operations.in_progress()]
         assert len(targets) == len(set(targets))
         moving = {rule.during for rule in TRANSITIONS.values() if rule.during}
         for path, node in self.model.nodes.items():

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import msgspec
 from aiohttp import web
 
 from ..engine import Engine
 from ..model import api_errors
 from ..model.faults import IMMEDIATE, Fault
+from .calls import Api
 from .rest import json_body
 
 
-def add_routes(app: web.Application, engine: Engine, methods: Collection[str]) -> None:
-    """GET/POST/DELETE ``faults`` (see model/faults.py), DELETE ``faults/{id}``, GET ``hosts``.
-
-    *methods*: the gRPC names of the API's calls.
-    """
+def add_routes(app: web.Application, engine: Engine, api: Api) -> None:
+    """GET/POST/DELETE ``faults`` (see model/faults.py), DELETE ``faults/{id}``, GET ``hosts``."""
 
     async def add_fault(request: web.Request) -> web.Response:
         try:
             fault = msgspec.convert(await json_body(request), Fault)
         except msgspec.ValidationError as error:
             raise api_errors.invalid_field(f"not a fault: {error}") from None
-        if fault.method is not None and fault.method not in methods:
+        if fault.method is not None and not api.has_call(fault.method):
             raise api_errors.invalid_field(f"there is no method {fault.method}")
         if fault.kind in IMMEDIATE:
             if not fault.node:
@@ -40,12 +36,14 @@ def add_routes(app: web.Application, engine: Engine, methods: Collection[str]) -
 
     async def clear_faults(request: web.Request) -> web.Response:
         engine.model.faults.clear()
+        engine.wake()
         return web.json_response({})
 
     async def remove_fault(request: web.Request) -> web.Response:
         name = request.match_info["id"]
         if not engine.model.faults.remove(name):
             raise api_errors.not_found(f"faults/{name}")
+        engine.wake()
         return web.json_response({})
 
     async def list_hosts(request: web.Request) -> web.Response:

@@ -6,7 +6,7 @@ client send its token (call credentials) over a loopback connection without TLS.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -16,29 +16,42 @@ from grpc_status import rpc_status
 from ..model import api_errors
 from ..state_folder import Token
 from . import messages
-from .v2 import Calls
+from .calls import OPERATIONS, Api
+from .schema import VERSIONS
 
 
-def make_server(calls: Calls, token: Token) -> grpc.aio.Server:
+def make_server(api: Api, token: Token) -> grpc.aio.Server:
     """A server with all services, no port yet."""
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-    server.add_generic_rpc_handlers(
-        tuple(
-            grpc.method_handlers_generic_handler(
-                service,
-                {
-                    name: grpc.unary_unary_rpc_method_handler(
-                        _handler(calls, name, answer, token),
-                        request_deserializer=request_class.FromString,
-                        response_serializer=lambda message: message.SerializeToString(),
-                    )
-                    for name, (request_class, answer) in table.items()
-                },
-            )
-            for service, table in calls.table.items()
-        )
-    )
+    server.add_generic_rpc_handlers((_Services(api, token),))
     return server
+
+
+class _Services(grpc.GenericRpcHandler):
+    """Finds what answers a call; a version's messages are made at its first call."""
+
+    def __init__(self, api: Api, token: Token) -> None:
+        self._api = api
+        self._token = token
+
+    def service(self, handler_call_details: Any) -> Any:
+        _, service, name = handler_call_details.method.split("/")
+        version = service.split(".")[3] if service.startswith("google.cloud.tpu.") else VERSIONS[0]
+        calls = self._api.version(version)
+        if calls is None or (request_class := calls.request_class(service, name)) is None:
+            return None
+
+        async def call(request: Any) -> Any:
+            answering = calls
+            if service == OPERATIONS:  # one service for the operations of all versions
+                answering = self._api.version(self._api.version_of(request.name)) or calls
+            return await answering.call(service, name, request)
+
+        return grpc.unary_unary_rpc_method_handler(
+            _handler(call, self._token),
+            request_deserializer=request_class.FromString,
+            response_serializer=lambda message: message.SerializeToString(),
+        )
 
 
 def bind(server: grpc.aio.Server, port: int) -> int:
@@ -50,13 +63,13 @@ def bind(server: grpc.aio.Server, port: int) -> int:
         raise OSError(str(error)) from error
 
 
-def _handler(calls: Calls, name: str, answer: Callable[[Any], Any], token: Token) -> Any:
+def _handler(call: Callable[[Any], Awaitable[Any]], token: Token) -> Any:
     async def handle(request: Any, context: grpc.aio.ServicerContext) -> Any:
         sent = dict(context.invocation_metadata() or ()).get("authorization", "")
         try:
             if not token.allows(sent):
                 raise api_errors.unauthenticated()
-            return await calls.call(name, answer, request)
+            return await call(request)
         except api_errors.ApiError as error:
             status: Any = rpc_status.to_status(messages.status_message(error))
             context.set_trailing_metadata(status.trailing_metadata)

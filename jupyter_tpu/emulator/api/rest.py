@@ -1,8 +1,4 @@
-"""The REST/JSON transport: a table from method and path to the API's calls, in protobuf's JSON.
-
-``v2`` is what `Calls` answers. ``v2alpha1`` (gcloud's alpha and beta) is the same with a few other
-names.
-"""
+"""The REST/JSON transport: a table from method and path to the API's calls, in protobuf's JSON."""
 
 from __future__ import annotations
 
@@ -12,17 +8,21 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
-from google.protobuf import field_mask_pb2, json_format
+from google.protobuf import json_format
 
 from ..model import api_errors
 from ..state_folder import Token
-from . import messages, v2alpha1
-from .v2 import LOCATIONS, OPERATIONS, TPU, Calls
+from . import messages, strict
+from .calls import LOCATIONS, OPERATIONS, Api, Calls
+from .schema import VERSIONS
 
 _P = r"projects/[^/:]+"
 _L = rf"{_P}/locations/[^/:]+"
 _N = rf"{_L}/nodes/[^/:]+"
+_Q = rf"{_L}/queuedResources/[^/:]+"
 _O = rf"{_L}/operations/[^/:]+"
+#: The service of a version.
+TPU = "Tpu"
 
 #: (method, path, verb after the colon, service, call, field that the path fills, field of the
 #: body: "*" for the whole request, "" for none)
@@ -35,6 +35,22 @@ _ROUTES: tuple[tuple[str, str, str, str, str, str, str], ...] = (
     ("POST", _N, "start", TPU, "StartNode", "name", "*"),
     ("POST", _N, "stop", TPU, "StopNode", "name", "*"),
     ("POST", _N, "getGuestAttributes", TPU, "GetGuestAttributes", "name", "*"),
+    ("POST", _N, "performMaintenance", TPU, "PerformMaintenance", "name", "*"),
+    ("POST", _N, "simulateMaintenanceEvent", TPU, "SimulateMaintenanceEvent", "name", "*"),
+    ("GET", rf"{_L}/queuedResources", "", TPU, "ListQueuedResources", "parent", ""),
+    (
+        *("POST", rf"{_L}/queuedResources", "", TPU),
+        *("CreateQueuedResource", "parent", "queued_resource"),
+    ),
+    ("GET", _Q, "", TPU, "GetQueuedResource", "name", ""),
+    ("DELETE", _Q, "", TPU, "DeleteQueuedResource", "name", ""),
+    ("POST", _Q, "reset", TPU, "ResetQueuedResource", "name", "*"),
+    (
+        *("POST", _Q, "performMaintenanceQueuedResource", TPU),
+        *("PerformMaintenanceQueuedResource", "name", "*"),
+    ),
+    ("GET", rf"{_L}/reservations", "", TPU, "ListReservations", "parent", ""),
+    ("POST", _L, "generateServiceIdentity", TPU, "GenerateServiceIdentity", "parent", "*"),
     ("GET", rf"{_L}/acceleratorTypes", "", TPU, "ListAcceleratorTypes", "parent", ""),
     ("GET", rf"{_L}/acceleratorTypes/[^/:]+", "", TPU, "GetAcceleratorType", "name", ""),
     ("GET", rf"{_L}/runtimeVersions", "", TPU, "ListRuntimeVersions", "parent", ""),
@@ -47,65 +63,44 @@ _ROUTES: tuple[tuple[str, str, str, str, str, str, str], ...] = (
     ("GET", _L, "", LOCATIONS, "GetLocation", "name", ""),
 )
 _COMPILED = [(route[0], re.compile(route[1]), *route[2:]) for route in _ROUTES]
-#: Query parameters that are fields of requests; the rest (alt, $alt, filter…) changes nothing.
-_QUERY = {"nodeId": "node_id", "pageSize": "page_size", "pageToken": "page_token"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def add_routes(app: web.Application, calls: Calls) -> None:
+def add_routes(app: web.Application, api: Api) -> None:
     """The Cloud TPU API under ``/v2/`` and ``/v2alpha1/``."""
 
     async def answer(request: web.Request) -> web.Response:
-        version = request.match_info["version"]
+        calls = api.version(request.match_info["version"])
+        assert calls is not None
         path, _, verb = request.match_info["path"].partition(":")
-        body = await json_body(request)
-        if (
-            version == "v2alpha1"
-            and verb in v2alpha1.MAINTENANCE_VERBS
-            and request.method == "POST"
-        ):
-            node = messages.NodeMessage(name=path)
-            message = await calls.call("PerformMaintenance", calls.maintain_node, node)
-        else:
-            message = await _call(calls, request, path, verb, body)
-        found = json_format.MessageToDict(message)
-        return web.json_response(v2alpha1.from_v2(found) if version == "v2alpha1" else found)
+        message = await _call(calls, request, path, verb, await json_body(request))
+        pool = calls.messages.schema.pool
+        return web.json_response(json_format.MessageToDict(message, descriptor_pool=pool))
 
-    app.router.add_route("*", "/{version:v2|v2alpha1}/{path:projects/.+}", answer)
+    app.router.add_route("*", f"/{{version:{'|'.join(VERSIONS)}}}/{{path:projects/.+}}", answer)
 
 
 async def _call(calls: Calls, request: web.Request, path: str, verb: str, body: Any) -> Any:
+    schema = calls.messages.schema
     for method, pattern, route_verb, service, name, path_field, body_field in _COMPILED:
         if (method, route_verb) != (request.method, verb) or not pattern.fullmatch(path):
             continue
-        request_class, answer = calls.table[service][name]
+        full_service = schema.service if service == TPU else service
+        if (request_class := calls.request_class(full_service, name)) is None:
+            continue
         message = request_class()
-        target = {"": None, "*": message}.get(body_field) if body_field != "node" else message.node
-        try:
-            if target is not None and body is not None:
-                json_format.ParseDict(body, target, ignore_unknown_fields=True)
-            _fill_from_query(message, request)
-        except (json_format.ParseError, ValueError) as error:
-            raise api_errors.invalid_field(f"Invalid JSON payload received. {error}") from None
+        if body_field == "*":
+            strict.fill(message, {} if body is None else body, "", schema.pool)
+        elif body_field and body is not None:
+            strict.fill(getattr(message, body_field), body, body_field, schema.pool)
+        strict.fill_from_query(message, list(request.query.items()))
         if path_field == "node.name":
             message.node.name = path
         else:
             setattr(message, path_field, path)
-        return await calls.call(name, answer, message)
+        return await calls.call(full_service, name, message)
     raise api_errors.not_found(f"{request.method} {request.path}")
-
-
-def _fill_from_query(message: Any, request: web.Request) -> None:
-    fields = message.DESCRIPTOR.fields_by_name
-    for parameter, field in _QUERY.items():
-        if parameter in request.query and field in fields:
-            value = request.query[parameter]
-            setattr(message, field, int(value) if field == "page_size" else value)
-    if "updateMask" in request.query and "update_mask" in fields:
-        mask = field_mask_pb2.FieldMask()
-        mask.FromJsonString(request.query["updateMask"])
-        message.update_mask.CopyFrom(mask)
 
 
 async def json_body(request: web.Request) -> Any:

@@ -7,6 +7,7 @@ real service, except those marked: an API form that is general to Google, or our
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 
 INVALID_ARGUMENT = 3
 DEADLINE_EXCEEDED = 4
@@ -42,7 +43,7 @@ class ApiError(Exception):
     """An error answer: *code* of google.rpc.Code, the message, and ErrorInfo where there is one.
 
     *info* is (reason, domain, metadata) of google.rpc.ErrorInfo, *retry_after* the seconds of a
-    google.rpc.RetryInfo.
+    google.rpc.RetryInfo, *violations* are (field, description) of google.rpc.BadRequest.
     """
 
     def __init__(
@@ -52,9 +53,11 @@ class ApiError(Exception):
         info: tuple[str, str, dict[str, str]] | None = None,
         *,
         retry_after: float | None = None,
+        violations: Sequence[tuple[str, str]] = (),
     ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.violations = violations
         self.code = code
         self.message = message
         self.info = info
@@ -94,8 +97,36 @@ def invalid_node_id(name: str) -> ApiError:
     )
 
 
+def invalid_queued_resource_id(name: str) -> ApiError:
+    return _bad_request(  # our wording, as above
+        f"the queued resource id {name!r} is invalid: it must be 1-40 lower-case letters, digits "
+        "and hyphens, start with a letter and not end with a hyphen"
+    )
+
+
+def needs_force(path: str, state: str) -> ApiError:
+    # The rule is the one of DeleteQueuedResourceRequest.force; the service's sentence is not known.
+    return ApiError(
+        FAILED_PRECONDITION,
+        f"The queued resource '{path}' is in the state {state}. Without force, a queued resource "
+        "will only be deleted if its nodes have already been deleted or the queued resource is in "
+        f"the ACCEPTED, FAILED, or SUSPENDED state. {_eid()}",
+    )
+
+
+def valid_until_text() -> str:
+    """Of a queued resource that failed (code 4); our wording."""
+    return f"The queued resource was not provisioned before its valid-until time. {_eid()}"
+
+
 def invalid_field(text: str) -> ApiError:
     return _bad_request(text)
+
+
+def invalid_payload(violations: Sequence[tuple[str, str]]) -> ApiError:
+    """JSON that is no message of the API; *violations* are (field, what is wrong there)."""
+    message = "\n".join(text for _, text in violations)
+    return ApiError(INVALID_ARGUMENT, message, violations=violations)
 
 
 def unknown_version(name: str, zone: str) -> ApiError:
@@ -123,13 +154,14 @@ def busy(path: str) -> ApiError:
     return ApiError(ABORTED, f"Another operation on '{path}' is in progress; try again later.")
 
 
-def quota(generation: str, tier: str, zone: str) -> ApiError:
+def quota(generation: str, tier: str, zone: str, chips: int = 0) -> ApiError:
     region = zone.rpartition("-")[0]
-    kind = {"on-demand": "", "spot": "Preemptible", "reserved": "Reserved"}[tier]
+    # Flex-start uses the quota of preemptible TPUs.
+    kind = {"on-demand": "", "reserved": "Reserved"}.get(tier, "Preemptible")
     limit = f"TPU{generation.upper()}{kind}PerProjectPerRegionForTPUAPI"
     return ApiError(
         RESOURCE_EXHAUSTED,
-        f"Quota limit '{limit}' has been exceeded. Limit: 0 in region {region}.",
+        f"Quota limit '{limit}' has been exceeded. Limit: {chips} in region {region}.",
     )
 
 
@@ -155,8 +187,13 @@ def permission(permission_name: str, resource: str) -> ApiError:
     )
 
 
-def no_capacity_text(zone: str) -> str:
+def no_capacity_text(zone: str, tier: str = "on-demand") -> str:
     """Of the failed operation (code 8), not of the request."""
+    if tier == "reserved":
+        return (
+            "Insufficient reserved capacity. Contact customer support to increase your "
+            f"reservation. {_eid()}"
+        )
     return (
         f'There is no more capacity in the zone "{zone}"; you can try in another zone where '
         "Cloud TPU Nodes are offered (see https://cloud.google.com/tpu/docs/regions) "

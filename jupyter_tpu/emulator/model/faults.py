@@ -6,8 +6,10 @@ The body is a `Fault` as JSON. Kinds that happen at once to one *node*, which mu
 
 Kinds that hit the next *count* calls in *zone*, or all until the fault is deleted:
 
-- ``no-capacity``: creates and starts fail after they began, with code 8 in the operation.
-- ``quota``: CreateNode is refused with RESOURCE_EXHAUSTED.
+- ``no-capacity``: creates and starts fail after they began, with code 8 in the operation; queued
+  resources wait. *type* (or a generation) and *tier* say which; *chips* of them there are.
+- ``quota``: CreateNode is refused with RESOURCE_EXHAUSTED, queued resources fail. Its limit is
+  *chips*, of *type* and *tier*.
 - ``permission``: calls that change a node are refused with PERMISSION_DENIED.
 - ``refuse-delete``: DeleteNode is refused while the node is CREATING.
 - ``slow``: operations take *seconds* longer.
@@ -27,11 +29,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
 
 from .api_errors import CODES, ApiError
+from .records import Tier
 
 FaultKind = Literal[
     "no-capacity",
@@ -64,6 +68,12 @@ class Fault(Struct, kw_only=True, forbid_unknown_fields=True):
     node: str | None = None
     #: The gRPC name of the calls that it hits; None: all ("error", "lost-answer", "silent").
     method: str | None = None
+    #: "no-capacity", "quota": a type ("v5litepod-8") or generation ("v5e"); None: all.
+    type: str | None = None
+    #: "no-capacity", "quota": None: all.
+    tier: Tier | None = None
+    #: "no-capacity", "quota": how many chips there may be; it hits what would be more.
+    chips: int = 0
     #: How many calls it hits; None: all, until it is deleted.
     count: int | None = None
     #: How much longer an operation takes ("slow": 10), or a call ("silent": until it is deleted).
@@ -115,10 +125,22 @@ class Faults:
         for id in {*self._waiting, *self._silences}:
             self.remove(id)
 
-    def consume(self, kind: FaultKind, zone: str, method: str | None = None) -> Fault | None:
+    def consume(
+        self,
+        kind: FaultKind,
+        zone: str,
+        method: str | None = None,
+        *,
+        where: Callable[[Fault], bool] = lambda fault: True,
+    ) -> Fault | None:
         """The fault of that kind which hits a call in *zone* now, used up once; or None."""
         for fault in self._waiting.values():
-            if fault.kind == kind and fault.zone in (None, zone) and fault.method in (None, method):
+            if (
+                fault.kind == kind
+                and fault.zone in (None, zone)
+                and fault.method in (None, method)
+                and where(fault)
+            ):
                 if fault.count is not None:
                     fault.count -= 1
                     if fault.count <= 0:

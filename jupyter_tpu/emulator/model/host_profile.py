@@ -57,7 +57,8 @@ def host_variables(
     """The variables of a session on *host*; PATH and the caches are the host runtime's."""
     machine = os.environ if machine is None else machine
     accelerator = node.accelerator
-    first = node.hosts[0].internal
+    piece = node.slice
+    first = node.hosts[0].internal if piece is None else piece.coordinator
     found = {
         name: value
         for name, value in machine.items()
@@ -82,9 +83,9 @@ def host_variables(
         "TPU_SKIP_MDS_QUERY": "1",  # there is no metadata server
         # With these jax.distributed.initialize() finds the pod by itself, though it sees no chip.
         "JAX_FORCE_TPU_INIT": "1",
-        "MEGASCALE_COORDINATOR_ADDRESS": "",
-        "MEGASCALE_NUM_SLICES": "1",
-        "MEGASCALE_SLICE_ID": "0",
+        "MEGASCALE_COORDINATOR_ADDRESS": "" if piece is None else piece.coordinator,
+        "MEGASCALE_NUM_SLICES": "1" if piece is None else str(piece.count),
+        "MEGASCALE_SLICE_ID": "0" if piece is None else str(piece.number),
     }
     return found
 

@@ -1,10 +1,10 @@
-"""The one model behind both transports: nodes, operations, faults; no transport, no host, no clock.
+"""The one model behind both transports: what there is and what may be; no transport, no host.
 
 Requests come in as calls, answers go out as records or as an `ApiError`. A call that starts
 something long returns an operation that is in progress; the engine does the work and reports with
 `complete` or `fail`, which are the only ways a node's state moves on.
 
-What each verb needs and does to a node's state is the table in ``verbs.py``.
+What each verb needs and does to a node's state is the table in ``transitions.py``.
 """
 
 from __future__ import annotations
@@ -23,19 +23,23 @@ from . import api_errors
 from .addresses import Addresses
 from .faults import Fault, Faults
 from .host_profile import missing_features
+from .limits import Limits
+from .operations import Operations, rfc3339
+from .queued import QueuedResources
 from .records import (
     Failure,
     NodeRecord,
     NodeRequest,
     NodeSettings,
     OperationRecord,
+    QueuedRecord,
     Snapshot,
 )
 from .transitions import AFTER_FAILURE, TRANSITIONS, Verb
 
 T = TypeVar("T")
+R = TypeVar("R", NodeRecord, QueuedRecord)
 NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
-KEPT_OPERATIONS = 200
 
 
 class Model:
@@ -58,11 +62,14 @@ class Model:
     ) -> None:
         self.id = snapshot.id
         self.nodes = {node.path: node for node in snapshot.nodes}
-        self.operations = {operation.name: operation for operation in snapshot.operations}
         self.project_metadata = snapshot.project_metadata
         self.faults = Faults()
         self._now = now
         self._chance = chance or random.SystemRandom()
+        self.operations = Operations(snapshot.operations, now, self._chance)
+        queued = {each.path: each for each in snapshot.queued}
+        self.queued = QueuedResources(queued, self, now)
+        self.limits = Limits(self.faults, self.nodes, queued)
         self._host_room = host_room
         self._host_limit_reason = host_limit_reason
         self.addresses = Addresses(self.nodes, self._chance, one_address=one_address)
@@ -72,7 +79,8 @@ class Model:
         return Snapshot(
             id=self.id,
             nodes=list(self.nodes.values()),
-            operations=list(self.operations.values()),
+            queued=list(self.queued.found.values()),
+            operations=self.operations.all(),
             project_metadata=self.project_metadata,
         )
 
@@ -116,30 +124,46 @@ class Model:
 
     def list_nodes(self, project: str, zone: str) -> tuple[list[NodeRecord], list[str]]:
         """The nodes of a zone, or of all zones for "-"; and the locations that did not answer."""
+        return self.list_in(self.nodes.values(), project, zone)
+
+    def list_in(self, records: Iterable[R], project: str, zone: str) -> tuple[list[R], list[str]]:
+        """Those of *records* that a list of *zone* shows; and the locations that did not answer."""
         if zone != "-":
             self.check_zone(zone)
         silent = self.faults.unreachable_zones()
         found = [
-            node
-            for node in self.nodes.values()
-            if node.project == project
-            and (zone == "-" or node.zone == zone)
-            and not silent & {node.zone, None}
+            record
+            for record in records
+            if record.project == project
+            and (zone == "-" or record.zone == zone)
+            and not silent & {record.zone, None}
         ]
         unreachable = [
             f"projects/{project}/locations/{silent_zone}"
             for silent_zone in (self.zones() if None in silent else sorted(filter(None, silent)))
             if zone in ("-", silent_zone)
         ]
-        return sorted(found, key=lambda node: (node.created, node.path)), unreachable
+        return sorted(found, key=lambda record: (record.created, record.path)), unreachable
 
     def create_node(
         self, project: str, zone: str, name: str, request: NodeRequest
     ) -> OperationRecord:
         self.check_zone(zone)
         parent = f"projects/{project}/locations/{zone}"
-        self._take_permission_fault("create", parent, zone)
-        if not NODE_ID.fullmatch(name):
+        self.take_permission_fault("nodes.create", parent, zone)
+        accelerator = self.check_node_request(zone, name, request)
+        if (path := f"{parent}/nodes/{name}") in self.nodes:
+            raise api_errors.exists(path)
+        self.limits.check_quota(zone, accelerator, request.tier)
+        self.check_room(accelerator.hosts)
+        node = self.add_node(project, zone, name, accelerator.name, request)
+        return self._begin("create", node)
+
+    def check_node_request(
+        self, zone: str, name: str, request: NodeRequest
+    ) -> catalog.AcceleratorType:
+        """The type that is asked for; ApiError for what the service would refuse."""
+        if not self.is_id(name):
             raise api_errors.invalid_node_id(name)
         accelerator = self._requested_type(request, zone)
         if not request.version:
@@ -147,33 +171,46 @@ class Model:
         if request.version not in catalog.versions():
             raise api_errors.unknown_version(request.version, zone)
         missing_features(request.metadata)
-        path = f"{parent}/nodes/{name}"
-        if path in self.nodes:
-            raise api_errors.exists(path)
-        if self.faults.consume("quota", zone):
-            tier = "spot" if request.spot or request.preemptible else "on-demand"
-            raise api_errors.quota(
-                accelerator.generation, "reserved" if request.reserved else tier, zone
-            )
+        return accelerator
+
+    @staticmethod
+    def is_id(name: str) -> bool:
+        """Whether a node or queued resource may have that name."""
+        return NODE_ID.fullmatch(name) is not None
+
+    def check_room(self, hosts: int) -> None:
+        """ApiError if this machine can't run that many more."""
         room = self._host_room - sum(len(node.hosts) for node in self.nodes.values())
-        if accelerator.hosts > room:
-            raise api_errors.too_many_hosts(
-                accelerator.hosts, max(0, room), self._host_limit_reason
-            )
+        if hosts > room:
+            raise api_errors.too_many_hosts(hosts, max(0, room), self._host_limit_reason)
+
+    def add_node(
+        self,
+        project: str,
+        zone: str,
+        name: str,
+        type: str,
+        request: NodeRequest,
+        queued_resource: str = "",
+    ) -> NodeRecord:
+        """A node that is CREATING."""
         node = NodeRecord(
             project=project,
             zone=zone,
             name=name,
             id=str(self._chance.randrange(10**18, 9 * 10**18)),
-            type=accelerator.name,
+            type=type,
             version=request.version,
-            created=self._time(),
+            created=rfc3339(self._now()),
+            queued_resource=queued_resource,
             **{name: copy(getattr(request, name)) for name in NodeSettings.__struct_fields__},
         )
         prefix = f"t1v-n-{self._chance.getrandbits(32):08x}-w-"
-        node.hosts = self.addresses.new_hosts(accelerator.hosts, prefix, len(node.further_networks))
-        self.nodes[path] = node
-        return self._begin("create", node)
+        node.hosts = self.addresses.new_hosts(
+            node.accelerator.hosts, prefix, len(node.further_networks)
+        )
+        self.nodes[node.path] = node
+        return node
 
     def start_node(self, project: str, zone: str, name: str) -> OperationRecord:
         node = self._node_for("start", project, zone, name)
@@ -189,14 +226,16 @@ class Model:
 
     def delete_node(self, project: str, zone: str, name: str) -> OperationRecord:
         node = self.get_node(project, zone, name)
-        self._take_permission_fault("delete", node.path, zone)
+        self.take_permission_fault("nodes.delete", node.path, zone)
         if node.state == "DELETING":
             raise api_errors.busy(node.path)
         if node.state == "CREATING" and self.faults.consume("refuse-delete", zone):
             raise api_errors.wrong_state("delete", node.state)
-        for operation in self.operations.values():
-            if operation.target == node.path and not operation.done:
-                self._end(operation, Failure(code=1, message="The operation was cancelled."))
+        return self.begin_delete(node)
+
+    def begin_delete(self, node: NodeRecord) -> OperationRecord:
+        """Ends what is in progress on *node*, and deletes it."""
+        self.operations.end_all(node.path)
         return self._begin("delete", node)
 
     def update_node(
@@ -213,25 +252,6 @@ class Model:
 
     # ---- operations -----------------------------------------------------------------------------
 
-    def get_operation(self, name: str) -> OperationRecord:
-        try:
-            return self.operations[name]
-        except KeyError:
-            raise api_errors.not_found(name) from None
-
-    def list_operations(self, project: str, zone: str) -> list[OperationRecord]:
-        start = f"projects/{project}/locations/" + ("" if zone == "-" else f"{zone}/")
-        return [found for name, found in self.operations.items() if name.startswith(start)]
-
-    def cancel_operation(self, name: str) -> None:
-        """Only a request: the service promises nothing, and neither does this."""
-        self.get_operation(name).cancel_requested = True
-
-    def delete_operation(self, name: str) -> None:
-        """Removes it if it is done: the client is no longer interested."""
-        if self.get_operation(name).done:
-            del self.operations[name]
-
     def node_of(self, operation: OperationRecord) -> NodeRecord:
         return self.nodes[operation.target]
 
@@ -247,7 +267,7 @@ class Model:
             node.health = "HEALTHY" if node.state == "READY" else ""
             node.health_description = ""
             operation.node = msgspec.convert(msgspec.to_builtins(node), NodeRecord)
-        self._end(operation, None)
+        self.operations.end(operation, None)
 
     def fail(self, operation: OperationRecord, code: int, message: str) -> None:
         """The work of *operation* failed. No-op if it ended before."""
@@ -257,11 +277,7 @@ class Model:
             del self.nodes[operation.target]
         elif operation.verb in AFTER_FAILURE:
             self.nodes[operation.target].state = AFTER_FAILURE[operation.verb]
-        self._end(operation, Failure(code=code, message=message))
-
-    def in_progress(self) -> list[OperationRecord]:
-        """Operations in progress; an emulator that starts again continues them."""
-        return [operation for operation in self.operations.values() if not operation.done]
+        self.operations.end(operation, Failure(code=code, message=message))
 
     # ---- guest attributes -----------------------------------------------------------------------
 
@@ -336,39 +352,20 @@ class Model:
 
     def _node_for(self, verb: Verb, project: str, zone: str, name: str) -> NodeRecord:
         node = self.get_node(project, zone, name)
-        self._take_permission_fault(verb, node.path, zone)
+        self.take_permission_fault(f"nodes.{verb}", node.path, zone)
         if node.state not in TRANSITIONS[verb].begins_in:
             raise api_errors.wrong_state(verb, node.state)
-        if any(open_.target == node.path for open_ in self.in_progress()):
+        if self.operations.in_progress(node.path):
             raise api_errors.busy(node.path)
         return node
 
-    def _take_permission_fault(self, verb: str, resource: str, zone: str) -> None:
+    def take_permission_fault(self, permission: str, resource: str, zone: str) -> None:
         if self.faults.consume("permission", zone):
-            raise api_errors.permission(f"tpu.nodes.{verb}", resource)
+            raise api_errors.permission(f"tpu.{permission}", resource)
 
     def _begin(self, verb: Verb, node: NodeRecord) -> OperationRecord:
         node.state = TRANSITIONS[verb].during or node.state
-        moment = self._now()
-        milliseconds = int(moment.timestamp() * 1000)
-        tail = "-".join(f"{self._chance.getrandbits(32):08x}" for _ in range(3))
-        operation = OperationRecord(
-            name=f"{node.parent}/operations/operation-{milliseconds}-{tail}",
-            verb=verb,
-            target=node.path,
-            created=_rfc3339(moment),
-        )
-        self.operations[operation.name] = operation
-        done = [name for name, old in self.operations.items() if old.done]
-        for name in done[: max(0, len(self.operations) - KEPT_OPERATIONS)]:
-            del self.operations[name]
-        return operation
-
-    def _end(self, operation: OperationRecord, error: Failure | None) -> None:
-        operation.done, operation.error, operation.ended = True, error, self._time()
-
-    def _time(self) -> str:
-        return _rfc3339(self._now())
+        return self.operations.begin(verb, node.path)
 
 
 def paginate(items: Sequence[T], size: int, token: str) -> tuple[Sequence[T], str]:
@@ -379,7 +376,3 @@ def paginate(items: Sequence[T], size: int, token: str) -> tuple[Sequence[T], st
         raise api_errors.invalid_field("the page token is not valid") from None
     end = start + size if size > 0 else len(items)
     return items[start:end], str(end) if end < len(items) else ""
-
-
-def _rfc3339(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

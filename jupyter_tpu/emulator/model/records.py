@@ -5,11 +5,14 @@ Everything here is kept in the state folder as JSON. Times are RFC 3339 in UTC.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
 from ...catalog import AcceleratorType, accelerator_type
+from .transitions import Verb
+
+Tier = Literal["on-demand", "spot", "reserved", "flex-start"]
 
 
 class NetworkRecord(Struct, kw_only=True):
@@ -18,6 +21,25 @@ class NetworkRecord(Struct, kw_only=True):
     network: str
     subnetwork: str
     external_addresses: bool
+    can_ip_forward: bool = False
+    queue_count: int = 0
+
+
+class DiskRecord(Struct, kw_only=True):
+    """A disk beside the boot disk."""
+
+    source: str
+    mode: str  # AttachedDisk.DiskMode: "READ_WRITE"
+
+
+class MaintenanceRecord(Struct, kw_only=True):
+    """Maintenance that was announced (UpcomingMaintenance)."""
+
+    kind: str  # "SCHEDULED" or "UNSCHEDULED"
+    status: str  # "PENDING" or "ONGOING"
+    can_reschedule: bool
+    start: str
+    end: str
 
 
 class InterfaceRecord(Struct, kw_only=True):
@@ -59,13 +81,56 @@ class NodeSettings(Struct, kw_only=True):
     network: str = "default"
     subnetwork: str = "default"
     external_addresses: bool = True
+    can_ip_forward: bool = False
+    queue_count: int = 0
     further_networks: list[NetworkRecord] = []
+    cidr_block: str = ""
     preemptible: bool = False
     spot: bool = False
     reserved: bool = False
+    provisioning_model: str = ""  # "STANDARD", "SPOT", "RESERVATION_BOUND" or "FLEX_START"
+    reservation_name: str = ""
+    service_account: str = ""  # an address; "": the project's own
+    scopes: list[str] = []
+    data_disks: list[DiskRecord] = []
+    secure_boot: bool = False
+    autocheckpoint: bool = False
+    encryption_key: str = ""  # of the boot disk
+    confidential_compute: bool = False
     labels: dict[str, str] = {}
     metadata: dict[str, str] = {}
     tags: list[str] = []
+
+    @property
+    def networks(self) -> list[NetworkRecord]:
+        """All of them, the first one first."""
+        first = NetworkRecord(
+            network=self.network,
+            subnetwork=self.subnetwork,
+            external_addresses=self.external_addresses,
+            can_ip_forward=self.can_ip_forward,
+            queue_count=self.queue_count,
+        )
+        return [first, *self.further_networks]
+
+    @property
+    def tier(self) -> Tier:
+        """How it is had: what capacity, quotas and prices go by."""
+        if self.provisioning_model == "FLEX_START":
+            return "flex-start"
+        if self.spot or self.preemptible or self.provisioning_model == "SPOT":
+            return "spot"
+        if self.reserved or self.reservation_name:
+            return "reserved"
+        return "on-demand"
+
+
+class SliceRecord(Struct, kw_only=True):
+    """What a node of a multislice knows of the others."""
+
+    number: int  # from 0
+    count: int
+    coordinator: str  # the internal address of the first host of slice 0
 
 
 class NodeRecord(NodeSettings, kw_only=True):
@@ -82,20 +147,13 @@ class NodeRecord(NodeSettings, kw_only=True):
     health_description: str = ""
     created: str = ""
     hosts: list[HostRecord] = []
+    queued_resource: str = ""  # the path of the queued resource that it belongs to
+    slice: SliceRecord | None = None
+    upcoming_maintenance: MaintenanceRecord | None = None
 
     @property
     def path(self) -> str:
         return f"{self.parent}/nodes/{self.name}"
-
-    @property
-    def networks(self) -> list[NetworkRecord]:
-        """All of them, the first one first."""
-        first = NetworkRecord(
-            network=self.network,
-            subnetwork=self.subnetwork,
-            external_addresses=self.external_addresses,
-        )
-        return [first, *self.further_networks]
 
     @property
     def parent(self) -> str:
@@ -122,19 +180,77 @@ class Failure(Struct, kw_only=True):
     message: str
 
 
+class SpecRecord(Struct, kw_only=True):
+    """A node that a queued resource asks for."""
+
+    name: str
+    node: NodeRequest
+    type: str  # of the accelerator: "v5litepod-8"
+
+
+class QueuedSettings(Struct, kw_only=True):
+    """What the request for a queued resource chooses, and the queued resource keeps."""
+
+    tier: Literal["", "spot", "guaranteed", "best-effort"] = ""
+    min_duration: str = ""  # "3600s"
+    reserved: bool = False  # v2alpha1's Guaranteed.reserved
+    multislice: bool = False  # its TPUs are slices of one job
+    reservation_name: str = ""
+    provisioning_model: str = ""
+    max_run_seconds: float = 0.0  # 0: no limit
+    #: As it was asked for: QueueingPolicy as JSON.
+    policy: dict[str, Any] = {}
+    valid_after: str = ""
+    valid_until: str = ""
+
+
+class QueuedRequest(QueuedSettings, kw_only=True):
+    """A queued resource as a request describes it; *specs* are (name, node), one for each node."""
+
+    specs: list[tuple[str, NodeRequest]] = []
+
+
+class QueuedRecord(QueuedSettings, kw_only=True):
+    """A queued resource."""
+
+    project: str
+    zone: str
+    name: str
+    created: str = ""
+    specs: list[SpecRecord] = []
+    state: str = "CREATING"
+    initiator: str = ""  # of SUSPENDING and SUSPENDED: "USER" or "SERVICE"
+    error: Failure | None = None  # of FAILED
+    active_since: str = ""
+
+    @property
+    def path(self) -> str:
+        return f"{self.parent}/queuedResources/{self.name}"
+
+    @property
+    def parent(self) -> str:
+        return f"projects/{self.project}/locations/{self.zone}"
+
+    def node_path(self, spec: SpecRecord) -> str:
+        return f"{self.parent}/nodes/{spec.name}"
+
+
 class OperationRecord(Struct, kw_only=True):
-    """A long-running operation on one node."""
+    """A long-running operation on one node or queued resource."""
 
     name: str  # projects/P/locations/Z/operations/O
-    verb: Literal["create", "delete", "start", "stop", "update", "maintain"]
-    target: str  # the node's path
+    verb: Verb
+    target: str  # the path of the node or queued resource
     created: str
+    api_version: str = "v2"  # of the call that began it
+    request_id: str = ""  # the client's; a second call with it gets the same operation
     ended: str = ""
     done: bool = False
     cancel_requested: bool = False
     error: Failure | None = None
-    #: What the API answers when it is done: the node, or nothing for a delete.
+    #: What the API answers when it is done: the node (nothing for a delete) or queued resource.
     node: NodeRecord | None = None
+    queued: QueuedRecord | None = None
 
 
 class Snapshot(Struct, kw_only=True):
@@ -142,6 +258,7 @@ class Snapshot(Struct, kw_only=True):
 
     id: str
     nodes: list[NodeRecord] = []
+    queued: list[QueuedRecord] = []
     operations: list[OperationRecord] = []
     #: commonInstanceMetadata of each project.
     project_metadata: dict[str, dict[str, str]] = field(default_factory=dict)

@@ -6,7 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-Verb = Literal["create", "delete", "start", "stop", "update", "maintain"]
+#: "reset" is of queued resources only, whose states are in ``queued.py``.
+Verb = Literal["create", "delete", "start", "stop", "update", "maintain", "reset"]
 
 
 class Transition(Struct, frozen=True):
