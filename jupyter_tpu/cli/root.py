@@ -19,6 +19,7 @@ from ..errors import TPUError
 #: the command's name there.
 COMMANDS = {
     "create": "tpus:create",
+    "hunt": "hunts:hunt",
     "list": "tpus:list_tpus",
     "describe": "tpus:describe",
     "start": "power:start",

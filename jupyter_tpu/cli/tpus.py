@@ -22,11 +22,11 @@ from ..commands.grammar import (
 from ..commands.session import Session, open_session
 from ..commands.tables import problem_text, status_problems, tpu_table, type_text
 from ..commands.tokens import MISSING
-from ..errors import InvalidInput, Reason, TPUError
+from ..errors import InvalidInput
 from .approval import approve_cost
 from .console import json_option, no_wait_option, note, print_json, yes_option
 from .losses import running_kernels
-from .waiting import finish, finish_all, leave, left_line, progress_stream
+from .waiting import finish, finish_all, leave, left_line, progress_stream, require_server
 
 if TYPE_CHECKING:
     from ..fleet.models import TPU, ConnectTPU, Operation
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     epilog=examples(
         "jupyter tpu create my-tpu --type v5litepod-8 --zone us-west4-a --connect",
         "jupyter tpu create my-tpu --type v4-8 --spot --no-wait",
+        "jupyter tpu create my-tpu --type v6e-8 --zone us-east5-a,us-east5-b --until-available",
     ),
 )
 @argument("name", metavar="NAME", help="Lower-case letters, digits and hyphens.")
@@ -74,6 +75,12 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Then connect it (see `connect`).",
 )
+@click.option(
+    "--until-available",
+    is_flag=True,
+    help="Try again until there is capacity. --zone may be several, as in us-west4-a,us-east5-b. "
+    "See `hunt`, which also has several types and tiers.",
+)
 @environment_option
 @content_options
 @yes_option("Create it without asking.")
@@ -88,6 +95,7 @@ def create(
     network: str | None,
     subnetwork: str | None,
     then_connect: bool,
+    until_available: bool,
     environment: str,
     yes: bool,
     no_wait: bool,
@@ -110,7 +118,7 @@ def create(
     wanted = CreateTPU(
         name=name,
         type=accelerator_type,
-        zone=zone,
+        zone=None if until_available else zone,
         version=version,
         tier="spot" if spot else "on-demand",
         network=network,
@@ -118,8 +126,13 @@ def create(
         connect=connection(environment, **content) if then_connect else None,
     )
     with open_session() as session:
+        if until_available:
+            from .hunts import hunt_for
+
+            zones = zone.split(",") if zone else ()
+            return hunt_for(session, wanted, zones=zones, yes=yes, no_wait=no_wait, as_json=as_json)
         if then_connect and no_wait:
-            _require_server(session)
+            require_server(session, "continues to connect the TPU")
         quote = session.call(session.fleet.quote(wanted))
         approve_cost(quote, yes=yes, as_json=as_json)
         # What was said is what is created, also if gcloud's default zone changes meanwhile.
@@ -226,7 +239,7 @@ def connect_with(
     """Connects, and prints the kernel. tokens: names to pass on to what is started there."""
     with open_session() as session:
         if no_wait:
-            _require_server(session)
+            require_server(session, "continues to connect the TPU")
         if tokens:
             _pass_on(session, tokens)
         operation = session.call(session.fleet.connect(name, wanted))
@@ -247,16 +260,6 @@ def _pass_on(session: Session, tokens: Sequence[str]) -> None:
     for each in session.call(session.fleet.tokens.pass_on(PassTokens(names=[*tokens]))):
         if each.hint and each.name in tokens:
             note(f"{each.name}: {MISSING}. {each.hint}")
-
-
-def _require_server(session: Session) -> None:
-    """Raises CONFLICT if nothing would continue to connect the TPU after this command."""
-    if session.server is None:
-        raise TPUError(
-            "--no-wait needs a running Jupyter server, which continues to connect the TPU.",
-            Reason.CONFLICT,
-            "Omit --no-wait, or start `jupyter lab` first.",
-        )
 
 
 # ---- the output --------------------------------------------------------------------------------

@@ -138,14 +138,14 @@ def finish(session: Session, operation: Operation, stream: TextIO) -> Operation:
 
 
 def finish_all(session: Session, operation: Operation, stream: TextIO) -> Operation:
-    """As :func:`finish`; after a create that connects, waits for the connecting, too."""
+    """As :func:`finish`; after a create or hunt that connects, waits for the connecting, too."""
     ended = finish(session, operation, stream)
-    if operation.kind != "create":
+    if operation.kind not in ("create", "hunt"):
         return ended
     for other in session.call(session.fleet.operations()):
         if (
             other.kind == "connect"
-            and (other.tpu, other.zone) == (operation.tpu, operation.zone)
+            and (other.tpu, other.zone) == (ended.tpu, ended.zone)
             and other.created >= operation.created
         ):
             try:
@@ -204,14 +204,25 @@ def _choice(operation: Operation, has_ended: Callable[[], bool], interrupts: Int
     return answer if cancellable or answer == "s" else ""
 
 
+def require_server(session: Session, task: str) -> None:
+    """Raises CONFLICT if nothing would go on after this command. *task*: what a server does."""
+    if session.server is None:
+        raise TPUError(
+            f"--no-wait needs a running Jupyter server, which {task}.",
+            Reason.CONFLICT,
+            "Omit --no-wait, or start `jupyter lab` first.",
+        )
+
+
 def left_line(session: Session, operation: Operation) -> str:
     """What a command that does not wait prints at its end."""
     return f"{left_running(session, operation)} (operation {operation.id})"
 
 
 def leave(session: Session, operation: Operation) -> None:
-    """Returns when *operation* continues without this process: at once if a server runs it, else
-    when Google has begun it. Raises what it failed with before.
+    """Returns when *operation* continues without this process: at once if a server runs it, or for
+    a hunt, which the next server continues; else when Google has begun it. Raises what it failed
+    with before.
     """
     from ..fleet.client import follow
 
@@ -235,5 +246,5 @@ def leave(session: Session, operation: Operation) -> None:
                     return latest
         return operation
 
-    if session.server is None:
+    if session.server is None and operation.kind != "hunt":
         raise_failure(session.call(begun()))

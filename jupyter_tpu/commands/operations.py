@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _ACTIVITIES = {
     "create": "creating {}",
+    "hunt": "hunting for {}",
     "start": "starting {}",
     "stop": "stopping {}",
     "delete": "deleting {}",
@@ -47,6 +48,8 @@ def progress_line(operation: Operation) -> str:
 
 def status_command(operation: Operation) -> str:
     """The command that shows how it is going."""
+    if operation.kind == "hunt":
+        return f"`jupyter tpu hunt describe {operation.tpu}`"
     return f"`jupyter tpu {'list' if operation.tpu else 'operation list'}`"
 
 
@@ -67,6 +70,11 @@ def left_running(session: Session, operation: Operation) -> str:
             return (
                 f"{operation.tpu} is not connected yet. "
                 f"Run `jupyter tpu connect {operation.tpu}` to continue."
+            )
+        if operation.kind == "hunt":
+            return (
+                f"The hunt for {operation.tpu} is paused. The next Jupyter server continues it; "
+                f"`jupyter tpu hunt stop {operation.tpu}` ends it."
             )
         if operation.kind in ("sync", "copy"):
             return "Not all files are copied. Run the command again to continue."

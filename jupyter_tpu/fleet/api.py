@@ -78,6 +78,33 @@ class JobsAPI(Protocol):
         """
 
 
+class HuntsAPI(Protocol):
+    """Searches for a TPU over zones, types and tiers. A hunt is named by its id, or by its TPU."""
+
+    async def list(self) -> Sequence[models.Hunt]:
+        """Running and recent hunts, newest first."""
+
+    async def quote(self, request: models.StartHunt) -> Sequence[models.HuntCandidate]:
+        """What :meth:`start` would try, and what that costs; raises what it raises."""
+
+    async def start(self, request: models.StartHunt) -> models.Hunt:
+        """Starts a hunt: attempts, one after the other, until there is a TPU.
+
+        Raises INVALID where there is nothing to try, EXISTS for the name of a TPU in one of the
+        zones, and while there is a hunt for this name.
+        """
+
+    async def get(self, id: str) -> models.Hunt:
+        """One hunt, with its last attempts."""
+
+    async def stop(self, id: str) -> models.Hunt:
+        """Stops a hunt, and deletes what its current attempt has made.
+
+        Waits a moment for its end; it is "stopping" until then. One that has ended is returned as
+        it is.
+        """
+
+
 class AppsAPI(Protocol):
     """The web apps of hosts that are open here."""
 
@@ -282,6 +309,9 @@ class FleetAPI(Protocol):
 
     @property
     def tokens(self) -> TokensAPI: ...
+
+    @property
+    def hunts(self) -> HuntsAPI: ...
 
     @property
     def copies(self) -> CopiesAPI: ...

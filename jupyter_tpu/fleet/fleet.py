@@ -29,6 +29,7 @@ from .hosts.poller import HostPoller
 from .hosts.pythons import HostPythons
 from .hosts.runs import Runs
 from .hosts.warm_kernels import WarmKernelMonitor
+from .hunts.service import HuntService
 from .inventory.inventory import Inventory
 from .kernelspecs import KernelSpecRegistry
 from .knowledge.changes import ChangeFeed
@@ -138,6 +139,7 @@ class Fleet:
             busy=runner.known.changes_tpus,
             polled=lambda: self._controller.polled(),
             described=lambda node: run_times.observe([node], time.time()),
+            hunted=runner.known.hunted,
         )
         connected = ConnectedTPUs(
             cloud, desired, kernelspecs, connections, kernels, tunnels, apps, jobs, runner
@@ -164,10 +166,14 @@ class Fleet:
         self._power = PowerService(cloud, observer, connections, connected, runner)
         self._availability = Availability(cloud)
         self._create = CreateService(links, self._availability, observer, runner, connect.follow)
+        self.hunts = HuntService(
+            cloud, store, self._create, observer, runner, finder.reload, changes.mark_tpu_changed
+        )
         self._takeover = Takeover(
             runner,
             self._create,
             self._power,
+            self.hunts,
             lambda: self._inventory.reload(),
             supervise=supervise,
         )
@@ -209,6 +215,7 @@ class Fleet:
         changes.register("app", apps.find)
         changes.register("run", self.runs.find)
         changes.register("job", jobs.find)
+        changes.register("hunt", self.hunts.find)
         self._loops = Loops()
 
     @classmethod
@@ -282,6 +289,7 @@ class Fleet:
 
     def _operation_changed(self, id: str, name: NodeName | None) -> None:
         self._changes.mark_changed("operation", id)
+        self._changes.mark_changed("hunt", id)
         if name is not None:
             self._changes.mark_tpu_changed(name)
 

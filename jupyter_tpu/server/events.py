@@ -12,14 +12,14 @@ CHANGE = "https://events.jupyter-tpu.org/change/v1"
 SCHEMA: dict[str, Any] = {
     "$id": CHANGE,
     "version": "1",
-    "title": "A change of a TPU, an operation, a kernel on a TPU, a tunnel, an app, a run or a job",
+    "title": "A change of a TPU, operation, kernel on a TPU, tunnel, app, run, job or hunt",
     "personal-data": True,
     "description": "The new state of one thing, or that it is gone.",
     "type": "object",
     "required": ["what", "id"],
     "properties": {
         "what": {
-            "enum": ["tpu", "operation", "kernel", "tunnel", "app", "run", "job"],
+            "enum": ["tpu", "operation", "kernel", "tunnel", "app", "run", "job", "hunt"],
             "description": "Which field carries the new state.",
         },
         "id": {
@@ -32,6 +32,7 @@ SCHEMA: dict[str, Any] = {
         "kernel": {"type": ["object", "null"], "description": "Kernel of that document."},
         "tunnel": {"type": ["object", "null"], "description": "Tunnel of that document."},
         "job": {"type": ["object", "null"], "description": "Job of that document."},
+        "hunt": {"type": ["object", "null"], "description": "Hunt of that document."},
         "app": {"type": ["object", "null"], "description": "App of that document."},
         "run": {"type": ["object", "null"], "description": "Run of that document."},
     },

@@ -58,7 +58,15 @@ export interface ICatalog {
 
 /** An event: the new state of one thing, or that it is gone. */
 export interface IChange {
-  what: 'app' | 'job' | 'kernel' | 'operation' | 'run' | 'tpu' | 'tunnel';
+  what:
+    | 'app'
+    | 'hunt'
+    | 'job'
+    | 'kernel'
+    | 'operation'
+    | 'run'
+    | 'tpu'
+    | 'tunnel';
   id: string;
   gone: boolean;
   tpu: ITPU | null;
@@ -68,6 +76,7 @@ export interface IChange {
   app: IApp | null;
   run: IRun | null;
   job: IJob | null;
+  hunt: IHunt | null;
 }
 
 /** Packages to add to an environment, and to remove from it, on all hosts. */
@@ -457,6 +466,49 @@ export interface IHostVersions {
   unchecked: number[];
 }
 
+/** A search for a TPU. Its operation has the same id. */
+export interface IHunt {
+  id: string;
+  name: string;
+  state: 'failed' | 'found' | 'paused' | 'running' | 'stopped' | 'stopping';
+  message: string;
+  zone: string;
+  request: IStartHunt;
+  candidates: IHuntCandidate[];
+  attempts: IHuntAttempt[];
+  attempted: number;
+  next_attempt: string;
+  problem: IProblem | null;
+  created: string;
+  ended: string;
+}
+
+/** One try to create a TPU. */
+export interface IHuntAttempt {
+  number: number;
+  zone: string;
+  type: string;
+  tier: 'on-demand' | 'reserved' | 'spot';
+  state: 'cancelled' | 'failed' | 'found' | 'trying';
+  started: string;
+  ended: string;
+  problem: IProblem | null;
+  unattended: boolean;
+}
+
+/** A zone, type and tier that a hunt tries. */
+export interface IHuntCandidate {
+  zone: string;
+  type: string;
+  tier: 'on-demand' | 'reserved' | 'spot';
+  version: string;
+  cost: ICost;
+  attempts: number;
+  retry_at: string;
+  problem: IProblem | null;
+  ruled_out: boolean;
+}
+
 /** A package in an environment. */
 export interface IInstalledPackage {
   name: string;
@@ -639,6 +691,7 @@ export interface IOperation {
     | 'delete'
     | 'disconnect'
     | 'environment'
+    | 'hunt'
     | 'profile'
     | 'share'
     | 'start'
@@ -817,6 +870,18 @@ export interface ISharingState {
   role: 'client' | 'server';
   mounted: boolean;
   problem: string;
+}
+
+/**
+ * A TPU to search for: in each of the zones, as each of the types, in each of
+ * the tiers.
+ */
+export interface IStartHunt {
+  tpu: ICreateTPU;
+  zones: string[];
+  types: string[];
+  tiers: ('on-demand' | 'reserved' | 'spot')[];
+  deadline: string;
 }
 
 /** A command to run as a job. */

@@ -12,97 +12,19 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from fleet_world import ZONE, Server, World
 from waiting import eventually
 
-from jupyter_tpu.cloud import CloudTPU, NodeName, Target
+from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import TPU, ConnectTPU, CreateTPU, Operation, Problem, StopTrying
 from jupyter_tpu.fleet.operations import provisioning
 from jupyter_tpu.fleet.store.records import NodeClaim
-from jupyter_tpu.kernels import KernelSpecs
-from jupyter_tpu.links import Links
-
-ZONE = "us-west4-a"
-NODES = f"/v2/projects/emulated/locations/{ZONE}/nodes"
-LIMIT = 120.0  # seconds
 
 
 def others(*ways: str) -> list[Any]:
     """Ways that are like one which is always tested."""
     return [pytest.param(way, marks=pytest.mark.long) for way in ways]
-
-
-class Server:
-    """A fleet as one server has it; others may open the same folder before or after it."""
-
-    def __init__(self, state_file: Path, folder: Path) -> None:
-        self._links = Links(CloudTPU(Target(emulator=str(state_file))))
-        self._folder = folder
-        self.fleet: Fleet
-
-    async def open(self) -> Server:
-        specs = KernelSpecs(self._folder / "kernels")
-        self.fleet = await Fleet.open(self._links, specs, self._folder / "fleet.sqlite")
-        return self
-
-    async def close(self) -> None:
-        await self.fleet.close()
-        await self._links.close()
-        await self._links.cloud.close()
-
-    async def end(self, operation: Operation) -> Operation:
-        return await asyncio.wait_for(self.fleet.wait(operation.id), LIMIT)
-
-    async def create(self, name: str) -> Operation:
-        return await self.fleet.create(CreateTPU(name=name, type="v5litepod-1", zone=ZONE))
-
-    async def ended(self, id: str) -> Operation:
-        """An operation that an earlier server began, when it has ended."""
-
-        async def state() -> Operation | None:
-            operation = await self.fleet.operation(id)
-            return operation if operation.state != "running" else None
-
-        return await eventually(state, LIMIT)
-
-
-class World:
-    """What there is at the cloud, and servers of one data folder."""
-
-    def __init__(self, emulator: Any, folder: Path) -> None:
-        self.emulator = emulator
-        self._folder = folder
-        self.servers: list[Server] = []
-
-    async def server(self) -> Server:
-        server = await Server(self.emulator.state_file, self._folder).open()
-        self.servers.append(server)
-        return server
-
-    async def stop(self, server: Server) -> None:
-        self.servers.remove(server)
-        await server.close()
-
-    def node(self, name: str) -> dict[str, Any] | None:
-        nodes = self.emulator.request("GET", NODES).get("nodes", [])
-        return next((node for node in nodes if node["name"].endswith(f"/{name}")), None)
-
-    def state(self, name: str) -> str:
-        node = self.node(name)
-        return node["state"] if node else "gone"
-
-    async def used(self, fault: dict[str, Any]) -> None:
-        """Waits until a fault with a count has hit that many calls."""
-
-        def waiting() -> list[str]:
-            faults = self.emulator.request("GET", "/emulator/v1/faults")["faults"]
-            return [each["id"] for each in faults]
-
-        await eventually(lambda: fault["id"] not in waiting())
-
-    def remove(self, name: str) -> None:
-        self.emulator.wait(self.emulator.request("DELETE", f"{NODES}/{name}"))
 
 
 @pytest_asyncio.fixture

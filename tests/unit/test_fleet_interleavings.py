@@ -26,6 +26,7 @@ from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import TPUError
 from jupyter_tpu.fleet.discovery.availability import Availability
 from jupyter_tpu.fleet.discovery.observer import Observer
+from jupyter_tpu.fleet.hunts.service import HuntService
 from jupyter_tpu.fleet.knowledge.observed import ObservedState
 from jupyter_tpu.fleet.models import (
     ConnectTPU,
@@ -128,7 +129,18 @@ class Server:
             forget=self.runner.drop_resumable,
         )
         self.power = PowerService(links.cloud, observer, None, connected, self.runner)  # type: ignore[arg-type]
-        self.takeover = Takeover(self.runner, self.create, self.power, self._reload, supervise=True)
+        self.hunts = HuntService(
+            links.cloud,
+            self.store,
+            self.create,
+            observer,
+            self.runner,
+            self._reload,
+            lambda _: None,
+        )
+        self.takeover = Takeover(
+            self.runner, self.create, self.power, self.hunts, self._reload, supervise=True
+        )
         self.tasks: set[asyncio.Task[Any]] = set()
 
     async def begin(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ...cloud import Cloud, Node, NodeName
 from ...errors import Reason, TPUError
@@ -33,7 +33,8 @@ class Observer:
 
     needed: whether to poll without a question (connected TPUs, operations);
     busy: whether an operation is about to change something; polled: called after each poll;
-    described: called with each node that Google described in another answer.
+    described: called with each node that Google described in another answer;
+    hunted: TPUs whose changes are no reason to poll quickly: a hunt looks at its own for hours.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Observer:
         busy: Callable[[], bool],
         polled: Callable[[], None],
         described: Callable[[Node], None] = lambda _: None,
+        hunted: Callable[[], Collection[NodeName]] = tuple,
     ) -> None:
         self.observed = observed
         self._cloud = cloud
@@ -52,6 +54,7 @@ class Observer:
         self._busy = busy
         self._polled = polled
         self._described = described
+        self._hunted = hunted
         self._wake = asyncio.Event()
         self._new = asyncio.Event()  # replaced after each poll
         self._asked = float("-inf")
@@ -125,9 +128,9 @@ class Observer:
         self.request_refresh()
 
     def remove(self, name: NodeName) -> None:
-        """Removes a node that was deleted."""
-        self.observed.nodes.pop(name, None)
-        self.request_refresh()
+        """Removes a node that is not there, if it was listed."""
+        if self.observed.nodes.pop(name, None) is not None:
+            self.request_refresh()
 
     async def run(self) -> None:
         """Polls until it is cancelled."""
@@ -162,7 +165,7 @@ class Observer:
             problem = self.observed.problem
             return max(FAILED, (problem and problem.retry_after) or 0.0)
         recently = self._time() - self._changed_at
-        changing = self.observed.changing() and recently < PATIENCE
+        changing = self.observed.changing(self._hunted()) and recently < PATIENCE
         return QUICK if self._busy() or recently < 3 * QUICK or changing else SLOW
 
     async def _poll(self) -> None:

@@ -82,7 +82,7 @@ class Inventory:
         being_created = {
             name
             for name, records in self._runner.known.running_by_tpu().items()
-            if any(record.operation.kind == "create" for record in records)
+            if any(record.create is not None for record in records)
         }
         desired = {*self._desired.connected, *self._tunnels.tpus()}
         unseen = {name for name in desired if not self._observed.complete(name)}

@@ -19,7 +19,7 @@ from ..models import Change
 log = logging.getLogger(__name__)
 
 Subscriber = Callable[[Change], None]
-What = Literal["tpu", "operation", "kernel", "tunnel", "app", "run", "job"]
+What = Literal["tpu", "operation", "kernel", "tunnel", "app", "run", "job", "hunt"]
 
 
 class ChangeFeed:

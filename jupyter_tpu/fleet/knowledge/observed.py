@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ...cloud import Node, NodeName, NodeState
 from ...errors import Reason, TPUError
 from ..models import Problem
@@ -45,6 +47,6 @@ class ObservedState:
             )
         return node
 
-    def changing(self) -> bool:
-        """Whether a TPU is changing to another state."""
-        return any(node.state.changing for node in self.nodes.values())
+    def changing(self, besides: Collection[NodeName] = ()) -> bool:
+        """Whether a TPU is changing to another state, *besides* these."""
+        return any(node.state.changing for name, node in self.nodes.items() if name not in besides)

@@ -43,6 +43,7 @@ from .forwarding import (
     Tunnel,
     VisitApp,
 )
+from .hunts import Hunt, HuntAttempt, HuntCandidate, StartHunt
 from .jobs import (
     HostJob,
     Job,
@@ -135,6 +136,9 @@ __all__ = [
     "HostShare",
     "HostSync",
     "HostVersions",
+    "Hunt",
+    "HuntAttempt",
+    "HuntCandidate",
     "InstalledPackage",
     "Job",
     "JobAttempt",
@@ -168,6 +172,7 @@ __all__ = [
     "SharedFolder",
     "SharedFolders",
     "SharingState",
+    "StartHunt",
     "StartJob",
     "StartRun",
     "Step",

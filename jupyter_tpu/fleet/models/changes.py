@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from .forwarding import App, Tunnel
+from .hunts import Hunt
 from .jobs import Job
 from .kernels import Kernel
 from .operations import Operation
@@ -17,8 +18,8 @@ from .tpus import TPU
 class Change(Struct, kw_only=True):
     """An event: the new state of one thing, or that it is gone."""
 
-    what: Literal["tpu", "operation", "kernel", "tunnel", "app", "run", "job"]
-    id: str  # zone/name of a TPU, id of an operation, kernel, tunnel, app, run or job
+    what: Literal["tpu", "operation", "kernel", "tunnel", "app", "run", "job", "hunt"]
+    id: str  # zone/name of a TPU, id of an operation, kernel, tunnel, app, run, job or hunt
     gone: bool = False
     tpu: TPU | None = None
     operation: Operation | None = None
@@ -27,3 +28,4 @@ class Change(Struct, kw_only=True):
     app: App | None = None
     run: Run | None = None
     job: Job | None = None
+    hunt: Hunt | None = None

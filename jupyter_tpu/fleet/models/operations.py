@@ -31,6 +31,7 @@ class Operation(Struct, kw_only=True):
     id: str
     kind: Literal[
         "create",
+        "hunt",
         "start",
         "stop",
         "delete",

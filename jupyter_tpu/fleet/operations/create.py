@@ -48,8 +48,8 @@ class CreateService:
 
     async def quote(self, request: CreateTPU) -> Quote:
         """What :meth:`start` would create; raises what that raises at once."""
-        request, name = await self._resolve(request)
-        await self._require_new(name)
+        request, name = await self.resolve(request)
+        await self.require_new(name)
         accelerator = known_type(request.type)
         emulated = self._cloud.emulated
         return Quote(
@@ -65,7 +65,8 @@ class CreateService:
             cost=cost_of(request.type, name.zone, request.tier, emulated=emulated),
         )
 
-    async def _resolve(self, request: CreateTPU) -> tuple[CreateTPU, NodeName]:
+    async def resolve(self, request: CreateTPU) -> tuple[CreateTPU, NodeName]:
+        """The request with its defaults filled in. Raises INVALID for one that can't be met."""
         request = validated(request)
         checks.check_labels(request.labels)
         if request.connect is not None:
@@ -76,12 +77,12 @@ class CreateService:
 
     async def start(self, request: CreateTPU) -> Operation:
         """Raises INVALID for a request that can't be met, EXISTS for a name that is in use."""
-        request, name = await self._resolve(request)
+        request, name = await self.resolve(request)
         if name in self._being_checked:
             raise _exists(name)
         self._being_checked.add(name)
         try:
-            await self._require_new(name)
+            await self.require_new(name)
             record = self._runner.new_record("create", name, create=request)
             record.claim = NodeClaim(want="present", since=time.time(), label=record.operation.id)
             return await self._runner.start(record, *self._work(record, resumed=False))
@@ -96,20 +97,31 @@ class CreateService:
         request, claim = record.create, record.claim
         assert request is not None
         assert claim is not None
-        provisioner = NodeProvisioner(
-            self._cloud,
-            self._observer,
-            self._runner,
-            record,
-            spec=lambda: self._spec(request, claim.label),
-        )
+        provisioner = self.provisioner(record)
 
         async def work(progress: Progress) -> None:
             await self._create(record.name, request, claim, provisioner, progress, resumed=resumed)
 
         return work, provisioner.carry_out
 
-    async def _require_new(self, name: NodeName) -> None:
+    def provisioner(
+        self, record: OperationRecord, message: str = "Create the TPU"
+    ) -> NodeProvisioner:
+        """Creates what *record* asks for, by its claim. *message*: see `NodeProvisioner`."""
+        request, claim = record.create, record.claim
+        assert request is not None
+        assert claim is not None
+        return NodeProvisioner(
+            self._cloud,
+            self._observer,
+            self._runner,
+            record,
+            spec=lambda: self._spec(request, claim.label),
+            message=message,
+        )
+
+    async def require_new(self, name: NodeName) -> None:
+        """Raises EXISTS for a name that is in use, and what Google answers instead."""
         if self._runner.known.running_on(name):
             raise _exists(name)
         try:
@@ -154,6 +166,10 @@ class CreateService:
             raise OperationCancelled
         progress.done("create")
         progress.log(f"{name.node} is READY")
+        self.connect_if_asked(name, request, claim)
+
+    def connect_if_asked(self, name: NodeName, request: CreateTPU, claim: NodeClaim) -> None:
+        """Starts connecting a TPU that was just created, if *request* says so."""
         if request.connect is not None and name not in self._runner.known.resumable:
             self._connect(name, request.connect, claim.node_id)
 

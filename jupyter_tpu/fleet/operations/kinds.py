@@ -8,13 +8,16 @@ NOT_CANCELLABLE = ("start", "stop", "delete")
 NON_EXCLUSIVE = ("tensorboard", "profile", "sync", "copy", "share")
 #: Kinds that begin only if the next process can know of them: they cost money, or leave something
 #: on the hosts. Others go on when the disk is full, since they may end what costs money.
-SAVED = ("create", "start", "connect")
+SAVED = ("create", "hunt", "start", "connect")
 #: Kinds that change nothing at Google.
 LOCAL = ("connect", "disconnect", "environment", *NON_EXCLUSIVE)
+#: And those that may take hours, and look at their TPU themselves.
+UNHURRIED = (*LOCAL, "hunt")
 
 #: What is being done to a TPU.
 PRESENT = {
     "create": "being created",
+    "hunt": "being created by a hunt",
     "start": "being started",
     "stop": "being stopped",
     "delete": "being deleted",

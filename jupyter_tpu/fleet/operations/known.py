@@ -67,10 +67,15 @@ class KnownOperations:
         return found
 
     def changes_tpus(self) -> bool:
-        """Whether one runs that changes a TPU at Google."""
+        """Whether one runs that will soon have changed a TPU at Google."""
         return any(
-            running.record.operation.kind not in kinds.LOCAL for running in self.running.values()
+            running.record.operation.kind not in kinds.UNHURRIED
+            for running in self.running.values()
         )
+
+    def hunted(self) -> set[NodeName]:
+        """The TPUs that hunts try to create in this process now."""
+        return {each.name for each in self.running.values() if each.record.operation.kind == "hunt"}
 
     def require_idle(self, name: NodeName) -> None:
         """Raises CONFLICT while one runs on the TPU that others must not run beside."""

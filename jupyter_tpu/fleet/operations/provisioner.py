@@ -30,6 +30,7 @@ class NodeProvisioner:
     ----------
     record: of an operation that has a claim; it runs in this process.
     spec: makes what is created; None for a deletion.
+    message: what is said while nothing else is to be said.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class NodeProvisioner:
         runner: OperationRunner,
         record: OperationRecord,
         spec: Callable[[], Awaitable[NodeSpec]] | None = None,
+        message: str = "Create the TPU",
     ) -> None:
         assert record.claim is not None
         self._cloud = cloud
@@ -46,6 +48,7 @@ class NodeProvisioner:
         self._runner = runner
         self._record = record
         self._spec = spec
+        self._message = message
         self._name = record.name
         self._provisioning = Provisioning(record.claim, record.name.node)
         self._asked = asyncio.Event()
@@ -98,7 +101,7 @@ class NodeProvisioner:
         elif claim.in_doubt:
             message = "Google has not confirmed the creation. Checking whether there is a TPU"
         else:
-            message = "Create the TPU"
+            message = self._message
         if message != progress.operation.message:
             progress.set_message(message)
 

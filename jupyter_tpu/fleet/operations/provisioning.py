@@ -20,7 +20,8 @@ what should be, and is   what is asked next
 =======================  =====================================================================
 present, never sent      CREATE, if the user asked for it not long ago; else it has failed
 present, accepted        Google's operation, until it ends
-  … which succeeded      the node, until it is READY (done) or in a state it does not leave
+  … which succeeded      the node, until it is READY (done) or in a state it does not leave: then it
+                         has failed; with `claim.tidy`, as below
   … which failed         as *absent*, then failed with Google's words
 present, in doubt        the node: ours, go on; another's, failed (EXISTS); missing, wait until it
                          is settled and CREATE once more
@@ -162,7 +163,11 @@ class Provisioning:
             return self._ended(End("ready"))
         if node.state in _ON_ITS_WAY:
             return self._look_again()
-        return self._failed(f"{self._what} was created and is now {node.state}.", Reason.CONFLICT)
+        message = f"{self._what} was created and is now {node.state}."
+        if claim.tidy:
+            claim.failure = Problem(message=message, reason=Reason.CONFLICT)
+            return self._remove(now)
+        return self._failed(message, Reason.CONFLICT)
 
     def _remove(self, now: float) -> Ask | End:
         claim, node = self.claim, self._node

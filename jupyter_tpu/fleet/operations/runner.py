@@ -92,7 +92,7 @@ class OperationRunner:
         new: bool,
     ) -> RunningOperation:
         operation = record.operation
-        running = RunningOperation(record, record.name)
+        running = RunningOperation(record)
         running.carry_out = carry_out
         self.known.running[operation.id] = running  # from now on the TPU is not idle
         self.known.others.pop(operation.id, None)

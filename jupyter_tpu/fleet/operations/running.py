@@ -48,12 +48,16 @@ class Lease(Protocol):
 class RunningOperation:
     """What the runner knows of one."""
 
-    def __init__(self, record: OperationRecord, name: NodeName) -> None:
+    def __init__(self, record: OperationRecord) -> None:
         self.record = record
-        self.name = name
         self.task: asyncio.Task[None] | None = None
         self.carry_out: CarryOut | None = None  # None: the task is cancelled
         self.requests: set[OperationRequest] = set()  # that were carried out, or have begun to be
         self.saved: object = None  # the states that were last saved
         self.accepted = asyncio.Event()  # it is on disk, or was refused
         self.refused: TPUError | None = None  # why it could not be saved, and so never ran
+
+    @property
+    def name(self) -> NodeName:
+        """The TPU that it is about now: a hunt goes from zone to zone."""
+        return self.record.name

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 from ...errors import TPUError
+from ..hunts.service import HuntService
 from ..models import Operation
 from ..operations.create import CreateService
 from ..operations.power import PowerService
@@ -33,6 +34,7 @@ class Takeover:
         runner: OperationRunner,
         create: CreateService,
         power: PowerService,
+        hunts: HuntService,
         reload: Callable[[], Awaitable[None]],
         *,
         supervise: bool,
@@ -40,6 +42,7 @@ class Takeover:
         self._runner = runner
         self._create = create
         self._power = power
+        self._hunts = hunts
         self._reload = reload
         self._supervise = supervise
 
@@ -66,7 +69,7 @@ class Takeover:
             mine = await self._runner.take_over(record)
             if mine is not None:
                 self._resume(mine)
-        elif record.claim is None:
+        elif record.claim is None and record.hunt is None:
             self._runner.mark_interrupted(record, save=False)
 
     def _resume(self, record: OperationRecord) -> None:
@@ -75,6 +78,8 @@ class Takeover:
         match operation.kind:
             case "create" if claim is not None:
                 self._create.resume(record)
+            case "hunt":
+                self._hunts.resume(record)
             case "delete" if claim is not None:
                 self._power.resume(record)
             case "start" | "stop" if _age(operation) <= EXPECTED:

@@ -7,14 +7,17 @@ from typing import Literal
 from msgspec import Struct
 
 from ...cloud import NodeName
+from ...cloud.models import Tier
 from ..models import (
     ConnectTPU,
     CreateTPU,
     Environment,
+    HuntAttempt,
     JobAttempt,
     KeepWarm,
     Operation,
     Problem,
+    StartHunt,
     StartJob,
 )
 
@@ -73,6 +76,44 @@ class NodeClaim(Struct, kw_only=True):
     given_up: bool = False
     #: What the creation failed with, while what is left of the node is removed.
     failure: Problem | None = None
+    #: Whether a node that will not be READY is removed, too.
+    tidy: bool = False
+
+
+class Candidate(Struct, kw_only=True):
+    """A zone, type and tier of a hunt, and what was learned of it. Times: seconds since the epoch.
+
+    Read and changed by ``hunts/planner.py``.
+    """
+
+    zone: str
+    type: str
+    tier: Tier
+    version: str = ""
+    attempts: int = 0
+    #: In a row, of the kind that time may mend.
+    failures: int = 0
+    #: When it may be tried again.
+    retry_at: float = 0.0
+    #: Why the last attempt failed, or why it is not tried.
+    problem: Problem | None = None
+    ruled_out: bool = False
+
+
+class HuntRecord(Struct, kw_only=True):
+    """What a hunt has to know to go on. Its current attempt is the operation's claim."""
+
+    request: StartHunt
+    candidates: list[Candidate]
+    #: The last ones, the oldest first.
+    attempts: list[HuntAttempt] = []
+    attempted: int = 0
+    #: No attempt begins before; seconds since the epoch.
+    retry_at: float = 0.0
+    #: How often in a row the way to Google was what failed.
+    failures: int = 0
+    #: No attempt begins later; None: no limit. Seconds since the epoch.
+    deadline: float | None = None
 
 
 #: What users ask of an operation that runs, in whichever process.
@@ -87,8 +128,9 @@ class OperationRecord(Struct, kw_only=True):
     owner: str
     create: CreateTPU | None = None
     connect: ConnectTPU | None = None
-    #: Of a creation or deletion.
+    #: Of a creation or deletion, or of a hunt's current attempt.
     claim: NodeClaim | None = None
+    hunt: HuntRecord | None = None
     #: Google's id of the node that is meant; "" where *claim* says it.
     node_id: str = ""
 

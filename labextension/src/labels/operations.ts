@@ -73,6 +73,13 @@ function titles(
         ),
         failed: trans.__('An environment on %1 could not be changed', name)
       };
+    case 'hunt':
+      return {
+        running: trans.__('Hunting for %1', name),
+        done: trans.__('Found capacity and created %1', name),
+        cancelled: trans.__('The hunt for %1 was stopped', name),
+        failed: trans.__('The hunt for %1 has failed', name)
+      };
     case 'start':
       return {
         running: trans.__('Starting %1', name),

@@ -1,0 +1,122 @@
+"""Hunts in words: what is tried, how each attempt ended, and when the next one begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from ..errors import InvalidInput, duration
+from .costs import hourly
+from .tables import problem_text, state_text, table
+
+if TYPE_CHECKING:
+    from ..fleet.models import Hunt, HuntAttempt, HuntCandidate
+
+_UNITS = {"m": 60, "h": 3600, "d": 86_400}
+
+
+def deadline(text: str) -> str:
+    """An RFC 3339 time, from such a time or from a duration such as 90m, 8h or 2d."""
+    number, unit = text[:-1], text[-1:]
+    if unit in _UNITS and number.isascii() and number.isdecimal() and len(number) < 6:
+        end = datetime.now(UTC) + timedelta(seconds=int(number) * _UNITS[unit])
+        return end.isoformat(timespec="seconds").replace("+00:00", "Z")
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(
+            f"{text!r} is not a duration or a time.", "Write 90m, 8h, 2d or 2026-07-01T08:00."
+        ) from None
+    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def place(each: HuntAttempt | HuntCandidate) -> str:
+    """ "v5litepod-8 (spot) in us-west4-a"."""
+    return f"{each.type} ({each.tier}) in {each.zone}"
+
+
+def hunt_table(hunts: Sequence[Hunt]) -> str:
+    if not hunts:
+        return (
+            "No hunts. Start one: jupyter tpu hunt start my-tpu --type TYPE --zone ZONE --zone ZONE"
+        )
+    rows = [
+        (
+            each.name,
+            state_text(each.state),
+            each.zone,
+            str(each.attempted),
+            local_time(each.created),
+            next_text(each) or _last_problem(each),
+            each.id,
+        )
+        for each in hunts
+    ]
+    return table(("NAME", "STATE", "ZONE", "ATTEMPTS", "STARTED", "MESSAGE", "ID"), rows)
+
+
+def describe_hunt(hunt: Hunt) -> str:
+    """All that is known of one."""
+    lines = [f"{hunt.name}  {hunt.state}{f' in {hunt.zone}' if hunt.zone else ''}"]
+    if hunt.state == "paused":
+        lines.append("No Jupyter server runs. The next one continues this hunt.")
+    if hunt.problem is not None:
+        lines.append(problem_text(hunt.problem))
+    if hunt.request.deadline:
+        lines.append(f"No attempt begins after {local_time(hunt.request.deadline)}.")
+    lines += ["", candidate_table(hunt.candidates), "", attempt_table(hunt)]
+    if ahead := next_text(hunt):
+        lines += ["", ahead]
+    return "\n".join(lines)
+
+
+def candidate_table(candidates: Sequence[HuntCandidate]) -> str:
+    """Where it looks, with prices."""
+    rows = [
+        (
+            each.type,
+            each.zone,
+            each.tier,
+            hourly(each.cost, each.tier),
+            str(each.attempts) if each.attempts else "",
+            f"not tried: {problem_text(each.problem)}" if each.ruled_out else "",
+        )
+        for each in candidates
+    ]
+    return table(("TYPE", "ZONE", "TIER", "PRICE", "ATTEMPTS", ""), rows)
+
+
+def attempt_table(hunt: Hunt) -> str:
+    if not hunt.attempts:
+        return "No attempts yet."
+    rows = [
+        (
+            str(each.number),
+            local_time(each.started),
+            each.type,
+            each.zone,
+            each.tier,
+            state_text(each.state),
+            each.problem.message if each.problem else "",
+        )
+        for each in hunt.attempts
+    ]
+    return table(("ATTEMPT", "STARTED", "TYPE", "ZONE", "TIER", "STATE", "MESSAGE"), rows)
+
+
+def next_text(hunt: Hunt) -> str:
+    """When the next attempt begins; "" if that is not known, or there is none."""
+    if not hunt.next_attempt or hunt.state != "running":
+        return ""
+    seconds = (datetime.fromisoformat(hunt.next_attempt) - datetime.now(UTC)).total_seconds()
+    return f"The next attempt begins in {duration(max(seconds, 1))}."
+
+
+def _last_problem(hunt: Hunt) -> str:
+    return hunt.problem.message if hunt.problem is not None else hunt.message
+
+
+def local_time(time: str) -> str:
+    """An RFC 3339 time as the clock here shows it."""
+    return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,95 @@
+"""Where a hunt may look: the zones, types and tiers of a request that Google offers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+from msgspec import structs
+
+from ...cloud import NodeName
+from ...errors import InvalidInput, Reason, TPUError
+from ..models import CreateTPU, Problem, StartHunt
+from ..models.catalog import known_type
+from ..store.records import Candidate, HuntRecord
+from .planner import Over, next_step
+
+#: Fills in a request's defaults; raises INVALID for what its zone does not offer.
+Resolve = Callable[[CreateTPU], Awaitable[tuple[CreateTPU, NodeName]]]
+
+
+async def plan(request: StartHunt, resolve: Resolve, now: float) -> HuntRecord:
+    """The hunt before its first attempt.
+
+    Raises INVALID if there is nothing to try, and what *resolve* raises apart from that.
+    """
+    types = request.types or [request.tpu.type]
+    tiers = request.tiers or [request.tpu.tier]
+    zones = await _zones(request, types, resolve)
+    per_zone = await asyncio.gather(
+        *(_resolved(request.tpu, zone, types, resolve) for zone in dict.fromkeys(zones))
+    )
+    found = {(each.zone, each.type): each for several in per_zone for each in several}
+    hunt = HuntRecord(
+        request=request,
+        candidates=[
+            structs.replace(found[zone, type], tier=tier)
+            for type in dict.fromkeys(types)
+            for tier in dict.fromkeys(tiers)
+            for zone in dict.fromkeys(zones)
+        ],
+        deadline=_deadline(request.deadline, now),
+    )
+    match next_step(hunt, now):
+        case Over(error):
+            raise error
+    return hunt
+
+
+async def _zones(request: StartHunt, types: list[str], resolve: Resolve) -> list[str]:
+    if "-" in request.zones:
+        offered = [zone for type in types if (t := known_type(type)) for zone in t.zones]
+        if not offered:
+            raise InvalidInput(
+                f"It is not known which zones offer {' or '.join(types)}.", "Name the zones."
+            )
+        return offered
+    if request.zones or request.tpu.zone:
+        return request.zones or [request.tpu.zone or ""]
+    return [(await resolve(structs.replace(request.tpu, type=types[0])))[1].zone]
+
+
+async def _resolved(
+    template: CreateTPU, zone: str, types: list[str], resolve: Resolve
+) -> list[Candidate]:
+    """One per type. One after the other: each list is asked of Google once."""
+    found = []
+    for type in types:
+        candidate = Candidate(zone=zone, type=type, tier=template.tier)
+        try:
+            wanted, _ = await resolve(structs.replace(template, zone=zone, type=type))
+        except TPUError as error:
+            if error.reason is not Reason.INVALID:
+                raise
+            candidate.ruled_out, candidate.problem = True, Problem.of(error)
+        else:
+            candidate.version = wanted.version or ""
+        found.append(candidate)
+    return found
+
+
+def _deadline(text: str, now: float) -> float | None:
+    if not text:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(
+            f"The deadline {text!r} is not a time.", "Write it like 2026-07-01T08:00:00Z."
+        ) from None
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    if time.timestamp() <= now:
+        raise InvalidInput(f"The deadline {text} has passed.", "Choose a later one.")
+    return time.timestamp()

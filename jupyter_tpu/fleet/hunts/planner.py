@@ -1,0 +1,174 @@
+"""What a hunt tries next, and when; without I/O, clock or chance of its own.
+
+A :class:`HuntRecord` has the candidates (zone × type × tier) in the order in which they are wanted,
+and what was learned of each. :func:`next_step` reads it; :func:`learn` writes down why an attempt
+failed. Of the candidates that may be tried now, the one that failed least often is next.
+
+====================  ==========================================================================
+why it failed         what that says
+====================  ==========================================================================
+NO_CAPACITY           about this type and tier in the zone (or region, where Google says that):
+CONFLICT              later, after a pause that doubles. CONFLICT: a TPU that was taken away at once
+QUOTA, of 0           this generation and tier are ruled out in the zone, region or project
+QUOTA, all used       this type and tier there: later, since somebody may delete a TPU
+EXISTS                the zone is ruled out: another TPU has the name there
+INVALID, PERMISSION   this candidate is ruled out
+anything else         nothing about the candidate: all wait, as long as Google says, or for a pause
+                      that doubles (no credentials, a rate limit, no network, a full disk)
+====================  ==========================================================================
+
+A hunt is over when all candidates are ruled out, and when its deadline has passed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from ...errors import Reason, TPUError
+from ..models import Problem
+from ..models.catalog import known_type
+from ..models.times import timestamp
+from ..store.records import Candidate, HuntRecord
+
+#: Pauses after the first failure, and the longest; seconds.
+CAPACITY = (20.0, 300.0)
+QUOTA = (120.0, 1800.0)
+GOOGLE = (10.0, 300.0)
+#: Pauses are this much shorter or longer, by chance: many hunts do not ask in step.
+JITTER = 0.25
+#: A longer pause than any: what waits longer has met a clock that was set back. Seconds.
+_LONGEST = 3600.0
+
+_MENDED_BY_TIME = (Reason.NO_CAPACITY, Reason.CONFLICT)
+_FOR_GOOD = (Reason.INVALID, Reason.PERMISSION)
+
+
+class Try(Struct, frozen=True):
+    """Try to create this one now."""
+
+    candidate: Candidate
+
+
+class Wait(Struct, frozen=True):
+    """Ask again then, seconds since the epoch; or earlier."""
+
+    until: float
+
+
+class Over(Struct, frozen=True):
+    """No attempt is left."""
+
+    error: TPUError
+
+
+def next_step(hunt: HuntRecord, now: float) -> Try | Wait | Over:
+    """*now*: seconds since the epoch. Nothing is changed."""
+    left = [each for each in hunt.candidates if not each.ruled_out]
+    if not left:
+        return Over(_nothing_left(hunt))
+    if hunt.deadline is not None and now >= hunt.deadline:
+        return Over(_too_late(hunt, hunt.deadline))
+    at = min(due(hunt, each, now) for each in left)
+    if at > now:
+        return Wait(at if hunt.deadline is None else min(at, hunt.deadline))
+    ready = [each for each in left if due(hunt, each, now) <= now]
+    return Try(min(ready, key=lambda each: each.failures))  # the first of equal ones
+
+
+def due(hunt: HuntRecord, candidate: Candidate, now: float) -> float:
+    """When it may be tried; seconds since the epoch."""
+    return min(max(candidate.retry_at, hunt.retry_at), now + _LONGEST)
+
+
+def learn(
+    hunt: HuntRecord, candidate: Candidate, error: TPUError, now: float, chance: float
+) -> None:
+    """An attempt to create *candidate* failed. *chance*: a random number from 0 to 1."""
+    problem, reason = Problem.of(error), error.reason
+    factor = 1 + JITTER * (2 * chance - 1)
+    candidate.problem = problem
+    if reason is Reason.EXISTS:
+        _rule_out((each for each in hunt.candidates if each.zone == candidate.zone), problem)
+    elif reason in _FOR_GOOD:
+        _rule_out((candidate,), problem)
+    elif reason is Reason.QUOTA and re.search(r"\bLimit:? 0\b", error.message):
+        same = _generation(candidate.type)
+        there = _in_scope(hunt, candidate, error.scope)
+        _rule_out((each for each in there if _generation(each.type) == same), problem)
+    elif reason in _MENDED_BY_TIME or reason is Reason.QUOTA:
+        candidate.failures += 1
+        pause = _pause(QUOTA if reason is Reason.QUOTA else CAPACITY, candidate.failures) * factor
+        for each in _in_scope(hunt, candidate, error.scope):
+            if each.type == candidate.type:
+                each.problem = problem
+                each.retry_at = now + max(pause, error.retry_after or 0.0)
+    else:
+        hunt.failures += 1
+        pause = _pause(GOOGLE, hunt.failures) * factor
+        hunt.retry_at = now + max(pause, error.retry_after or 0.0)
+        return
+    hunt.failures = 0
+
+
+def _in_scope(hunt: HuntRecord, candidate: Candidate, scope: str) -> list[Candidate]:
+    """Those of its tier that a limit of this scope is about ("": of the zone)."""
+    region = candidate.zone.rpartition("-")[0]
+    return [
+        each
+        for each in hunt.candidates
+        if each.tier == candidate.tier
+        and (
+            each.zone == candidate.zone
+            or scope == "project"
+            or (scope == "region" and each.zone.rpartition("-")[0] == region)
+        )
+    ]
+
+
+def _rule_out(candidates: Iterable[Candidate], problem: Problem) -> None:
+    for each in candidates:
+        if not each.ruled_out:
+            each.ruled_out, each.problem = True, problem
+
+
+def _generation(type: str) -> str:
+    accelerator = known_type(type)
+    return accelerator.generation if accelerator is not None else type
+
+
+def _pause(limits: tuple[float, float], failures: int) -> float:
+    first, longest = limits
+    return min(first * 2.0 ** min(failures - 1, 20), longest)
+
+
+def _nothing_left(hunt: HuntRecord) -> TPUError:
+    """Every reason once, with the candidates that it is about."""
+    about: dict[str, list[Candidate]] = {}
+    for each in hunt.candidates:
+        about.setdefault(each.problem.message if each.problem else "", []).append(each)
+    reasons = [f"{_names(found)}: {message}" for message, found in about.items()]
+    problems = [each.problem for each in hunt.candidates if each.problem is not None]
+    same = {problem.reason for problem in problems}
+    return TPUError(
+        f"{hunt.request.tpu.name} can't be created anywhere. {' '.join(reasons)}",
+        problems[0].reason if len(same) == 1 else Reason.CONFLICT,
+        problems[0].hint if len(about) == 1 else "Hunt in other zones, for other types or tiers.",
+    )
+
+
+def _names(candidates: list[Candidate]) -> str:
+    shown = ", ".join(f"{each.type} ({each.tier}) in {each.zone}" for each in candidates[:3])
+    return shown + (f" and {len(candidates) - 3} more" if len(candidates) > 3 else "")
+
+
+def _too_late(hunt: HuntRecord, deadline: float) -> TPUError:
+    last = next((each.problem for each in reversed(hunt.attempts) if each.problem), None)
+    return TPUError(
+        f"No TPU was found until {timestamp('seconds', at=deadline)}."
+        + (f" The last attempt: {last.message}" if last else ""),
+        Reason.TIMEOUT,
+        "Start another hunt, with more zones or types.",
+    )

@@ -1,0 +1,368 @@
+"""Carries hunts out: one attempt after the other, each as a creation's claim, until there is a TPU.
+
+A hunt is an operation, so it has an owner, is continued by the next process, and can be stopped by
+any. Its record has the planner's state and the claim of the current attempt, in one row: what a
+killed process leaves is either no attempt, or one whose claim says how far it is. While that is
+not known, no other attempt begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterator
+
+from msgspec import structs
+
+from ...cloud import Cloud, NodeName
+from ...environment import StepPlan
+from ...errors import Reason, TPUError
+from ..discovery.observer import Observer
+from ..models import Hunt, HuntAttempt, HuntCandidate, Problem, StartHunt
+from ..models.costs import cost_of
+from ..models.hunts import AttemptState, HuntState
+from ..models.requests import validated
+from ..models.times import timestamp
+from ..operations.create import CreateService
+from ..operations.progress import Progress
+from ..operations.provisioner import NodeProvisioner
+from ..operations.provisioning import End
+from ..operations.runner import OperationRunner
+from ..operations.running import OperationCancelled
+from ..store.records import Candidate, HuntRecord, NodeClaim, OperationRecord, OperationRequest
+from ..store.store import Store
+from . import candidates
+from .planner import Over, Try, Wait, due, learn, next_step
+
+#: How many attempts are kept.
+HISTORY = 50
+#: A wait is looked at again after this time: clocks jump, and computers sleep. Seconds.
+SLICE = 10.0
+
+_ENDS: dict[str, HuntState] = {"done": "found", "cancelled": "stopped", "failed": "failed"}
+_NOT_BEGUN = TPUError("The process was stopped before this attempt began.", Reason.INTERRUPTED)
+
+
+class HuntService:
+    """reload(): takes over what other processes have written. changed(name): a TPU may look
+    different.
+    """
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        store: Store,
+        create: CreateService,
+        observer: Observer,
+        runner: OperationRunner,
+        reload: Callable[[], Awaitable[None]],
+        changed: Callable[[NodeName], None],
+    ) -> None:
+        self._cloud = cloud
+        self._store = store
+        self._create = create
+        self._observer = observer
+        self._runner = runner
+        self._reload = reload
+        self._changed = changed
+        self._mine: dict[str, OperationRecord] = {}  # those that run or ran here
+        self._being_checked: set[str] = set()  # names of requests that are not accepted yet
+
+    # ---- the interface ----
+
+    async def quote(self, request: StartHunt) -> list[HuntCandidate]:
+        hunt = await self._plan(request)
+        return [self._candidate(each) for each in hunt.candidates]
+
+    async def start(self, request: StartHunt) -> Hunt:
+        await self._reload()
+        self._require_no_other(request.tpu.name)
+        self._being_checked.add(request.tpu.name)
+        try:
+            hunt = await self._plan(request)
+            await self._observer.ensure_recent()
+            for candidate in hunt.candidates:
+                if not candidate.ruled_out:
+                    name = NodeName(self._cloud.project, candidate.zone, request.tpu.name)
+                    self._require_no_node(name)
+            nowhere = NodeName(self._cloud.project, "", request.tpu.name)
+            record = self._runner.new_record("hunt", nowhere, hunt=hunt)
+            run = self._run(record)
+            await self._runner.start(record, run.work, run.carry_out)
+        finally:
+            self._being_checked.discard(request.tpu.name)
+        return self._view(record)
+
+    def resume(self, record: OperationRecord) -> None:
+        """Continues one that another process has left."""
+        run = self._run(record)
+        self._runner.resume(record, run.work, run.carry_out)
+
+    async def list(self) -> list[Hunt]:
+        await self._reload()
+        return [self._view(record) for record in self._records()]
+
+    async def get(self, ref: str) -> Hunt:
+        await self._reload()
+        return self._view(self._require(ref))
+
+    async def stop(self, ref: str) -> Hunt:
+        await self._reload()
+        record = self._require(ref)
+        if any(record.operation.id == each.operation.id for each in self._runner.abandoned()):
+            # Nobody runs it, and a process without a server would not.
+            mine = await self._runner.take_over(record)
+            if mine is not None:
+                self.resume(mine)
+        await self._runner.cancel(record.operation.id)
+        return self._view(self._require(record.operation.id))
+
+    def find(self, id: str) -> Hunt | None:
+        """For events."""
+        record = next((each for each in self._records() if each.operation.id == id), None)
+        return self._view(record) if record is not None else None
+
+    # ---- inside ----
+
+    async def _plan(self, request: StartHunt) -> HuntRecord:
+        return await candidates.plan(validated(request), self._create.resolve, time.time())
+
+    def _run(self, record: OperationRecord) -> _HuntRun:
+        self._mine = {
+            id: each for id, each in self._mine.items() if self._runner.known.find(id) is not None
+        }
+        self._mine[record.operation.id] = record
+        return _HuntRun(record, self._create, self._runner, self._changed)
+
+    def _records(self) -> Iterator[OperationRecord]:
+        """Of the hunts that are remembered, newest first."""
+        known = {each.operation.id: each for each in self._store.snapshot.operations if each.hunt}
+        known |= self._mine
+        records = (each for id, each in known.items() if self._runner.known.find(id) is not None)
+        yield from sorted(records, key=lambda each: each.operation.created, reverse=True)
+
+    def _require(self, ref: str) -> OperationRecord:
+        """By its id, or the newest for a TPU of that name."""
+        for record in self._records():
+            if ref in (record.operation.id, record.operation.tpu):
+                return record
+        raise TPUError(
+            f"There is no hunt {ref!r}.", Reason.NOT_FOUND, "See `jupyter tpu hunt list`."
+        )
+
+    def _require_no_other(self, name: str) -> None:
+        running = (each.operation for each in self._records() if each.operation.state == "running")
+        if name in self._being_checked or any(each.tpu == name for each in running):
+            raise TPUError(
+                f"There is a hunt for {name} already.",
+                Reason.EXISTS,
+                f"Stop it with `jupyter tpu hunt stop {name}`, or choose another name.",
+            )
+
+    def _require_no_node(self, name: NodeName) -> None:
+        """By what is known; each attempt asks Google."""
+        if self._observer.observed.node(name) is not None:
+            raise TPUError(
+                f"A TPU called {name.node} already exists in {name.zone}.",
+                Reason.EXISTS,
+                "Choose another name, or leave out this zone.",
+            )
+
+    # ---- how it is shown ----
+
+    def _view(self, record: OperationRecord) -> Hunt:
+        operation, hunt, now = record.operation, record.hunt, time.time()
+        assert hunt is not None
+        step = next_step(hunt, now) if operation.state == "running" and not record.claim else None
+        return Hunt(
+            id=operation.id,
+            name=operation.tpu,
+            state=self._state(record),
+            message=operation.message,
+            zone=operation.zone if operation.state == "done" else "",
+            request=hunt.request,
+            candidates=[self._candidate(each, due(hunt, each, now)) for each in hunt.candidates],
+            attempts=list(hunt.attempts),
+            attempted=hunt.attempted,
+            next_attempt=timestamp("seconds", at=step.until) if isinstance(step, Wait) else "",
+            problem=operation.problem,
+            created=operation.created,
+            ended=operation.ended,
+        )
+
+    def _state(self, record: OperationRecord) -> HuntState:
+        operation = record.operation
+        if operation.state != "running":
+            return _ENDS[operation.state]
+        if record.claim is not None and record.claim.want == "absent":
+            return "stopping"
+        abandoned = (each.operation.id for each in self._runner.abandoned())
+        return "paused" if operation.id in abandoned else "running"
+
+    def _candidate(self, candidate: Candidate, due: float = 0.0) -> HuntCandidate:
+        later = not candidate.ruled_out and due > time.time()
+        return HuntCandidate(
+            zone=candidate.zone,
+            type=candidate.type,
+            tier=candidate.tier,
+            version=candidate.version,
+            cost=cost_of(
+                candidate.type, candidate.zone, candidate.tier, emulated=self._cloud.emulated
+            ),
+            attempts=candidate.attempts,
+            retry_at=timestamp("seconds", at=due) if later else "",
+            problem=candidate.problem,
+            ruled_out=candidate.ruled_out,
+        )
+
+
+class _HuntRun:
+    """One hunt while it runs in this process."""
+
+    def __init__(
+        self,
+        record: OperationRecord,
+        create: CreateService,
+        runner: OperationRunner,
+        changed: Callable[[NodeName], None],
+    ) -> None:
+        assert record.hunt is not None
+        self._record = record
+        self._hunt: HuntRecord = record.hunt
+        self._create = create
+        self._runner = runner
+        self._changed = changed
+        self._provisioner: NodeProvisioner | None = None  # of the current attempt
+        self._stopped = asyncio.Event()
+        if record.claim is not None:
+            self._provisioner = self._new_provisioner()
+        elif self._hunt.attempts and self._hunt.attempts[-1].state == "trying":
+            self._end_attempt("failed", _NOT_BEGUN)
+
+    def carry_out(self, request: OperationRequest) -> None:
+        """As `NodeProvisioner.carry_out`, where there is an attempt."""
+        if request == "cancel":
+            self._stopped.set()
+        if self._provisioner is not None:
+            self._provisioner.carry_out(request)
+
+    async def work(self, progress: Progress) -> None:
+        progress.plan([StepPlan("hunt", f"Find {self._record.operation.tpu}", 1)])
+        progress.begin("hunt")
+        while True:
+            if self._provisioner is not None:
+                if self._attempt_ended(await self._provisioner.run(progress), progress):
+                    break
+                continue
+            if self._stopped.is_set():
+                raise OperationCancelled
+            match next_step(self._hunt, time.time()):
+                case Try(candidate):
+                    await self._attempt(candidate, progress)
+                case Wait(until):
+                    await self._wait(until, progress)
+                case Over(error):
+                    raise error
+        progress.done("hunt")
+        name, claim = self._record.name, self._record.claim
+        progress.log(f"{name.node} is READY in {name.zone}")
+        assert self._record.create is not None
+        assert claim is not None
+        self._create.connect_if_asked(name, self._record.create, claim)
+
+    async def _attempt(self, candidate: Candidate, progress: Progress) -> None:
+        """Begins one: from then on there is a claim."""
+        record, hunt = self._record, self._hunt
+        hunt.attempted += 1
+        candidate.attempts += 1
+        attempt = HuntAttempt(
+            number=hunt.attempted,
+            zone=candidate.zone,
+            type=candidate.type,
+            tier=candidate.tier,
+            started=timestamp(),
+        )
+        hunt.attempts = [*hunt.attempts, attempt][-HISTORY:]
+        request = structs.replace(
+            hunt.request.tpu,
+            zone=candidate.zone,
+            type=candidate.type,
+            tier=candidate.tier,
+            version=candidate.version,
+        )
+        doing = f"Trying {candidate.type} ({candidate.tier}) in {candidate.zone}"
+        progress.set_message(doing)
+        progress.log(f"Attempt {attempt.number}: {doing}")
+        try:
+            await self._create.require_new(structs.replace(record.name, zone=candidate.zone))
+        except TPUError as error:
+            self._failed(error, progress)
+            return
+        if self._stopped.is_set():
+            self._end_attempt("cancelled")
+            return
+        record.operation.zone = candidate.zone
+        record.create = request
+        record.claim = NodeClaim(
+            want="present",
+            since=time.time(),
+            label=f"{record.operation.id}-{attempt.number}",
+            tidy=True,
+        )
+        self._provisioner = self._new_provisioner()
+        self._runner.save_soon(record)
+
+    def _new_provisioner(self) -> NodeProvisioner:
+        attempt = self._hunt.attempts[-1]
+        return self._create.provisioner(
+            self._record, f"Trying {attempt.type} ({attempt.tier}) in {attempt.zone}"
+        )
+
+    def _attempt_ended(self, end: End, progress: Progress) -> bool:
+        """Whether there is a TPU. Raises where the hunt ends without one."""
+        if end.how == "ready":
+            self._end_attempt("found")
+            return True
+        if end.how == "gone":
+            self._end_attempt("cancelled")
+            raise OperationCancelled
+        assert end.error is not None
+        if end.how == "kept":
+            self._end_attempt("failed", end.error)
+            raise end.error
+        name, record = self._record.name, self._record
+        self._provisioner = record.claim = record.create = None
+        record.operation.zone = ""
+        self._failed(end.error, progress)
+        self._changed(name)
+        return False
+
+    def _failed(self, error: TPUError, progress: Progress) -> None:
+        attempt = self._hunt.attempts[-1]
+        candidate = next(
+            each
+            for each in self._hunt.candidates
+            if (each.zone, each.type, each.tier) == (attempt.zone, attempt.type, attempt.tier)
+        )
+        self._end_attempt("failed", error)
+        learn(self._hunt, candidate, error, time.time(), random.random())
+        progress.log(f"Attempt {attempt.number} failed: {error.message}")
+        progress.block(error if self._hunt.failures else None)  # it is not about a zone
+        self._runner.save_soon(self._record)
+
+    def _end_attempt(self, state: AttemptState, error: TPUError | None = None) -> None:
+        attempt = self._hunt.attempts[-1]
+        attempt.state = state
+        attempt.ended = timestamp()
+        attempt.problem = Problem.of(error) if error is not None else None
+
+    async def _wait(self, until: float, progress: Progress) -> None:
+        message = f"Waiting for the next attempt, number {self._hunt.attempted + 1}"
+        if message != self._record.operation.message:
+            progress.set_message(message)
+        try:
+            async with asyncio.timeout(min(max(until - time.time(), 0.0), SLICE)):
+                await self._stopped.wait()
+        except TimeoutError:
+            pass

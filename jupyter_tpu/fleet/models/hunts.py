@@ -1,0 +1,88 @@
+"""Hunts: the search for a TPU over zones, types and tiers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from ...cloud.models import Tier
+from .costs import Cost
+from .problems import Problem
+from .tpus import CreateTPU
+
+HuntState = Literal["running", "paused", "stopping", "found", "failed", "stopped"]
+AttemptState = Literal["trying", "failed", "found", "cancelled"]
+
+
+class StartHunt(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A TPU to search for: in each of the zones, as each of the types, in each of the tiers."""
+
+    #: What is created, and how. It names zone, type and tier where the lists below are empty.
+    tpu: CreateTPU
+    #: "-": all zones that offer one of the types.
+    zones: list[str] = []
+    #: The most wanted first, also of the tiers.
+    types: list[str] = []
+    tiers: list[Tier] = []
+    #: No attempt begins later: RFC 3339, such as "2026-07-01T08:00:00Z".
+    deadline: str = ""
+
+
+class HuntCandidate(Struct, kw_only=True):
+    """A zone, type and tier that a hunt tries."""
+
+    zone: str
+    type: str
+    tier: Tier
+    version: str = ""
+    cost: Cost = field(default_factory=Cost)
+    attempts: int = 0
+    #: When it may be tried again; "" for at once.
+    retry_at: str = ""
+    #: Why the last attempt failed, or why it is not tried.
+    problem: Problem | None = None
+    #: Whether waiting does not help: it is not tried again.
+    ruled_out: bool = False
+
+
+class HuntAttempt(Struct, kw_only=True):
+    """One try to create a TPU."""
+
+    number: int  # from 1
+    zone: str
+    type: str
+    tier: Tier
+    state: AttemptState = "trying"
+    started: str = ""
+    ended: str = ""
+    #: Why it failed, with Google's message.
+    problem: Problem | None = None
+    #: Whether Google continues it while this computer is off.
+    unattended: bool = False
+
+
+class Hunt(Struct, kw_only=True):
+    """A search for a TPU. Its operation has the same id."""
+
+    id: str
+    #: Of the TPU.
+    name: str
+    #: "paused": no process of this computer runs it now; the next Jupyter server continues it.
+    state: HuntState = "running"
+    #: What it does now, or how it ended.
+    message: str = ""
+    #: Where the TPU was found.
+    zone: str = ""
+    request: StartHunt
+    candidates: list[HuntCandidate] = []
+    #: The last ones, the oldest first.
+    attempts: list[HuntAttempt] = []
+    #: How many attempts there were.
+    attempted: int = 0
+    #: When the next attempt begins; "" during an attempt.
+    next_attempt: str = ""
+    #: Why it failed; while it runs, what stands in its way.
+    problem: Problem | None = None
+    created: str = ""
+    ended: str = ""

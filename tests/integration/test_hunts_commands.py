@@ -1,0 +1,79 @@
+"""``jupyter tpu hunt``, in processes of its own, without a server."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_shell import Shell, Terminal, nodes
+
+PLACES = ("--type", "v5litepod-1", "--zone", "us-west4-a", "--zone", "us-central1-a")
+
+
+@pytest.fixture
+def shell(emulator: Any, tmp_path: Path) -> Shell:
+    return Shell(tmp_path, **emulator.environment)
+
+
+@pytest.fixture
+def name(emulator: Any, faults: Any) -> Iterator[str]:
+    name = f"hunt-{uuid.uuid4().hex[:8]}"
+    yield name
+    emulator.request("DELETE", "/emulator/v1/faults")
+    for path in paths(emulator, name):
+        emulator.wait(emulator.request("DELETE", f"/v2/{path}"))
+
+
+def paths(emulator: Any, name: str) -> list[str]:
+    return [node["name"] for node in nodes(emulator) if node["name"].endswith(f"/{name}")]
+
+
+def test_a_hunt_says_where_it_looks_and_why_an_attempt_failed(
+    shell: Shell, name: str, faults: Any, emulator: Any
+) -> None:
+    faults(kind="no-capacity", zone="us-west4-a")
+    said = shell.out("hunt", "start", name, *PLACES)
+    assert "emulated: costs nothing. A real one: about $1.20 an hour (us-west4, on demand" in said
+    assert "Trying v5litepod-1 (on-demand) in us-west4-a" in said
+    assert "Trying v5litepod-1 (on-demand) in us-central1-a" in said
+    assert f"{name} is ready in us-central1-a, after 2 attempts." in said
+    assert len(paths(emulator, name)) == 1
+
+    (hunt,) = shell.json("hunt", "list", "--json")
+    assert (hunt["name"], hunt["state"], hunt["zone"]) == (name, "found", "us-central1-a")
+    text = shell.out("hunt", "describe", name)
+    assert "There is no more capacity in the zone" in text
+    assert f"Not stopped: {name} is in us-central1-a already." in shell.out("hunt", "stop", name)
+    assert "already exists in us-central1-a" in shell.complaint(
+        "create", name, "--type", "v5litepod-1", "--zone", "us-central1-a", "--until-available"
+    )
+    assert "There is no hunt 'nothing'." in shell.complaint("hunt", "stop", "nothing")
+    assert "needs a running Jupyter server" in shell.complaint(
+        "hunt", "start", "other", *PLACES, "--no-wait"
+    )
+
+
+def test_a_hunt_that_is_left_is_paused_until_it_is_stopped_or_a_server_runs(
+    shell: Shell, name: str, faults: Any, emulator: Any
+) -> None:
+    faults(kind="no-capacity")
+    terminal = Terminal(
+        shell, "create", name, "--type", "v5litepod-1", "--zone", "us-west4-a,us-central1-a",
+        "--until-available",
+    )  # fmt: skip
+    terminal.expect("Waiting for the next attempt, number 3")
+    terminal.type("\x03")
+    terminal.expect(f"Still hunting for {name}. Enter: keep waiting, s: stop waiting")
+    terminal.type("s\n")
+    assert terminal.end() == 1
+    assert f"The hunt for {name} is paused." in " ".join(terminal.text.split())
+
+    (hunt,) = shell.json("hunt", "list", "--json")
+    assert (hunt["state"], hunt["attempted"]) == ("paused", 2)
+    assert f"There is a hunt for {name} already." in shell.complaint("hunt", "start", name, *PLACES)
+    assert f"Stopped the hunt for {name} after 2 attempts." in shell.out("hunt", "stop", name)
+    assert shell.json("hunt", "describe", name, "--json")["state"] == "stopped"
+    assert paths(emulator, name) == []

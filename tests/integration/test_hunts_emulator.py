@@ -1,0 +1,178 @@
+"""Hunts against the emulator: zones without capacity and quota, lost answers, servers that end in
+the middle. What a hunt says is what is true at the cloud, and there is never a second TPU.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from fleet_world import LIMIT, Server, World
+from waiting import eventually
+
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.hunts import planner
+from jupyter_tpu.fleet.models import Change, CreateTPU, Hunt, StartHunt
+
+ZONES = ["us-west4-a", "us-central1-a", "us-west1-c"]
+
+
+@pytest_asyncio.fixture
+async def world(
+    emulator: Any, faults: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[World]:
+    monkeypatch.setattr(planner, "CAPACITY", (0.1, 0.1))
+    monkeypatch.setattr(planner, "GOOGLE", (0.1, 0.1))
+    world = World(emulator, tmp_path)
+    yield world
+    for server in list(world.servers):
+        await world.stop(server)
+
+
+@pytest.fixture
+def name(world: World) -> Iterator[str]:
+    name = f"tpu-{uuid.uuid4().hex[:8]}"
+    yield name
+    world.emulator.request("DELETE", "/emulator/v1/faults")
+    for node in nodes(world, name):
+        world.emulator.wait(world.emulator.request("DELETE", f"/v2/{node}"))
+
+
+def nodes(world: World, name: str) -> list[str]:
+    """The paths of the nodes of this name, in all zones."""
+    listed = world.emulator.request("GET", "/v2/projects/emulated/locations/-/nodes")
+    paths = [node["name"] for node in listed.get("nodes", [])]
+    return [path for path in paths if path.endswith(f"/{name}")]
+
+
+def request(name: str, *zones: str, **options: Any) -> StartHunt:
+    return StartHunt(tpu=CreateTPU(name=name, type="v5litepod-1"), zones=[*zones], **options)
+
+
+async def ended(server: Server, hunt: Hunt) -> Hunt:
+    async def state() -> Hunt | None:
+        now = await server.fleet.hunts.get(hunt.id)
+        return now if now.state in ("found", "failed", "stopped") else None
+
+    return await eventually(state, LIMIT)
+
+
+@pytest.mark.asyncio
+async def test_zones_without_capacity_and_quota_are_passed_until_there_is_a_tpu(
+    world: World, faults: Any, name: str
+) -> None:
+    faults(kind="no-capacity", zone=ZONES[0], count=2)
+    faults(kind="quota", zone=ZONES[1])
+    server = await world.server()
+    seen: list[Change] = []
+    server.fleet.subscribe(seen.append)
+    began = await server.fleet.hunts.start(request(name, ZONES[0], ZONES[1]))
+    with pytest.raises(TPUError, match="There is a hunt") as refused:
+        await server.fleet.hunts.start(request(name, ZONES[2]))
+    assert refused.value.reason is Reason.EXISTS
+    hunt = await ended(server, began)
+    assert (hunt.state, hunt.zone, hunt.attempted) == ("found", ZONES[0], 4)
+    assert [(each.zone, each.state) for each in hunt.attempts] == [
+        (ZONES[0], "failed"),
+        (ZONES[1], "failed"),
+        (ZONES[0], "failed"),
+        (ZONES[0], "found"),
+    ]
+    capacity, quota, *_ = [each.problem for each in hunt.attempts]
+    assert capacity.reason is Reason.NO_CAPACITY
+    assert "no more capacity in the zone" in capacity.message
+    assert quota.reason is Reason.QUOTA
+    assert len(nodes(world, name)) == 1
+    tpu = await server.fleet.tpu(name)
+    assert (tpu.zone, tpu.state) == (ZONES[0], "READY")
+    await eventually(lambda: "found" in [each.hunt.state for each in seen if each.hunt])
+    with pytest.raises(TPUError, match="already exists"):
+        await server.fleet.hunts.start(request(name, *ZONES))
+
+
+@pytest.mark.asyncio
+async def test_it_fails_with_every_reason_when_waiting_does_not_help(
+    world: World, faults: Any, name: str
+) -> None:
+    faults(kind="permission", zone=ZONES[0])
+    faults(kind="permission", zone=ZONES[1])
+    server = await world.server()
+    hunt = await ended(server, await server.fleet.hunts.start(request(name, *ZONES[:2])))
+    assert (hunt.state, hunt.attempted) == ("failed", 2)
+    assert hunt.problem is not None
+    assert hunt.problem.reason is Reason.PERMISSION
+    assert ZONES[0] in hunt.problem.message
+    assert ZONES[1] in hunt.problem.message
+    with pytest.raises(TPUError, match="There is no zone"):
+        await server.fleet.hunts.start(request(name, "mars-north1-a"))
+
+
+@pytest.mark.asyncio
+async def test_the_next_server_goes_on_with_an_attempt_whose_answer_was_lost(
+    world: World, faults: Any, name: str
+) -> None:
+    faults(kind="no-capacity", zone=ZONES[0], count=1)
+    lost = faults(kind="silent", method="CreateNode", zone=ZONES[1], count=1)
+    first = await world.server()
+    began = await first.fleet.hunts.start(request(name, *ZONES[:2]))
+    await world.used(lost)
+    await world.stop(first)
+    assert nodes(world, name) == []
+    world.emulator.request("DELETE", "/emulator/v1/faults")  # the call is carried out, unheard
+    await eventually(lambda: nodes(world, name))
+    second = await world.server()
+    hunt = await ended(second, began)
+    assert (hunt.state, hunt.zone, hunt.attempted) == ("found", ZONES[1], 2)
+    assert len(nodes(world, name)) == 1
+
+
+@pytest.mark.asyncio
+async def test_a_stopped_hunt_leaves_nothing_whether_it_waits_or_tries(
+    world: World, faults: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planner, "CAPACITY", (3000.0, 3000.0))
+    faults(kind="no-capacity", zone=ZONES[0], count=1)
+    server = await world.server()
+    waiting = await server.fleet.hunts.start(request(name, ZONES[0]))
+    hunt = await eventually(lambda: next_attempt(server, name))
+    assert hunt.candidates[0].retry_at == hunt.next_attempt
+    assert (await server.fleet.hunts.stop(name)).state == "stopped"
+    faults(kind="slow", seconds=60, zone=ZONES[1], count=1)
+    trying = await server.fleet.hunts.start(request(name, ZONES[1]))
+    await eventually(lambda: nodes(world, name))
+    shown = await server.fleet.tpu(name)
+    assert (shown.state, shown.operations) == ("CREATING", [trying.id])
+    await server.fleet.hunts.stop(trying.id)
+    hunt = await ended(server, trying)
+    assert (hunt.state, hunt.attempts[-1].state) == ("stopped", "cancelled")
+    assert nodes(world, name) == []
+    listed = [each.id for each in await server.fleet.hunts.list()]
+    assert listed == [trying.id, waiting.id]
+
+
+async def next_attempt(server: Server, name: str) -> Hunt | None:
+    hunt = await server.fleet.hunts.get(name)
+    return hunt if hunt.next_attempt else None
+
+
+@pytest.mark.asyncio
+async def test_it_waits_for_a_way_to_google_and_says_what_is_in_it(
+    world: World, faults: Any, name: str
+) -> None:
+    faults(kind="error", method="GetNode", code="UNAUTHENTICATED", message="The token expired.")
+    server = await world.server()
+    began = await server.fleet.hunts.start(request(name, ZONES[0]))
+    await eventually(lambda: stands_in_the_way(server, name))
+    assert not (await server.fleet.hunts.get(name)).candidates[0].ruled_out
+    world.emulator.request("DELETE", "/emulator/v1/faults")
+    hunt = await ended(server, began)
+    assert (hunt.state, hunt.problem) == ("found", None)
+
+
+async def stands_in_the_way(server: Server, name: str) -> bool:
+    problem = (await server.fleet.hunts.get(name)).problem
+    return problem is not None and problem.reason is Reason.NO_CREDENTIALS

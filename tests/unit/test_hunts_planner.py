@@ -1,0 +1,179 @@
+"""What a hunt tries next, and when: no I/O, a clock and a chance of the test."""
+
+from __future__ import annotations
+
+import copy
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.hunts.planner import Over, Try, Wait, learn, next_step
+from jupyter_tpu.fleet.models import CreateTPU, StartHunt
+from jupyter_tpu.fleet.store.records import Candidate, HuntRecord
+
+NO_CAPACITY = TPUError("There is no more capacity in the zone.", Reason.NO_CAPACITY)
+DAY = 86_400.0
+
+
+def hunt(
+    *places: str, types: tuple[str, ...] = ("v5litepod-8",), deadline: float | None = None
+) -> HuntRecord:
+    """*places*: "us-west4-a", or "us-west4-a spot"."""
+    candidates = []
+    for type in types:
+        for place in places:
+            zone, _, tier = place.partition(" ")
+            candidates.append(Candidate(zone=zone, type=type, tier=tier or "on-demand"))
+    request = StartHunt(tpu=CreateTPU(name="my-tpu", type=types[0]))
+    return HuntRecord(request=request, candidates=candidates, deadline=deadline)
+
+
+def tried(record: HuntRecord, now: float, error: TPUError, chance: float = 0.5) -> Candidate:
+    """The candidate that is tried now, and fails with *error*."""
+    step = next_step(record, now)
+    assert isinstance(step, Try), step
+    learn(record, step.candidate, error, now, chance)
+    return step.candidate
+
+
+def quota(limit: int, scope: str) -> TPUError:
+    return TPUError(f"Quota exceeded. Limit: {limit} in {scope}.", Reason.QUOTA, scope=scope)
+
+
+def test_without_capacity_each_place_is_tried_before_any_is_tried_again() -> None:
+    record = hunt("us-west4-a", "us-west4-a spot", "us-east5-b", "europe-west4-b")
+    first = [tried(record, 1000.0 + i, NO_CAPACITY) for i in range(4)]
+    assert [(each.zone, each.tier) for each in first] == [
+        ("us-west4-a", "on-demand"),
+        ("us-west4-a", "spot"),
+        ("us-east5-b", "on-demand"),
+        ("europe-west4-b", "on-demand"),
+    ]
+    step = next_step(record, 1004.0)
+    assert isinstance(step, Wait)
+    assert tried(record, step.until, NO_CAPACITY) is first[0]
+
+
+def test_pauses_double_up_to_five_minutes_and_differ_by_chance() -> None:
+    record, now, pauses = hunt("us-west4-a"), 0.0, []
+    for _ in range(8):
+        tried(record, now, NO_CAPACITY)
+        step = next_step(record, now)
+        assert isinstance(step, Wait)
+        pauses.append(step.until - now)
+        now = step.until
+    assert pauses == [20, 40, 80, 160, 300, 300, 300, 300]
+    longer = hunt("us-west4-a")
+    tried(longer, 0.0, NO_CAPACITY, chance=1.0)
+    assert next_step(longer, 0.0) == Wait(25.0)
+
+
+def test_a_limit_of_the_region_is_about_the_region_and_no_other() -> None:
+    record = hunt("us-east5-a", "us-east5-b", "us-west4-a", types=("v6e-8", "v6e-4", "v4-8"))
+    tried(record, 0.0, quota(0, "region"))
+    left = [(each.type, each.zone) for each in record.candidates if not each.ruled_out]
+    assert left == [
+        ("v6e-8", "us-west4-a"),
+        ("v6e-4", "us-west4-a"),
+        ("v4-8", "us-east5-a"),
+        ("v4-8", "us-east5-b"),
+        ("v4-8", "us-west4-a"),
+    ]
+
+
+def test_a_quota_of_one_tier_says_nothing_of_another() -> None:
+    record = hunt("us-east5-a", "us-east5-a spot")
+    tried(record, 0.0, quota(0, "zone"))
+    assert [each.ruled_out for each in record.candidates] == [True, False]
+
+
+def test_a_quota_that_is_all_used_is_tried_again_later() -> None:
+    record = hunt("us-east5-a", "us-east5-b")
+    tried(record, 0.0, quota(32, "region"))
+    assert next_step(record, 0.0) == Wait(120.0)
+
+
+def test_a_rate_limit_lets_all_wait_as_long_as_google_says_and_rules_out_nothing() -> None:
+    record = hunt("us-east5-a", "us-west4-a")
+    tried(record, 0.0, TPUError("Slow down.", Reason.RATE_LIMITED, retry_after=70))
+    assert next_step(record, 0.0) == Wait(70.0)
+    assert tried(record, 70.0, NO_CAPACITY).zone == "us-east5-a"
+
+
+def test_a_name_that_is_in_use_rules_out_its_zone() -> None:
+    record = hunt("us-east5-a", "us-east5-a spot", "us-west4-a")
+    tried(record, 0.0, TPUError("It exists.", Reason.EXISTS))
+    assert [each.ruled_out for each in record.candidates] == [True, True, False]
+
+
+def test_it_is_over_with_every_reason_when_nothing_is_left() -> None:
+    record = hunt("us-east5-a", "us-west4-a")
+    tried(record, 0.0, TPUError("Permission denied.", Reason.PERMISSION))
+    tried(record, 0.0, TPUError("Not offered.", Reason.INVALID))
+    step = next_step(record, 0.0)
+    assert isinstance(step, Over)
+    assert step.error.message == (
+        "my-tpu can't be created anywhere. v5litepod-8 (on-demand) in us-east5-a: Permission "
+        "denied. v5litepod-8 (on-demand) in us-west4-a: Not offered."
+    )
+
+
+def test_nothing_begins_after_the_deadline() -> None:
+    record = hunt("us-east5-a", deadline=30.0)
+    tried(record, 0.0, NO_CAPACITY)
+    tried(record, 20.0, NO_CAPACITY)
+    assert next_step(record, 20.0) == Wait(30.0)
+    step = next_step(record, 30.0)
+    assert isinstance(step, Over)
+    assert step.error.reason is Reason.TIMEOUT
+
+
+def test_a_clock_that_is_set_back_keeps_nobody_waiting_for_a_day() -> None:
+    record = hunt("us-east5-a")
+    tried(record, DAY, NO_CAPACITY)
+    step = next_step(record, 0.0)
+    assert isinstance(step, Wait)
+    assert step.until <= 3600
+
+
+ERRORS = st.builds(
+    lambda reason, scope, limit, again: TPUError(
+        f"Limit: {limit}.", reason, retry_after=again, scope=scope
+    ),
+    st.sampled_from(list(Reason)),
+    st.sampled_from(["", "zone", "region", "project"]),
+    st.sampled_from([0, 32]),
+    st.sampled_from([None, 5.0, 300.0]),
+)
+
+
+@given(st.data())
+def test_whatever_fails_it_goes_on_until_nothing_is_left(data: st.DataObject) -> None:
+    zones = data.draw(
+        st.lists(
+            st.sampled_from(["us-east5-a", "us-east5-b", "us-west4-a spot", "us-west4-a"]),
+            min_size=1,
+            unique=True,
+        )
+    )
+    record, now = hunt(*zones, types=("v6e-8", "v4-8")), 1e9
+    for _ in range(data.draw(st.integers(0, 30))):
+        before = copy.deepcopy(record)
+        step = next_step(record, now)
+        assert record == before, "to look changes nothing"
+        if isinstance(step, Over):
+            assert all(each.ruled_out for each in record.candidates)
+            assert all(each.problem is not None for each in record.candidates)
+            return
+        if isinstance(step, Wait):
+            assert now < step.until <= now + 3600
+            now = step.until
+            continue
+        assert not step.candidate.ruled_out
+        gone = {id(each) for each in record.candidates if each.ruled_out}
+        learn(record, step.candidate, data.draw(ERRORS), now, data.draw(st.floats(0, 1)))
+        assert gone <= {id(each) for each in record.candidates if each.ruled_out}
+        again = next_step(record, now)
+        if isinstance(again, Try):
+            assert again.candidate is not step.candidate, "not twice without a pause"
