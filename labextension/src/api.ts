@@ -59,14 +59,7 @@ export interface ICatalog {
 /** An event: the new state of one thing, or that it is gone. */
 export interface IChange {
   what:
-    | 'app'
-    | 'hunt'
-    | 'job'
-    | 'kernel'
-    | 'operation'
-    | 'run'
-    | 'tpu'
-    | 'tunnel';
+    'app' | 'hunt' | 'job' | 'kernel' | 'operation' | 'run' | 'tpu' | 'tunnel';
   id: string;
   gone: boolean;
   tpu: ITPU | null;

@@ -141,7 +141,8 @@ export class TestChangeFeed implements IChangeFeed {
       tunnel: null,
       app: null,
       run: null,
-      job: null
+      job: null,
+      hunt: null
     };
     this.changed.emit({ what, id, ...none, ...more });
   }

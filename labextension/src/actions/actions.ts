@@ -243,7 +243,8 @@ export class Actions {
           await this._connect(tpu);
           break;
         case 'compile':
-          break; // not about a TPU
+        case 'hunt':
+          break; // not about a TPU that is there
         case 'environment':
           if (this.packagesForm.isOf(operation)) {
             this.view.show('packages');
