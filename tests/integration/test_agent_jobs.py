@@ -124,10 +124,12 @@ async def test_it_goes_on_when_the_line_is_cut_and_the_daemon_killed(host):
     while log["last"] < 101:
         log = await read(host, "long", log["last"] + 1, seconds=20, partial=log["partial"])
     before = texts(await read(host, "long"))
-    daemon = (await host.agent()).hello["pid"]
+    agent = await host.agent()
+    daemon = agent.hello["pid"]
     host.cut()
     os.kill(daemon, signal.SIGKILL)
     (host.home / "go").touch()
+    await eventually(lambda: agent.closed)
     host.mend()
     end = await ended(host, "long")
     assert (await host.agent()).hello["pid"] != daemon
