@@ -222,7 +222,8 @@ async def test_what_ignores_interrupts_and_termination_is_killed(client, monkeyp
     monkeypatch.setattr(module, "PATIENCE", 0.2)
     answer = await client.shell("trap '' INT TERM; echo ready; while :; do sleep 0.05; done")
     assert answer["ended"] is None
-    assert await client.ask("stop_run") == {"ended": True}
+    while not (await client.ask("stop_run"))["ended"]:
+        pass  # after three times PATIENCE, on a busy machine
     _, _, ended = await client.rest(await client.ask("read_run", **{"from": answer["next"]}))
     assert ended["signal"] == signal.SIGKILL
 
