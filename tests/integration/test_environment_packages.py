@@ -304,21 +304,27 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         web.shutdown()
 
 
-def test_a_lock_gives_all_hosts_the_same_versions_and_is_printed_again(
-    server: Server, wheel: str, tmp_path: Path
-) -> None:
-    lock = tmp_path / "lock.txt"
+@pytest.fixture(scope="module")
+def locked(server: Server, wheel: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An environment from a lock file and a setup script; its name."""
+    folder, name = tmp_path_factory.mktemp("locked"), "locked"
+    lock, script = folder / "lock.txt", folder / "setup.sh"
     lock.write_text(f"# of another TPU\nsix==1.16.0\nours @ {wheel}\n")
-    script = tmp_path / "setup.sh"
     script.write_text("echo set up >~/set-up-$JUPYTER_TPU_HOST\n")
     files = ("--lock", str(lock), "--setup-script", str(script))
-    made = until_idle(server, "env", "create", NAME, "locked", *files)
+    made = until_idle(server, "env", "create", NAME, name, *files)
     assert made.returncode == 0, made.stderr
+    return name
+
+
+def test_a_lock_gives_all_hosts_the_same_versions_and_is_printed_again(
+    server: Server, wheel: str, locked: str, tmp_path: Path
+) -> None:
     for host in (0, 1):
         assert in_shell(server, host, f"cat set-up-{host}") == "set up\n"
         code = "import six, ours; print(six.__version__, ours.answer)"
-        assert on_host(server, host, code, "locked") == "1.16.0 42\n"
-    printed = cli(server, "env", "lock", NAME, "locked", "--output", str(tmp_path / "again.txt"))
+        assert on_host(server, host, code, locked) == "1.16.0 42\n"
+    printed = cli(server, "env", "lock", NAME, locked, "--output", str(tmp_path / "again.txt"))
     assert printed.returncode == 0, printed.stderr
     again = (tmp_path / "again.txt").read_text()
     assert "six==1.16.0\n" in again
@@ -444,16 +450,15 @@ def test_what_can_not_be_meant_is_refused_at_once(
 
 @pytest.mark.long
 def test_the_next_tpu_gets_the_same_versions_and_setup_by_the_name_of_the_environment(
-    server: Server, wheel: str
+    server: Server, locked: str
 ) -> None:
-    """After the test before, whose environment it is."""
-    before = server.tpu("GET", f"tpus/{NAME}/environments/locked/lock")
+    before = server.tpu("GET", f"tpus/{NAME}/environments/{locked}/lock")
     body = {"name": "next", "type": "v4-8", "zone": "us-central2-b"}
     server.finish(server.tpu("POST", "tpus", body))
-    done = server.finish(server.tpu("POST", "tpus/next/connect", {"environment": "locked"}))
+    done = server.finish(server.tpu("POST", "tpus/next/connect", {"environment": locked}))
     assert any("gets the versions that it had on packages" in line for line in done["log"])
     assert "packages is a v4-16, and next is a v4-8" in done["log"]
-    after = server.tpu("GET", "tpus/next/environments/locked/lock")
+    after = server.tpu("GET", f"tpus/next/environments/{locked}/lock")
     assert after["text"] == before["text"]
     assert (after["python"], after["setup"]) == (before["python"], before["setup"])
     assert server.on_host("next", 0, "cat", "set-up-0") == "set up\n"
