@@ -9,7 +9,7 @@ from ..commands.costs import hourly
 from .console import can_ask, confirm
 
 if TYPE_CHECKING:
-    from ..fleet.models import TPU, Quote
+    from ..fleet.models import TPU, Cost, Quote
 
 
 def approve_cost(quote: Quote, *, yes: bool, as_json: bool) -> None:
@@ -18,23 +18,28 @@ def approve_cost(quote: Quote, *, yes: bool, as_json: bool) -> None:
     yes: it is not to ask; as_json: stdout is for a program.
     """
     price = hourly(quote.cost, quote.tier)
-    ask = not (yes or quote.emulated)
+    ask = bool(quote.question) and not yes
     if can_ask() if ask else not as_json:
         meaning = f"{quote.type} = {quote.meaning}" if quote.meaning else quote.type
         where = f"{meaning}{' (emulated)' if quote.emulated else ''}, in {quote.zone}"
         out = sys.stderr if as_json else sys.stdout
-        print(where, _sentence(price, emulated=quote.emulated), sep="\n", file=out, flush=True)
+        print(where, _sentence(price, quote.cost), sep="\n", file=out, flush=True)
+        if quote.uncovered:
+            print(quote.uncovered, file=out, flush=True)
     if ask:
         shown = "" if can_ask() else f", {price}"
-        confirm(f"Create {quote.name}{shown}?", "Add --yes to create it without asking.")
+        confirm(
+            f"Create {quote.name}{shown}?",
+            "Add --yes to create it without asking, or --max-price USD.",
+        )
 
 
 def print_cost(tpu: TPU) -> None:
     """Says what a TPU costs that is about to be started."""
     if not tpu.emulated:
-        print(_sentence(hourly(tpu.cost, tpu.tier), emulated=False), flush=True)
+        print(_sentence(hourly(tpu.cost, tpu.tier), tpu.cost), flush=True)
 
 
-def _sentence(price: str, *, emulated: bool) -> str:
-    billed = "" if emulated else " You pay while it is READY, used or not."
+def _sentence(price: str, cost: Cost) -> str:
+    billed = "" if cost.usd_per_hour == 0 else " You pay while it is READY, used or not."
     return f"{price[:1].upper()}{price[1:]}.{billed}"

@@ -30,6 +30,7 @@ COMMANDS = {
     "kernel": "kernels:kernel",
     "env": "environments:env",
     "token": "tokens:token",
+    "grant": "grants:grant",
     "operation": "operations:operation",
     "run": "run:run",
     "job": ".commands.job_group:job",

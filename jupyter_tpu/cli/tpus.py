@@ -83,7 +83,13 @@ if TYPE_CHECKING:
 )
 @environment_option
 @content_options
-@yes_option("Create it without asking.")
+@yes_option("Create it without asking, whatever it costs.")
+@click.option(
+    "--max-price",
+    type=click.FloatRange(min=0),
+    metavar="USD",
+    help="Create it without asking if it costs at most so many USD an hour; else not at all.",
+)
 @no_wait_option
 @json_option
 def create(
@@ -98,13 +104,15 @@ def create(
     until_available: bool,
     environment: str,
     yes: bool,
+    max_price: float | None,
     no_wait: bool,
     as_json: bool,
     **content: Any,
 ) -> None:
     """Create a TPU.
 
-    Says first what it costs, and asks. An emulated TPU costs nothing, so it does not ask then.
+    Says first what it costs, and asks. It does not ask if it costs nothing: an emulated TPU, and
+    one inside a grant (see `grant`).
     """
     from msgspec import structs
 
@@ -134,9 +142,15 @@ def create(
         if then_connect and no_wait:
             require_server(session, "continues to connect the TPU")
         quote = session.call(session.fleet.quote(wanted))
-        approve_cost(quote, yes=yes, as_json=as_json)
-        # What was said is what is created, also if gcloud's default zone changes meanwhile.
-        wanted = structs.replace(wanted, zone=quote.zone, version=quote.version)
+        approve_cost(quote, yes=yes or max_price is not None, as_json=as_json)
+        # What was said is what is created, also if gcloud's default zone or a price changes.
+        wanted = structs.replace(
+            wanted,
+            zone=quote.zone,
+            version=quote.version,
+            confirm_price=bool(quote.question),
+            max_price=quote.cost.usd_per_hour if max_price is None else max_price,
+        )
         operation = session.call(session.fleet.create(wanted))
         ref = f"{operation.zone}~{operation.tpu}" if operation.zone else operation.tpu
         if no_wait:

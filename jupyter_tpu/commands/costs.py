@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..fleet.models import TPU, Cost, Tier
+    from collections.abc import Sequence
+
+    from ..fleet.models import TPU, Cost, GrantUse, Tier
 
 PRICES = "https://cloud.google.com/tpu/pricing"
 
@@ -25,6 +27,8 @@ def hourly(cost: Cost, tier: Tier) -> str:
             f"about {usd(listed)} an hour ({cost.region}, {tiers[tier]}, list price of {cost.date})"
         )
     if cost.usd_per_hour == 0:
+        if cost.grant:
+            return f"in the grant {cost.grant}: $0.00 an hour and its network traffic. Else {price}"
         return f"emulated: costs nothing. A real one: {price}"
     return price
 
@@ -48,3 +52,30 @@ def running_for(cost: Cost) -> str:
     if days >= 2:
         return f"{days}d"
     return f"{hours}h{minutes % 60}m" if hours else f"{minutes}m"
+
+
+def grant_table(found: Sequence[GrantUse]) -> str:
+    """The grants, and what is in use of each."""
+    if not found:
+        return (
+            "No grants: each TPU is created only after you confirmed its price. To add one: "
+            "jupyter tpu grant add NAME --type TYPE --zone ZONE --tier TIER --chips N"
+        )
+    from .tables import table
+
+    heads = ("NAME", "PROJECT", "TYPES", "ZONES", "TIERS", "CHIPS", "IN USE", "UNTIL")
+    return str(table(heads, [_grant_row(each) for each in found]))
+
+
+def _grant_row(use: GrantUse) -> tuple[str, ...]:
+    grant = use.grant
+    return (
+        grant.name,
+        grant.project,
+        ", ".join(grant.types),
+        ", ".join(grant.zones),
+        ", ".join(grant.tiers),
+        str(grant.chips),
+        "not known" if use.used is None else str(use.used),
+        f"{grant.until} (ended)" if use.expired else grant.until,
+    )

@@ -277,6 +277,19 @@ class SharesAPI(Protocol):
         """
 
 
+class GrantsAPI(Protocol):
+    """What may be used at no charge; outside of it a price has to be confirmed."""
+
+    async def list(self) -> Sequence[models.GrantUse]:
+        """The grants, those that end first first, and how much of each is in use."""
+
+    async def add(self, request: models.Grant) -> Sequence[models.GrantUse]:
+        """Adds a grant; the answer has all. Raises INVALID, and EXISTS for a name in use."""
+
+    async def remove(self, name: str) -> None:
+        """Forgets a grant. TPUs that are inside it go on, and count as charged from then on."""
+
+
 class FleetAPI(Protocol):
     """The fleet's methods, and its parts; REST has the same ones."""
 
@@ -319,6 +332,9 @@ class FleetAPI(Protocol):
     @property
     def shares(self) -> SharesAPI: ...
 
+    @property
+    def grants(self) -> GrantsAPI: ...
+
     async def status(self) -> models.FleetStatus:
         """The health of the loops behind this interface; makes no call to Google or a host."""
 
@@ -338,7 +354,10 @@ class FleetAPI(Protocol):
         """What `create` would create for a request, and its cost; raises what `create` raises."""
 
     async def create(self, request: models.CreateTPU) -> models.Operation:
-        """Starts creating a TPU; raises INVALID and EXISTS at once."""
+        """Starts creating a TPU; raises INVALID and EXISTS at once.
+
+        Raises PRICE for what costs something, unless the request confirms its price.
+        """
 
     async def start(self, ref: str) -> models.Operation:
         """Starts a stopped TPU."""

@@ -36,6 +36,7 @@ from .knowledge.changes import ChangeFeed
 from .knowledge.desired import DesiredState
 from .knowledge.failures import TPUFailures
 from .knowledge.finder import TPUFinder
+from .knowledge.grants import Grants
 from .knowledge.observed import ObservedState
 from .knowledge.run_times import RunTimes
 from .operations.connect import ConnectService
@@ -141,6 +142,15 @@ class Fleet:
             described=lambda node: run_times.observe([node], time.time()),
             hunted=runner.known.hunted,
         )
+        grants = self.grants = Grants(
+            cloud,
+            store,
+            observed,
+            asked=runner.known.demands,
+            reload=lambda: self._inventory.reload(),
+            look=observer.ensure_recent,
+            changed=changes.mark_tpu_changed,
+        )
         connected = ConnectedTPUs(
             cloud, desired, kernelspecs, connections, kernels, tunnels, apps, jobs, runner
         )
@@ -163,9 +173,11 @@ class Fleet:
         self._environments = EnvironmentService(
             desired, observer, connections, connected, runner, locks, poller.wake
         )
-        self._power = PowerService(cloud, observer, connections, connected, runner)
+        self._power = PowerService(cloud, observer, connections, connected, grants, runner)
         self._availability = Availability(cloud)
-        self._create = CreateService(links, self._availability, observer, runner, connect.follow)
+        self._create = CreateService(
+            links, self._availability, observer, grants, runner, connect.follow
+        )
         self.hunts = HuntService(
             cloud, store, self._create, observer, runner, finder.reload, changes.mark_tpu_changed
         )
@@ -191,6 +203,7 @@ class Fleet:
             runner,
             failures,
             run_times,
+            grants,
             supervised=supervise,
             reloaded=lambda: self._controller.wake(),
         )

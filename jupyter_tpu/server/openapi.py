@@ -24,6 +24,7 @@ _PARTS = {
     "hunt": "The hunt's id, or the name of its TPU",
     "host": "The host's number, from 0",
     "path": "A path from the root folder, without its slash; it may have slashes",
+    "grant": "The grant's name",
     "token": "the name of its variable, such as HF_TOKEN",
 }
 

@@ -153,13 +153,15 @@ export interface ICopyResult {
  * What a TPU costs, about: by a dated list price, in USD.
  *
  * Discounts, taxes, network traffic and additional disks are not in it. A TPU
- * is charged while it is READY, used or not.
+ * is charged while it is READY, used or not. What a grant covers costs nothing
+ * but its network traffic.
  */
 export interface ICost {
   usd_per_hour: number | null;
   list_usd_per_hour: number | null;
   region: string;
   date: string;
+  grant: string;
   since: string;
   usd: number | null;
 }
@@ -181,6 +183,8 @@ export interface ICreateTPU {
   network?: string | null;
   subnetwork?: string | null;
   labels?: { [key: string]: string };
+  confirm_price?: boolean;
+  max_price?: number | null;
   connect?: IConnectTPU | null;
 }
 
@@ -746,6 +750,8 @@ export interface IQuote {
   hosts: number;
   emulated: boolean;
   cost: ICost;
+  question: string;
+  uncovered: string;
 }
 
 /** Why something failed; the words of the REST contract. */
@@ -772,6 +778,7 @@ export type Reason =
   | 'NO_PROJECT'
   | 'NO_PYTHON'
   | 'PERMISSION'
+  | 'PRICE'
   | 'QUOTA'
   | 'RATE_LIMITED'
   | 'STILL_BILLED'

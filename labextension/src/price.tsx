@@ -6,7 +6,7 @@ import React from 'react';
 import { ICost, ITPU } from './api';
 import { capitalized, hourlyCost, PRICES, priceSource } from './labels/costs';
 
-/** "About $9.60 an hour (us-west4, on demand, list price of …)", or that it costs nothing. */
+/** "About $9.60 an hour (us-west4, on demand, list price of …)", or why it costs nothing. */
 export function Price(props: {
   cost: ICost;
   tier: ITPU['tier'];
@@ -17,7 +17,15 @@ export function Price(props: {
   const source = priceSource(cost, tier, trans);
   return (
     <>
-      {cost.usd_per_hour === 0 ? (
+      {cost.grant ? (
+        <>
+          {trans.__(
+            'In the grant %1: $0.00 an hour and its network traffic. Else %2',
+            cost.grant,
+            hourly
+          )}{' '}
+        </>
+      ) : cost.usd_per_hour === 0 ? (
         <>{trans.__('Costs nothing. A real one: %1', hourly)} </>
       ) : (
         <strong>{capitalized(hourly)} </strong>

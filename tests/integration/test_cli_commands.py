@@ -19,12 +19,10 @@ from typing import Any
 
 import pytest
 from cli_shell import COMMAND, LIMIT, Shell, Terminal, nodes, running_server, state_of
-from msgspec import structs
 from waiting import until
 
 from jupyter_tpu.cli import main
-from jupyter_tpu.fleet import Fleet
-from jupyter_tpu.fleet.models import CreateTPU, Quote
+from jupyter_tpu.fleet.knowledge import pricing
 
 
 @pytest.fixture
@@ -113,16 +111,11 @@ def test_a_tpu_that_costs_money_is_created_only_after_its_price_was_agreed_to(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What the emulator creates costs nothing: here, only what is said of that is changed."""
-    quote = Fleet.quote
-
-    async def costly(fleet: Fleet, request: CreateTPU) -> Quote:
-        quoted = await quote(fleet, request)
-        price = quoted.cost.list_usd_per_hour
-        cost = structs.replace(quoted.cost, usd_per_hour=price)
-        return structs.replace(quoted, emulated=False, cost=cost)
-
-    monkeypatch.setattr(Fleet, "quote", costly)
+    """What the emulator creates costs nothing: here, that is forgotten."""
+    decide = pricing.decide
+    monkeypatch.setattr(
+        pricing, "decide", lambda *given, **more: decide(*given, **{**more, "emulated": False})
+    )
     for variable, value in alone.environment.items():
         monkeypatch.setenv(variable, value)
     command = ["create", name, "--type", "v5litepod-8", "--zone", "us-west4-a", "--spot"]
@@ -132,7 +125,11 @@ def test_a_tpu_that_costs_money_is_created_only_after_its_price_was_agreed_to(
     assert main(command) == 1
     said = capsys.readouterr()
     assert said.out == ""
-    assert f"Create {name}, {price}? Add --yes to create it without asking." in said.err
+    assert f"Create {name}, {price}? Add --yes to create it without asking" in said.err
+    assert main([*command, "--max-price", "4"]) == 1
+    said = capsys.readouterr()
+    assert "costs about $4.08 an hour" in said.err
+    assert "You allowed at most $4.00 an hour." in said.err
 
     keyboard, end = pty.openpty()
     with os.fdopen(end) as terminal:
@@ -141,7 +138,7 @@ def test_a_tpu_that_costs_money_is_created_only_after_its_price_was_agreed_to(
         assert main([*command, "--json"]) == 1
         said = capsys.readouterr()
         assert said.out == ""
-        assert "v5litepod-8 = 8 chips · 1 host · 128 GB HBM, in us-west4-a" in said.err
+        assert "v5litepod-8 = 8 chips · 1 host · 128 GB HBM (emulated), in us-west4-a" in said.err
         assert f"{price[1:]}. You pay while it is READY, used or not." in said.err
         assert f"Create {name}? [y/N] " in said.err
         assert state_of(emulator, name) == ""

@@ -27,6 +27,7 @@ from jupyter_tpu.errors import TPUError
 from jupyter_tpu.fleet.discovery.availability import Availability
 from jupyter_tpu.fleet.discovery.observer import Observer
 from jupyter_tpu.fleet.hunts.service import HuntService
+from jupyter_tpu.fleet.knowledge.grants import Grants
 from jupyter_tpu.fleet.knowledge.observed import ObservedState
 from jupyter_tpu.fleet.models import (
     ConnectTPU,
@@ -120,15 +121,23 @@ class Server:
             polled=lambda: None,
         )
         links: Any = SimpleNamespace(cloud=self.google, key_metadata=dict)
+        grants = Grants(
+            links.cloud,
+            self.store,
+            observer.observed,
+            asked=self.runner.known.demands,
+            reload=_nothing,
+            look=_nothing,
+        )
         self.create = CreateService(
-            links, Availability(links.cloud), observer, self.runner, self.connect
+            links, Availability(links.cloud), observer, grants, self.runner, self.connect
         )
         connected: Any = SimpleNamespace(
             kernels=SimpleNamespace(require_confirmation=_nothing),
             shut_down_kernels=_nothing,
             forget=self.runner.drop_resumable,
         )
-        self.power = PowerService(links.cloud, observer, None, connected, self.runner)  # type: ignore[arg-type]
+        self.power = PowerService(links.cloud, observer, None, connected, grants, self.runner)  # type: ignore[arg-type]
         self.hunts = HuntService(
             links.cloud,
             self.store,
@@ -398,6 +407,7 @@ class Interleavings(RuleBasedStateMachine):
             name=name.node,
             type="v5litepod-1",
             zone=name.zone,
+            confirm_price=True,
             connect=ConnectTPU() if connect else None,
         )
         for _ in range(1 + twice):

@@ -8,6 +8,7 @@ from jupyter_tpu.cloud.models import Node, NodeName, NodeState
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet.inventory.view import connection, view_tpu
 from jupyter_tpu.fleet.models import TPU, Connection, Operation, Problem
+from jupyter_tpu.fleet.models.costs import cost_of
 from jupyter_tpu.fleet.store.records import OperationRecord
 from jupyter_tpu.links import LinkState
 
@@ -58,8 +59,10 @@ def view(operations: Sequence[OperationRecord] = (), **fields: object) -> TPU:
     created = "2027-01-15T08:00:00Z"
     facts: dict = {"emulated": False, "undeleted": None, "state": NodeState.READY, **fields}
     node = Node(name=name, id="7", type="v5litepod-8", state=facts.pop("state"), created=created)
+    price = cost_of("v5litepod-8", "us-west4-a", "on-demand", emulated=facts["emulated"])
     return view_tpu(
-        name, node, since=None, seconds=3600.0, connected=False, environments=[], links=[],
+        name, node, cost_of=lambda _: price, since=None, seconds=3600.0, connected=False,
+        environments=[], links=[],
         operations=operations, kernels=0, projects=[], supervised=True, **facts,
     )  # fmt: skip
 

@@ -20,6 +20,7 @@ from ..hosts.kernels import KernelMonitor
 from ..hosts.warm_kernels import WarmKernelMonitor
 from ..knowledge.desired import DesiredState
 from ..knowledge.failures import TPUFailures
+from ..knowledge.grants import Grants
 from ..knowledge.run_times import RunTimes
 from ..models import TPU, Change, TPUList
 from ..operations.mirrored import MirroredProjects
@@ -55,6 +56,7 @@ class Inventory:
         runner: OperationRunner,
         failures: TPUFailures,
         run_times: RunTimes,
+        grants: Grants,
         *,
         supervised: bool,
         reloaded: Callable[[], None],
@@ -74,6 +76,7 @@ class Inventory:
         self._runner = runner
         self._failures = failures
         self._run_times = run_times
+        self._grants = grants
         self._supervised = supervised
         self._reloaded = reloaded
 
@@ -103,6 +106,7 @@ class Inventory:
             node,
             since=self._run_times.since(node) if node else None,
             seconds=self._run_times.seconds(node, time.time()) if node else 0.0,
+            cost_of=self._grants.cost,
             emulated=self._cloud.emulated,
             connected=name in self._desired.connected,
             environments=environments,
@@ -138,6 +142,7 @@ class Inventory:
                     self._jobs.reload(snapshot.jobs)
                     self._runner.load(snapshot.operations, snapshot.requests)
                     self._run_times.reload(snapshot.runs)
+                    self._grants.take_over(snapshot.grants)
                     self._reloaded()
 
     def describe(self, name: NodeName) -> Change:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...cloud import Node, NodeName, NodeState
 from ...errors import Reason
 from ...links import Link, LinkState
-from ..models import TPU, Connection, Environment, Host, LinkStatus, Operation, Problem
+from ..models import TPU, Connection, Cost, Environment, Host, LinkStatus, Operation, Problem
 from ..models.catalog import known_type
-from ..models.costs import billing_words, cost_of, running_cost
+from ..models.costs import billing_words, running_cost
 from ..models.sync import MirroredProject
 from ..store.records import OperationRecord
 
@@ -20,6 +20,7 @@ def view_tpu(
     *,
     since: float | None,
     seconds: float | None,
+    cost_of: Callable[[Node], Cost],
     emulated: bool,
     connected: bool,
     environments: list[Environment],
@@ -32,9 +33,9 @@ def view_tpu(
     undeleted: Operation | None = None,
 ) -> TPU:
     """node: None where Google has not described it (yet); since and seconds: how long it is READY
-    (see `RunTimes`); failure: why its desired state could not be carried out;
-    undeleted: a deletion or the undo of a creation that failed, after which nothing else was done
-    with a TPU of the name.
+    (see `RunTimes`); cost_of: what a node costs by the hour; failure: why its desired state could
+    not be carried out; undeleted: a deletion or the undo of a creation that failed, after which
+    nothing else was done with a TPU of the name.
     """
     wanted = next((r.create for r in operations if r.create is not None), None)
     node = node or Node(
@@ -46,7 +47,7 @@ def view_tpu(
         version=wanted.version or "" if wanted else "",
     )
     accelerator = known_type(node.type)
-    cost = cost_of(node.type, name.zone, node.tier, emulated=emulated)
+    cost = cost_of(node)
     running = [record.operation for record in operations]
     states = {environment.state for environment in environments}
     return TPU(
@@ -78,7 +79,7 @@ def view_tpu(
         environments=environments,
         kernels=kernels,
         projects=projects,
-        problem=_undeleted(node, undeleted, emulated=emulated)
+        problem=_undeleted(node, undeleted, cost)
         if undeleted is not None and undeleted.ended > node.created and not running
         else _problem(node, environments, links, running, failure),
         operations=[o.id for o in running],
@@ -104,9 +105,9 @@ def _hosts(node: Node, links: Sequence[Link]) -> list[Host]:
     return hosts
 
 
-def _undeleted(node: Node, deletion: Operation, *, emulated: bool) -> Problem:
+def _undeleted(node: Node, deletion: Operation, cost: Cost) -> Problem:
     why = deletion.problem or Problem(message="", reason=Reason.INTERNAL)
-    billed = billing_words(node, emulated=emulated)
+    billed = billing_words(node, cost)
     sentences = (f"{node.name.node} was not deleted.", billed and f"{billed}.", why.message)
     return Problem(
         message=" ".join(filter(None, sentences)),

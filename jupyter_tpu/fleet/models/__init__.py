@@ -43,6 +43,7 @@ from .forwarding import (
     Tunnel,
     VisitApp,
 )
+from .grants import Grant, GrantUse
 from .hunts import Hunt, HuntAttempt, HuntCandidate, StartHunt
 from .jobs import (
     HostJob,
@@ -124,6 +125,8 @@ __all__ = [
     "FreeChips",
     "FreedChips",
     "FreedHolder",
+    "Grant",
+    "GrantUse",
     "HolderToEnd",
     "Host",
     "HostChips",

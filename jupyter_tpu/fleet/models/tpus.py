@@ -37,6 +37,10 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     network: str | None = None
     subnetwork: str | None = None
     labels: dict[str, str] = {}
+    #: What costs something is created only if its price was confirmed: any price, or one of at most
+    #: *max_price* USD an hour. What is inside a grant needs neither.
+    confirm_price: bool = False
+    max_price: Annotated[float, Meta(ge=0)] | None = None
     #: Connect as soon as it is ready.
     connect: ConnectTPU | None = None
 
@@ -55,6 +59,10 @@ class Quote(Struct, kw_only=True):
     hosts: int = 0
     emulated: bool = False
     cost: Cost
+    #: The price that has to be confirmed before it is created, in a sentence; "" if it is free.
+    question: str = ""
+    #: Why no grant covers it; "" if one does, or there is none.
+    uncovered: str = ""
 
 
 class DeleteTPU(Struct, kw_only=True, forbid_unknown_fields=True):

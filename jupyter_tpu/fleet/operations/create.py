@@ -12,9 +12,10 @@ from ...errors import Reason, TPUError
 from ...links import Links
 from ..discovery.availability import Availability
 from ..discovery.observer import Observer
+from ..knowledge.grants import Grants
+from ..knowledge.pricing import Decision
 from ..models import ConnectTPU, CreateTPU, Operation, Quote
 from ..models.catalog import known_type
-from ..models.costs import cost_of
 from ..models.requests import validated
 from ..store.records import NodeClaim, OperationRecord
 from . import checks
@@ -35,6 +36,7 @@ class CreateService:
         links: Links,
         availability: Availability,
         observer: Observer,
+        grants: Grants,
         runner: OperationRunner,
         connect: Callable[[NodeName, ConnectTPU, str], Operation],
     ) -> None:
@@ -42,6 +44,7 @@ class CreateService:
         self._cloud: Cloud = links.cloud
         self._availability = availability
         self._observer = observer
+        self._grants = grants
         self._runner = runner
         self._connect = connect
         self._being_checked: set[NodeName] = set()  # names of requests that are not accepted yet
@@ -51,7 +54,7 @@ class CreateService:
         request, name = await self.resolve(request)
         await self.require_new(name)
         accelerator = known_type(request.type)
-        emulated = self._cloud.emulated
+        price = await self.price(request, name)
         return Quote(
             name=name.node,
             zone=name.zone,
@@ -61,9 +64,16 @@ class CreateService:
             tier=request.tier,
             chips=accelerator.chips if accelerator else 0,
             hosts=accelerator.hosts if accelerator else 0,
-            emulated=emulated,
-            cost=cost_of(request.type, name.zone, request.tier, emulated=emulated),
+            emulated=self._cloud.emulated,
+            cost=price.cost,
+            question=price.question,
+            uncovered=price.uncovered,
         )
+
+    async def price(self, request: CreateTPU, name: NodeName) -> Decision:
+        """What it would cost there, and what has to be confirmed first."""
+        await self._grants.refresh()
+        return self._grants.decide(request.type, name.zone, request.tier)
 
     async def resolve(self, request: CreateTPU) -> tuple[CreateTPU, NodeName]:
         """The request with its defaults filled in. Raises INVALID for one that can't be met."""
@@ -76,13 +86,17 @@ class CreateService:
         return request, NodeName(self._cloud.project, request.zone, request.name)
 
     async def start(self, request: CreateTPU) -> Operation:
-        """Raises INVALID for a request that can't be met, EXISTS for a name that is in use."""
+        """Raises INVALID for a request that can't be met, EXISTS for a name that is in use, and
+        PRICE for what costs something without a confirmation.
+        """
         request, name = await self.resolve(request)
         if name in self._being_checked:
             raise _exists(name)
         self._being_checked.add(name)
         try:
             await self.require_new(name)
+            price = await self.price(request, name)
+            price.require(confirm_price=request.confirm_price, max_price=request.max_price)
             record = self._runner.new_record("create", name, create=request)
             record.claim = NodeClaim(want="present", since=time.time(), label=record.operation.id)
             return await self._runner.start(record, *self._work(record, resumed=False))
@@ -114,6 +128,7 @@ class CreateService:
         return NodeProvisioner(
             self._cloud,
             self._observer,
+            self._grants,
             self._runner,
             record,
             spec=lambda: self._spec(request, claim.label),

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
+from ..knowledge.pricing import Demand
 from ..models import Operation
 from ..store.records import OperationRecord
 from . import kinds
@@ -51,6 +52,22 @@ class KnownOperations:
         elsewhere = [record for record in self.elsewhere.values() if record.name == name]
         records = [*self.running_on(name), *elsewhere]
         return _newest_first(records, lambda record: record.operation.created)
+
+    def demands(self) -> dict[NodeName, Demand]:
+        """The TPUs that are being created, in whichever process, the oldest first."""
+        records = [*(r.record for r in self.running.values()), *self.elsewhere.values()]
+        return {
+            record.name: Demand(
+                project=record.project,
+                type=record.create.type,
+                zone=record.name.zone,
+                tier=record.create.tier,
+            )
+            for record in sorted(records, key=lambda record: record.operation.created)
+            if record.create is not None
+            and record.claim is not None
+            and record.claim.want == "present"
+        }
 
     def failed_deletion(self, name: NodeName) -> Operation | None:
         """The newest operation on one TPU, if it should have deleted that and has not."""

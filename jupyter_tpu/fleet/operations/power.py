@@ -13,6 +13,7 @@ from ...errors import Reason, TPUError
 from ..discovery.observer import Observer
 from ..hosts.connections import HostConnections
 from ..hosts.kernels import shut_down_error
+from ..knowledge.grants import Grants
 from ..models import DeleteTPU, Operation, StopTPU, StopTrying
 from ..models.costs import billing_words
 from ..store.records import NodeClaim, OperationRecord
@@ -34,12 +35,14 @@ class PowerService:
         observer: Observer,
         connections: HostConnections,
         connected: ConnectedTPUs,
+        grants: Grants,
         runner: OperationRunner,
     ) -> None:
         self._cloud = cloud
         self._observer = observer
         self._connections = connections
         self._connected = connected
+        self._grants = grants
         self._runner = runner
 
     async def start(self, name: NodeName) -> Operation:
@@ -131,11 +134,13 @@ class PowerService:
         """What it means to end the attempts to delete a TPU."""
         name = NodeName(self._cloud.project, operation.zone, operation.tpu)
         node = self._observer.observed.node(name)
-        billed = billing_words(node, emulated=self._cloud.emulated) if node else ""
+        billed = billing_words(node, self._grants.cost(node)) if node else ""
         return f"{operation.tpu} is not deleted, and stays.{billed and f' {billed}.'}"
 
     def _deletion(self, record: OperationRecord) -> tuple[Work, CarryOut]:
-        provisioner = NodeProvisioner(self._cloud, self._observer, self._runner, record)
+        provisioner = NodeProvisioner(
+            self._cloud, self._observer, self._grants, self._runner, record
+        )
         return (
             lambda progress: self._delete(record.name, provisioner, progress),
             provisioner.carry_out,

@@ -11,6 +11,7 @@ from ...cloud import Cloud, NodeSpec
 from ...cloud.errors import never_sent
 from ...errors import Reason, TPUError
 from ..discovery.observer import Observer
+from ..knowledge.grants import Grants
 from ..models.costs import billing_words
 from ..store.records import OperationRecord, OperationRequest
 from .progress import Progress
@@ -37,6 +38,7 @@ class NodeProvisioner:
         self,
         cloud: Cloud,
         observer: Observer,
+        grants: Grants,
         runner: OperationRunner,
         record: OperationRecord,
         spec: Callable[[], Awaitable[NodeSpec]] | None = None,
@@ -45,6 +47,7 @@ class NodeProvisioner:
         assert record.claim is not None
         self._cloud = cloud
         self._observer = observer
+        self._grants = grants
         self._runner = runner
         self._record = record
         self._spec = spec
@@ -107,7 +110,7 @@ class NodeProvisioner:
 
     def _undeleted(self) -> str:
         node = self._observer.observed.node(self._name)
-        billed = billing_words(node, emulated=self._cloud.emulated) if node else ""
+        billed = billing_words(node, self._grants.cost(node)) if node else ""
         return (
             f"{self._name.node} is not deleted yet. {billed and f'{billed} until then. '}"
             "The deletion will be retried."

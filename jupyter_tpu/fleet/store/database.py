@@ -23,6 +23,7 @@ import msgspec
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
+from ..models import Grant
 from .file_system import network_file_system
 from .records import (
     EnvironmentRecord,
@@ -35,7 +36,7 @@ from .records import (
 
 log = logging.getLogger(__name__)
 
-_VERSION = 5
+_VERSION = 6
 _SCHEMA = """
 CREATE TABLE connected (
     identity TEXT, project TEXT, zone TEXT, tpu TEXT, node_id TEXT,
@@ -66,6 +67,12 @@ CREATE TABLE requests (operation TEXT PRIMARY KEY, request TEXT) WITHOUT ROWID;
     5: """
 CREATE TABLE jobs (id TEXT PRIMARY KEY, identity TEXT, record BLOB) WITHOUT ROWID;
 """,
+    6: """
+CREATE TABLE grants (
+    identity TEXT, name TEXT, record BLOB, PRIMARY KEY (identity, name)
+) WITHOUT ROWID;
+CREATE TABLE prices (identity TEXT PRIMARY KEY, record BLOB) WITHOUT ROWID;
+""",
 }
 #: How long ended operations are kept, and how many at most.
 KEEP_FOR = timedelta(days=3)
@@ -78,7 +85,7 @@ _FULL = 1 << 16
 #: One statement of SQL and its parameters, or what does more in the same transaction and returns
 #: how many rows it changed.
 Statement = tuple[str, tuple[Any, ...]] | Callable[[sqlite3.Connection], int]
-_R = TypeVar("_R", EnvironmentRecord, JobRecord, OperationRecord, RunRecord, TunnelRecord)
+_R = TypeVar("_R", bound=msgspec.Struct)
 
 
 def _read(record: bytes, kind: type[_R]) -> _R | None:
@@ -156,6 +163,7 @@ class Database:
                 tunnels=self._read_tunnels(db),
                 jobs=self._read_jobs(db),
                 runs=self._read_runs(db),
+                grants=self._read_grants(db),
             )
 
     def know(self, snapshot: Snapshot) -> None:
@@ -251,6 +259,10 @@ class Database:
             for project, zone, tpu, record in rows
             if (read := _read(record, RunRecord)) is not None
         }
+
+    def _read_grants(self, db: sqlite3.Connection) -> list[Grant]:
+        rows = db.execute("SELECT record FROM grants WHERE identity = ?", (self._identity,))
+        return [*filter(None, (_read(record, Grant) for (record,) in rows))]
 
     # ---- the connection ----
 

@@ -12,6 +12,7 @@ from ..models import (
     ConnectTPU,
     CreateTPU,
     Environment,
+    Grant,
     HuntAttempt,
     JobAttempt,
     KeepWarm,
@@ -212,3 +213,4 @@ class Snapshot(Struct, kw_only=True):
     jobs: list[JobRecord]
     #: How long each node was READY.
     runs: dict[NodeName, RunRecord]
+    grants: list[Grant]

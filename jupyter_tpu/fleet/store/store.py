@@ -21,6 +21,7 @@ import msgspec
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
+from ..models import Grant
 from .database import Database, Statement, is_locked, job_change, pruning
 from .records import (
     EnvironmentRecord,
@@ -246,6 +247,17 @@ class Store:
 
     def drop_job(self, id: str) -> None:
         self._put(("job", id), ("DELETE FROM jobs WHERE id = ?", (id,)))
+
+    # ---- grants ----
+
+    def save_grant(self, grant: Grant) -> None:
+        sql = "INSERT OR REPLACE INTO grants VALUES (?, ?, ?)"
+        row = (self._identity, grant.name, msgspec.json.encode(grant))
+        self._put(("grant", grant.name), (sql, row))
+
+    def drop_grant(self, name: str) -> None:
+        sql = "DELETE FROM grants WHERE identity = ? AND name = ?"
+        self._put(("grant", name), (sql, (self._identity, name)))
 
     # ---- inside ----
 

@@ -312,7 +312,31 @@ it('creates what costs money only after that was agreed to', async () => {
   askForCost.mockResolvedValueOnce(true);
   await actions.submit(form);
   expect(server.count('POST tpus')).toBe(1);
+  expect(server.bodies('POST tpus')).toMatchObject([
+    {
+      confirm_price: true,
+      max_price: 9.6
+    }
+  ]);
   expect(actions.view.page).toBe('list');
+});
+
+it('asks nothing inside a grant, and confirms no price there', async () => {
+  const cost = aCost({ grant: 'trc', usd_per_hour: 0 });
+  const { actions, server } = await openActions({
+    'GET catalog': [200, { ...catalog, emulated: false }],
+    'POST quotes': [200, aQuote({ cost, question: '' })],
+    'POST tpus': [202, anOperation({ kind: 'create' })]
+  });
+  await actions.model.loadCatalog();
+  await actions.submit(actions.createForm);
+  expect(askForCost).not.toHaveBeenCalled();
+  expect(server.bodies('POST tpus')).toMatchObject([
+    {
+      confirm_price: false,
+      max_price: 0
+    }
+  ]);
 });
 
 it('asks nothing about what the server would refuse', async () => {

@@ -113,10 +113,15 @@ describe('a TPU in the list', () => {
             list_usd_per_hour: null,
             usd: null
           })
+        }),
+        aTPU({
+          name: 'e-granted',
+          emulated,
+          cost: aCost({ grant: 'trc', usd_per_hour: 0, usd: 0 })
         })
       )
     );
-    const [free, ready, stopped, unknown] = [
+    const [free, ready, stopped, unknown, granted] = [
       ...node.querySelectorAll('li.jp-tpu-TPU')
     ].map(one => one.textContent);
     expect(free).not.toContain('$');
@@ -126,6 +131,8 @@ describe('a TPU in the list', () => {
     );
     expect(unknown).toContain('Price not known');
     expect(unknown).not.toContain('$');
+    expect(granted).toContain('In the grant trc');
+    expect(granted).not.toContain('$');
     button(node, 'b-ready').click();
     await shows(
       node,

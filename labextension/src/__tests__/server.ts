@@ -59,8 +59,14 @@ export class TestServer {
 
   /** How often a route was called. */
   count(call: string): number {
-    return this.calls.filter(one => `${one.method} ${one.path}` === call)
-      .length;
+    return this.bodies(call).length;
+  }
+
+  /** What a route was called with, each time. */
+  bodies(call: string): unknown[] {
+    return this.calls
+      .filter(one => `${one.method} ${one.path}` === call)
+      .map(one => one.body);
   }
 
   private async _fetch(request: Request): Promise<Response> {
@@ -191,6 +197,7 @@ export function aCost(more: Partial<ICost> = {}): ICost {
     list_usd_per_hour: 9.6,
     region: 'us-central1',
     date: '2024-12-23',
+    grant: '',
     since: '2026-10-14T10:00:00Z',
     usd: 28.8,
     ...more
@@ -210,6 +217,8 @@ export function aQuote(more: Partial<IQuote> = {}): IQuote {
     hosts: 1,
     emulated: false,
     cost: aCost({ since: '', usd: null }),
+    question: 'v5litepod-8 costs about $9.60 an hour.',
+    uncovered: '',
     ...more
   };
 }

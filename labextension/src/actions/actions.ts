@@ -217,14 +217,18 @@ export class Actions {
     }
   }
 
-  /** Whether the user agrees to what the TPU costs; nobody is asked if it costs nothing. */
+  /** Whether the user agrees to what the TPU costs; nobody is asked if nothing is to confirm. */
   private async _approveCost(): Promise<boolean> {
     const { createForm, trans } = this;
     if (createForm.catalog?.emulated) {
       return true;
     }
     const quote = await createForm.quote();
-    return !!quote && (quote.emulated || (await confirmCost(quote, trans)));
+    if (!quote || (quote.question && !(await confirmCost(quote, trans)))) {
+      return false;
+    }
+    createForm.agreed = quote;
+    return true;
   }
 
   /** Tries again what an operation failed to do. */

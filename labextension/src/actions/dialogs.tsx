@@ -161,6 +161,7 @@ export async function confirmCost(
       <p>
         <Price cost={cost} tier={tier} trans={trans} />
       </p>
+      {quote.uncovered && <p>{quote.uncovered}</p>}
       <p>
         {trans.__('You pay while it is ready, used or not.')}{' '}
         {tier === 'spot'
@@ -186,7 +187,9 @@ export async function confirmStart(
       <p>
         <Price cost={tpu.cost} tier={tpu.tier} trans={trans} />
       </p>
-      <p>{trans.__('You pay while it is ready, used or not.')}</p>
+      {tpu.cost.usd_per_hour !== 0 && (
+        <p>{trans.__('You pay while it is ready, used or not.')}</p>
+      )}
     </>,
     Dialog.okButton({ label: trans.__('Start') }),
     trans
@@ -281,13 +284,13 @@ export async function confirmKeep(
   tpu: ITPU,
   trans: TranslationBundle
 ): Promise<boolean> {
-  const { cost, emulated, name, tier } = tpu;
+  const { cost, name, tier } = tpu;
   const result = await showDialog({
     title: trans.__('Stop trying to delete %1?', name),
     body: (
       <div className="jp-tpu-Dialog">
         <p>{trans.__('%1 is not deleted, and stays.', name)}</p>
-        {!emulated && tpu.state !== 'STOPPED' && (
+        {cost.usd_per_hour !== 0 && tpu.state !== 'STOPPED' && (
           <p>
             {trans.__('You keep paying for it:')}{' '}
             <Price cost={cost} tier={tier} trans={trans} />

@@ -134,6 +134,9 @@ export class CreateForm extends Form<IFields, IOperation> {
     return this.send(() => this._model.client.quote(this.request));
   }
 
+  /** The quote to which the user has agreed: no more than its price is confirmed to the server. */
+  agreed: IQuote | null = null;
+
   /** Why the name is invalid; "" if it is valid. */
   nameProblem(trans: TranslationBundle): string {
     const { name, zone } = this.fields;
@@ -204,8 +207,15 @@ export class CreateForm extends Form<IFields, IOperation> {
   }
 
   protected async ask(): Promise<IOperation> {
-    const { fields, request } = this;
-    const operation = await this._model.create(request);
+    const { agreed, fields, request } = this;
+    this.agreed = null;
+    const operation = await this._model.create({
+      ...request,
+      ...(agreed && {
+        confirm_price: !!agreed.question,
+        max_price: agreed.cost.usd_per_hour
+      })
+    });
     this.defaults.remember(fields);
     return operation;
   }

@@ -38,6 +38,7 @@ export function catalogCost(
     list_usd_per_hour: listed,
     region: price?.region ?? '',
     date: price?.date ?? '',
+    grant: '',
     since: '',
     usd: null
   };
@@ -78,7 +79,9 @@ export function tpuCost(tpu: ITPU, trans: TranslationBundle): string {
     return '';
   }
   const parts = [];
-  if (tpu.state === 'READY') {
+  if (cost.grant) {
+    parts.push(trans.__('in the grant %1', cost.grant));
+  } else if (tpu.state === 'READY') {
     parts.push(hourlyCost(cost, trans));
   } else if (tpu.state === 'STOPPED') {
     parts.push(trans.__('%1 when started', hourlyCost(cost, trans)));

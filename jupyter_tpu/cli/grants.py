@@ -1,0 +1,116 @@
+"""``jupyter tpu grant``: what may be used at no charge."""
+
+from __future__ import annotations
+
+import click
+
+from ..commands.costs import grant_table
+from ..commands.grammar import Group, argument, complete_zone, examples, project_option
+from ..commands.session import open_session
+from .console import json_option, print_json
+
+_name_argument = argument("name", metavar="NAME", help="Your name for it, such as trc-v5e.")
+
+
+@click.group("grant", cls=Group)
+def grant() -> None:
+    """Say which TPUs you may use at no charge, such as those of the TPU Research Cloud (TRC).
+
+    What is inside a grant is created without a question about its price. Outside of it, nothing is
+    created unless the price was confirmed. Google does not tell programs what it has granted, so
+    copy it from Google's e-mail: one grant for each line.
+    """
+
+
+@grant.command("list")
+@project_option
+@json_option
+def list_all(as_json: bool) -> None:
+    """List the grants, and how many chips of each are in use."""
+    with open_session() as session:
+        found = session.call(session.fleet.grants.list())
+    if as_json:
+        print_json(found)
+    else:
+        print(grant_table(found))
+
+
+@grant.command(
+    "add",
+    epilog=examples(
+        "jupyter tpu grant add trc-v5e --type v5e --zone us-central1-a --tier spot --chips 64",
+        "jupyter tpu grant add trc-v4 --type v4 --zone us-central2-b --tier on-demand "
+        "--chips 32 --until 2026-12-31",
+    ),
+)
+@_name_argument
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    required=True,
+    metavar="TYPE",
+    help="A type, such as v5litepod-8, or a generation, such as v5e. Repeatable.",
+)
+@click.option(
+    "--zone",
+    "zones",
+    multiple=True,
+    required=True,
+    metavar="ZONE",
+    shell_complete=complete_zone,
+    help="A zone of it. Repeatable.",
+)
+@click.option(
+    "--tier",
+    "tiers",
+    multiple=True,
+    required=True,
+    metavar="TIER",
+    help="on-demand, spot or reserved. Repeatable.",
+)
+@click.option(
+    "--chips",
+    type=click.IntRange(min=1),
+    required=True,
+    metavar="N",
+    help="How many chips at the same time. A v2-8 or v3-8 has 4.",
+)
+@click.option("--until", default="", metavar="DAY", help="Its last day, such as 2026-12-31.")
+@project_option
+@json_option
+def add(
+    name: str,
+    types: tuple[str, ...],
+    zones: tuple[str, ...],
+    tiers: tuple[str, ...],
+    chips: int,
+    until: str,
+    as_json: bool,
+) -> None:
+    """Add a grant."""
+    from ..fleet.models import Grant
+
+    wanted = Grant(
+        name=name,
+        types=[*types],
+        zones=[*zones],
+        tiers=[*tiers],  # type: ignore[list-item]  # the fleet checks it
+        chips=chips,
+        until=until,
+    )
+    with open_session() as session:
+        found = session.call(session.fleet.grants.add(wanted))
+    if as_json:
+        print_json(next(each for each in found if each.grant.name == name))
+    else:
+        print(grant_table(found))
+
+
+@grant.command("remove", epilog=examples("jupyter tpu grant remove trc-v5e"))
+@_name_argument
+def remove(name: str) -> None:
+    """Remove a grant. TPUs inside it stay, and count as charged from then on."""
+    with open_session() as session:
+        session.call(session.fleet.grants.remove(name))
+    print(f"Removed the grant {name}.")

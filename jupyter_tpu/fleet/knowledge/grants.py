@@ -1,0 +1,204 @@
+"""The fleet's part ``grants``: kept in the store, and what they make of the price of each TPU."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
+
+from msgspec import structs
+
+from ... import catalog
+from ...catalog import UnknownType
+from ...cloud import Cloud, Node, NodeName, NodeState, Tier
+from ...cloud.models import check_zone
+from ...errors import InvalidInput, Reason, TPUError
+from ..models import Cost, Grant, GrantUse
+from ..models.costs import cost_of
+from ..models.requests import validated
+from ..store.store import Store
+from . import pricing
+from .observed import ObservedState
+from .pricing import Decision, Demand
+
+#: States in which a node has no chips, or not for long.
+_WITHOUT_CHIPS = frozenset({NodeState.STOPPED, NodeState.DELETING})
+
+
+class Grants:
+    """As a :class:`~jupyter_tpu.fleet.api.GrantsAPI`, and the prices of TPUs inside and outside.
+
+    asked(): what is being created now, by name; reload(): takes over what other processes wrote;
+    look(): waits for a recent list of TPUs; changed(name) is called for each TPU whose price may
+    have changed.
+    """
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        store: Store,
+        observed: ObservedState,
+        *,
+        asked: Callable[[], Mapping[NodeName, Demand]],
+        reload: Callable[[], Awaitable[None]],
+        look: Callable[[], Awaitable[object]],
+        changed: Callable[[NodeName], None] = lambda _: None,
+    ) -> None:
+        self._cloud = cloud
+        self._store = store
+        self._observed = observed
+        self._asked = asked
+        self._reload = reload
+        self._look = look
+        self._changed = changed
+        self._grants = {grant.name: grant for grant in store.snapshot.grants}
+
+    # ---- the part ----
+
+    async def list(self) -> Sequence[GrantUse]:
+        await self.refresh()
+        today, grants = _today(), self._sorted()
+        used = self._used()
+        taken = None if used is None else pricing.used_chips(grants, used, today=today)
+        return [
+            GrantUse(
+                grant=grant,
+                used=None if taken is None else taken[grant.name],
+                expired=pricing.has_ended(grant, today),
+            )
+            for grant in grants
+        ]
+
+    async def add(self, request: Grant) -> Sequence[GrantUse]:
+        grant = _checked(request, self._cloud.project)
+        await self._reload()
+        if grant.name in self._grants:
+            raise TPUError(
+                f"A grant called {grant.name} already exists.",
+                Reason.EXISTS,
+                "Remove it first, or choose another name.",
+            )
+        self._grants[grant.name] = grant
+        self._store.save_grant(grant)
+        await self._saved()
+        return await self.list()
+
+    async def remove(self, name: str) -> None:
+        await self._reload()
+        if self._grants.pop(name, None) is None:
+            raise TPUError(f"The grant {name} does not exist.", Reason.NOT_FOUND)
+        self._store.drop_grant(name)
+        await self._saved()
+
+    async def refresh(self) -> None:
+        """Waits until `decide` knows the grants, and what of them is in use."""
+        await self._reload()
+        if self._matter:
+            await self._look()
+
+    async def _saved(self) -> None:
+        for name in self._observed.nodes:
+            self._changed(name)
+        await self._store.flush()
+
+    def take_over(self, grants: Iterable[Grant]) -> None:
+        """Takes over what other processes wrote."""
+        read = {grant.name: grant for grant in grants}
+        if read != self._grants:
+            self._grants = read
+            for name in self._observed.nodes:
+                self._changed(name)
+
+    # ---- prices ----
+
+    def decide(self, type: str, zone: str, tier: Tier) -> Decision:
+        """Whether something new is inside a grant, what it costs, and what is to confirm.
+
+        Call `refresh` first. Raises NO_PROJECT.
+        """
+        return pricing.decide(
+            Demand(project=self._cloud.project, type=type, zone=zone, tier=tier),
+            self._sorted(),
+            self._used(),
+            today=_today(),
+            emulated=self._cloud.emulated,
+        )
+
+    def cost(self, node: Node) -> Cost:
+        """What a node costs while it is READY."""
+        return cost_of(
+            node.type,
+            node.name.zone,
+            node.tier,
+            emulated=self._cloud.emulated,
+            grant=self._grant_of(node) if self._matter else "",
+        )
+
+    @property
+    def _matter(self) -> bool:
+        """Whether there are grants, so that what others use makes a difference."""
+        return bool(self._grants) and not self._cloud.emulated
+
+    def _grant_of(self, node: Node) -> str:
+        holding = self._holding()
+        if node.name not in holding:  # what it would be in if it were started now
+            holding[node.name] = _demand(node)
+        names = pricing.assign(holding.values(), self._sorted(), today=_today())
+        return dict(zip(holding, names, strict=True))[node.name]
+
+    def _used(self) -> Sequence[Demand] | None:
+        """What has or asks for chips, the oldest first; None while that is not known."""
+        observed = self._observed
+        zones = {zone for grant in self._grants.values() for zone in grant.zones}
+        if observed.unreachable is None or observed.unreachable & zones:
+            return None
+        holding = self._holding()
+        asked = [demand for name, demand in self._asked().items() if name not in holding]
+        return [*holding.values(), *asked]
+
+    def _holding(self) -> dict[NodeName, Demand]:
+        nodes = sorted(self._observed.nodes.values(), key=lambda node: (node.created, node.name))
+        return {node.name: _demand(node) for node in nodes if _holds_chips(node)}
+
+    def _sorted(self) -> Sequence[Grant]:
+        """Those that end first are used first; those without an end last."""
+        return sorted(self._grants.values(), key=lambda grant: (grant.until or "~", grant.name))
+
+
+def _holds_chips(node: Node) -> bool:
+    return not (node.state in _WITHOUT_CHIPS or node.state.gone)
+
+
+def _demand(node: Node) -> Demand:
+    return Demand(project=node.name.project, type=node.type, zone=node.name.zone, tier=node.tier)
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def _checked(request: Grant, project: str) -> Grant:
+    """With the API's names; raises INVALID for what can't be granted."""
+    grant = validated(request)
+    for field in ("types", "zones", "tiers"):
+        if not getattr(grant, field):
+            raise InvalidInput(f"The grant needs at least one of its {field}.")
+    for zone in grant.zones:
+        check_zone(zone)
+    generations = {each.generation for each in catalog.types()}
+    types = []
+    for name in grant.types:
+        if name not in generations:
+            name = catalog.official_name(name)
+            try:
+                catalog.accelerator_type(name)
+            except UnknownType as error:
+                raise InvalidInput(
+                    str(error), f"Types or generations: {', '.join(sorted(generations))}."
+                ) from None
+        types.append(name)
+    if grant.until:
+        try:
+            date.fromisoformat(grant.until)
+        except ValueError:
+            raise InvalidInput(f"{grant.until} is not a day.", "Write it as 2026-12-31.") from None
+    return structs.replace(grant, types=types, project=grant.project or project)

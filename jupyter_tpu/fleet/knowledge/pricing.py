@@ -1,0 +1,183 @@
+"""Which grant covers a TPU, and whether its price has to be confirmed. Pure: no I/O, no clock.
+
+A TPU is inside a grant if that has its project, type, zone and tier, has not ended, and has enough
+chips left. What runs already comes first, then what was asked for, then what is about to be asked.
+Nothing outside of a grant is created unless its price was confirmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from ... import catalog
+from ...cloud.models import Tier
+from ...errors import Reason, TPUError
+from ...wording import count
+from ..models import Cost, Grant
+from ..models.catalog import known_type
+from ..models.costs import cost_of
+
+_HINT = (
+    "Confirm the price to create it: --yes or --max-price USD on the command line, "
+    '"confirm_price" or "max_price" over REST.'
+)
+
+
+class Demand(Struct, frozen=True, kw_only=True):
+    """Chips that a TPU has, or that are asked for."""
+
+    project: str
+    type: str
+    zone: str
+    tier: Tier
+
+    @property
+    def chips(self) -> int:
+        """0 of a type that the catalog does not know: no grant covers that."""
+        accelerator = known_type(self.type)
+        return accelerator.chips if accelerator else 0
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    """What something costs, and what has to be confirmed before it is created.
+
+    question: a sentence with the price; "" if nothing has to be confirmed. uncovered: why no grant
+    covers it; "" if one does, or there is none.
+    """
+
+    cost: Cost
+    question: str = ""
+    uncovered: str = ""
+
+    def require(self, *, confirm_price: bool = False, max_price: float | None = None) -> None:
+        """Raises PRICE unless it costs nothing, or the user has agreed to what it costs.
+
+        confirm_price: to any price; max_price: to at most so many USD an hour, whatever
+        *confirm_price* is.
+        """
+        if not self.question or (confirm_price and max_price is None):
+            return
+        price, limit = self.cost.usd_per_hour, ""
+        if max_price is not None:
+            if price is not None and price <= max_price + 0.005:  # prices are shown in cents
+                return
+            limit = f"You allowed at most {catalog.usd(max_price)} an hour."
+        sentences = filter(None, (self.question, self.uncovered, limit))
+        raise TPUError(" ".join(sentences), Reason.PRICE, _HINT)
+
+
+def decide(
+    wanted: Demand,
+    grants: Sequence[Grant],
+    used: Iterable[Demand] | None,
+    *,
+    today: str,
+    emulated: bool = False,
+) -> Decision:
+    """Whether *wanted* is inside one of *grants*, and what it costs.
+
+    used: what has or asks for chips already, the oldest first; None: not known, so that a grant
+    may be used up. today: "2026-12-31", in UTC.
+    """
+    if emulated:
+        return Decision(cost=_cost(wanted, emulated=True))
+    taken = None if used is None else used_chips(grants, used, today=today)
+    reasons = []  # why each grant does not cover it
+    for grant in grants:
+        why = _outside(wanted, grant, today)
+        if not why:
+            left = None if taken is None else grant.chips - taken[grant.name]
+            if left is not None and wanted.chips <= left:
+                return Decision(cost=_cost(wanted, grant=grant.name))
+            why = [_used_up(wanted, grant, left)]
+        reasons.append(why)
+    nearest = min(reasons, key=len, default=[])
+    cost = _cost(wanted)
+    return Decision(
+        cost=cost,
+        question=f"{_name(wanted)} {_price(cost, wanted.tier)}.",
+        uncovered=f"The grant {nearest[0]}."
+        if len(nearest) == 1
+        else "No grant covers it."
+        if grants
+        else "",
+    )
+
+
+def assign(used: Iterable[Demand], grants: Sequence[Grant], *, today: str) -> list[str]:
+    """The grant that covers each of *used*, "" where none does; the first ones get it first."""
+    left = {grant.name: grant.chips for grant in grants}
+    found = []
+    for demand in used:
+        for grant in grants:
+            if not _outside(demand, grant, today) and demand.chips <= left[grant.name]:
+                left[grant.name] -= demand.chips
+                found.append(grant.name)
+                break
+        else:
+            found.append("")
+    return found
+
+
+def used_chips(grants: Sequence[Grant], used: Iterable[Demand], *, today: str) -> dict[str, int]:
+    """How many chips of each grant *used* has, by the grant's name."""
+    used = list(used)
+    taken = {grant.name: 0 for grant in grants}
+    for demand, name in zip(used, assign(used, grants, today=today), strict=True):
+        if name:
+            taken[name] += demand.chips
+    return taken
+
+
+def has_ended(grant: Grant, today: str) -> bool:
+    return bool(grant.until) and grant.until < today
+
+
+def _outside(wanted: Demand, grant: Grant, today: str) -> list[str]:
+    """Why a grant is not for something; empty if it is, apart from its number of chips."""
+    accelerator = known_type(wanted.type)
+    generation = accelerator.generation if accelerator else ""
+    reasons = []
+    if accelerator is None or not {wanted.type, generation} & set(grant.types):
+        reasons.append(f"{grant.name} is for {_list(grant.types)}")
+    if wanted.zone not in grant.zones:
+        reasons.append(f"{grant.name} is for {_list(grant.zones)}")
+    if wanted.tier not in grant.tiers:
+        reasons.append(f"{grant.name} is for {_list(grant.tiers)}, not for {wanted.tier}")
+    if wanted.project != grant.project:
+        reasons.append(f"{grant.name} is for the project {grant.project}")
+    if has_ended(grant, today):
+        reasons.append(f"{grant.name} ended on {grant.until}")
+    return reasons
+
+
+def _used_up(wanted: Demand, grant: Grant, left: int | None) -> str:
+    chips = count(grant.chips, "chip")
+    if left is None:
+        return f"{grant.name} has {chips}, and how many of them are in use is not known now"
+    return f"{grant.name} has {left} of its {chips} left, and it needs {wanted.chips}"
+
+
+def _cost(wanted: Demand, *, emulated: bool = False, grant: str = "") -> Cost:
+    return cost_of(wanted.type, wanted.zone, wanted.tier, emulated=emulated, grant=grant)
+
+
+def _name(wanted: Demand) -> str:
+    accelerator = known_type(wanted.type)
+    return f"{wanted.type} ({accelerator.meaning})" if accelerator else wanted.type
+
+
+def _price(cost: Cost, tier: Tier) -> str:
+    if cost.usd_per_hour is None:
+        return "costs money, and its price is not known"
+    return (
+        f"costs about {catalog.usd(cost.usd_per_hour)} an hour "
+        f"({cost.region}, {tier}, list price of {cost.date})"
+    )
+
+
+def _list(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:4])
+    return f"{shown} and others" if len(names) > 4 else shown
