@@ -91,17 +91,10 @@ class Fleet:
         )
         run_times = RunTimes(store)
 
-        connections = self._connections = HostConnections(links, changes.mark_tpu_changed)
+        connections = self._connections = HostConnections(links, self._links_changed)
         monitor = KernelMonitor(changes)
         warm = self._warm = WarmKernelMonitor(
             connections, desired, changes, by_default=warm_kernels
-        )
-        poller = self._poller = HostPoller(
-            connections,
-            monitor,
-            warm,
-            failures,
-            lambda name, reports: self._environments.follow(name, reports),
         )
         kernels = self._kernels = KernelService(
             connections, monitor, warm, desired, observed, changes
@@ -124,7 +117,15 @@ class Fleet:
             desired,
             observed,
             store,
-            lambda id: changes.mark_changed("job", id),
+            self._job_changed,
+        )
+        poller = self._poller = HostPoller(
+            connections,
+            monitor,
+            warm,
+            jobs.follower,
+            failures,
+            lambda name, reports: self._environments.follow(name, reports),
         )
         self.chips = Chips(finder, connections, kernels, jobs, self.runs)
 
@@ -300,6 +301,14 @@ class Fleet:
     def subscribe(self, callback: Callable[[models.Change], None]) -> Callable[[], None]:
         return self._changes.subscribe(callback)
 
+    def _links_changed(self, name: NodeName) -> None:
+        self._changes.mark_tpu_changed(name)
+        self._poller.wake()
+
+    def _job_changed(self, id: str) -> None:
+        self._changes.mark_changed("job", id)
+        self._poller.wake()
+
     def _operation_changed(self, id: str, name: NodeName | None) -> None:
         self._changes.mark_changed("operation", id)
         self._changes.mark_changed("hunt", id)
@@ -309,6 +318,7 @@ class Fleet:
     def _operation_ended(self, name: NodeName) -> None:
         self._observer.request_refresh()
         self._controller.wake()
+        self._poller.refresh(name)
 
     async def status(self) -> models.FleetStatus:
         return models.FleetStatus(

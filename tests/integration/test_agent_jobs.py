@@ -27,6 +27,7 @@ from jupyter_tpu.fleet.knowledge.observed import ObservedState
 from jupyter_tpu.fleet.models import HostJob, StartJob
 from jupyter_tpu.fleet.store.records import JobRecord
 from jupyter_tpu.fleet.store.store import Store
+from jupyter_tpu.links import HostName
 
 pytestmark = pytest.mark.asyncio
 
@@ -100,6 +101,37 @@ async def test_its_output_is_numbered_by_stream_and_its_exit_code_stays(host):
     assert texts(await read(host, "basic", -1)) == texts(log)[-1:]
     assert texts(await read(host, "basic", 1, search="TWO")) == ["two"]
     assert (await read(host, "basic", 4))["lines"] == []
+
+
+async def test_who_polls_hears_of_a_change_at_once_and_no_news_are_a_few_bytes(host):
+    agent = await host.agent()
+
+    def poll(version: str, seconds: float) -> asyncio.Task[dict[str, Any]]:
+        request = agent.request(
+            "status", environments=[], jobs=["polled", "none"], version=version, seconds=seconds
+        )
+        return asyncio.ensure_future(request)
+
+    before = await poll("", 60)
+    assert (before["kernels"], before["warm"], before["jobs"]) == ([], [], {})
+    waiting = poll(before["version"], 60)
+    await start(host, "polled", "print('a line', flush=True); import time; time.sleep(1000)")
+    running = await waiting
+    assert running["jobs"]["polled"]["state"] == "running"
+    await first_line(host, "polled")
+    received = host.downloaded
+    # What a job prints is not for those who poll.
+    assert await poll(running["version"], 0) == {"version": running["version"]}
+    assert host.downloaded - received < 100
+    # Another request of the same client ends the first one.
+    older, newer = poll(running["version"], 60), poll(running["version"], 60)
+    assert await older == {"version": running["version"]}
+    assert not newer.done()
+    await agent.request("stop_job", id="polled", patience=10)
+    news = await newer
+    while news["jobs"]["polled"]["state"] != "ended":
+        news = await poll(news["version"], 60)
+    assert news["jobs"].keys() == {"polled"}
 
 
 async def test_a_repeated_start_starts_nothing(host):
@@ -307,5 +339,18 @@ async def test_a_job_is_failed_only_if_the_host_has_not_got_it(
         assert failed.state == "failed"
         assert failed.problem is not None
         assert failed.problem.reason is Reason.NO_FOLDER
+        # Of a host that can't be asked nothing is known; one that has not got the job, has lost it.
+        place, report = HostName(NodeName("p", "us-west4-a", "my-tpu"), 0), follower.report
+        follower.unreachable(place, ["has-1"], TPUError("Gone.", Reason.NOT_FOUND))
+        assert (has_it.state, has_it.cause) == ("unknown", "Gone.")
+        running = await status(host, "has-1")
+        report(place, ["has-1"], {"has-1": running})
+        assert has_it.state == "running"
+        report(place, ["has-1"], {"has-1": {**running, "version": 0, "state": "stopping"}})
+        assert has_it.state == "running", "an older report counts nothing"
+        report(place, ["has-1"], {"has-1": {"version": 9}})
+        assert "Internal error" in has_it.cause
+        report(place, ["has-1"], {})
+        assert has_it.state == "lost"
     finally:
         await store.close()

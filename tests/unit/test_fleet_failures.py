@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from jupyter_tpu.fleet.hosts.poller import HostPoller
 from jupyter_tpu.fleet.knowledge.changes import ChangeFeed
 from jupyter_tpu.fleet.knowledge.failures import LONGEST_PAUSE, TPUFailures
 from jupyter_tpu.fleet.models import Change
+from jupyter_tpu.links import HostName, LinkState
 
 BAD, GOOD = NodeName("p", "us-west4-a", "bad"), NodeName("p", "us-west4-a", "good")
 
@@ -62,17 +64,23 @@ class Hosts:
     def names(self) -> list[NodeName]:
         return [BAD, GOOD]
 
-    def is_up(self, name: NodeName) -> bool:
-        return True
+    def links(self, name: NodeName) -> list[Any]:
+        return [self.link(HostName(name, 0))]
+
+    def link(self, host: HostName) -> Any:
+        def ignore() -> None: ...
+
+        return SimpleNamespace(host=host, state=LinkState.UP, acquire=ignore, release=ignore)
 
     def __contains__(self, name: NodeName) -> bool:
         return True
 
-    async def request(self, name: NodeName, op: str, **_: Any) -> dict[str, Any]:
-        await asyncio.sleep(0 if name == BAD else 0.01)
-        return (
-            {"garbage": 1} if name == BAD else {"kernels": ["a kernel"], "warm": [], "packages": {}}
-        )
+    async def request_host(self, host: HostName, op: str, timeout: float, **params: Any) -> Any:
+        await asyncio.sleep(0 if host.node == BAD else 0.01)
+        if params["version"]:
+            await asyncio.Event().wait()  # no news
+        garbage, good = {"version": "1"}, {"kernels": ["a kernel"], "warm": [], "packages": {}}
+        return garbage if host.node == BAD else {**garbage, **good, "jobs": {}}
 
 
 class Monitors:
@@ -83,8 +91,11 @@ class Monitors:
     def specs(self, name: NodeName) -> dict[str, Any]:
         return {}
 
-    def starting(self) -> bool:
-        return False
+    def followed(self) -> dict[HostName, list[str]]:
+        return {}
+
+    def report(self, *report: Any) -> None:
+        pass
 
     def forget_disconnected(self) -> None:
         pass
@@ -101,7 +112,8 @@ async def test_an_agent_that_answers_nonsense_keeps_no_other_tpu_from_being_aske
 
     monitors = Monitors()
     failures = TPUFailures(asyncio.get_running_loop().time, lambda _: None)
-    poller = HostPoller(Hosts(), monitors, monitors, failures, ignore)  # type: ignore[arg-type]
+    parts: Any = (Hosts(), monitors, monitors, monitors)
+    poller = HostPoller(*parts, failures, ignore)
     task = asyncio.create_task(poller.run())
     async with asyncio.timeout(20):
         await monitors.enough.wait()

@@ -59,6 +59,21 @@ async def test_a_report_replaces_the_last_one_and_ends_the_notebooks_lost_kernel
 
 
 @pytest.mark.asyncio
+async def test_kernels_of_other_hosts_are_known_and_a_report_of_one_host_leaves_the_others() -> (
+    None
+):
+    changes = ChangeFeed()
+    monitor = KernelMonitor(changes)
+    monitor.update(NAME, [{"id": "one"}], 0)
+    monitor.update(NAME, [{"id": "two"}, {"id": "three"}], 3)
+    monitor.update(NAME, [{"id": "two"}], 3)
+    assert {kernel.id: kernel.host for kernel in monitor.known(NAME)} == {"one": 0, "two": 3}
+    monitor.update(NAME, [], 0)
+    assert [kernel.id for kernel in monitor.known(NAME)] == ["two"]
+    changes.close()
+
+
+@pytest.mark.asyncio
 async def test_a_lost_kernel_is_published_although_its_tpu_is_forgotten_in_the_next_moment() -> (
     None
 ):

@@ -30,9 +30,9 @@ from .jobs import Jobs
 from .keepers import Keepers, KeeperSilent, StartError
 from .operation_error import OperationError
 from .owners import Owners
-from .packages import RequestedPackages
 from .probe import probe
 from .runs import Runs
+from .status import HostStatus
 from .warm_kernels import WarmKernels
 
 #: Seconds without a connection and without a kernel after which the daemon ends. The client that
@@ -42,6 +42,8 @@ IDLE = 30.0
 RELEASE = 3.0
 #: Largest request, bytes.
 MAX_LINE = 1 << 20
+#: After these, those who poll hear at once of what has changed.
+_NEWS = ("start_kernel", "end_kernel", "keep_warm", "start_job", "stop_job")
 #: The message and the hint about a kernel whose keeper does not answer.
 _SILENT = "The process that keeps the kernel does not answer on the host.", "Try again later."
 
@@ -64,10 +66,10 @@ class Daemon:
         self._connections: "set[asyncio.StreamWriter]" = set()
         self._warm = WarmKernels(sources)
         self._keepers = Keepers(run, sources, self._warm)
-        self._packages = RequestedPackages()
         self._runs = Runs()
         self._jobs = Jobs(sources)
         self._owners = Owners(self._keepers, self._jobs, self._runs)
+        self._status = HostStatus(self._warm, self._jobs, self._kernels)
         self._starting: Dict[str, asyncio.Lock] = {}  # one start of a kernel id at a time
         self._tasks: "set[asyncio.Future[Any]]" = set()
         self._ended = asyncio.Event()
@@ -83,7 +85,7 @@ class Daemon:
             "kernel_key": self._kernel_key,
             "signal_kernel": self._signal_kernel,
             "keep_warm": self._keep_warm,
-            "status": self._status,
+            "status": self._wait_status,
             **self._runs.operations(),
             **job_operations(self._jobs),
             "prepare_delete": self._prepare_delete,
@@ -153,6 +155,7 @@ class Daemon:
         finally:
             self._connections.discard(writer)
             self._warm.forget(writer)
+            self._status.forget(writer)
             self._runs.client_left(writer)
             writer.close()
 
@@ -164,6 +167,8 @@ class Daemon:
             if op is None:
                 raise OperationError("INVALID", "The agent has no operation %r." % request["op"])
             answer = {"result": await op({**request["params"], "who": writer})}
+            if request["op"] in _NEWS:
+                self._status.look()
         except OperationError as error:
             answer = {"error": error.answer}
         except KeeperSilent:
@@ -306,12 +311,12 @@ class Daemon:
         self._warm.request(params["who"], requested)
         return {"warm": self._warm.statuses()}
 
-    async def _status(self, params: Dict[str, Any]) -> Dict[str, Any]:
-        """The results of ``keep_warm`` and ``kernels``, and the ``packages`` that were asked for
-        in each environment, in one, for polling.
+    async def _wait_status(self, params: Dict[str, Any]) -> Dict[str, Any]:
+        """The results of ``keep_warm`` and ``kernels``, jobs and more, for polling: see
+        `HostStatus.wait`.
         """
-        packages = {"packages": self._packages.all()}
-        return {**await self._keep_warm(params), **await self._kernels(params), **packages}
+        await self._keep_warm(params)
+        return await self._status.wait(params)
 
     async def _prepare_delete(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """Ends all kernels and jobs, then the agent and its commands: nothing of it goes on."""

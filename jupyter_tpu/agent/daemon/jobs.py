@@ -103,6 +103,11 @@ class Jobs:
         found = await asyncio.gather(*map(self._status, folders))
         return [each for each in found if each is not None]
 
+    async def some(self, jobs: List[str]) -> Dict[str, Dict[str, Any]]:
+        """The status of those of *jobs* that are there, by their ids."""
+        found = await asyncio.gather(*(self._status(job_folder(job)) for job in jobs))
+        return {job: status for job, status in zip(jobs, found) if status is not None}
+
     async def wait(self, job: str, version: int, seconds: float) -> Optional[Dict[str, Any]]:
         """The status once it is not that *version* any more, or after a while."""
         query = {"ask": "wait", "version": version, "seconds": min(seconds, WAIT)}

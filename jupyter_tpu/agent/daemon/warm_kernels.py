@@ -146,7 +146,8 @@ class WarmKernels:
                 "python": python,
                 "state": warm.state,
                 "problem": warm.problem,
-                "memory": 0 if warm.state == "failed" else warm.memory,
+                # In whole MiB: a difference of a few bytes is no news.
+                "memory": 0 if warm.state == "failed" else warm.memory >> 20 << 20,
                 "pid": warm.pid,
             }
             for python, warm in self._kernels.items()

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
-from ...links import HostName, Link, Links, LinkState
+from ...links import HostName, Link, Links
 
 #: How long an agent may take to answer, and to be installed and started before; seconds.
 ANSWER = 15.0
@@ -41,11 +41,6 @@ class HostConnections:
     def link(self, host: HostName) -> Link:
         """The link to one host, acquired or not."""
         return self._links.get(host)
-
-    def is_up(self, name: NodeName) -> bool:
-        """Whether the link to host 0 is acquired and up."""
-        links = self.links(name)
-        return bool(links) and links[0].state is LinkState.UP
 
     def acquire(self, name: NodeName, hosts: int) -> list[Link]:
         """Keeps the links to all hosts up until :meth:`release`. A second call changes nothing."""

@@ -1,5 +1,7 @@
 """How jobs on hosts follow their records: started, stopped, started again, and what hosts report.
 
+The poller reports those that run.
+
 A job is started on each of its hosts under the id ``JOB-ATTEMPT``. A host that was asked before
 starts nothing, so it can be asked again after any interruption, by any process. What a host does
 not say is not known: its job is "unknown" until the host can be asked.
@@ -11,7 +13,7 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -31,10 +33,8 @@ from .job_views import FINAL, host_job, is_final, to_restart
 
 log = logging.getLogger(__name__)
 
-#: How long a host is asked to wait for news of a job; seconds.
-NEWS = 30.0
-#: Between two attempts to reach a host; seconds.
-PAUSE = 3.0
+#: Between two attempts to reach a host, and after an answer that can't be read; seconds.
+PAUSE, UNREAD = 3.0, 30.0
 #: Jobs are looked through so often even if nothing seems to have happened; seconds.
 EVERY = 5.0
 #: Why a host does not start a job, now and later. After others it is asked again.
@@ -42,9 +42,9 @@ _REFUSED = (Reason.NO_FOLDER, Reason.DISK_FULL, Reason.INVALID, Reason.INTERNAL,
 
 
 class JobFollower:
-    """Asks the hosts of all jobs. On the core loop.
+    """Starts and stops jobs on their hosts, and takes the hosts' reports. On the core loop.
 
-    supervised: whether :meth:`run` follows them; if not, :meth:`ask_hosts` asks when needed.
+    supervised: whether :meth:`run` does so; if not, :meth:`ask_hosts` asks when needed.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class JobFollower:
         self._desired = desired
         self._observed = observed
         self._versions: dict[tuple[str, int], int] = {}  # of the hosts' reports
-        self._watches: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._tasks: dict[tuple[str, int], asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
@@ -83,8 +83,8 @@ class JobFollower:
         self._wake.set()
 
     async def shut_down(self) -> None:
-        """Ends the watching; the jobs go on."""
-        tasks = list(self._watches.values())
+        """Ends the asking; the jobs go on."""
+        tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         if tasks:
@@ -128,71 +128,104 @@ class JobFollower:
             self._records.begin_attempt(record.id, after=attempt.number)
         for each in record.attempts[-1].hosts:
             key = (record.id, each.host)
-            if each.state not in FINAL and key not in self._watches:
-                task = asyncio.create_task(self._watch(*key), name=f"tpu-job-{record.id}")
-                self._watches[key] = task
-                task.add_done_callback(functools.partial(self._unwatch, key))
+            if _is_due(record, each) and key not in self._tasks:
+                task = asyncio.create_task(self._act(*key), name=f"tpu-job-{record.id}")
+                self._tasks[key] = task
+                task.add_done_callback(functools.partial(self._acted, key))
 
-    def _unwatch(self, key: tuple[str, int], _: asyncio.Task[None]) -> None:
-        self._watches.pop(key, None)
+    def _acted(self, key: tuple[str, int], _: asyncio.Task[None]) -> None:
+        self._tasks.pop(key, None)
         self._wake.set()
 
-    async def _watch(self, id: str, host: int) -> None:
-        """Follows a job on one host until it has ended there, or its TPU is not READY."""
-        while (each := self._records.host_job(id, host)) is not None and each.state not in FINAL:
+    async def _act(self, id: str, host: int) -> None:
+        """Starts or stops a job on one host until that has answered, or its TPU is not READY."""
+        while (each := self._records.host_job(id, host)) is not None:
             record = self._records.get(id)
             if record is None or not self._observed.is_ready(record.name):
                 return
+            if not _is_due(record, each):
+                return
             try:
-                await self._ask(id, host, NEWS)
+                await self._ask(id, host)
             except TPUError:
                 await asyncio.sleep(PAUSE)
             except Exception as error:  # an answer that can't be read, for example
-                log.exception("The job %s on host %d can't be followed", id, host)
-                why = f"Internal error in jupyter-tpu: {type(error).__name__}: {error}."
-                unread = TPUError(why, Reason.UNAVAILABLE, "The server's log has the details.")
-                self._failed(id, record.attempts[-1].number, host, unread)
-                await asyncio.sleep(NEWS)
+                self._unread(id, record.attempts[-1].number, host, error)
+                await asyncio.sleep(UNREAD)
+
+    # ---- what hosts report ----
+
+    def followed(self) -> dict[HostName, list[str]]:
+        """The jobs that hosts are to report, as they call them."""
+        found: dict[HostName, list[str]] = {}
+        for record in self._records.all():
+            if self._observed.is_ready(record.name):
+                for each in record.attempts[-1].hosts:
+                    if _is_started(each) and each.state not in FINAL:
+                        host = HostName(record.name, each.host)
+                        found.setdefault(host, []).append(_on_host(record))
+        return found
+
+    def report(
+        self, host: HostName, jobs: Sequence[str], reports: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """A host was asked for *jobs*, and reports those that it has."""
+        for job in jobs:
+            id, number = _parts(job)
+            try:
+                if job in reports:
+                    self._take(job, host.worker, reports[job])
+                else:
+                    gone = TPUError("The host has not got the job.", Reason.NOT_FOUND)
+                    self._failed(id, number, host.worker, gone)
+            except Exception as error:  # a report that can't be read
+                self._unread(id, number, host.worker, error)
+
+    def unreachable(self, host: HostName, jobs: Sequence[str], error: TPUError) -> None:
+        """A host can't be asked for *jobs*: what became of them is not known."""
+        for job in jobs:
+            self._update(*_parts(job), host.worker, state="unknown", cause=str(error))
+
+    def _unread(self, id: str, number: int, host: int, error: Exception) -> None:
+        log.error("The job %s on host %d can't be followed", id, host, exc_info=error)
+        why = f"Internal error in jupyter-tpu: {type(error).__name__}: {error}."
+        unread = TPUError(why, Reason.UNAVAILABLE, "The server's log has the details.")
+        self._failed(id, number, host, unread)
+
+    def _take(self, job: str, host: int, report: Mapping[str, Any]) -> None:
+        """Takes the report of a job, unless a later one was taken before."""
+        if report["version"] >= self._versions.get((job, host), 0):
+            self._versions[job, host] = report["version"]
+            self._update(*_parts(job), **structs.asdict(host_job(host, report)))
 
     # ---- one host ----
 
     async def _ask_once(self, id: str, host: int) -> None:
         with contextlib.suppress(TPUError):
-            await self._ask(id, host, 0.0)
+            await self._ask(id, host)
 
-    async def _ask(self, id: str, host: int, seconds: float) -> None:
-        """Starts or stops the job there if that is due, and takes the host's report.
-
-        seconds: how long the host may wait for news. Raises why the host can't be asked.
+    async def _ask(self, id: str, host: int) -> None:
+        """Starts or stops the job there if that is due, and takes the host's report. Raises why the
+        host can't be asked.
         """
         record, each = self._records.get(id), self._records.host_job(id, host)
         if record is None or each is None:
             return  # removed
         number = record.attempts[-1].number
         try:
-            report = await self._request_due(record, each, number, seconds)
+            report = await self._request_due(record, each)
         except TPUError as error:
             self._failed(id, number, host, error)
             raise
-        self._versions[f"{id}-{number}", host] = report["version"]
-        self._update(id, number, **structs.asdict(host_job(host, report)))
+        self._take(f"{id}-{number}", host, report)
 
-    async def _request_due(
-        self, record: JobRecord, each: HostJob, number: int, seconds: float
-    ) -> dict[str, Any]:
+    async def _request_due(self, record: JobRecord, each: HostJob) -> dict[str, Any]:
         """The host's report, after what is to be done there now."""
-        name, host, job = record.name, each.host, f"{record.id}-{number}"
-        unstarted = each.state == "starting" or not each.started
-        # On a pod, those parts are stopped that have lost a partner. A stopped job that may have
-        # been started, unheard, must not be started now.
-        if each.state != "stopping" and (record.stopped or (not unstarted and to_restart(record))):
+        name, host, job = record.name, each.host, _on_host(record)
+        if _is_to_stop(record, each):
             return await self.request(name, host, "stop_job", id=job, patience=record.patience)
-        if not unstarted:
-            # The answer to an old version comes at once: the host can be asked again.
-            version = 0 if each.state == "unknown" else self._versions.get((job, host), 0)
-            return await self.request(
-                name, host, "job_wait", ANSWER + seconds, id=job, version=version, seconds=seconds
-            )
+        if not _is_due(record, each):
+            return await self._status(name, host, job)
         try:
             return await self._start(record, host, job)
         except TPUError as error:
@@ -208,12 +241,15 @@ class JobFollower:
         Raises *error* if the host has not got it. If the host does not say that, it is not known.
         """
         try:
-            return await self.request(name, host, "job_wait", id=job, version=0, seconds=0.0)
+            return await self._status(name, host, job)
         except TPUError as second:
             if second.reason is Reason.NOT_FOUND:
                 raise error from None
             why = f"{error.message} It is not known whether the host has the job."
             raise _Unclear(why, second.reason, "Will be asked again.") from error
+
+    async def _status(self, name: NodeName, host: int, job: str) -> dict[str, Any]:
+        return await self.request(name, host, "job_wait", id=job, version=0, seconds=0.0)
 
     async def _start(self, record: JobRecord, host: int, job: str) -> dict[str, Any]:
         request = record.request
@@ -257,6 +293,35 @@ class JobFollower:
             update(state="unknown", cause=str(error))
         else:
             update(cause=str(error))
+
+
+def _on_host(record: JobRecord) -> str:
+    """What hosts call the current attempt."""
+    return f"{record.id}-{record.attempts[-1].number}"
+
+
+def _parts(job: str) -> tuple[str, int]:
+    """The job's id and the number of the attempt, of what hosts call it."""
+    id, _, number = job.rpartition("-")
+    return id, int(number)
+
+
+def _is_to_stop(record: JobRecord, each: HostJob) -> bool:
+    """Whether it is to be stopped on a host. On a pod, those parts are that have lost a partner. A
+    stopped job that may have been started, unheard, must not be started now.
+    """
+    return each.state != "stopping" and (
+        record.stopped or (_is_started(each) and to_restart(record))
+    )
+
+
+def _is_due(record: JobRecord, each: HostJob) -> bool:
+    """Whether it is to be started or stopped on a host."""
+    return each.state not in FINAL and (not _is_started(each) or _is_to_stop(record, each))
+
+
+def _is_started(each: HostJob) -> bool:
+    return bool(each.started) and each.state != "starting"
 
 
 class _Unclear(TPUError):

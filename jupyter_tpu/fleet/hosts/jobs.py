@@ -45,7 +45,7 @@ class Jobs:
         self._desired = desired
         self._observed = observed
         self._records = JobRecords(store, changed)
-        self._follower = JobFollower(self._records, connections, desired, observed)
+        self.follower = JobFollower(self._records, connections, desired, observed)
 
     # ---- asking ----
 
@@ -79,7 +79,7 @@ class Jobs:
         worker = hosts[0] if wanted.host is None else wanted.host
         if worker not in hosts:
             raise TPUError(f"The job {id} has no host {worker}.", Reason.NOT_FOUND)
-        answer = await self._follower.request(
+        answer = await self.follower.request(
             record.name,
             worker,
             "job_log",
@@ -114,13 +114,13 @@ class Jobs:
         # Saved before a host is asked: it is started by the next server if this process is killed.
         self._records.add(record)
         await self._records.flush()
-        await self._follower.ask_hosts([record])
+        await self.follower.ask_hosts([record])
         record = self._records.get(record.id) or record
         problems = [each.problem for each in record.attempts[-1].hosts]
         if (first := problems[0]) is not None and None not in problems:
             self._records.drop(record.id)
             raise first.to_error()
-        self._follower.wake()
+        self.follower.wake()
         return view(self._records.get(record.id) or record)
 
     async def stop(self, ref: str, id: str, options: StopJob | None = None) -> Job:
@@ -133,8 +133,8 @@ class Jobs:
 
             self._records.change(id, change)
             await self._records.flush()
-            await self._follower.ask_hosts([self._records.get(id) or record])
-            self._follower.wake()
+            await self.follower.ask_hosts([self._records.get(id) or record])
+            self.follower.wake()
         return view(self._records.get(id) or record)
 
     async def remove(self, ref: str, id: str) -> None:
@@ -157,7 +157,7 @@ class Jobs:
     async def _remove_on_host(self, record: JobRecord, attempt: int, host: int) -> None:
         with contextlib.suppress(TPUError):  # the host removes old jobs by itself, too
             job = f"{record.id}-{attempt}"
-            await self._follower.request(record.name, host, "remove_job", id=job)
+            await self.follower.request(record.name, host, "remove_job", id=job)
 
     async def require_confirmation(self, name: NodeName, confirmed: bool, act: str) -> None:
         """Raises JOBS_RUNNING if jobs have not ended there, as far as known, and ending them is not
@@ -188,25 +188,25 @@ class Jobs:
 
     async def run(self) -> None:
         """Follows the jobs on their hosts until it is cancelled."""
-        await self._follower.run()
+        await self.follower.run()
 
     def reload(self, records: Iterable[JobRecord]) -> None:
         """Takes over what other processes have written."""
         self._records.reload(records)
-        self._follower.wake()
+        self.follower.wake()
 
     async def shut_down(self) -> None:
         """Ends the watching; the jobs go on."""
-        await self._follower.shut_down()
+        await self.follower.shut_down()
 
     # ---- the records ----
 
     async def _views(self, records: Iterable[JobRecord]) -> Sequence[Job]:
         """The jobs as they are now; asks their hosts if no loop follows them."""
         found = list(records)
-        if not self._follower.supervised:
+        if not self.follower.supervised:
             ready = [record for record in found if self._observed.is_ready(record.name)]
-            await self._follower.ask_hosts(ready)
+            await self.follower.ask_hosts(ready)
         return [view(self._records.get(record.id) or record) for record in found]
 
     async def _name(self, ref: str) -> NodeName:

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from ...cloud import NodeName, NodeState
+from ...environment import gather_or_cancel
 from ...errors import Reason, TPUError
-from ...links import HostGone
+from ...links import HostGone, HostName
 from ..knowledge.changes import ChangeFeed
 from ..knowledge.desired import DesiredState
 from ..knowledge.observed import ObservedState
@@ -47,11 +48,13 @@ class KernelMonitor:
                 return kernels[id]
         return None
 
-    def update(self, name: NodeName, reports: list[dict[str, Any]]) -> None:
-        """Takes the agent's report of all kernels of a TPU."""
-        before = self._reported.get(name, {})
-        after = {report["id"]: _kernel(name, report) for report in reports}
-        self._reported[name] = after
+    def update(self, name: NodeName, reports: list[dict[str, Any]], host: int = 0) -> None:
+        """Takes the agent's report of all kernels of a host."""
+        known = self._reported.get(name, {})
+        before = {id: kernel for id, kernel in known.items() if kernel.host == host}
+        after = {report["id"]: _kernel(name, host, report) for report in reports}
+        others = {id: kernel for id, kernel in known.items() if kernel.host != host}
+        self._reported[name] = {**others, **after}
         changed = {id for id in before.keys() | after.keys() if before.get(id) != after.get(id)}
         # A notebook that has a new kernel does not need the message about the old one.
         notebooks = {kernel.notebook for kernel in after.values() if kernel.notebook}
@@ -83,10 +86,11 @@ class KernelMonitor:
 
     def clear(self, name: NodeName, *, lost: bool = False) -> None:
         """The TPU's host is down, and its kernels with it; *lost*: those are forgotten, too."""
-        self.update(name, [])
-        del self._reported[name]
+        gone = set(self._reported.pop(name, {}))
         if lost:
-            self._mark_changed(name, set(self._lost.pop(name, {})))
+            gone |= set(self._lost.pop(name, {}))
+        if gone:
+            self._mark_changed(name, gone)
 
     def _mark_changed(self, name: NodeName, ids: set[str]) -> None:
         for id in sorted(ids):
@@ -140,9 +144,11 @@ class KernelService:
         """Shuts one kernel down, or stops showing a lost one; raises NOT_FOUND."""
         if self._monitor.dismiss_lost(name, id):
             return
-        if id not in {kernel.id for kernel in await self.list_kernels(name)}:
+        kernel = {kernel.id: kernel for kernel in await self.list_kernels(name)}.get(id)
+        if kernel is None:
             raise _not_found(name, id)
-        await self._connections.request(name, "end_kernel", id=id)
+        host = HostName(name, kernel.host)
+        await self._connections.request_host(host, "end_kernel", id=id)
         await self._fetch(name)
 
     async def shut_down_all(
@@ -171,18 +177,22 @@ class KernelService:
                 self._shut_down[name] = {kernel.id for kernel in kernels}, why
                 if kernels:
                     log(f"Shutting down {len(kernels)} kernel{'s' * (len(kernels) > 1)}")
-                ends = (self._shut_down_and_log(name, kernel.id, log) for kernel in kernels)
+                ends = (self._shut_down_and_log(name, kernel, log) for kernel in kernels)
                 ended = await asyncio.gather(*ends)
-        self._monitor.clear(name)
+        if environment is None:
+            self._monitor.clear(name)
         return sum(ended)
 
-    async def _shut_down_and_log(self, name: NodeName, id: str, log: Callable[[str], None]) -> bool:
+    async def _shut_down_and_log(
+        self, name: NodeName, kernel: Kernel, log: Callable[[str], None]
+    ) -> bool:
+        host = HostName(name, kernel.host)
         try:
-            await self._connections.request(name, "end_kernel", SHUT_DOWN, id=id)
+            await self._connections.request_host(host, "end_kernel", SHUT_DOWN, id=kernel.id)
         except TPUError as error:
-            log(f"Kernel {id} could not be shut down: {error}")
+            log(f"Kernel {kernel.id} could not be shut down: {error}")
             return False
-        log(f"Shut down kernel {id}")
+        log(f"Shut down kernel {kernel.id}")
         return True
 
     async def require_confirmation(
@@ -262,9 +272,14 @@ class KernelService:
         self._monitor.clear(name, lost=lost)
 
     async def _fetch(self, name: NodeName, timeout: float = ANSWER) -> list[Kernel]:
-        """Asks the agent of host 0 now; raises TPUError if it does not answer."""
-        answer = await self._connections.request(name, "kernels", timeout)
-        self._monitor.update(name, answer["kernels"])
+        """Asks host 0 and those that have kernels now; raises TPUError if one does not answer."""
+
+        async def ask(host: int) -> None:
+            answer = await self._connections.request_host(HostName(name, host), "kernels", timeout)
+            self._monitor.update(name, answer["kernels"], host)
+
+        hosts = {0, *(kernel.host for kernel in self._monitor.known(name))}
+        await gather_or_cancel([ask(host) for host in hosts])
         return self._monitor.known(name)
 
 
@@ -282,11 +297,12 @@ def _not_found(name: NodeName, id: str) -> TPUError:
     return TPUError(f"There is no kernel {id!r} on {name.node}.", Reason.NOT_FOUND)
 
 
-def _kernel(name: NodeName, report: dict[str, Any]) -> Kernel:
+def _kernel(name: NodeName, host: int, report: dict[str, Any]) -> Kernel:
     return Kernel(
         id=report["id"],
         tpu=name.node,
         zone=name.zone,
+        host=host,
         environment=report.get("environment") or "",
         state=report.get("state") or "",
         pid=report.get("pid") or 0,

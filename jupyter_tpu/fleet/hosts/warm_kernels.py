@@ -88,11 +88,6 @@ class WarmKernelMonitor:
         record.warm = options
         self._desired.save(name, record)
 
-    def starting(self) -> bool:
-        """Whether one is being started anywhere."""
-        reported = (warm for each in self._reported.values() for warm in each.values())
-        return any(warm.state == "starting" for warm in reported)
-
     def update(
         self,
         name: NodeName,
@@ -125,8 +120,7 @@ class WarmKernelMonitor:
 def _warm_kernel(report: Mapping[str, Any], spec: WarmKernelSpec) -> WarmKernel:
     return WarmKernel(
         state=report["state"],
-        # In whole MiB: a difference of a few bytes is not published.
-        memory=report["memory"] >> 20 << 20,
+        memory=report["memory"],
         imports=spec.imports,
         problem=report["problem"],
     )

@@ -23,7 +23,7 @@ class FailingTPU(Struct, kw_only=True):
 
     tpu: str
     zone: str
-    what: str  # "kernelspecs and links", "kernels", "tunnels"
+    what: str  # "Kernelspecs and links", "Host 0", "Tunnels"
     problem: Problem
     failures: int = 1  # in a row
     since: str = ""
