@@ -23,6 +23,10 @@ NEWS = 60.0
 #: Between two attempts to ask a host, and between two looks for hosts to ask; seconds.
 PAUSE, EVERY = 3.0, 5.0
 
+#: The warm kernels that a host should have, by environment; with the jobs that it should report.
+_Specs = Mapping[str, WarmKernelSpec]
+_Asked = tuple[_Specs, Sequence[str]]
+
 
 class HostPoller:
     """Asks the agents of connected hosts whose links are up, and of hosts that have jobs.
@@ -45,7 +49,7 @@ class HostPoller:
         self._jobs = jobs
         self._failures = failures
         self._packages = packages
-        self._polls: dict[HostName, _Poll] = {}
+        self._polls: dict[HostName, tuple[_Asked, asyncio.Task[None]]] = {}
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -54,9 +58,11 @@ class HostPoller:
 
     def refresh(self, name: NodeName) -> None:
         """What the hosts of a TPU report counts again, whether it has changed or not."""
-        for host, poll in self._polls.items():
-            if host.node == name:
-                poll.ask_anew()
+        hosts = [host for host in self._polls if host.node == name]
+        for host in hosts:
+            self._end(host)
+        if hosts:
+            self._reconcile()
 
     async def run(self) -> None:
         """Polls until it is cancelled."""
@@ -73,6 +79,7 @@ class HostPoller:
                 await asyncio.wait(ended)
 
     def _reconcile(self) -> None:
+        """Each host has the poll that asks for what is to be asked for now, and no other."""
         jobs = self._jobs.followed()
         links = [
             link for name in self._connections.names() for link in self._connections.links(name)
@@ -82,91 +89,61 @@ class HostPoller:
             self._end(host)
         for host in hosts:
             specs = self._warm.specs(host.node) if host.worker == 0 else {}
-            if host in self._polls:
-                self._polls[host].change(specs, jobs.get(host, []))
-            else:
-                poll = self._polls[host] = _Poll(specs, jobs.get(host, []))
-                poll.task = asyncio.create_task(self._run(host, poll), name=f"poll of {host}")
+            asked = specs, jobs.get(host, [])
+            if host in self._polls and self._polls[host][0] != asked:
+                self._end(host)
+            if host not in self._polls:
+                task = asyncio.create_task(self._run(host, *asked), name=f"poll of {host}")
+                self._polls[host] = asked, task
 
     def _end(self, host: HostName) -> asyncio.Task[None]:
         self._failures.clear(host.node, _what(host))
-        task = self._polls.pop(host).task
+        _, task = self._polls.pop(host)
         task.cancel()
         return task
 
-    async def _run(self, host: HostName, poll: _Poll) -> None:
+    async def _run(self, host: HostName, specs: _Specs, jobs: Sequence[str]) -> None:
         """If a host does not answer, what was known stays; its link has the reason."""
         link = self._connections.link(host)
         link.acquire()  # of a TPU that has jobs, but is not connected
+        known: dict[str, Any] = {}
         try:
             while True:
                 try:
-                    await self._ask(host, poll)
+                    # Without news it is taken again: other answers may have come in between.
+                    known |= await self._ask(host, specs, jobs, known.get("version", ""))
+                    await self._take(host, specs, jobs, known)
                 except TPUError:
-                    poll.answer = {}
+                    known = {}
                     await asyncio.sleep(PAUSE)
                 except Exception as error:  # an answer that can't be read, for example
-                    poll.answer = {}
+                    known = {}
                     await asyncio.sleep(self._failures.record(host.node, _what(host), error))
                 else:
                     self._failures.clear(host.node, _what(host))
         finally:
             link.release()
 
-    async def _ask(self, host: HostName, poll: _Poll) -> None:
-        """Asks once. If the host has no news, its last report is taken again: it may differ from
-        what was heard otherwise in between.
-        """
-        specs, jobs, name = poll.specs, poll.jobs, host.node
+    async def _ask(
+        self, host: HostName, specs: _Specs, jobs: Sequence[str], version: str
+    ) -> dict[str, Any]:
+        environments = to_builtins(list(specs.values()))
+        asked = {"environments": environments, "jobs": jobs, "version": version, "seconds": NEWS}
         try:
-            async with asyncio.timeout(None) as poll.waiting:
-                answer = await self._connections.request_host(
-                    host,
-                    "status",
-                    ANSWER + NEWS,
-                    environments=to_builtins(list(specs.values())),
-                    jobs=jobs,
-                    version=poll.answer.get("version", ""),
-                    seconds=NEWS,
-                )
-        except TimeoutError:
-            return  # it is to be asked anew
+            return await self._connections.request_host(host, "status", ANSWER + NEWS, **asked)
         except TPUError as error:
             self._jobs.unreachable(host, jobs, error)
             raise
-        finally:
-            poll.waiting = None
-        answer = poll.answer = {**poll.answer, **answer}
+
+    async def _take(
+        self, host: HostName, specs: _Specs, jobs: Sequence[str], answer: Mapping[str, Any]
+    ) -> None:
         self._jobs.report(host, jobs, answer["jobs"])
-        if name not in self._connections:
-            return
-        self._kernels.update(name, answer["kernels"], host.worker)
-        if host.worker == 0:
-            self._warm.update(name, specs, answer["warm"])
-            await self._packages(name, answer["packages"])
-
-
-class _Poll:
-    """What one host is asked for, and its last answer to that; {} if that does not count."""
-
-    task: asyncio.Task[None]
-
-    def __init__(self, specs: Mapping[str, WarmKernelSpec], jobs: Sequence[str]) -> None:
-        self.specs, self.jobs = specs, jobs
-        self.answer: dict[str, Any] = {}
-        self.waiting: asyncio.Timeout | None = None
-
-    def change(self, specs: Mapping[str, WarmKernelSpec], jobs: Sequence[str]) -> None:
-        """Asks for this from now on."""
-        if (specs, jobs) != (self.specs, self.jobs):
-            self.specs, self.jobs = specs, jobs
-            self.ask_anew()
-
-    def ask_anew(self) -> None:
-        """What was answered does not count any more."""
-        self.answer = {}
-        if self.waiting is not None and self.waiting.when() is None:
-            self.waiting.reschedule(0.0)
+        if host.node in self._connections:
+            self._kernels.update(host.node, answer["kernels"], host.worker)
+            if host.worker == 0:
+                self._warm.update(host.node, specs, answer["warm"])
+                await self._packages(host.node, answer["packages"])
 
 
 def _what(host: HostName) -> str:
