@@ -318,6 +318,7 @@ class Fleet:
     def _operation_ended(self, name: NodeName) -> None:
         self._observer.request_refresh()
         self._controller.wake()
+        self._warm.resume(name)
         self._poller.refresh(name)
 
     async def status(self) -> models.FleetStatus:
@@ -411,7 +412,6 @@ class Fleet:
 
     async def take_over_kernel(self, ref: str, id: str) -> None:
         await self._kernels.take_over(await self._finder.find(ref), id)
-        self._poller.wake()
 
     # ---- files ----
 
@@ -454,10 +454,6 @@ class Fleet:
         return await self._power.stop_trying(id, options or models.StopTrying())
 
     # ---- for the server of this process ----
-
-    def refresh_kernels(self) -> None:
-        """A kernel was started or ended in this process: ask the agents soon."""
-        self._poller.wake()
 
     def set_take_over(self, take_over: TakeOver | None) -> None:
         """Says how this process becomes the master of a kernel; None: it can't."""

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from .adoption import Adoption
     from .local_emulator import LocalEmulator
 
-_KERNEL_ACTIONS = "https://events.jupyter.org/jupyter_server/kernel_actions/v1"
-
 
 class JupyterTPU(ExtensionApp):
     """Google Cloud TPUs as part of the notebook. Options: ``c.JupyterTPU.…``"""
@@ -129,10 +127,8 @@ class JupyterTPU(ExtensionApp):
             (CONTENTS, ContentsHandler),
         ):
             self.handlers.append((pattern, handler, {"fleet": self.fleet}))
-        logger = self.serverapp.event_logger
-        assert logger is not None
-        logger.register_event_schema(SCHEMA)
-        logger.add_listener(schema_id=_KERNEL_ACTIONS, listener=self._kernel_action)
+        assert self.serverapp.event_logger is not None
+        self.serverapp.event_logger.register_event_schema(SCHEMA)
         self._core = core_thread()
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
@@ -226,9 +222,6 @@ class JupyterTPU(ExtensionApp):
             await self.fleet.call(method, *arguments)
         except TPUError as error:
             self.log.info("TPUs: %s: %s", method, error)
-
-    async def _kernel_action(self, logger: Any, schema_id: str, data: dict[str, Any]) -> None:
-        self.fleet.refresh_kernels()
 
 
 TPUExtension = JupyterTPU

@@ -66,11 +66,6 @@ class FleetHandle:
         """Opens the fleet. Raises TPUError."""
         await core_thread().call(self._open())
 
-    def refresh_kernels(self) -> None:
-        """A kernel of this server was started or has ended."""
-        if self._fleet is not None:
-            core_thread().loop.call_soon_threadsafe(self._fleet.refresh_kernels)
-
     async def close(self) -> None:
         self._closed = True
         await core_thread().call(self._close())

@@ -62,14 +62,21 @@ async def status(host: LocalHost, job: str) -> dict[str, Any]:
 
 
 async def ended(host: LocalHost, job: str) -> dict[str, Any]:
-    agent, now = await host.agent(), await status(host, job)
-    while now["state"] not in ("ended", "lost"):
-        now = await agent.request("job_wait", id=job, version=now["version"], seconds=30)
-    return now
+    log = await read(host, job)
+    while log["status"]["state"] not in ("ended", "lost"):
+        log = await read(host, job, 1 << 40, seconds=30, partial=log["partial"])
+    return log["status"]
 
 
 async def read(host: LocalHost, job: str, start: int = 1, **more: Any) -> dict[str, Any]:
     return await (await host.agent()).request("job_log", **{"id": job, "from": start, **more})
+
+
+async def poll(
+    host: LocalHost, jobs: list[str], version: str = "", seconds: float = 30
+) -> dict[str, Any]:
+    asked = {"environments": [], "jobs": jobs, "version": version, "seconds": seconds}
+    return await (await host.agent()).request("status", **asked)
 
 
 async def first_line(host: LocalHost, job: str) -> str:
@@ -104,33 +111,28 @@ async def test_its_output_is_numbered_by_stream_and_its_exit_code_stays(host):
 
 
 async def test_who_polls_hears_of_a_change_at_once_and_no_news_are_a_few_bytes(host):
-    agent = await host.agent()
-
-    def poll(version: str, seconds: float) -> asyncio.Task[dict[str, Any]]:
-        request = agent.request(
-            "status", environments=[], jobs=["polled", "none"], version=version, seconds=seconds
-        )
-        return asyncio.ensure_future(request)
-
-    before = await poll("", 60)
+    jobs = ["polled", "none"]
+    before = await poll(host, jobs)
     assert (before["kernels"], before["warm"], before["jobs"]) == ([], [], {})
-    waiting = poll(before["version"], 60)
+    waiting = asyncio.create_task(poll(host, jobs, before["version"]))
     await start(host, "polled", "print('a line', flush=True); import time; time.sleep(1000)")
     running = await waiting
     assert running["jobs"]["polled"]["state"] == "running"
     await first_line(host, "polled")
     received = host.downloaded
     # What a job prints is not for those who poll.
-    assert await poll(running["version"], 0) == {"version": running["version"]}
+    assert await poll(host, jobs, running["version"], 0) == {"version": running["version"]}
     assert host.downloaded - received < 100
     # Another request of the same client ends the first one.
-    older, newer = poll(running["version"], 60), poll(running["version"], 60)
+    older, newer = (
+        asyncio.create_task(poll(host, jobs, running["version"], 600)) for _ in range(2)
+    )
     assert await older == {"version": running["version"]}
     assert not newer.done()
-    await agent.request("stop_job", id="polled", patience=10)
+    await (await host.agent()).request("stop_job", id="polled", patience=10)
     news = await newer
     while news["jobs"]["polled"]["state"] != "ended":
-        news = await poll(news["version"], 60)
+        news = await poll(host, jobs, news["version"])
     assert news["jobs"].keys() == {"polled"}
 
 
@@ -263,12 +265,11 @@ async def test_on_a_full_disk_the_command_is_paused_until_there_is_room(host):
     try:
         (small / "ballast").write_bytes(b"x" * 1_500_000)
         await start(host, "full", "for i in range(30_000): print(i, 'y' * 100)", limit=64 << 20)
-        now = await status(host, "full")
-        while not now["paused"]:
-            wait = (await host.agent()).request
-            now = await wait("job_wait", id="full", version=now["version"], seconds=30)
-            assert now["state"] == "running"
-        assert "No space left" in now["paused"]
+        news = await poll(host, ["full"])
+        while not news["jobs"]["full"]["paused"]:
+            news = await poll(host, ["full"], news["version"])
+            assert news["jobs"]["full"]["state"] == "running"
+        assert "No space left" in news["jobs"]["full"]["paused"]
         subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
         end = await ended(host, "full")
         assert (end["code"], end["last"]) == (0, 30_000)
@@ -326,7 +327,7 @@ async def test_a_job_is_failed_only_if_the_host_has_not_got_it(
         assert (has_it.state, has_it.problem) == ("running", None)
         assert has_it.pid
         # The host's answer to the second question is lost as well.
-        answers.errors = {"start_job": broken, "job_wait": TPUError("Cut.", Reason.UNREACHABLE)}
+        answers.errors = {"start_job": broken, "job_status": TPUError("Cut.", Reason.UNREACHABLE)}
         code = "import time; open('starts', 'a').write('x'); time.sleep(1000)"
         unclear = await started("unclear", code)
         assert (unclear.state, unclear.problem) == ("unknown", None)
@@ -352,5 +353,9 @@ async def test_a_job_is_failed_only_if_the_host_has_not_got_it(
         assert "Internal error" in has_it.cause
         report(place, ["has-1"], {})
         assert has_it.state == "lost"
+        # The host could not write its last states down.
+        unwritten = {**await status(host, "unclear-1"), "version": 0, "state": "lost"}
+        report(place, ["unclear-1"], {"unclear-1": unwritten})
+        assert (await asked("unclear")).state == "lost"
     finally:
         await store.close()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from waiting import eventually
 
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.hosts.poller import HostPoller
+from jupyter_tpu.fleet.hosts.warm_kernels import WarmKernelSpec
 from jupyter_tpu.fleet.knowledge.changes import ChangeFeed
 from jupyter_tpu.fleet.knowledge.failures import LONGEST_PAUSE, TPUFailures
 from jupyter_tpu.fleet.models import Change
@@ -61,6 +65,10 @@ def test_a_reason_that_google_gave_is_kept() -> None:
 class Hosts:
     """Two connected TPUs; the agent of one answers what nobody can read."""
 
+    def __init__(self) -> None:
+        self.asked: list[list[Any]] = []  # the environments of each poll of the other
+        self.news = asyncio.Event()
+
     def names(self) -> list[NodeName]:
         return [BAD, GOOD]
 
@@ -77,8 +85,10 @@ class Hosts:
 
     async def request_host(self, host: HostName, op: str, timeout: float, **params: Any) -> Any:
         await asyncio.sleep(0 if host.node == BAD else 0.01)
+        if host.node == GOOD:
+            self.asked.append(params["environments"])
         if params["version"]:
-            await asyncio.Event().wait()  # no news
+            await self.news.wait()
         garbage, good = {"version": "1"}, {"kernels": ["a kernel"], "warm": [], "packages": {}}
         return garbage if host.node == BAD else {**garbage, **good, "jobs": {}}
 
@@ -87,9 +97,10 @@ class Monitors:
     def __init__(self) -> None:
         self.updated: list[NodeName] = []
         self.enough = asyncio.Event()
+        self.wanted: dict[str, WarmKernelSpec] = {}
 
     def specs(self, name: NodeName) -> dict[str, Any]:
-        return {}
+        return self.wanted
 
     def followed(self) -> dict[HostName, list[str]]:
         return {}
@@ -105,23 +116,44 @@ class Monitors:
         self.enough.set()
 
 
-@pytest.mark.asyncio
-async def test_an_agent_that_answers_nonsense_keeps_no_other_tpu_from_being_asked() -> None:
+@contextlib.asynccontextmanager
+async def polling(hosts: Hosts, monitors: Monitors) -> AsyncIterator[TPUFailures]:
+    """A poller that has asked each host once."""
+
     async def ignore(name: NodeName, reports: Any) -> None:
         pass
 
-    monitors = Monitors()
     failures = TPUFailures(asyncio.get_running_loop().time, lambda _: None)
-    parts: Any = (Hosts(), monitors, monitors, monitors)
-    poller = HostPoller(*parts, failures, ignore)
-    task = asyncio.create_task(poller.run())
+    parts: Any = (hosts, monitors, monitors, monitors)
+    task = asyncio.create_task(HostPoller(*parts, failures, ignore).run())
     async with asyncio.timeout(20):
         await monitors.enough.wait()
+        yield failures
     assert not task.done()
-    assert GOOD in monitors.updated
-    assert BAD not in monitors.updated
-    assert [each.tpu for each in failures.all()] == ["bad"]
     task.cancel()
+    await asyncio.wait([task])
+
+
+@pytest.mark.asyncio
+async def test_an_agent_that_answers_nonsense_keeps_no_other_tpu_from_being_asked() -> None:
+    monitors = Monitors()
+    async with polling(Hosts(), monitors) as failures:
+        assert GOOD in monitors.updated
+        assert BAD not in monitors.updated
+        assert [each.tpu for each in failures.all()] == ["bad"]
+
+
+@pytest.mark.asyncio
+async def test_the_next_poll_starts_no_warm_kernel_again_that_was_just_stopped() -> None:
+    hosts, monitors = Hosts(), Monitors()
+    spec = WarmKernelSpec(python="/venv/bin/python", imports=[], env={})
+    monitors.wanted = {"default": spec}
+    async with polling(hosts, monitors):
+        await eventually(lambda: len(hosts.asked) == 2)
+        monitors.wanted = {}
+        hosts.news.set()
+        await eventually(lambda: len(hosts.asked) > 2)
+    assert [len(asked) for asked in hosts.asked[:3]] == [1, 1, 0]
 
 
 @pytest.mark.asyncio

@@ -262,7 +262,7 @@ class Daemon:
 
     async def _kernels(self, params: Dict[str, Any]) -> Dict[str, Any]:
         statuses = await self._keepers.statuses()
-        held = await self._owners.name(holders(), statuses)
+        held = await self._owners.name(holders() if statuses else [], statuses)
         holding = {holder["kernel"] for holder in held}
         return {"kernels": [{**each, "chips": each["id"] in holding} for each in statuses]}
 

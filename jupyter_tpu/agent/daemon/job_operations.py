@@ -44,10 +44,10 @@ def job_operations(jobs: Jobs) -> Dict[str, Operation]:
     async def list_all(params: Dict[str, Any]) -> Dict[str, Any]:
         return {"jobs": await jobs.all()}
 
-    async def wait(params: Dict[str, Any]) -> Dict[str, Any]:
-        """The status of the job ``id`` once it is not ``version``, or after ``seconds``."""
+    async def status(params: Dict[str, Any]) -> Dict[str, Any]:
+        """The status of the job ``id``."""
         job = str(params["id"])
-        return _found(job, await jobs.wait(job, int(params["version"]), float(params["seconds"])))
+        return _found(job, (await jobs.some([job])).get(job))
 
     async def log(params: Dict[str, Any]) -> Dict[str, Any]:
         """Lines of the job ``id``: see `Jobs.log`."""
@@ -74,7 +74,7 @@ def job_operations(jobs: Jobs) -> Dict[str, Operation]:
     return {
         "start_job": start,
         "jobs": list_all,
-        "job_wait": wait,
+        "job_status": status,
         "job_log": log,
         "stop_job": stop,
         "remove_job": remove,

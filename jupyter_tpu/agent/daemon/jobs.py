@@ -26,7 +26,7 @@ from .keepers import ANSWER, START, StartError, last_line
 
 #: So many jobs that have ended are kept, and so many bytes of their output.
 ENDED_JOBS, ENDED_BYTES = 200, 4 << 30
-#: Most seconds that a query waits for news, and lines in one answer.
+#: Most seconds that a query waits for lines, and lines in one answer.
 WAIT, LINES = 60.0, 5000
 #: So that what a program prints is there at once.
 _UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
@@ -107,11 +107,6 @@ class Jobs:
         """The status of those of *jobs* that are there, by their ids."""
         found = await asyncio.gather(*(self._status(job_folder(job)) for job in jobs))
         return {job: status for job, status in zip(jobs, found) if status is not None}
-
-    async def wait(self, job: str, version: int, seconds: float) -> Optional[Dict[str, Any]]:
-        """The status once it is not that *version* any more, or after a while."""
-        query = {"ask": "wait", "version": version, "seconds": min(seconds, WAIT)}
-        return await self._status(job_folder(job), query)
 
     async def stop(self, job: str, patience: float) -> Optional[Dict[str, Any]]:
         """Begins to stop it; returns its status, None if there is no such job."""

@@ -7,8 +7,8 @@ ended is written down (see `job_state`), and the keeper ends. Standard library o
 It listens on a unix socket. A query is a line of JSON, and so is the answer, the job's status::
 
     {"ask": "status"}
-    {"ask": "wait", "version": V, "seconds": S}   answers when the state is not V's any more
-    {"ask": "log", "after": N, "partial": {…}, "seconds": S}   … or there is output after line N
+    {"ask": "log", "after": N, "partial": {…}, "seconds": S}   answers when there is output after
+                                                               line N, or the job has ended
     {"ask": "stop", "patience": S}   SIGTERM to the process group, and SIGKILL after S seconds
 """
 
@@ -240,8 +240,6 @@ class JobKeeper:
         return self._status()
 
     def _is_new(self, query: Dict[str, Any]) -> bool:
-        if query["ask"] == "wait":
-            return bool(self._state["version"] != query["version"])
         if query["ask"] == "log" and self._state["state"] not in FINAL:
             return self._log.last > query["after"] or self._log.partial != query["partial"]
         return True

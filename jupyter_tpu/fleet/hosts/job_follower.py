@@ -193,8 +193,10 @@ class JobFollower:
         self._failed(id, number, host, unread)
 
     def _take(self, job: str, host: int, report: Mapping[str, Any]) -> None:
-        """Takes the report of a job, unless a later one was taken before."""
-        if report["version"] >= self._versions.get((job, host), 0):
+        """Takes the report of a job, unless a later one was taken before. Nothing comes after its
+        end, whose version is an old one if the last states could not be written.
+        """
+        if report["state"] in FINAL or report["version"] >= self._versions.get((job, host), 0):
             self._versions[job, host] = report["version"]
             self._update(*_parts(job), **structs.asdict(host_job(host, report)))
 
@@ -249,7 +251,7 @@ class JobFollower:
             raise _Unclear(why, second.reason, "Will be asked again.") from error
 
     async def _status(self, name: NodeName, host: int, job: str) -> dict[str, Any]:
-        return await self.request(name, host, "job_wait", id=job, version=0, seconds=0.0)
+        return await self.request(name, host, "job_status", id=job)
 
     async def _start(self, record: JobRecord, host: int, job: str) -> dict[str, Any]:
         request = record.request

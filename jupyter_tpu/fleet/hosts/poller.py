@@ -88,13 +88,16 @@ class HostPoller:
         for host in self._polls.keys() - hosts:
             self._end(host)
         for host in hosts:
-            specs = self._warm.specs(host.node) if host.worker == 0 else {}
-            asked = specs, jobs.get(host, [])
-            if host in self._polls and self._polls[host][0] != asked:
+            asked = self._specs(host), jobs.get(host, [])
+            before, task = self._polls.get(host, (asked, None))
+            if before != asked or (task is not None and task.done()):
                 self._end(host)
             if host not in self._polls:
                 task = asyncio.create_task(self._run(host, *asked), name=f"poll of {host}")
                 self._polls[host] = asked, task
+
+    def _specs(self, host: HostName) -> _Specs:
+        return self._warm.specs(host.node) if host.worker == 0 else {}
 
     def _end(self, host: HostName) -> asyncio.Task[None]:
         self._failures.clear(host.node, _what(host))
@@ -103,12 +106,14 @@ class HostPoller:
         return task
 
     async def _run(self, host: HostName, specs: _Specs, jobs: Sequence[str]) -> None:
-        """If a host does not answer, what was known stays; its link has the reason."""
+        """Until other warm kernels are to be asked for. If a host does not answer, what was known
+        stays; its link has the reason.
+        """
         link = self._connections.link(host)
         link.acquire()  # of a TPU that has jobs, but is not connected
         known: dict[str, Any] = {}
         try:
-            while True:
+            while self._specs(host) == specs:
                 try:
                     # Without news it is taken again: other answers may have come in between.
                     known |= await self._ask(host, specs, jobs, known.get("version", ""))
@@ -121,6 +126,7 @@ class HostPoller:
                     await asyncio.sleep(self._failures.record(host.node, _what(host), error))
                 else:
                     self._failures.clear(host.node, _what(host))
+            self.wake()
         finally:
             link.release()
 

@@ -49,10 +49,13 @@ class WarmKernelMonitor:
         self._changes = changes
         self._by_default = by_default
         self._reported: dict[NodeName, dict[str, WarmKernel]] = {}
+        self._stopped: set[NodeName] = set()
 
     def specs(self, name: NodeName) -> dict[str, WarmKernelSpec]:
         """What a TPU should have, by environment."""
-        found = {}
+        found: dict[str, WarmKernelSpec] = {}
+        if name in self._stopped:
+            return found
         for env, record in self._desired.environments(name).items():
             decided = record.warm or KeepWarm()
             wanted = self._by_default if decided.wanted is None else decided.wanted
@@ -111,10 +114,17 @@ class WarmKernelMonitor:
             del self._reported[name]
 
     async def stop(self, name: NodeName) -> None:
-        """Ends those of a TPU, whatever is desired; returns when the agent knows it."""
+        """Ends those of a TPU, whatever is desired, until `resume`; returns when the agent knows
+        it.
+        """
+        self._stopped.add(name)
         if self._reported.pop(name, None):
             with contextlib.suppress(TPUError):  # they end with the connection, too
                 await self._connections.request(name, "keep_warm", environments=[])
+
+    def resume(self, name: NodeName) -> None:
+        """Those that are desired start again."""
+        self._stopped.discard(name)
 
 
 def _warm_kernel(report: Mapping[str, Any], spec: WarmKernelSpec) -> WarmKernel:
