@@ -79,7 +79,7 @@ class Jobs:
                 stderr=log,
                 cwd="/",
                 start_new_session=True,
-                preexec_fn=umask.restore,
+                **umask.of_login(),
             )
         assert keeper.stdin is not None
         assert keeper.stdout is not None

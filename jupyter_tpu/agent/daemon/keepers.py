@@ -133,7 +133,7 @@ class Keepers:
                 env=process_environment(spec["python"]),
                 cwd="/",
                 start_new_session=True,
-                preexec_fn=umask.restore,
+                **umask.of_login(),
             )
         return await self._begin(folder, keeper, spec)
 

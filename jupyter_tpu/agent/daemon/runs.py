@@ -217,7 +217,7 @@ class Run(asyncio.SubprocessProtocol):
                 cwd=cwd,
                 env=env,
                 start_new_session=True,
-                preexec_fn=umask.restore,
+                **umask.of_login(),
             )
         except FileNotFoundError:
             return {"code": NOT_FOUND, "message": _not_found(command[0])}

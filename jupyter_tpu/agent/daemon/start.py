@@ -45,7 +45,7 @@ def start_daemon() -> int:
                     cwd="/",
                     env=without_allocator(os.environ),
                     start_new_session=True,
-                    preexec_fn=umask.restore,
+                    **umask.of_login(),
                 )
         time.sleep(0.01)
     print(json.dumps({"socket": path, "run": run, "agent": version}))

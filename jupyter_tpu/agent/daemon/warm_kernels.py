@@ -61,7 +61,7 @@ class WarmKernel:
                 env=process_environment(python),
                 cwd="/",
                 start_new_session=True,
-                preexec_fn=umask.restore,
+                **umask.of_login(),
             )
             assert self.keeper.stdin is not None
             assert self.keeper.stdout is not None

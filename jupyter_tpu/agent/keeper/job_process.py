@@ -37,7 +37,7 @@ class JobProcess(OwnedProcess):
                 cwd=spec["cwd"],
                 env={**spec["env"], MARK: spec["folder"]},
                 start_new_session=True,
-                preexec_fn=umask.restore,
+                **umask.of_login(),
             )
         except BaseException:
             for pipe in self.pipes.values():

@@ -54,7 +54,7 @@ class KernelProcess(OwnedProcess):
                 cwd=spec["cwd"],
                 env=environment,
                 start_new_session=True,
-                preexec_fn=umask.restore,
+                **umask.of_login(),
             )
         finally:
             os.close(output)

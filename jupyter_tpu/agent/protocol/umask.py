@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from typing import Optional
+import sys
+from typing import Any, Dict, Optional
 
 _login: Optional[int] = None
 
@@ -14,10 +16,11 @@ def make_private() -> None:
     _login = os.umask(0o077)
 
 
-def restore() -> None:
-    """Gives a process the umask that this one had before, as its ``preexec_fn``.
-
-    `subprocess` has a parameter for that since Python 3.9 only.
-    """
-    if _login is not None:
-        os.umask(_login)
+def of_login() -> Dict[str, Any]:
+    """The parameter of `subprocess` that gives a process the umask that this one had before."""
+    if _login is None:
+        return {}
+    if sys.version_info >= (3, 9):
+        return {"umask": _login}
+    # Python runs this in a copy of this process, whose other threads may have held locks.
+    return {"preexec_fn": functools.partial(os.umask, _login)}
