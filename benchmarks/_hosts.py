@@ -18,9 +18,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from msgspec import structs
 from tunnel import free_port, wait_for
 
-from jupyter_tpu.cloud import Node, NodeName, NodeState
+from jupyter_tpu.cloud import Node, NodeList, NodeName, NodeState
 from jupyter_tpu.cloud.models import Endpoint
 from jupyter_tpu.fleet.hosts.connections import HostConnections
 from jupyter_tpu.links import Links
@@ -54,10 +55,11 @@ Host 127.0.*
 
 
 class Hosts:
-    """What clients need to know of them."""
+    """What clients need to know of them: so many TPUs, each with so many of the hosts."""
 
-    def __init__(self, folder: Path, count: int) -> None:
+    def __init__(self, folder: Path, count: int, tpus: int) -> None:
         self.folder = folder
+        self._each = count // tpus
         self.addresses = [f"127.0.{1 + each // 250}.{1 + each % 250}" for each in range(count)]
         self.port = free_port()
         self.user = pwd.getpwuid(os.geteuid()).pw_name
@@ -93,15 +95,26 @@ class Hosts:
             return subprocess.Popen([sshd, "-D", "-e", "-f", config], stderr=log)
 
     def node(self) -> Node:
-        """All of them as one TPU."""
-        return Node(
-            name=NAME,
-            id="1",
-            type="v5p-2048",
-            state=NodeState.READY,
-            endpoints=tuple(Endpoint(internal=each, external=each) for each in self.addresses),
-            metadata={"ssh-keys": f"{self.user}:{public_key(self.key)} {self.user}"},
-        )
+        """The first TPU."""
+        return self.nodes()[0]
+
+    def nodes(self) -> list[Node]:
+        """All TPUs."""
+        keys = {"ssh-keys": f"{self.user}:{public_key(self.key)} {self.user}"}
+        return [
+            Node(
+                name=NAME if first == 0 else structs.replace(NAME, node=f"pod-{first}"),
+                id=str(1 + first),
+                type="v5p-2048",
+                state=NodeState.READY,
+                endpoints=tuple(
+                    Endpoint(internal=each, external=each)
+                    for each in self.addresses[first : first + self._each]
+                ),
+                metadata=keys,
+            )
+            for first in range(0, len(self.addresses), self._each)
+        ]
 
     def agents(self) -> list[int]:
         """The processes of the agents that run."""
@@ -115,9 +128,9 @@ class Hosts:
 
 
 @contextlib.contextmanager
-def hosts(folder: Path, count: int) -> Iterator[Hosts]:
+def hosts(folder: Path, count: int, tpus: int = 1) -> Iterator[Hosts]:
     """*count* of them, until the end; agents that still run are ended then."""
-    made = Hosts(folder, count)
+    made = Hosts(folder, count, tpus)
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
     groups = [made.addresses[begin : begin + EACH] for begin in range(0, count, EACH)]
@@ -137,23 +150,28 @@ def hosts(folder: Path, count: int) -> Iterator[Hosts]:
 
 
 class CloudOfHosts:
-    """Answers what links ask of `Cloud`, which is where the hosts are, and their keys."""
+    """Answers what links, and a fleet at rest, ask of `Cloud`: where hosts are, and their keys."""
 
     emulated = True
     target = SimpleNamespace(emulator="")
+    project, identity = NAME.project, "emulator:hosts"
 
     def __init__(self, made: Hosts) -> None:
+        self._nodes = {node.name: node for node in made.nodes()}
         self._made = made
 
+    async def list_nodes(self) -> NodeList:
+        return NodeList(nodes=tuple(self._nodes.values()), unreachable=())
+
     async def get_node(self, name: NodeName) -> Node:
-        return self._made.node()
+        return self._nodes[name]
 
     async def guest_attributes(self, name: NodeName) -> list[dict[tuple[str, str], str]]:
         each = {
             ("hostkeys", "ssh-ed25519"): self._made.host_key,
             ("ssh", "port"): str(self._made.port),
         }
-        return [each for _ in self._made.addresses]
+        return [each for _ in self._nodes[name].endpoints]
 
 
 @contextlib.asynccontextmanager

@@ -1,0 +1,122 @@
+"""What connected TPUs cost while nothing changes: processor time of the server, bytes of each host.
+
+A real fleet (what Jupyter's server runs) keeps the links to 30 TPUs up, and polls their hosts. The
+hosts are real sshds with an agent each (see _hosts.py). Only the Cloud TPU API is replaced, by a
+list. This machine has no room for 30 TPUs of 64 hosts: what they cost is calculated from what each
+host of a few adds. Bytes are those that the system has counted for the client's sockets.
+
+    python benchmarks/idle.py [--hosts 1 2 3] [--seconds 120]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import socket
+import statistics
+import struct
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+sys.path.insert(0, str(Path(__file__).parent))
+from _hosts import CloudOfHosts, Hosts, hosts
+from _results import write
+
+from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.store.store import Store
+from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.links import Links
+from jupyter_tpu.ssh import KnownHosts
+
+TPUS, HOSTS = 30, 64
+#: Goals: percent of a processor for all of them (DESIGN.md, section 7); bytes of a host a minute.
+GOALS = {"processor": 5.0, "bytes": 2000}
+#: Seconds for the agents' first answers, after they were started.
+SETTLE = 10.0
+#: Where Linux's `struct tcp_info` has tcpi_bytes_acked and tcpi_bytes_received.
+BYTES_AT, TCP_INFO_SIZE = 120, 136
+
+
+def transferred() -> int:
+    """Bytes of all TCP connections of this process, both ways."""
+    total = 0
+    for each in psutil.Process().net_connections("tcp"):
+        if each.status == psutil.CONN_ESTABLISHED:
+            with socket.socket(fileno=os.dup(each.fd)) as copy:
+                info = copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_SIZE)
+            total += sum(struct.unpack_from("=QQ", info, BYTES_AT))
+    return total
+
+
+async def measure(made: Hosts, seconds: float) -> dict[str, float]:
+    """Percent of a processor, and bytes of each host a minute."""
+    os.environ["JUPYTER_TPU_SSH_KEY"] = str(made.key)
+    cloud: Any = CloudOfHosts(made)
+    path = made.folder / "fleet.sqlite"
+    store = await Store.open(path, cloud.identity)
+    for node in made.nodes():
+        store.set_connected(node.name, node.id)
+    await store.close()
+    links = Links(cloud, known_hosts=KnownHosts(made.folder / "pinned"))
+    fleet = await Fleet.open(links, KernelSpecs(made.folder / "kernels"), path)
+    async with contextlib.AsyncExitStack() as opened:
+        opened.push_async_callback(links.close)
+        opened.push_async_callback(fleet.close)
+        while len(made.agents()) < len(made.addresses):  # noqa: ASYNC110
+            await asyncio.sleep(1.0)
+        await asyncio.sleep(SETTLE)
+        moved, used, begun = transferred(), time.process_time(), time.perf_counter()
+        await asyncio.sleep(seconds)
+        used, moved = time.process_time() - used, transferred() - moved
+        seconds = time.perf_counter() - begun
+        assert await all_up(fleet, len(made.addresses)), "a link was lost"
+    return {
+        "processor": 100 * used / seconds,
+        "bytes": 60 * moved / seconds / len(made.addresses),
+    }
+
+
+async def all_up(fleet: Fleet, count: int) -> bool:
+    found = [host.link.state for tpu in (await fleet.tpus()).tpus for host in tpu.hosts]
+    return found == ["up"] * count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hosts", type=int, nargs="+", default=[1, 2, 3], help="of each TPU")
+    parser.add_argument("--seconds", type=float, default=120.0)
+    chosen = parser.parse_args()
+    found = {}
+    for each in chosen.hosts:
+        with tempfile.TemporaryDirectory(prefix="b-", dir="/tmp") as name:
+            # The fleet writes entries for the user's `ssh`.
+            os.environ.update(HOME=name, JUPYTER_TPU_DATA_DIR=f"{name}/data")
+            with hosts(Path(name), TPUS * each, TPUS) as made:
+                figures = found[TPUS * each] = asyncio.run(measure(made, chosen.seconds))
+        print(
+            f"{TPUS} TPUs, {TPUS * each} hosts: {figures['processor']:.2f} % of a processor, "
+            f"{figures['bytes']:.0f} bytes a minute and host"
+        )
+    results: dict[str, Any] = {"measured": found}
+    size = max(each["bytes"] for each in found.values())
+    print(f"bytes: goal {GOALS['bytes']}: {'reached' if size <= GOALS['bytes'] else 'MISSED'}")
+    if len(found) > 1:
+        counts, percents = list(found), [each["processor"] for each in found.values()]
+        line = statistics.linear_regression(counts, percents)
+        total = line.intercept + TPUS * HOSTS * line.slope
+        reached = "reached" if total <= GOALS["processor"] else "MISSED"
+        print(f"calculated for {TPUS} TPUs of {HOSTS} hosts: {total:.1f} % of a processor, goal "
+              f"{GOALS['processor']:.0f} %: {reached}")  # fmt: skip
+        results["calculated"] = {TPUS * HOSTS: total}
+    write("idle", n=1, goals=GOALS, seconds=chosen.seconds, results=results)
+
+
+if __name__ == "__main__":
+    main()
