@@ -169,6 +169,8 @@ class EnvironmentService:
         for environment, record in list(self._desired.environments(name).items()):
             if environment not in reports or record.environment.state != "ready" or record.found:
                 continue
+            if record.environment.asked is not None:
+                continue  # a change failed halfway: it is repeated, or another one follows
             requested = msgspec.convert(reports[environment], Requested)
             if requested.revision == record.revision:
                 continue
