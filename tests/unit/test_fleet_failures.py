@@ -13,6 +13,7 @@ from waiting import eventually
 
 from jupyter_tpu.cloud import NodeName
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.hosts import poller
 from jupyter_tpu.fleet.hosts.poller import HostPoller
 from jupyter_tpu.fleet.hosts.warm_kernels import WarmKernelSpec
 from jupyter_tpu.fleet.knowledge.changes import ChangeFeed
@@ -66,8 +67,9 @@ class Hosts:
     """Two connected TPUs; the agent of one answers what nobody can read."""
 
     def __init__(self) -> None:
-        self.asked: list[list[Any]] = []  # the environments of each poll of the other
+        self.asked: list[dict[str, Any]] = []  # the parameters of each poll of the other
         self.news = asyncio.Event()
+        self.cut: TPUError | None = None
 
     def names(self) -> list[NodeName]:
         return [BAD, GOOD]
@@ -86,9 +88,11 @@ class Hosts:
     async def request_host(self, host: HostName, op: str, timeout: float, **params: Any) -> Any:
         await asyncio.sleep(0 if host.node == BAD else 0.01)
         if host.node == GOOD:
-            self.asked.append(params["environments"])
+            self.asked.append(params)
         if params["version"]:
             await self.news.wait()
+            if self.cut is not None:
+                raise self.cut
         garbage, good = {"version": "1"}, {"kernels": ["a kernel"], "warm": [], "packages": {}}
         return garbage if host.node == BAD else {**garbage, **good, "jobs": {}}
 
@@ -98,15 +102,20 @@ class Monitors:
         self.updated: list[NodeName] = []
         self.enough = asyncio.Event()
         self.wanted: dict[str, WarmKernelSpec] = {}
+        self.jobs: dict[HostName, list[str]] = {}
+        self.unknown: list[object] = []
 
     def specs(self, name: NodeName) -> dict[str, Any]:
         return self.wanted
 
     def followed(self) -> dict[HostName, list[str]]:
-        return {}
+        return self.jobs
 
     def report(self, *report: Any) -> None:
         pass
+
+    def unreachable(self, host: HostName, jobs: list[str], error: TPUError) -> None:
+        self.unknown.append((host, jobs, error))
 
     def forget_disconnected(self) -> None:
         pass
@@ -153,7 +162,26 @@ async def test_the_next_poll_starts_no_warm_kernel_again_that_was_just_stopped()
         monitors.wanted = {}
         hosts.news.set()
         await eventually(lambda: len(hosts.asked) > 2)
-    assert [len(asked) for asked in hosts.asked[:3]] == [1, 1, 0]
+    assert [len(asked["environments"]) for asked in hosts.asked[:3]] == [1, 1, 0]
+
+
+@pytest.mark.asyncio
+async def test_what_a_host_runs_is_not_known_while_the_line_is_cut_and_asked_anew_after_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(poller, "PAUSE", 0.01)
+    hosts, monitors = Hosts(), Monitors()
+    host = HostName(GOOD, 0)
+    monitors.jobs = {host: ["a-1"]}
+    async with polling(hosts, monitors):
+        await eventually(lambda: len(hosts.asked) == 2)
+        hosts.cut = TPUError("The line is cut.", Reason.UNREACHABLE)
+        hosts.news.set()
+        await eventually(lambda: len(hosts.asked) > 2)
+    assert monitors.unknown[0] == (host, ["a-1"], hosts.cut)
+    # It answers with all there is, not only if that has changed.
+    assert [asked["version"] for asked in hosts.asked[:3]] == ["", "1", ""]
+    assert [asked["jobs"] for asked in hosts.asked[:3]] == [["a-1"]] * 3
 
 
 @pytest.mark.asyncio
