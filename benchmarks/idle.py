@@ -3,7 +3,8 @@
 A real fleet (what Jupyter's server runs) keeps the links to 30 TPUs up, and polls their hosts. The
 hosts are real sshds with an agent each (see _hosts.py). Only the Cloud TPU API is replaced, by a
 list. This machine has no room for 30 TPUs of 64 hosts: what they cost is calculated from what each
-host of a few adds. Bytes are those that the system has counted for the client's sockets.
+host of a few adds. Bytes are those that the system has counted for the client's sockets. *agent* is
+what an agent takes from the processor of its host.
 
     python benchmarks/idle.py [--hosts 1 2 3] [--seconds 120]
 """
@@ -55,8 +56,14 @@ def transferred() -> int:
     return total
 
 
+def agents_used(made: Hosts) -> float:
+    """Processor time that an agent has taken, on average; seconds."""
+    times = [psutil.Process(pid).cpu_times() for pid in made.agents()]
+    return statistics.mean(each.user + each.system for each in times)
+
+
 async def measure(made: Hosts, seconds: float) -> dict[str, float]:
-    """Percent of a processor, and bytes of each host a minute."""
+    """Percent of a processor of the server and of a host, and bytes of each host a minute."""
     os.environ["JUPYTER_TPU_SSH_KEY"] = str(made.key)
     cloud: Any = CloudOfHosts(made)
     path = made.folder / "fleet.sqlite"
@@ -72,13 +79,15 @@ async def measure(made: Hosts, seconds: float) -> dict[str, float]:
         while len(made.agents()) < len(made.addresses):  # noqa: ASYNC110
             await asyncio.sleep(1.0)
         await asyncio.sleep(SETTLE)
-        moved, used, begun = transferred(), time.process_time(), time.perf_counter()
+        agent, moved = agents_used(made), transferred()
+        used, begun = time.process_time(), time.perf_counter()
         await asyncio.sleep(seconds)
-        used, moved = time.process_time() - used, transferred() - moved
-        seconds = time.perf_counter() - begun
+        used, seconds = time.process_time() - used, time.perf_counter() - begun
+        agent, moved = agents_used(made) - agent, transferred() - moved
         assert await all_up(fleet, len(made.addresses)), "a link was lost"
     return {
         "processor": 100 * used / seconds,
+        "agent": 100 * agent / seconds,
         "bytes": 60 * moved / seconds / len(made.addresses),
     }
 
@@ -102,7 +111,7 @@ def main() -> None:
                 figures = found[TPUS * each] = asyncio.run(measure(made, chosen.seconds))
         print(
             f"{TPUS} TPUs, {TPUS * each} hosts: {figures['processor']:.2f} % of a processor, "
-            f"{figures['bytes']:.0f} bytes a minute and host"
+            f"agent {figures['agent']:.2f} %, {figures['bytes']:.0f} bytes a minute and host"
         )
     results: dict[str, Any] = {"measured": found}
     size = max(each["bytes"] for each in found.values())
