@@ -109,18 +109,17 @@ def _interface(name: str, schema: dict[str, Any], interfaces: set[str], *, optio
 
 def _alias(name: str, schema: dict[str, Any]) -> str:
     variants, start = _variants(schema, set()), f"export type {name} ="
-    lines = _declaration(start, variants, "  ")
-    below = f"  {' | '.join(variants)};"
-    if len(lines) > 1 and len(below) <= WIDTH:
-        lines = [start, below]
-    return "\n".join([*_comment(schema, ""), *lines, ""])
+    return "\n".join([*_comment(schema, ""), *_declaration(start, variants, "  "), ""])
 
 
 def _declaration(start: str, variants: list[str], indent: str) -> list[str]:
-    """One line if it fits, else a variant a line."""
+    """One line if it fits, or one below *start*, else a variant a line."""
     line = f"{start} {' | '.join(variants)};"
     if len(line) <= WIDTH or len(variants) == 1:
         return [line]
+    below = f"{indent}{' | '.join(variants)};"
+    if len(below) <= WIDTH:
+        return [start, below]
     return [start, *(f"{indent}| {v}" for v in variants[:-1]), f"{indent}| {variants[-1]};"]
 
 
