@@ -399,16 +399,19 @@ class Link:
 
     async def _watched(self, connection: Connection) -> None:
         """Reports silence, answers and the loss of *connection*."""
-        look = self._keepalive.interval / 2
-        while not connection.closed:
-            with contextlib.suppress(asyncio.TimeoutError):
-                async with asyncio.timeout(look):
-                    await connection.wait_lost()
-            if connection.closed:
-                break
-            self._on(LinkEvent.SILENCE if connection.silent else LinkEvent.HEARD)
+        looks = asyncio.create_task(self._look_for_silence(connection))
+        try:
+            await connection.wait_lost()
+        finally:
+            looks.cancel()
         self.problem = ConnectionLost(str(self.host))
         self._on(LinkEvent.LOST)
+
+    async def _look_for_silence(self, connection: Connection) -> None:
+        while True:
+            # Of all that a link at rest does here, this is what it does most often.
+            await asyncio.sleep(self._keepalive.interval / 2)
+            self._on(LinkEvent.SILENCE if connection.silent else LinkEvent.HEARD)
 
     async def _probe(self) -> None:
         session = self._session
