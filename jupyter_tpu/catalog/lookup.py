@@ -62,6 +62,39 @@ def accelerator_type(name: str) -> AcceleratorType:
         raise UnknownType(name) from None
 
 
+def type_of_topology(generation: str, topology: str) -> AcceleratorType:
+    """The type of so many chips of *generation* ("v5e", or "v5litepod" as types begin); raises
+    `UnknownType`. A type may have several topologies, of which the catalog knows the usual one.
+    """
+    sides = topology.split("x")
+    chips = prod(int(side) for side in sides)
+    for each in types():
+        same_form = (each.chips, each.topology.count("x")) == (chips, len(sides) - 1)
+        if same_form and generation in (each.generation, each.name.partition("-")[0]):
+            return each
+    raise UnknownType(f"{generation} with {chips} chips")
+
+
+def unlisted_type(name: str, zone: str) -> AcceleratorType:
+    """A type that is offered in *zone*, and of which the tables know nothing: its numbers are 0."""
+    return AcceleratorType(
+        name=name,
+        generation=name.partition("-")[0],
+        meaning="",
+        chips=0,
+        hosts=0,
+        chips_per_host=0,
+        devices=0,
+        devices_per_host=0,
+        hbm_gib=0.0,
+        topology="",
+        config_type="",
+        version="",
+        zones=(zone,),
+        prices=(),
+    )
+
+
 @cache
 def zones() -> tuple[str, ...]:
     """All zones with TPUs, as far as known, in alphabetical order."""

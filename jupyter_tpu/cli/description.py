@@ -61,6 +61,7 @@ def _facts(tpu: TPU) -> str:
         ("connection", state_text(tpu.connection.value)),
         ("version", tpu.version),
         ("tier", tpu.tier),
+        *_details(tpu),
         ("created", tpu.created),
         ("running", _running(tpu)),
         ("price", hourly(tpu.cost, tpu.tier)),
@@ -68,6 +69,27 @@ def _facts(tpu: TPU) -> str:
         ("problem", problem_text(tpu.problem)),
     ]
     return "\n".join(render(Text(f"  {name:11} ").append(fact)) for name, fact in facts if fact)
+
+
+def _details(tpu: TPU) -> Iterator[tuple[str, str]]:
+    """What else Google says of it, as far as it fits a line; ``--json`` has all."""
+    yield "labels", ", ".join(f"{key}={value}" for key, value in sorted(tpu.labels.items()))
+    details = tpu.details
+    network = details.get("networkConfig", {})
+    for key in ("network", "subnetwork"):
+        yield key, str(network.get(key, "")).rpartition("/")[2]
+    yield "tags", ", ".join(details.get("tags", ()))
+    yield "account", details.get("serviceAccount", {}).get("email", "")
+    yield (
+        "disks",
+        ", ".join(
+            each.get("sourceDisk", "").rpartition("/")[2]
+            + (" (read-only)" if each.get("mode") == "READ_ONLY" else "")
+            for each in details.get("dataDisks", ())
+        ),
+    )
+    yield "queued as", details.get("queuedResource", "").rpartition("/")[2]
+    yield "description", details.get("description", "")
 
 
 def _state_details(tpu: TPU) -> str:

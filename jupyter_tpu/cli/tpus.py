@@ -26,9 +26,11 @@ from ..errors import InvalidInput
 from .approval import approve_cost
 from .console import json_option, no_wait_option, note, print_json, yes_option
 from .losses import running_kernels
+from .node_options import node_options
 from .waiting import finish, finish_all, leave, left_line, progress_stream, require_server
 
 if TYPE_CHECKING:
+    from ..cloud import NodeOptions
     from ..fleet.models import TPU, ConnectTPU, Operation
 
 
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Cheaper; Google may preempt it at any time.",
 )
+@click.option("--reserved", is_flag=True, help="From your project's reservation.")
 @click.option("--network", metavar="NETWORK", help="VPC network.  [default: the project's]")
 @click.option("--subnetwork", metavar="SUBNETWORK", help="Subnetwork of the VPC network.")
 @click.option(
@@ -81,6 +84,7 @@ if TYPE_CHECKING:
     help="Try again until there is capacity. --zone may be several, as in us-west4-a,us-east5-b. "
     "See `hunt`, which also has several types and tiers.",
 )
+@node_options
 @environment_option
 @content_options
 @yes_option("Create it without asking, whatever it costs.")
@@ -98,6 +102,7 @@ def create(
     zone: str | None,
     version: str | None,
     spot: bool,
+    reserved: bool,
     network: str | None,
     subnetwork: str | None,
     then_connect: bool,
@@ -107,6 +112,8 @@ def create(
     max_price: float | None,
     no_wait: bool,
     as_json: bool,
+    options: NodeOptions,
+    labels: dict[str, str],
     **content: Any,
 ) -> None:
     """Create a TPU.
@@ -118,6 +125,8 @@ def create(
 
     from ..fleet.models import CreateTPU
 
+    if spot and reserved:
+        raise InvalidInput("A TPU is either spot or reserved.", "Omit --spot or --reserved.")
     if not then_connect and any(content.values()):
         raise InvalidInput(
             "Options of an environment, such as --packages, need --connect.",
@@ -128,9 +137,11 @@ def create(
         type=accelerator_type,
         zone=None if until_available else zone,
         version=version,
-        tier="spot" if spot else "on-demand",
+        tier="spot" if spot else "reserved" if reserved else "on-demand",
         network=network,
         subnetwork=subnetwork,
+        labels=labels,
+        options=options,
         connect=connection(environment, **content) if then_connect else None,
     )
     with open_session() as session:

@@ -5,7 +5,18 @@ one of Google's Cloud TPU; the same code speaks to Google and to the emulator, a
 picks channel and credentials.
 """
 
-from .models import Endpoint, GuestAttributes, Node, NodeList, NodeName, NodeSpec, NodeState, Tier
+from .models import (
+    DataDisk,
+    Endpoint,
+    GuestAttributes,
+    Node,
+    NodeList,
+    NodeName,
+    NodeOptions,
+    NodeSpec,
+    NodeState,
+    Tier,
+)
 from .protocol import Cloud
 from .target import Target
 from .tpu import CloudTPU, has_ssh_key
@@ -13,11 +24,13 @@ from .tpu import CloudTPU, has_ssh_key
 __all__ = [
     "Cloud",
     "CloudTPU",
+    "DataDisk",
     "Endpoint",
     "GuestAttributes",
     "Node",
     "NodeList",
     "NodeName",
+    "NodeOptions",
     "NodeSpec",
     "NodeState",
     "Target",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -100,6 +100,39 @@ class Node(Struct, frozen=True, kw_only=True):
     created: str = ""  # RFC 3339
     metadata: dict[str, str] = {}
     labels: dict[str, str] = {}
+    #: All else that the cloud says of it, by the names and in the JSON of its API.
+    details: dict[str, Any] = {}
+
+
+class DataDisk(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A persistent disk that each host gets beside its boot disk."""
+
+    #: Its name, for a disk in the TPU's project and zone, or projects/P/zones/Z/disks/NAME.
+    source: str
+    mode: Literal["read-write", "read-only"] = "read-write"
+
+
+class NodeOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a new TPU has beyond its type, image and network."""
+
+    #: The shape of the slice, such as 2x2x4, where a type has several; the type then may be that of
+    #: the chip only: v4, v5litepod, v5p or v6e.
+    topology: str = ""
+    description: str = ""
+    #: Whether the hosts have internal addresses only. They are then reached through IAP.
+    internal_ips: bool = False
+    #: The email of the service account as which programs on the hosts call Google, and its scopes;
+    #: the project's default, with all scopes, where nothing is given.
+    service_account: str = ""
+    scopes: list[str] = []
+    data_disks: list[DataDisk] = []
+    #: Network tags, for firewall rules.
+    tags: list[str] = []
+    #: What the hosts' metadata server gives to programs there.
+    metadata: dict[str, str] = {}
+    #: The text of a script that each host runs as root at each start.
+    startup_script: str = ""
+    secure_boot: bool = False
 
 
 class NodeSpec(Struct, frozen=True, kw_only=True):
@@ -111,7 +144,8 @@ class NodeSpec(Struct, frozen=True, kw_only=True):
     network: str | None = None
     subnetwork: str | None = None
     labels: dict[str, str] = {}
-    metadata: dict[str, str] = {}
+    metadata: dict[str, str] = {}  # in place of those in *options*
+    options: NodeOptions = NodeOptions()
 
 
 class NodeList(Struct, frozen=True, kw_only=True):

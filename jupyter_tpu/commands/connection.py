@@ -90,7 +90,7 @@ def connection(
     """The request. Raises INVALID for a file that can't be read."""
     from ..fleet.models import ConnectTPU, HostSetup
 
-    script = _read(setup_script) if setup_script else ""
+    script = read_text(setup_script) if setup_script else ""
     if setup_script and not script.strip():
         raise InvalidInput(f"{setup_script} is empty.")
 
@@ -98,8 +98,8 @@ def connection(
         environment=environment,
         python=python,
         packages=[*(_dependencies(pyproject) if pyproject else []), *packages],
-        requirements=_read(requirements) if requirements else None,
-        lock=_read(lock) if lock else None,
+        requirements=read_text(requirements) if requirements else None,
+        lock=read_text(lock) if lock else None,
         setup=HostSetup(apt=list(apt), timezone=timezone or "", script=script, oh_my_zsh=oh_my_zsh),
         replace_setup=replace_setup,
     )
@@ -108,7 +108,7 @@ def connection(
 def _dependencies(path: str) -> list[str]:
     """``project.dependencies`` of a pyproject.toml, or of the one in a folder."""
     file = Path(path).expanduser()
-    text = _read(str(file / "pyproject.toml" if file.is_dir() else file))
+    text = read_text(str(file / "pyproject.toml" if file.is_dir() else file))
     try:
         found = tomllib.loads(text).get("project", {}).get("dependencies", [])
     except tomllib.TOMLDecodeError as error:
@@ -118,7 +118,8 @@ def _dependencies(path: str) -> list[str]:
     return found
 
 
-def _read(path: str) -> str:
+def read_text(path: str) -> str:
+    """The text of a file that the user names; raises INVALID where it can't be read."""
     try:
         return Path(path).expanduser().read_text(encoding="utf-8")
     except OSError as error:

@@ -185,7 +185,14 @@ export interface ICreateTPU {
   labels?: { [key: string]: string };
   confirm_price?: boolean;
   max_price?: number | null;
+  options?: INodeOptions;
   connect?: IConnectTPU | null;
+}
+
+/** A persistent disk that each host gets beside its boot disk. */
+export interface IDataDisk {
+  source: string;
+  mode: 'read-only' | 'read-write';
 }
 
 /** How a TPU is deleted; each is required while such run there. */
@@ -624,6 +631,20 @@ export interface IMirroredProject {
   result: ISyncResult | null;
 }
 
+/** What a new TPU has beyond its type, image and network. */
+export interface INodeOptions {
+  topology: string;
+  description: string;
+  internal_ips: boolean;
+  service_account: string;
+  scopes: string[];
+  data_disks: IDataDisk[];
+  tags: string[];
+  metadata: { [key: string]: string };
+  startup_script: string;
+  secure_boot: boolean;
+}
+
 /**
  * What a TPU does, whichever cloud it is in. A cloud's own word is in
  * `cloud_state`.
@@ -1017,6 +1038,8 @@ export interface ITPU {
   projects: IMirroredProject[];
   problem: IProblem | null;
   operations: string[];
+  labels: { [key: string]: string };
+  details: { [key: string]: unknown };
 }
 
 export interface ITPUList {

@@ -151,20 +151,44 @@ def test_a_tpu_that_costs_money_is_created_only_after_its_price_was_agreed_to(
     assert state_of(emulator, name) == "READY"
 
 
-def test_without_waiting_the_operation_is_given_and_goes_on(
-    either: Shell, name: str, emulator: Any
+def test_without_waiting_the_operation_is_given_and_goes_on_with_all_options(
+    either: Shell, name: str, emulator: Any, tmp_path: Path
 ) -> None:
-    operation = either.json("create", name, "--type", "v4-8", "--zone", "us-central2-b",
-                           "--no-wait", "--json")  # fmt: skip
+    script, note = tmp_path / "start.sh", tmp_path / "note"
+    script.write_text("echo started\n")
+    note.write_text("two\nlines, and a comma\n")
+    operation = either.json(
+        "create", name, "--type", "v4", "--topology", "2x2x1", "--zone", "us-central2-b",
+        "--no-wait", "--json", "--labels", "team=vision,use=test", "--tags", "one,two",
+        "--description", "for tests", "--startup-script", script, "--metadata", "key=value",
+        "--metadata-from-file", f"note={note}",
+    )  # fmt: skip
     assert (operation["kind"], operation["tpu"], operation["zone"]) == (
         "create", name, "us-central2-b",
     )  # fmt: skip
     until(lambda: state_of(emulator, name) == "READY")
+    (node,) = [each for each in nodes(emulator) if each["name"].endswith(f"/{name}")]
+    assert (node["acceleratorType"], node["tags"]) == ("v4-8", ["one", "two"])
+    assert {"team": "vision", "use": "test"}.items() <= node["labels"].items()
+    metadata = node["metadata"]
+    assert (metadata["startup-script"], metadata["key"]) == ("echo started\n", "value")
+    assert metadata["note"] == note.read_text()
+    described = either.json("describe", name, "--json")
+    assert (described["labels"], described["details"]["tags"]) == (node["labels"], node["tags"])
+    assert "echo started" not in str(described)
+    text = either.out("describe", name)
+    assert all(part in text for part in ("one, two", "team=vision, use=test", "for tests"))
 
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
+        ("create ok --type v4 --topology 3x3x3", "The topology 3x3x3 of v4 is not known"),
+        ("create ok --type v4-8 --labels team", "--labels 'team' is not KEY=VALUE"),
+        ("create ok --type v4-8 --tags A", "'A' is not a network tag"),
+        ("create ok --type v4-8 --data-disk source=d,mode=x", "is not source=DISK,mode=MODE"),
+        ("create ok --type v4-8 --spot --reserved", "either spot or reserved"),
+        ("create ok --type v4-8 --startup-script /none", "Can't read /none"),
         ("create Bad_Name --type v5litepod-4", "The name is not allowed: it must be 1–40 lower"),
         ("create ok --type v5litepod-5", "There is no TPU type 'v5litepod-5'. Did you mean"),
         ("create ok --type v4-8 --zone us-central1-a", "v4-8 is not offered in us-central1-a; it"),

@@ -261,7 +261,11 @@ def test_every_command_has_a_help_of_its_own(
 
 
 #: Options that do nothing if they are not given: they have no default to show.
-WITHOUT_DEFAULT = {"between_hosts", "data", "remote", "requirements", "subnetwork"}
+WITHOUT_DEFAULT = {"between_hosts", "data", "description", "remote", "requirements"} | {
+    "startup_script",
+    "subnetwork",
+    "topology",
+}
 
 
 @pytest.mark.parametrize(("words", "command"), all_commands())

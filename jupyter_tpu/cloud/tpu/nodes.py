@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...catalog import accelerator_type
 from ..models import Endpoint, GuestAttributes, Node, NodeName, NodeSpec, NodeState, Tier
 
 if TYPE_CHECKING:
@@ -23,6 +24,13 @@ _STATES = {
     "UNKNOWN": NodeState.FAILED,  # "unknown state after a failed repair"
     "STATE_UNSPECIFIED": NodeState.UNKNOWN,
 }
+
+
+#: The fields of a node's JSON that our models have, and the API's version.
+_PARSED = frozenset(
+    {"name", "id", "acceleratorType", "state", "health", "healthDescription", "runtimeVersion"}
+    | {"schedulingConfig", "networkEndpoints", "createTime", "metadata", "labels", "apiVersion"}
+)
 
 
 def node_path(name: NodeName) -> str:
@@ -65,6 +73,7 @@ def parse_node(data: Mapping[str, Any]) -> Node:
         created=data.get("createTime", ""),
         metadata=dict(data.get("metadata", {})),
         labels=dict(data.get("labels", {})),
+        details={key: value for key, value in data.items() if key not in _PARSED},
     )
 
 
@@ -101,20 +110,43 @@ def node_message(spec: NodeSpec) -> tpu_v2.Node:
     """The API's message that asks for *spec*."""
     from google.cloud import tpu_v2
 
-    return tpu_v2.Node(
-        accelerator_type=spec.type,
+    options = spec.options
+    node = tpu_v2.Node(
+        description=options.description,
         runtime_version=spec.version,
         network_config=tpu_v2.NetworkConfig(
             network=spec.network or "",
             subnetwork=spec.subnetwork or "",
-            enable_external_ips=True,
+            enable_external_ips=not options.internal_ips,
         ),
         scheduling_config=tpu_v2.SchedulingConfig(
             spot=spec.tier == "spot", reserved=spec.tier == "reserved"
         ),
         labels=spec.labels,
         metadata=spec.metadata,
+        tags=options.tags,
+        data_disks=[
+            tpu_v2.AttachedDisk(
+                source_disk=disk.source,
+                mode=disk.mode.upper().replace("-", "_"),
+            )
+            for disk in options.data_disks
+        ],
     )
+    if options.topology:
+        node.accelerator_config = tpu_v2.AcceleratorConfig(
+            type_=accelerator_type(spec.type).config_type,
+            topology=options.topology,
+        )
+    else:
+        node.accelerator_type = spec.type
+    if options.service_account or options.scopes:
+        node.service_account = tpu_v2.ServiceAccount(
+            email=options.service_account, scope=options.scopes
+        )
+    if options.secure_boot:
+        node.shielded_instance_config = tpu_v2.ShieldedInstanceConfig(enable_secure_boot=True)
+    return node
 
 
 def has_ssh_key(node: Node, user: str, public_key: str) -> bool:

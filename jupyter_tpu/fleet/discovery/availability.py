@@ -62,8 +62,10 @@ class Availability:
         self, zone: str
     ) -> tuple[tuple[AcceleratorType, ...], tuple[str, ...]]:
         offered, versions = await asyncio.gather(self._types(zone), self._versions(zone))
-        known = (each for each in catalog.types() if each.name in offered)
-        return tuple(known), versions
+        known = [each for each in catalog.types() if each.name in offered]
+        names = {each.name for each in known}
+        unlisted = [catalog.unlisted_type(each, zone) for each in offered if each not in names]
+        return (*known, *unlisted), versions
 
     async def resolve_defaults(self, request: CreateTPU) -> CreateTPU:
         """The request with zone and version filled in; raises INVALID if it can't be met.

@@ -83,6 +83,8 @@ def view_tpu(
         if undeleted is not None and undeleted.ended > node.created and not running
         else _problem(node, environments, links, running, failure),
         operations=[o.id for o in running],
+        labels=node.labels,
+        details=node.details,
     )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
-from ...cloud.models import NodeState, Tier
+from ...cloud.models import NodeOptions, NodeState, Tier
 from ...links import LinkState
 from .costs import Cost
 from .environments import ConnectTPU, Environment
@@ -41,6 +41,7 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     #: *max_price* USD an hour. What is inside a grant needs neither.
     confirm_price: bool = False
     max_price: Annotated[float, Meta(ge=0)] | None = None
+    options: NodeOptions = NodeOptions()
     #: Connect as soon as it is ready.
     connect: ConnectTPU | None = None
 
@@ -133,6 +134,10 @@ class TPU(Struct, kw_only=True):
     problem: Problem | None = None
     #: The ids of operations that run on it now, newest first.
     operations: list[str] = []
+    labels: dict[str, str] = {}
+    #: All else that Google says of it, by the names of its API: networks, disks, tags, symptoms,
+    #: and what this program does not know.
+    details: dict[str, Any] = {}
 
 
 class TPUList(Struct, kw_only=True):

@@ -18,7 +18,7 @@ from ..models import ConnectTPU, CreateTPU, Operation, Quote
 from ..models.catalog import known_type
 from ..models.requests import validated
 from ..store.records import NodeClaim, OperationRecord
-from . import checks
+from . import checks, node_options
 from .progress import Progress
 from .provisioner import NodeProvisioner
 from .provisioning import LABEL
@@ -79,6 +79,8 @@ class CreateService:
         """The request with its defaults filled in. Raises INVALID for one that can't be met."""
         request = validated(request)
         checks.check_labels(request.labels)
+        node_options.check(request.options)
+        request = node_options.named_type(request)
         if request.connect is not None:
             checks.check_environment(request.connect)
         request = await self._availability.resolve_defaults(request)
@@ -149,6 +151,7 @@ class CreateService:
 
     async def _spec(self, request: CreateTPU, label: str) -> NodeSpec:
         assert request.version is not None
+        assert request.zone is not None
         return NodeSpec(
             type=request.type,
             version=request.version,
@@ -156,7 +159,12 @@ class CreateService:
             network=request.network,
             subnetwork=request.subnetwork,
             labels={**request.labels, LABEL: label},
-            metadata=await asyncio.to_thread(self._links.key_metadata),
+            metadata=node_options.metadata(
+                request.options, await asyncio.to_thread(self._links.key_metadata)
+            ),
+            options=node_options.resolved(
+                request.options, project=self._cloud.project, zone=request.zone
+            ),
         )
 
     async def _create(

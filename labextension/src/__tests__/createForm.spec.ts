@@ -229,5 +229,22 @@ describe('CreateForm', () => {
     const connected = { ...request, connect: { packages: ['flax'], setup } };
     form.fill(connected);
     expect(form.request).toEqual(connected);
+    const options = {
+      topology: '2x2x4',
+      description: '',
+      internal_ips: true,
+      service_account: 'me@p.iam.gserviceaccount.com',
+      scopes: ['cloud-platform'],
+      data_disks: [{ source: 'data', mode: 'read-only' as const }],
+      tags: ['a', 'b'],
+      metadata: { key: 'value' },
+      startup_script: 'echo 2\n',
+      secure_boot: true
+    };
+    const special = { ...request, options, labels: { team: 'vision' } };
+    form.fill(special);
+    expect(form.request).toEqual(special);
+    form.reset();
+    expect(form.request.options).toBeUndefined();
   });
 });

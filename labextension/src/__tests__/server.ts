@@ -260,6 +260,8 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     projects: [],
     problem: null,
     operations: [],
+    labels: {},
+    details: {},
     ...more
   };
 }

@@ -6,7 +6,7 @@ import { KeyValueStorage } from '../model/storedIds';
 export interface ICreateDefaults {
   type: string;
   zone: string;
-  tier: 'on-demand' | 'spot' | '';
+  tier: 'on-demand' | 'reserved' | 'spot' | '';
   packages: string;
 }
 
@@ -56,7 +56,7 @@ export class CreateDefaults extends Store {
       return {
         type: String(type ?? ''),
         zone: String(zone ?? ''),
-        tier: tier === 'spot' || tier === 'on-demand' ? tier : ''
+        tier: ['on-demand', 'reserved', 'spot'].includes(tier) ? tier : ''
       };
     } catch {
       return {}; // no access, or not ours

@@ -13,6 +13,11 @@ import {
 import { catalogCost } from '../labels/costs';
 import { CreateDefaults } from './createDefaults';
 import { Form } from './form';
+import {
+  INodeOptionFields,
+  nodeOptionFields,
+  nodeOptionsOf
+} from './nodeOptions';
 import { packagesIn } from './packages';
 import { hasSetup, ISetupFields, setupFields, setupOf } from './setup';
 import { keyOf } from '../model/resources';
@@ -25,11 +30,11 @@ export const NAME_PATTERN = '^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$';
 const USUAL_TYPE = 'v5litepod-8';
 
 /** The input; "" for what the server chooses. */
-export interface IFields extends ISetupFields {
+export interface IFields extends ISetupFields, INodeOptionFields {
   name: string;
   type: string;
   zone: string;
-  tier: 'on-demand' | 'spot';
+  tier: 'on-demand' | 'reserved' | 'spot';
   version: string;
   network: string;
   subnetwork: string;
@@ -47,6 +52,7 @@ const EMPTY: IFields = {
   subnetwork: '',
   packages: '',
   connect: true,
+  ...nodeOptionFields(),
   ...setupFields()
 };
 
@@ -179,10 +185,14 @@ export class CreateForm extends Form<IFields, IOperation> {
     }
     this.filled.network = request.network ?? '';
     this.filled.subnetwork = request.subnetwork ?? '';
-    this.set('tier', request.tier === 'spot' ? 'spot' : 'on-demand');
+    this.set('tier', request.tier ?? 'on-demand');
     this.set('packages', request.connect?.packages?.join('\n') ?? '');
     this.filled.connect = request.connect !== null;
-    Object.assign(this.filled, setupFields(request.connect?.setup));
+    Object.assign(
+      this.filled,
+      nodeOptionFields(request.options, request.labels),
+      setupFields(request.connect?.setup)
+    );
     this.changed();
   }
 
@@ -197,6 +207,7 @@ export class CreateForm extends Form<IFields, IOperation> {
       tier: fields.tier,
       network: fields.network || null,
       subnetwork: fields.subnetwork || null,
+      ...nodeOptionsOf(fields),
       connect: fields.connect
         ? {
             packages: packagesIn(fields.packages),

@@ -12,6 +12,7 @@ import { Field } from './field';
 import { Price } from '../price';
 import { FormPage, PackagesField, TextField } from './formPage';
 import { Disclosure, EmptyState, Alert } from './elements';
+import { NodeOptionFields } from './nodeOptionFields';
 import { SetupFields } from './setupFields';
 import { TypePicker } from './typePicker';
 
@@ -132,6 +133,12 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
           label={trans.__('Spot')}
           help={trans.__('Cheaper, but Google can preempt it at any time')}
         />
+        <Tier
+          value="reserved"
+          actions={actions}
+          label={trans.__('Reserved')}
+          help={trans.__('From a reservation of your project')}
+        />
       </fieldset>
       <p className="jp-tpu-Price" role="status">
         <Price cost={form.cost} tier={fields.tier} trans={trans} />
@@ -197,6 +204,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
             value={fields.subnetwork}
             onChange={set('subnetwork')}
           />
+          <NodeOptionFields actions={actions} form={form} />
         </div>
       )}
     </FormPage>

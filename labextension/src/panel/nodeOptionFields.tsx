@@ -1,0 +1,81 @@
+// The fields for what a new TPU has beyond its type, image and network.
+
+import React from 'react';
+
+import { Actions } from '../actions/actions';
+import { INodeOptionFields } from '../forms/nodeOptions';
+import { Field } from './field';
+import { TextField } from './formPage';
+
+/** A form that has them. */
+interface INodeOptionForm {
+  fields: INodeOptionFields;
+  set<K extends keyof INodeOptionFields>(
+    field: K,
+    value: INodeOptionFields[K]
+  ): void;
+}
+
+export function NodeOptionFields(props: {
+  actions: Actions;
+  form: INodeOptionForm;
+}): JSX.Element {
+  const { actions, form } = props;
+  const { trans } = actions;
+  const { fields } = form;
+  const text = (
+    field: 'dataDisks' | 'labels' | 'serviceAccount' | 'tags',
+    label: string,
+    help: string
+  ) => (
+    <TextField
+      label={label}
+      help={help}
+      spellCheck={false}
+      value={fields[field]}
+      onChange={event => form.set(field, event.target.value)}
+    />
+  );
+  return (
+    <>
+      <label className="jp-tpu-Check">
+        <input
+          type="checkbox"
+          checked={fields.internalIPs}
+          onChange={event => form.set('internalIPs', event.target.checked)}
+        />
+        <span>
+          {trans.__('Internal addresses only')}
+          <small>{trans.__('Connecting then uses IAP and gcloud')}</small>
+        </span>
+      </label>
+      {text(
+        'serviceAccount',
+        trans.__('Service account'),
+        trans.__('Its email. Programs on the hosts call Google as it')
+      )}
+      {text(
+        'dataDisks',
+        trans.__('Data disks'),
+        trans.__('Names of disks in the zone; NAME:ro is read-only')
+      )}
+      {text('tags', trans.__('Network tags'), trans.__('For firewall rules'))}
+      {text('labels', trans.__('Labels'), trans.__('For example team=vision'))}
+      <Field
+        label={trans.__('Startup script')}
+        help={trans.__('Runs as root on each host, at each start')}
+      >
+        {attributes => (
+          <textarea
+            {...attributes}
+            className="jp-mod-styled"
+            spellCheck={false}
+            rows={4}
+            value={fields.startupScript}
+            onChange={event => form.set('startupScript', event.target.value)}
+          />
+        )}
+      </Field>
+    </>
+  );
+}
