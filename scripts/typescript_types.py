@@ -35,6 +35,7 @@ REQUESTS = (
     models.VisitApp,
     models.OpenTensorBoard,
     models.ProfileKernel,
+    models.CheckSetup,
     models.FreeChips,
     models.StartRun,
     models.RunInput,

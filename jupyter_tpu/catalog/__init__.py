@@ -3,6 +3,7 @@
 from .lookup import (
     UnknownType,
     accelerator_type,
+    image_fits,
     is_zone,
     official_name,
     type_of_topology,
@@ -12,16 +13,20 @@ from .lookup import (
     versions,
     zones,
 )
-from .models import AcceleratorType, RegionPrice
-from .prices import PRICES_READ, PRICES_SOURCE, price_in, usd, usd_per_hour
+from .models import AcceleratorType, ChipPrice, RegionPrice
+from .prices import PRICES_READ, PRICES_SOURCE, SHIPPED, PriceTable, price_in, usd, usd_per_hour
 
 __all__ = [
     "PRICES_READ",
     "PRICES_SOURCE",
+    "SHIPPED",
     "AcceleratorType",
+    "ChipPrice",
+    "PriceTable",
     "RegionPrice",
     "UnknownType",
     "accelerator_type",
+    "image_fits",
     "is_zone",
     "official_name",
     "price_in",

@@ -7,7 +7,7 @@ from functools import cache
 from math import prod
 
 from .models import AcceleratorType
-from .prices import region_prices
+from .prices import SHIPPED
 from .tables import GENERATIONS, SIZES, VERSIONS
 
 
@@ -48,7 +48,7 @@ def types() -> tuple[AcceleratorType, ...]:
                 config_type=generation.config_type,
                 version=generation.image,
                 zones=tuple(sorted(zones.split())),
-                prices=region_prices(generation.name, chips, hosts),
+                prices=SHIPPED.region_prices(generation.name, chips, hosts),
             )
         )
     return tuple(found)
@@ -114,6 +114,23 @@ def types_in(zone: str) -> tuple[AcceleratorType, ...]:
 def versions() -> tuple[str, ...]:
     """Runtime images, those in use today first."""
     return VERSIONS
+
+
+def image_fits(version: str, accelerator: AcceleratorType) -> bool | None:
+    """Whether a TPU of that type works with a runtime image; None if that is not known.
+
+    A wrong one boots, and its JAX finds no TPU.
+    """
+    if version == accelerator.version:
+        return True
+    old = accelerator.version == GENERATIONS[0].image  # v2 to v4 have one image
+    if version in {each.image for each in GENERATIONS}:
+        return False
+    if version == "v2-alpha-tpuv4":
+        return accelerator.generation == "v4"
+    if version in VERSIONS:  # the older images are for v2 to v4
+        return old
+    return None
 
 
 @cache

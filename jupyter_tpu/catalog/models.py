@@ -14,6 +14,16 @@ class RegionPrice(Struct, kw_only=True, frozen=True):
     date: str  # when that was the price: "2024-12-23", or the year
 
 
+class ChipPrice(Struct, frozen=True):
+    """What an hour of one chip costs in one region, in USD."""
+
+    name: str  # "v5e"; "v2 pod" where a slice of a pod has another price than one host alone
+    region: str
+    on_demand: float
+    spot: float | None  # None: not known
+    date: str  # when that was the price
+
+
 class AcceleratorType(Struct, kw_only=True, frozen=True):
     """A TPU type and what its name means."""
 

@@ -8,9 +8,11 @@ of their own. A TPU is charged while it is READY, used or not.
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Iterable
 
-from .models import AcceleratorType, RegionPrice
+from msgspec import structs
+
+from .models import AcceleratorType, ChipPrice, RegionPrice
 
 _GPUHUNT, _SKYPILOT = "2024-12-23", "2026"
 
@@ -19,8 +21,8 @@ PRICES_SOURCE = (
     "Google's list prices by gpuhunt and skypilot-catalog, on demand, in the cheapest region"
 )
 
-#: (generation, region, on demand, spot or None where it is not known, when that was the price).
-#: v2 and v3 have another price for a slice of a pod than for one host alone.
+#: The fields of `ChipPrice`, in its order. v2 and v3 have another price for a slice of a pod than
+#: for one host alone.
 _PER_CHIP: tuple[tuple[str, str, float, float | None, str], ...] = (
     ("v2", "asia-east1", 1.305, None, _GPUHUNT),
     ("v2", "europe-west4", 1.2375, None, _GPUHUNT),
@@ -56,20 +58,39 @@ _PER_CHIP: tuple[tuple[str, str, float, float | None, str], ...] = (
 )
 
 
-@cache
-def region_prices(generation: str, chips: int, hosts: int) -> tuple[RegionPrice, ...]:
-    """What an hour of *chips* chips costs, for each region with a known price."""
-    pod = hosts > 1 and any(row[0] == f"{generation} pod" for row in _PER_CHIP)
-    return tuple(
-        RegionPrice(
-            region=region,
-            on_demand=round(on_demand * chips, 4),
-            spot=None if spot is None else round(spot * chips, 4),
-            date=date,
+class PriceTable:
+    """Prices per chip and hour: those that are shipped, but for the regions that *newer* has."""
+
+    def __init__(self, newer: Iterable[ChipPrice] = ()) -> None:
+        rows = [*(ChipPrice(*row) for row in _PER_CHIP), *newer]
+        self._rows = {(row.name, row.region): row for row in rows}
+
+    def rows(self) -> Iterable[ChipPrice]:
+        """By name and region."""
+        return sorted(self._rows.values(), key=lambda row: (row.name, row.region))
+
+    def region_prices(self, generation: str, chips: int, hosts: int) -> tuple[RegionPrice, ...]:
+        """What an hour of *chips* chips costs, for each region with a known price."""
+        pods = f"{generation} pod"
+        pod = hosts > 1 and any(name == pods for name, _ in self._rows)
+        return tuple(
+            RegionPrice(
+                region=row.region,
+                on_demand=round(row.on_demand * chips, 4),
+                spot=None if row.spot is None else round(row.spot * chips, 4),
+                date=row.date,
+            )
+            for row in self._rows.values()
+            if row.name == (pods if pod else generation)
         )
-        for name, region, on_demand, spot, date in _PER_CHIP
-        if name == (f"{generation} pod" if pod else generation)
-    )
+
+    def of(self, accelerator: AcceleratorType) -> AcceleratorType:
+        """The same type with the prices of this table."""
+        prices = self.region_prices(accelerator.generation, accelerator.chips, accelerator.hosts)
+        return structs.replace(accelerator, prices=prices)
+
+
+SHIPPED = PriceTable()
 
 
 def price_in(accelerator: AcceleratorType, zone: str) -> RegionPrice | None:

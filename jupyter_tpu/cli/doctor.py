@@ -1,28 +1,77 @@
-"""``jupyter tpu doctor``: what keeps JAX from the chips of a TPU, and what to do."""
+"""``jupyter tpu doctor``: what keeps JAX from the chips, or a TPU from being created."""
 
 from __future__ import annotations
 
 import click
 
 from ..commands.doctor import describe
-from ..commands.grammar import examples, tpu_argument
+from ..commands.grammar import command, complete_type, complete_version, examples, tpu_argument
 from ..commands.session import open_session
+from ..errors import InvalidInput
 from .console import json_option, note, print_json
 
 
-@click.command("doctor", epilog=examples("jupyter tpu doctor my-tpu"))
-@tpu_argument()
+@command(
+    "doctor",
+    epilog=examples(
+        "jupyter tpu doctor",
+        "jupyter tpu doctor --type v5litepod-8 --zone us-west4-a --spot",
+        "jupyter tpu doctor my-tpu",
+    ),
+)
+@tpu_argument(required=False, zone_alone=True)
+@click.option(
+    "--type",
+    "--accelerator-type",
+    "accelerator_type",
+    metavar="TYPE",
+    shell_complete=complete_type,
+    help="Without NAME: check whether a TPU of this type could be created.",
+)
+@click.option("--spot", is_flag=True, help="With --type: as a spot TPU.")
+@click.option(
+    "--version",
+    metavar="VERSION",
+    shell_complete=complete_version,
+    help="With --type: the runtime version.  [default: depends on the type]",
+)
+@click.option("--network", metavar="NETWORK", help="Without NAME: whose firewall is checked.")
 @json_option
-def doctor(name: str, as_json: bool) -> None:
-    """Check what keeps JAX from the chips of a TPU.
+@click.pass_context
+def doctor(
+    ctx: click.Context,
+    name: str | None,
+    accelerator_type: str | None,
+    spot: bool,
+    version: str | None,
+    network: str | None,
+    as_json: bool,
+) -> None:
+    """Check what keeps JAX from the chips of a TPU, or a TPU from being created.
 
-    Checks all hosts at once: chips and the processes that use them, libtpu and JAX in each
-    environment, logins, disks, clocks, and the ports between hosts. Changes nothing. The exit code
-    is 1 if there is a problem.
+    With NAME, checks all hosts at once: chips and the processes that use them, libtpu and JAX in
+    each environment, logins, disks, clocks, and the ports between hosts. Without NAME, checks what
+    can be checked before a TPU exists: login, API, permissions, your SSH key and the firewall; with
+    --type also the zone, the runtime version and the quota. Changes nothing. The exit code is 1 if
+    there is a problem.
     """
-    note(f"Checking the hosts of {name}. This can take a minute.")
+    if name is not None and (accelerator_type or spot or version or network):
+        raise InvalidInput("Options of a new TPU, such as --type, are for a check without NAME.")
+    note(f"Checking {f'the hosts of {name}' if name else 'the project'}. This can take a minute.")
     with open_session() as session:
-        found = session.call(session.fleet.doctor.check(name))
+        if name is not None:
+            found = session.call(session.fleet.doctor.check(name))
+        else:
+            from ..fleet.models import CheckSetup
+
+            wanted = CheckSetup(
+                type=accelerator_type,
+                zone=ctx.meta.get("zone"),
+                version=version,
+                tier="spot" if spot else "on-demand",
+                network=network,
+            )
+            found = session.call(session.fleet.doctor.preflight(wanted))
     if as_json:
         print_json(found)
     else:

@@ -1,13 +1,13 @@
-"""``jupyter tpu grant``: what may be used at no charge."""
+"""``jupyter tpu grant`` and ``prices``: what may be used at no charge, and what the rest costs."""
 
 from __future__ import annotations
 
 import click
 
-from ..commands.costs import grant_table
+from ..commands.costs import grant_table, price_table
 from ..commands.grammar import Group, argument, complete_zone, examples, project_option
 from ..commands.session import open_session
-from .console import json_option, print_json
+from .console import json_option, note, print_json
 
 _name_argument = argument("name", metavar="NAME", help="Your name for it, such as trc-v5e.")
 
@@ -114,3 +114,37 @@ def remove(name: str) -> None:
     with open_session() as session:
         session.call(session.fleet.grants.remove(name))
     print(f"Removed the grant {name}.")
+
+
+@click.group("prices", cls=Group)
+def prices() -> None:
+    """Show what TPUs cost, and read it anew from Google."""
+
+
+@prices.command("list")
+@json_option
+def list_prices(as_json: bool) -> None:
+    """List what an hour of one chip costs, with the date of each price."""
+    with open_session() as session:
+        found = session.call(session.fleet.prices.list())
+    if as_json:
+        print_json(found)
+    else:
+        print(price_table(found))
+
+
+@prices.command("refresh")
+@project_option
+@json_option
+def refresh(as_json: bool) -> None:
+    """Read the prices from Google's Cloud Billing Catalog.
+
+    Needs a login, and the API cloudbilling.googleapis.com. If it fails, the earlier prices stay.
+    """
+    note("Reading the prices. This can take half a minute.")
+    with open_session() as session:
+        found = session.call(session.fleet.prices.refresh())
+    if as_json:
+        print_json(found)
+    else:
+        print(price_table(found))

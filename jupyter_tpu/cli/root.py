@@ -31,6 +31,7 @@ COMMANDS = {
     "env": "environments:env",
     "token": "tokens:token",
     "grant": "grants:grant",
+    "prices": "grants:prices",
     "operation": "operations:operation",
     "run": "run:run",
     "job": ".commands.job_group:job",

@@ -47,6 +47,23 @@ async def google_client() -> TpuAsyncClient:
     return TpuAsyncClient(credentials=credentials)
 
 
+def google_token() -> str:
+    """An access token of the Application Default Credentials; NO_CREDENTIALS without one."""
+    from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
+    from google.auth.transport.requests import Request
+
+    try:
+        credentials = default_credentials()
+        credentials.refresh(Request())
+    except (DefaultCredentialsError, GoogleAuthError) as error:
+        raise TPUError(
+            f"The Google Cloud credentials can't be used: {first_sentence(str(error))}",
+            Reason.NO_CREDENTIALS,
+            LOGIN,
+        ) from error
+    return str(credentials.token)
+
+
 def default_credentials():
     import google.auth
 

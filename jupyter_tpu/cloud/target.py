@@ -50,6 +50,7 @@ class EmulatorAddress(Struct, frozen=True, kw_only=True):
     id: str
     grpc: str  # "127.0.0.1:PORT"
     token_file: str
+    rest: str = ""  # "http://127.0.0.1:PORT"
     project: str = "emulated"
     zone: str | None = None
 

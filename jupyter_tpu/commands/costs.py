@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..fleet.models import TPU, Cost, GrantUse, Tier
+    from ..fleet.models import TPU, Cost, GrantUse, PriceList, Tier
 
 PRICES = "https://cloud.google.com/tpu/pricing"
 
@@ -52,6 +52,22 @@ def running_for(cost: Cost) -> str:
     if days >= 2:
         return f"{days}d"
     return f"{hours}h{minutes % 60}m" if hours else f"{minutes}m"
+
+
+def price_table(found: PriceList) -> str:
+    """The prices of one chip, and what was not understood."""
+    from ..catalog import usd
+    from .tables import table
+
+    heads = ("CHIP", "REGION", "ON DEMAND", "SPOT", "DATE")
+    rows = [
+        (row.name, row.region, usd(row.on_demand), usd(row.spot) if row.spot else "", row.date)
+        for row in found.prices
+    ]
+    lines = [str(table(heads, rows)), "USD for an hour of one chip. Reservations: not known."]
+    if found.unknown:
+        lines.append(f"Not understood, and left out: {'; '.join(found.unknown)}")
+    return "\n".join(lines)
 
 
 def grant_table(found: Sequence[GrantUse]) -> str:

@@ -14,12 +14,12 @@ _WIDTH = max(map(len, _MARKS.values()))
 def describe(found: Diagnosis) -> str:
     """A line per finding; what is the same on several hosts is one line, with their numbers."""
     many = len({each.host for each in found.findings}) > 1
-    hosts: dict[tuple[str, str, str, str], list[int]] = {}
+    hosts: dict[tuple[str, str, str, str], list[int | None]] = {}
     for each in found.findings:
         hosts.setdefault((each.check, each.state, each.message, each.hint), []).append(each.host)
     lines = []
     for (_, state, message, hint), numbers in hosts.items():
-        where = f"{numbered(numbers)}: " if many else ""
+        where = f"{numbered([n for n in numbers if n is not None])}: " if many else ""
         lines.append(f"{_MARKS[state]:{_WIDTH}}  {where}{message}")
         if hint:
             lines.append(" " * (_WIDTH + 2) + hint)
@@ -29,11 +29,12 @@ def describe(found: Diagnosis) -> str:
 def summary(found: Diagnosis) -> str:
     """The last line: how many problems there are, and what nobody knows."""
     problems, unknown = _count(found.findings, "problem"), _count(found.findings, "unknown")
+    what = found.tpu or "Before a TPU is created"
     if problems:
-        return f"{found.tpu}: {problems} {'problem' if problems == 1 else 'problems'} found."
+        return f"{what}: {problems} {'problem' if problems == 1 else 'problems'} found."
     if unknown:
-        return f"{found.tpu}: no problem found, but {unknown} of the checks could not be made."
-    return f"{found.tpu}: no problem found."
+        return f"{what}: no problem found, but {unknown} of the checks could not be made."
+    return f"{what}: no problem found."
 
 
 def numbered(hosts: list[int]) -> str:

@@ -301,12 +301,17 @@ project_option = click.option(
 )
 
 
-def tpu_argument(*, required: bool = True, several: bool = False) -> Callable[[F], F]:
-    """NAME, or NAME... as *names*; with gcloud's --zone and --project. Which TPUs."""
+def tpu_argument(
+    *, required: bool = True, several: bool = False, zone_alone: bool = False
+) -> Callable[[F], F]:
+    """NAME, or NAME... as *names*; with gcloud's --zone and --project. Which TPUs.
+
+    zone_alone: --zone means something without NAME, too; it is in the context's ``meta``.
+    """
 
     def in_zone(ctx: click.Context, _: click.Parameter, value: Any) -> Any:
         zone = ctx.meta.get("zone")
-        if zone and not value and not ctx.resilient_parsing:
+        if zone and not (value or zone_alone or ctx.resilient_parsing):
             raise click.UsageError("--zone needs a TPU's NAME.", ctx)
         return tuple(_in_zone(ctx, name) for name in value) if several else _in_zone(ctx, value)
 

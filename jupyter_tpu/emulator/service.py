@@ -42,7 +42,7 @@ async def serve(
     """
     from aiohttp import web
 
-    from .api import admin, compute, grpc_server, rest
+    from .api import admin, billing, compute, grpc_server, project_checks, rest
     from .api.calls import Api
     from .engine import Engine
     from .hosts import Runtime
@@ -67,6 +67,8 @@ async def serve(
         app = web.Application(middlewares=[rest.guard(folder.token)], client_max_size=2**20)
         rest.add_routes(app, cloud_tpu)
         compute.add_routes(app, engine)
+        billing.add_routes(app)
+        project_checks.add_routes(app, engine)
         admin.add_routes(app, engine, cloud_tpu)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
         await runner.setup()

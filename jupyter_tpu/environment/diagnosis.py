@@ -36,9 +36,11 @@ class Finding(Struct, frozen=True, kw_only=True):
 
     check: Literal[
         "connection", "agent", "chips", "holders", "lock", "login", "jax", "versions", "disk",
-        "clock", "ports", "storage",
+        "clock", "ports", "storage", "project", "api", "permission", "firewall", "key", "type",
+        "image", "quota",
     ]  # fmt: skip
-    host: int
+    #: None: of no host, where there is no TPU yet.
+    host: int | None = None
     state: Literal["ok", "warning", "problem", "unknown"]
     message: str
     #: What to do; "" if nothing has to be done.

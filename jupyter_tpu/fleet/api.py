@@ -146,7 +146,13 @@ class TensorBoardAPI(Protocol):
 
 
 class DoctorAPI(Protocol):
-    """What keeps JAX from the chips of a TPU."""
+    """What keeps JAX from the chips of a TPU, and a TPU from being created."""
+
+    async def preflight(self, request: models.CheckSetup | None = None) -> models.Diagnosis:
+        """Checks login, API, permissions, quota, key and firewall before there is a TPU.
+
+        Changes nothing. What can't be asked is a finding, too.
+        """
 
     async def check(self, ref: str) -> models.Diagnosis:
         """Checks all hosts at once, and JAX in each environment; changes nothing.
@@ -290,6 +296,19 @@ class GrantsAPI(Protocol):
         """Forgets a grant. TPUs that are inside it go on, and count as charged from then on."""
 
 
+class PricesAPI(Protocol):
+    """What chips cost, by region, with the date of each price."""
+
+    async def list(self) -> models.PriceList:
+        """The prices that are used now."""
+
+    async def refresh(self) -> models.PriceList:
+        """Reads them from Google's Cloud Billing Catalog. If that fails, the earlier ones stay.
+
+        Raises NO_CREDENTIALS, PERMISSION where the API is disabled, and what the network does.
+        """
+
+
 class FleetAPI(Protocol):
     """The fleet's methods, and its parts; REST has the same ones."""
 
@@ -334,6 +353,9 @@ class FleetAPI(Protocol):
 
     @property
     def grants(self) -> GrantsAPI: ...
+
+    @property
+    def prices(self) -> PricesAPI: ...
 
     async def status(self) -> models.FleetStatus:
         """The health of the loops behind this interface; makes no call to Google or a host."""

@@ -16,6 +16,7 @@ from ..paths import data_dir
 from . import models
 from .discovery.availability import Availability
 from .discovery.observer import Observer
+from .discovery.preflight import Preflight
 from .forwarding.apps import Apps
 from .forwarding.tunnels import Tunnels
 from .hosts.chips import Chips
@@ -38,6 +39,7 @@ from .knowledge.failures import TPUFailures
 from .knowledge.finder import TPUFinder
 from .knowledge.grants import Grants
 from .knowledge.observed import ObservedState
+from .knowledge.prices import Prices
 from .knowledge.run_times import RunTimes
 from .operations.connect import ConnectService
 from .operations.connected import ConnectedTPUs
@@ -102,11 +104,19 @@ class Fleet:
         finder = self._finder = TPUFinder(
             lambda: self._inventory.reload(), lambda ref: self._inventory.find(ref), observed
         )
+        prices = self.prices = Prices(
+            cloud,
+            store,
+            reload=lambda: self._inventory.reload(),
+            changed=lambda: changes.mark_tpus_changed(observed.nodes),
+        )
+        availability = self._availability = Availability(cloud, lambda: prices.table)
         tunnels = self.tunnels = Tunnels(
             links, finder, store, lease, failures, lambda id: changes.mark_changed("tunnel", id)
         )
         self.tokens = Tokens()
-        self.doctor = Doctor(finder, desired, connections, cloud.emulated)
+        preflight = Preflight(cloud, availability, links.key_metadata)
+        self.doctor = Doctor(finder, desired, connections, preflight.check, cloud.emulated)
         apps = self.apps = Apps(links, finder, lambda id: changes.mark_changed("app", id))
 
         self.pythons = HostPythons(finder, connections, desired)
@@ -147,10 +157,11 @@ class Fleet:
             cloud,
             store,
             observed,
+            prices,
             asked=runner.known.demands,
             reload=lambda: self._inventory.reload(),
             look=observer.ensure_recent,
-            changed=changes.mark_tpu_changed,
+            changed=changes.mark_tpus_changed,
         )
         connected = ConnectedTPUs(
             cloud, desired, kernelspecs, connections, kernels, tunnels, apps, jobs, runner
@@ -175,10 +186,7 @@ class Fleet:
             desired, observer, connections, connected, runner, locks, poller.wake
         )
         self._power = PowerService(cloud, observer, connections, connected, grants, runner)
-        self._availability = Availability(cloud)
-        self._create = CreateService(
-            links, self._availability, observer, grants, runner, connect.follow
-        )
+        self._create = CreateService(links, availability, observer, grants, runner, connect.follow)
         self.hunts = HuntService(
             cloud, store, self._create, observer, runner, finder.reload, changes.mark_tpu_changed
         )
@@ -205,6 +213,7 @@ class Fleet:
             failures,
             run_times,
             grants,
+            prices,
             supervised=supervise,
             reloaded=lambda: self._controller.wake(),
         )

@@ -78,6 +78,15 @@ export interface IChangePackages {
   remove?: string[];
 }
 
+/** What is to be created, as far as that is known: then more can be checked. */
+export interface ICheckSetup {
+  type?: string | null;
+  zone?: string | null;
+  version?: string | null;
+  tier?: 'on-demand' | 'reserved' | 'spot';
+  network?: string | null;
+}
+
 /** A process that uses chips of a host; no other can use them until it ends. */
 export interface IChipHolder {
   host: number;
@@ -204,6 +213,8 @@ export interface IDeleteTPU {
 /**
  * The findings about all hosts of a TPU, host by host; each host has at least
  * one.
+ *
+ * Before there is a TPU, those about the project.
  */
 export interface IDiagnosis {
   tpu: string;
@@ -280,18 +291,26 @@ export interface IFileProblem {
 export interface IFinding {
   check:
     | 'agent'
+    | 'api'
     | 'chips'
     | 'clock'
     | 'connection'
     | 'disk'
+    | 'firewall'
     | 'holders'
+    | 'image'
     | 'jax'
+    | 'key'
     | 'lock'
     | 'login'
+    | 'permission'
     | 'ports'
+    | 'project'
+    | 'quota'
     | 'storage'
+    | 'type'
     | 'versions';
-  host: number;
+  host: number | null;
   state: 'ok' | 'problem' | 'unknown' | 'warning';
   message: string;
   hint: string;

@@ -151,6 +151,38 @@ def test_a_tpu_that_costs_money_is_created_only_after_its_price_was_agreed_to(
     assert state_of(emulator, name) == "READY"
 
 
+def test_grants_prices_and_the_project_are_shown_and_checked(
+    alone: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for variable, value in alone.environment.items():
+        monkeypatch.setenv(variable, value)
+
+    def said(*command: str, code: int = 0) -> str:
+        assert main([*command]) == code
+        result = capsys.readouterr()
+        return result.out if code == 0 else result.out + result.err
+
+    assert "each TPU is created only after you confirmed its price" in said("grant", "list")
+    of_grant = ["--type", "v5e", "--zone", "us-west4-a", "--tier", "spot", "--chips", "16"]
+    assert "us-west4-a  spot   16     0" in said("grant", "add", "trc", *of_grant)
+    assert "A grant called trc already exists" in said("grant", "add", "trc", *of_grant, code=1)
+    assert said("grant", "remove", "trc") == "Removed the grant trc.\n"
+    assert "The grant trc does not exist." in said("grant", "remove", "trc", code=1)
+
+    assert "v5e     us-west4         $1.20      $0.51  2024-12-23" in said("prices", "list")
+    read = said("prices", "refresh")
+    assert "v5e     us-west4         $1.20      $0.51  20" in read
+    assert "2024-12-23" not in read
+    assert "Not understood, and left out: TpuV99x in us-west4" in read
+
+    fine = said("doctor", "--type", "v5litepod-8", "--zone", "us-west4-a")
+    assert "ok       us-west4-a offers v5litepod-8." in fine
+    assert "Before a TPU is created: no problem found" in fine
+    wrong = ["doctor", "--type", "v5litepod-8", "--zone", "us-west4-a", "--version"]
+    assert "PROBLEM  The runtime version does not fit" in said(*wrong, "tpu-vm-base", code=1)
+    assert "are for a check without NAME" in said("doctor", "x", "--spot", code=1)
+
+
 def test_without_waiting_the_operation_is_given_and_goes_on_with_all_options(
     either: Shell, name: str, emulator: Any, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.knowledge import pricing
 from jupyter_tpu.fleet.knowledge.grants import Grants
 from jupyter_tpu.fleet.knowledge.observed import ObservedState
+from jupyter_tpu.fleet.knowledge.prices import Prices
 from jupyter_tpu.fleet.knowledge.pricing import Decision, Demand
 from jupyter_tpu.fleet.models import Grant
 from jupyter_tpu.fleet.store.store import Store
@@ -127,14 +128,16 @@ class World:
         self.asked: dict[NodeName, Demand] = {}
         self.changed: list[NodeName] = []
         cloud: Any = SimpleNamespace(project="p", emulated=False)
+        self.prices = Prices(cloud, store, reload=self._nothing, changed=lambda: None)
         self.grants = Grants(
             cloud,
             store,
             self.observed,
+            self.prices,
             asked=lambda: self.asked,
             reload=self._nothing,
             look=self._nothing,
-            changed=self.changed.append,
+            changed=self.changed.extend,
         )
 
     async def _nothing(self) -> None:

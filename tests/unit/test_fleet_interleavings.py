@@ -29,6 +29,7 @@ from jupyter_tpu.fleet.discovery.observer import Observer
 from jupyter_tpu.fleet.hunts.service import HuntService
 from jupyter_tpu.fleet.knowledge.grants import Grants
 from jupyter_tpu.fleet.knowledge.observed import ObservedState
+from jupyter_tpu.fleet.knowledge.prices import Prices
 from jupyter_tpu.fleet.models import (
     ConnectTPU,
     CreateTPU,
@@ -125,6 +126,7 @@ class Server:
             links.cloud,
             self.store,
             observer.observed,
+            Prices(links.cloud, self.store, reload=_nothing, changed=lambda: None),
             asked=self.runner.known.demands,
             reload=_nothing,
             look=_nothing,

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from ...errors import TPUError
+from ..auth import google_token
 from ..models import GuestAttributes, Node, NodeName
 from ..target import Target
 from .nodes import node_path, parse_guest_attributes, parse_node
@@ -52,7 +53,7 @@ class RestReader:
                 self._access = (
                     _emulator_access(self._target.emulator)
                     if self._target.emulator
-                    else _google_access()
+                    else (GOOGLE_ADDRESS, google_token())
                 )
             base, token = self._access
             request = urllib.request.Request(
@@ -79,18 +80,3 @@ def _emulator_access(state_file: str) -> tuple[str, str]:
         state = json.load(file)
     with open(state["token_file"], encoding="ascii") as file:
         return state["rest"], file.read().strip()
-
-
-def _google_access() -> tuple[str, str]:
-    """Raises OSError where the credentials give no token."""
-    from google.auth.exceptions import GoogleAuthError
-    from google.auth.transport.requests import Request
-
-    from ..auth import default_credentials
-
-    try:
-        credentials = default_credentials()
-        credentials.refresh(Request())
-    except GoogleAuthError as error:
-        raise OSError(str(error)) from error
-    return GOOGLE_ADDRESS, credentials.token

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from ... import catalog
-from ...catalog import AcceleratorType
+from ...catalog import SHIPPED, AcceleratorType, PriceTable
 from ...cloud import Cloud
 from ...cloud.models import check_zone
 from ...errors import Reason, TPUError
@@ -25,8 +25,9 @@ PATIENCE = 25.0
 class Availability:
     """Zones, types and versions; Google is asked for each list at most once an hour."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: Cloud, prices: Callable[[], PriceTable] = lambda: SHIPPED) -> None:
         self._cloud = cloud
+        self._prices = prices
         self._lists: dict[tuple[str, ...], tuple[float, tuple[str, ...]]] = {}
 
     async def catalog(self, zone: str | None = None) -> Catalog:
@@ -48,7 +49,7 @@ class Availability:
             if zone is not None:
                 types = catalog.types_in(zone)
         return Catalog(
-            types=list(types),
+            types=[*map(self._prices().of, types)],
             zones=sorted(zones),
             versions=list(versions),
             project=project,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from ... import environment
 from ...cloud import Node
 from ...links import HostName
 from ..knowledge.desired import DesiredState
 from ..knowledge.finder import TPUFinder
-from ..models import Diagnosis, HostDifference, HostVersions
+from ..models import CheckSetup, Diagnosis, HostDifference, HostVersions
 from ..models.catalog import known_type
 from ..models.times import timestamp
 from .connections import HostConnections
@@ -19,12 +19,21 @@ class Doctor:
     """The fleet's part ``doctor``."""
 
     def __init__(
-        self, finder: TPUFinder, desired: DesiredState, connections: HostConnections, emulated: bool
+        self,
+        finder: TPUFinder,
+        desired: DesiredState,
+        connections: HostConnections,
+        preflight: Callable[[CheckSetup], Awaitable[Diagnosis]],
+        emulated: bool,
     ) -> None:
+        self._preflight = preflight
         self._finder = finder
         self._desired = desired
         self._connections = connections
         self._emulated = emulated
+
+    async def preflight(self, request: CheckSetup | None = None) -> Diagnosis:
+        return await self._preflight(request or CheckSetup())
 
     async def check(self, ref: str) -> Diagnosis:
         node = await self._finder.find_ready(ref, "Only the hosts of a READY TPU can be checked.")

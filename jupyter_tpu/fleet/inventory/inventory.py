@@ -21,6 +21,7 @@ from ..hosts.warm_kernels import WarmKernelMonitor
 from ..knowledge.desired import DesiredState
 from ..knowledge.failures import TPUFailures
 from ..knowledge.grants import Grants
+from ..knowledge.prices import Prices
 from ..knowledge.run_times import RunTimes
 from ..models import TPU, Change, TPUList
 from ..operations.mirrored import MirroredProjects
@@ -57,6 +58,7 @@ class Inventory:
         failures: TPUFailures,
         run_times: RunTimes,
         grants: Grants,
+        prices: Prices,
         *,
         supervised: bool,
         reloaded: Callable[[], None],
@@ -77,6 +79,7 @@ class Inventory:
         self._failures = failures
         self._run_times = run_times
         self._grants = grants
+        self._prices = prices
         self._supervised = supervised
         self._reloaded = reloaded
 
@@ -143,6 +146,7 @@ class Inventory:
                     self._runner.load(snapshot.operations, snapshot.requests)
                     self._run_times.reload(snapshot.runs)
                     self._grants.take_over(snapshot.grants)
+                    self._prices.take_over(snapshot.prices)
                     self._reloaded()
 
     def describe(self, name: NodeName) -> Change:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -61,6 +61,10 @@ class ChangeFeed:
         self._changed[what, id] = None
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._interval, self.flush)
+
+    def mark_tpus_changed(self, names: Iterable[NodeName]) -> None:
+        for name in names:
+            self.mark_tpu_changed(name)
 
     def mark_tpu_changed(self, name: NodeName) -> None:
         self.mark_changed("tpu", name)

@@ -18,6 +18,7 @@ from ..models.requests import validated
 from ..store.store import Store
 from . import pricing
 from .observed import ObservedState
+from .prices import Prices
 from .pricing import Decision, Demand
 
 #: States in which a node has no chips, or not for long.
@@ -28,7 +29,7 @@ class Grants:
     """As a :class:`~jupyter_tpu.fleet.api.GrantsAPI`, and the prices of TPUs inside and outside.
 
     asked(): what is being created now, by name; reload(): takes over what other processes wrote;
-    look(): waits for a recent list of TPUs; changed(name) is called for each TPU whose price may
+    look(): waits for a recent list of TPUs; changed(names) is called for TPUs whose price may
     have changed.
     """
 
@@ -37,15 +38,17 @@ class Grants:
         cloud: Cloud,
         store: Store,
         observed: ObservedState,
+        prices: Prices,
         *,
         asked: Callable[[], Mapping[NodeName, Demand]],
         reload: Callable[[], Awaitable[None]],
         look: Callable[[], Awaitable[object]],
-        changed: Callable[[NodeName], None] = lambda _: None,
+        changed: Callable[[Iterable[NodeName]], None] = lambda _: None,
     ) -> None:
         self._cloud = cloud
         self._store = store
         self._observed = observed
+        self._prices = prices
         self._asked = asked
         self._reload = reload
         self._look = look
@@ -55,7 +58,8 @@ class Grants:
     # ---- the part ----
 
     async def list(self) -> Sequence[GrantUse]:
-        await self.refresh()
+        await self._reload()
+        await self._look()
         today, grants = _today(), self._sorted()
         used = self._used()
         taken = None if used is None else pricing.used_chips(grants, used, today=today)
@@ -96,8 +100,7 @@ class Grants:
             await self._look()
 
     async def _saved(self) -> None:
-        for name in self._observed.nodes:
-            self._changed(name)
+        self._changed(self._observed.nodes)
         await self._store.flush()
 
     def take_over(self, grants: Iterable[Grant]) -> None:
@@ -105,8 +108,7 @@ class Grants:
         read = {grant.name: grant for grant in grants}
         if read != self._grants:
             self._grants = read
-            for name in self._observed.nodes:
-                self._changed(name)
+            self._changed(self._observed.nodes)
 
     # ---- prices ----
 
@@ -121,6 +123,7 @@ class Grants:
             self._used(),
             today=_today(),
             emulated=self._cloud.emulated,
+            prices=self._prices.table,
         )
 
     def cost(self, node: Node) -> Cost:
@@ -131,6 +134,7 @@ class Grants:
             node.tier,
             emulated=self._cloud.emulated,
             grant=self._grant_of(node) if self._matter else "",
+            prices=self._prices.table,
         )
 
     @property

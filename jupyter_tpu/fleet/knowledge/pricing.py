@@ -8,10 +8,12 @@ Nothing outside of a grant is created unless its price was confirmed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from msgspec import Struct
 
 from ... import catalog
+from ...catalog import PriceTable
 from ...cloud.models import Tier
 from ...errors import Reason, TPUError
 from ...wording import count
@@ -75,14 +77,16 @@ def decide(
     *,
     today: str,
     emulated: bool = False,
+    prices: PriceTable = catalog.SHIPPED,
 ) -> Decision:
     """Whether *wanted* is inside one of *grants*, and what it costs.
 
     used: what has or asks for chips already, the oldest first; None: not known, so that a grant
     may be used up. today: "2026-12-31", in UTC.
     """
+    cost = partial(cost_of, wanted.type, wanted.zone, wanted.tier, prices=prices)
     if emulated:
-        return Decision(cost=_cost(wanted, emulated=True))
+        return Decision(cost=cost(emulated=True))
     taken = None if used is None else used_chips(grants, used, today=today)
     reasons = []  # why each grant does not cover it
     for grant in grants:
@@ -90,14 +94,14 @@ def decide(
         if not why:
             left = None if taken is None else grant.chips - taken[grant.name]
             if left is not None and wanted.chips <= left:
-                return Decision(cost=_cost(wanted, grant=grant.name))
+                return Decision(cost=cost(emulated=False, grant=grant.name))
             why = [_used_up(wanted, grant, left)]
         reasons.append(why)
     nearest = min(reasons, key=len, default=[])
-    cost = _cost(wanted)
+    full = cost(emulated=False)
     return Decision(
-        cost=cost,
-        question=f"{_name(wanted)} {_price(cost, wanted.tier)}.",
+        cost=full,
+        question=f"{_name(wanted)} {_price(full, wanted.tier)}.",
         uncovered=f"The grant {nearest[0]}."
         if len(nearest) == 1
         else "No grant covers it."
@@ -158,10 +162,6 @@ def _used_up(wanted: Demand, grant: Grant, left: int | None) -> str:
     if left is None:
         return f"{grant.name} has {chips}, and how many of them are in use is not known now"
     return f"{grant.name} has {left} of its {chips} left, and it needs {wanted.chips}"
-
-
-def _cost(wanted: Demand, *, emulated: bool = False, grant: str = "") -> Cost:
-    return cost_of(wanted.type, wanted.zone, wanted.tier, emulated=emulated, grant=grant)
 
 
 def _name(wanted: Demand) -> str:

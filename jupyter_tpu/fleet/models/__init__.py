@@ -18,7 +18,7 @@ from .chips import (
 )
 from .copies import CopyFiles, CopyResult, FileProblem, HostCopy
 from .costs import Cost
-from .doctor import Diagnosis
+from .doctor import CheckSetup, Diagnosis
 from .environments import (
     ChangePackages,
     ConnectTPU,
@@ -57,6 +57,7 @@ from .jobs import (
 )
 from .kernels import Kernel
 from .operations import Operation, Step, StopTrying
+from .prices import PriceList
 from .problems import Problem
 from .runs import HostRun, OutputPart, Run, RunInput, RunOutput, StartRun
 from .shares import (
@@ -100,6 +101,7 @@ __all__ = [
     "Catalog",
     "Change",
     "ChangePackages",
+    "CheckSetup",
     "ChipHolder",
     "ChipUse",
     "ConnectTPU",
@@ -160,6 +162,7 @@ __all__ = [
     "Operation",
     "OutputPart",
     "PassTokens",
+    "PriceList",
     "Problem",
     "ProfileKernel",
     "Quote",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, structs
 
 from ... import catalog
+from ...catalog import PriceTable
 from ...cloud.models import Node, NodeState, Tier
 from .catalog import known_type
 from .times import timestamp
@@ -32,10 +33,21 @@ class Cost(Struct, kw_only=True):
     usd: float | None = None
 
 
-def cost_of(type: str, zone: str, tier: Tier, *, emulated: bool, grant: str = "") -> Cost:
-    """What a TPU would cost that does not run yet. A reservation's price is not known."""
+def cost_of(
+    type: str,
+    zone: str,
+    tier: Tier,
+    *,
+    emulated: bool,
+    grant: str = "",
+    prices: PriceTable = catalog.SHIPPED,
+) -> Cost:
+    """What a TPU would cost that does not run yet. A reservation's price is not known.
+
+    grant: the one that covers it, "" if none does.
+    """
     accelerator = known_type(type)
-    price = catalog.price_in(accelerator, zone) if accelerator is not None else None
+    price = catalog.price_in(prices.of(accelerator), zone) if accelerator is not None else None
     listed = None
     if price is not None:
         listed = {"on-demand": price.on_demand, "spot": price.spot}.get(tier)

@@ -23,7 +23,7 @@ import msgspec
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
-from ..models import Grant
+from ..models import Grant, PriceList
 from .file_system import network_file_system
 from .records import (
     EnvironmentRecord,
@@ -164,6 +164,7 @@ class Database:
                 jobs=self._read_jobs(db),
                 runs=self._read_runs(db),
                 grants=self._read_grants(db),
+                prices=self._read_prices(db),
             )
 
     def know(self, snapshot: Snapshot) -> None:
@@ -263,6 +264,11 @@ class Database:
     def _read_grants(self, db: sqlite3.Connection) -> list[Grant]:
         rows = db.execute("SELECT record FROM grants WHERE identity = ?", (self._identity,))
         return [*filter(None, (_read(record, Grant) for (record,) in rows))]
+
+    def _read_prices(self, db: sqlite3.Connection) -> PriceList | None:
+        sql = "SELECT record FROM prices WHERE identity = ?"
+        row = db.execute(sql, (self._identity,)).fetchone()
+        return _read(row[0], PriceList) if row is not None else None
 
     # ---- the connection ----
 

@@ -17,6 +17,7 @@ from ..models import (
     JobAttempt,
     KeepWarm,
     Operation,
+    PriceList,
     Problem,
     StartHunt,
     StartJob,
@@ -214,3 +215,5 @@ class Snapshot(Struct, kw_only=True):
     #: How long each node was READY.
     runs: dict[NodeName, RunRecord]
     grants: list[Grant]
+    #: As last read from Google; None: never.
+    prices: PriceList | None

@@ -21,7 +21,7 @@ import msgspec
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
-from ..models import Grant
+from ..models import Grant, PriceList
 from .database import Database, Statement, is_locked, job_change, pruning
 from .records import (
     EnvironmentRecord,
@@ -248,7 +248,7 @@ class Store:
     def drop_job(self, id: str) -> None:
         self._put(("job", id), ("DELETE FROM jobs WHERE id = ?", (id,)))
 
-    # ---- grants ----
+    # ---- grants and prices ----
 
     def save_grant(self, grant: Grant) -> None:
         sql = "INSERT OR REPLACE INTO grants VALUES (?, ?, ?)"
@@ -258,6 +258,10 @@ class Store:
     def drop_grant(self, name: str) -> None:
         sql = "DELETE FROM grants WHERE identity = ? AND name = ?"
         self._put(("grant", name), (sql, (self._identity, name)))
+
+    def save_prices(self, prices: PriceList) -> None:
+        sql = "INSERT OR REPLACE INTO prices VALUES (?, ?)"
+        self._put(("prices",), (sql, (self._identity, msgspec.json.encode(prices))))
 
     # ---- inside ----
 

@@ -5,7 +5,13 @@ import { IFinding } from '../api';
 import { COMMANDS } from '../actions/commandIDs';
 import { findingGroups, hostNumbers } from '../labels/doctor';
 import { keyOf } from '../model/resources';
-import { answerDialog, disposeWidgets, listOf, openPanel } from './opened';
+import {
+  answerDialog,
+  button,
+  disposeWidgets,
+  listOf,
+  openPanel
+} from './opened';
 import { aTPU, trans } from './server';
 
 const CHECK = 'POST tpus/us-central1-a~my-tpu/doctor';
@@ -79,4 +85,31 @@ it('counts hosts in runs, and keeps apart what differs', () => {
   expect(hostNumbers([0, 1, 2, 5], trans)).toBe('Hosts 0–2, 5:');
   const other = aFinding({ host: 1, message: 'Not connected.' });
   expect(findingGroups([aFinding(), other])).toHaveLength(2);
+});
+
+it('checks the setup where the TPUs can not be listed, and where none could be created', async () => {
+  const problem = { message: 'Not logged in.', reason: 'NO_CREDENTIALS' };
+  const off = aFinding({
+    check: 'api',
+    host: null,
+    state: 'problem',
+    message: 'The API is disabled.'
+  });
+  const { actions, node, server } = await openPanel({
+    'GET tpus': [200, { tpus: [], problem: { ...problem, hint: '' } }],
+    'POST tpus': [403, { ...problem, hint: '' }],
+    'POST doctor': [200, { healthy: false, findings: [off] }]
+  });
+  button(node, 'Check Setup…').click();
+  const text = await answerDialog('Close');
+  expect(text).toContain('There Are Problems');
+  expect(text).toContain('ProblemThe API is disabled.');
+  actions.openCreateForm();
+  await vi.waitFor(() => button(node, 'Create').click());
+  await vi.waitFor(() => button(node, 'Check Setup…').click());
+  await answerDialog('Close');
+  expect(server.bodies('POST doctor')).toMatchObject([
+    {},
+    { type: 'v5litepod-8', zone: 'us-central1-a', tier: 'on-demand' }
+  ]);
 });

@@ -33,7 +33,7 @@ import { keyOf } from '../model/resources';
 import { TPUModel } from '../model/model';
 import { CommandIDs } from './commandIDs';
 import { freeChips } from './chips';
-import { checkTPU } from './doctor';
+import { checkSetup, checkTPU } from './doctor';
 import { askCopy } from './copyDialog';
 import { FileTransfers } from './files';
 import { JobActions } from './jobs';
@@ -78,6 +78,13 @@ export class Actions {
     if (this._commands.hasCommand(CommandIDs.open)) {
       void this._commands.execute(CommandIDs.open);
     }
+  }
+
+  /** Checks what can keep a TPU from being created: of the form, or any. */
+  checkSetup(form?: CreateForm): Promise<void> {
+    const { type, zone, version, tier, network } = form?.request ?? {};
+    const request = { type, zone, version, tier, network };
+    return checkSetup(request, this.model, this.trans);
   }
 
   /** Does *action* to a TPU; an error becomes the TPU's failure. */

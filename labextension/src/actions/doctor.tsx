@@ -1,10 +1,10 @@
-// The check of a TPU: what keeps JAX from its chips, and what to do.
+// The checks: what keeps JAX from a TPU's chips, or a TPU from being created, and what to do.
 
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { IDiagnosis, IFinding, ITPU } from '../api';
+import { ICheckSetup, IDiagnosis, IFinding, ITPU } from '../api';
 import { failureText } from '../labels/failures';
 import {
   findingGroups,
@@ -21,26 +21,13 @@ export async function checkTPU(
   model: TPUModel,
   trans: TranslationBundle
 ): Promise<void> {
-  const aborter = new AbortController();
-  const id = Notification.emit(
+  const found = await check(
     trans.__('Checking %1. This can take a minute.', tpu.name),
-    'in-progress',
-    {
-      autoClose: false,
-      actions: [{ label: trans.__('Cancel'), callback: () => aborter.abort() }]
-    }
+    signal => model.client.check(tpu, signal),
+    trans
   );
-  let found: IDiagnosis;
-  try {
-    found = await model.client.check(tpu, aborter.signal);
-  } catch (error) {
-    if (!aborter.signal.aborted) {
-      const { message, hint } = failureText(Failure.from(error), trans);
-      Notification.error(`${message} ${hint}`.trim(), { autoClose: false });
-    }
+  if (!found) {
     return;
-  } finally {
-    Notification.dismiss(id);
   }
   const held = found.findings.some(
     ({ check, state }) => check === 'holders' && state === 'problem'
@@ -61,18 +48,64 @@ export async function checkTPU(
   }
 }
 
+/** Checks what can keep a TPU from being created, and shows what was found. */
+export async function checkSetup(
+  request: ICheckSetup,
+  model: TPUModel,
+  trans: TranslationBundle
+): Promise<void> {
+  const found = await check(
+    trans.__('Checking the project. This can take a minute.'),
+    signal => model.client.checkSetup(request, signal),
+    trans
+  );
+  if (found) {
+    await showDialog({
+      title: found.healthy
+        ? trans.__('No Problem Found')
+        : trans.__('There Are Problems'),
+      body: <Findings findings={found.findings} trans={trans} />,
+      buttons: [Dialog.okButton({ label: trans.__('Close') })]
+    });
+  }
+}
+
+/** Asks for a diagnosis, which can be cancelled; null where there is none. */
+async function check(
+  message: string,
+  ask: (signal: AbortSignal) => Promise<IDiagnosis>,
+  trans: TranslationBundle
+): Promise<IDiagnosis | null> {
+  const aborter = new AbortController();
+  const id = Notification.emit(message, 'in-progress', {
+    autoClose: false,
+    actions: [{ label: trans.__('Cancel'), callback: () => aborter.abort() }]
+  });
+  try {
+    return await ask(aborter.signal);
+  } catch (error) {
+    if (!aborter.signal.aborted) {
+      const { message, hint } = failureText(Failure.from(error), trans);
+      Notification.error(`${message} ${hint}`.trim(), { autoClose: false });
+    }
+    return null;
+  } finally {
+    Notification.dismiss(id);
+  }
+}
+
 function Findings(props: {
   findings: IFinding[];
   trans: TranslationBundle;
 }): JSX.Element {
   const { findings, trans } = props;
-  const many = findings.some(finding => finding.host > 0);
+  const many = findings.some(({ host }) => (host ?? 0) > 0);
   return (
     <div className="jp-tpu-Dialog">
       <ul className="jp-tpu-Findings">
         {findingGroups(findings).map(({ finding, hosts }) => (
           <li
-            key={`${hosts[0]} ${finding.check} ${finding.message}`}
+            key={`${hosts[0] ?? ''} ${finding.check} ${finding.message}`}
             data-state={finding.state}
           >
             <strong>{findingStateLabel(finding.state, trans)}</strong>

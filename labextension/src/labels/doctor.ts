@@ -20,7 +20,9 @@ export function findingGroups(findings: IFinding[]): IFindingGroup[] {
     const { check, state, message, hint } = finding;
     const key = JSON.stringify([check, state, message, hint]);
     const group = groups.get(key) ?? { finding, hosts: [] };
-    group.hosts.push(finding.host);
+    if (finding.host !== null) {
+      group.hosts.push(finding.host);
+    }
     groups.set(key, group);
   }
   return [...groups.values()].sort(

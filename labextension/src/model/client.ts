@@ -15,6 +15,7 @@ import {
   IDeleteTPU,
   IDisconnectTPU,
   IFleetStatus,
+  ICheckSetup,
   IDiagnosis,
   IFoundPythons,
   IFreeChips,
@@ -137,6 +138,10 @@ export class TPUClient {
   check(tpu: TPURef, signal?: AbortSignal): Promise<IDiagnosis> {
     const path = [...this._path(tpu), 'doctor'];
     return this._call('POST', path, {}, {}, signal);
+  }
+
+  checkSetup(request: ICheckSetup, signal?: AbortSignal): Promise<IDiagnosis> {
+    return this._call('POST', ['doctor'], request, {}, signal);
   }
 
   tokens(): Promise<IToken[]> {

@@ -10,6 +10,23 @@ import { failureText } from '../labels/failures';
 import { Field } from './field';
 import { Alert } from './elements';
 
+/** Checks what can keep a TPU from being created. */
+export function CheckSetup(props: {
+  actions: Actions;
+  form?: CreateForm;
+}): JSX.Element {
+  const { actions, form } = props;
+  return (
+    <Button
+      className="jp-tpu-Button"
+      type="button"
+      onClick={() => void actions.checkSetup(form)}
+    >
+      {actions.trans.__('Check Setup…')}
+    </Button>
+  );
+}
+
 /** A form: its fields, why the server refused it, and the buttons. */
 export function FormPage(props: {
   actions: Actions;
@@ -39,7 +56,13 @@ export function FormPage(props: {
       }}
     >
       {children}
-      {form.failure && <Alert {...failureText(form.failure, trans)} />}
+      {form.failure && (
+        <Alert {...failureText(form.failure, trans)}>
+          {form instanceof CreateForm && (
+            <CheckSetup actions={actions} form={form} />
+          )}
+        </Alert>
+      )}
       <div className="jp-tpu-Buttons">
         <Button
           className="jp-tpu-Button jp-mod-main"

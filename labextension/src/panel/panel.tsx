@@ -21,6 +21,7 @@ import { failureText, serverProblems } from '../labels/failures';
 import { operationTitle } from '../labels/operations';
 import { ConnectPage } from './connectPage';
 import { CreatePage } from './createPage';
+import { CheckSetup } from './formPage';
 import { TPUMenu } from './menu';
 import { Operation } from './operation';
 import { PackagesPage } from './packagesPage';
@@ -267,6 +268,7 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
               {trans.__('New TPU')}
             </Button>
           )}
+          <CheckSetup actions={actions} />
         </EmptyState>
       )}
       {unlisted.map(operation => (

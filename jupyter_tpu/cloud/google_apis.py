@@ -1,0 +1,123 @@
+"""Google's APIs beside Cloud TPU, as JSON over HTTP: prices, permissions, quotas, firewalls.
+
+Each is asked a few times and seldom, so that no client library is needed for it. An emulator has
+all of them at its own address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from http.client import HTTPException
+from typing import Any
+from urllib.parse import urlencode
+
+from ..errors import Reason, TPUError
+from .auth import google_token
+from .errors import call_error
+from .target import Target, read_emulator
+
+TIMEOUT = 20.0  # seconds, for one answer
+
+
+class GoogleAPIs:
+    """Calls with the credentials of *target*, for a short time: the token is asked for once.
+
+    All methods raise TPUError: NO_CREDENTIALS, PERMISSION (an API that is disabled, too),
+    NOT_FOUND, UNAVAILABLE, TIMEOUT, INTERNAL.
+    """
+
+    def __init__(self, target: Target, project: str = "") -> None:
+        self._target = target
+        self._project = project
+        self._access: tuple[str, str] | None = None  # an emulator's address, and the token
+
+    async def get(self, api: str, path: str, **query: str) -> dict[str, Any]:
+        """*api*: "compute"; *path*: "/compute/v1/projects/P"."""
+        return await asyncio.to_thread(self._call, api, path, query, None)
+
+    async def post(self, api: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """As :meth:`get`; *body* is sent as JSON."""
+        return await asyncio.to_thread(self._call, api, path, {}, json.dumps(body).encode())
+
+    def _call(
+        self, api: str, path: str, query: dict[str, str], body: bytes | None
+    ) -> dict[str, Any]:
+        if self._access is None:
+            self._access = self._sign_in()
+        base, token = self._access
+        # An emulator has each API under its name. (Compute Engine's paths begin with it anyway.)
+        at_emulator = base if path.startswith(f"/{api}/") else f"{base}/{api}"
+        url = (at_emulator if base else f"https://{api}.googleapis.com") + path
+        request = urllib.request.Request(
+            f"{url}?{urlencode(query)}" if query else url,
+            data=body,
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        )
+        if not base and self._project:  # which project's quota of calls it uses
+            request.add_header("X-Goog-User-Project", self._project)
+        # A proxy that is set for the internet must not get calls to this machine.
+        handlers = [urllib.request.ProxyHandler({})] if base else []
+        try:
+            with urllib.request.build_opener(*handlers).open(request, timeout=TIMEOUT) as response:
+                answer = json.load(response)
+        except urllib.error.HTTPError as error:
+            raise self._refused(api, error) from error
+        except TimeoutError as error:
+            raise TPUError(
+                f"{self._who(api)} did not answer within {TIMEOUT:.0f} s.",
+                Reason.TIMEOUT,
+                "Check the network connection, and try again.",
+            ) from error
+        except (OSError, HTTPException) as error:
+            raise TPUError(
+                f"{self._who(api)} can't be reached: {error}.",
+                Reason.UNAVAILABLE,
+                "Check the network connection, and try again.",
+            ) from error
+        except ValueError as error:
+            raise self._unreadable(api) from error
+        if not isinstance(answer, dict):
+            raise self._unreadable(api)
+        return answer
+
+    def _sign_in(self) -> tuple[str, str]:
+        if self._target.emulator is None:
+            return "", google_token()
+        address = read_emulator(self._target.emulator)
+        try:
+            with open(address.token_file, encoding="ascii") as file:
+                return address.rest, file.read().strip()
+        except OSError as error:
+            raise TPUError(
+                f"The emulator's token can't be read: {error}.",
+                Reason.NO_CREDENTIALS,
+                "Start the emulator again.",
+            ) from error
+
+    def _refused(self, api: str, error: urllib.error.HTTPError) -> TPUError:
+        from google.api_core import exceptions
+
+        try:
+            said = json.load(error)["error"]
+            message, details = str(said["message"]), said.get("details", ())
+        except (ValueError, KeyError, TypeError, OSError):
+            message, details = f"HTTP status {error.code}", ()
+        problem = call_error(
+            exceptions.from_http_status(error.code, message, details=details),
+            timeout=TIMEOUT,
+            project=self._project,
+            emulated=self._target.emulator is not None,
+        )
+        problem.hint = problem.hint.replace("tpu.googleapis.com", f"{api}.googleapis.com")
+        return problem
+
+    def _unreadable(self, api: str) -> TPUError:
+        return TPUError(
+            f"The answer of {self._who(api)} could not be read.", Reason.INTERNAL, "Try again."
+        )
+
+    def _who(self, api: str) -> str:
+        return "The emulator" if self._target.emulator else f"{api}.googleapis.com"

@@ -1,0 +1,65 @@
+"""What may be asked before a TPU is created: Resource Manager's permissions, and Cloud Quotas.
+
+The faults ``permission`` and ``quota`` show here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from aiohttp import web
+
+from ...catalog import types
+from ..engine import Engine
+from ..model.faults import Fault, Faults
+from .rest import json_body
+
+
+def add_routes(app: web.Application, engine: Engine) -> None:
+    """``projects/P:testIamPermissions``, and the ``quotaInfos`` of the Cloud TPU API."""
+    faults = engine.model.faults
+
+    async def test_permissions(request: web.Request) -> web.Response:
+        asked = (await json_body(request) or {}).get("permissions", [])
+        denied = any(fault.kind == "permission" for fault in faults.list())
+        allowed = [each for each in asked if not denied or each.endswith((".get", ".list"))]
+        return web.json_response({"permissions": allowed} if allowed else {})
+
+    async def list_quotas(request: web.Request) -> web.Response:
+        return web.json_response({"quotaInfos": [*_quotas(faults)]})
+
+    app.router.add_post(
+        "/cloudresourcemanager/v1/projects/{project:[^/:]+}:testIamPermissions", test_permissions
+    )
+    app.router.add_get(
+        "/cloudquotas/v1/projects/{project}/locations/global/services/tpu.googleapis.com/quotaInfos",
+        list_quotas,
+    )
+
+
+def _quotas(faults: Faults) -> Iterator[dict[str, Any]]:
+    """One of each generation and tier; -1 is unlimited."""
+    quotas = [fault for fault in faults.list() if fault.kind == "quota"]
+    for generation in sorted({each.generation for each in types()}):
+        for tier, name in (("on-demand", ""), ("spot", "Preemptible")):
+            limits = [_limit(fault) for fault in quotas if _is_about(fault, generation, tier)]
+            yield {
+                "quotaId": f"TPU{generation.upper()}{name}PerProjectPerRegionForTPUAPI",
+                "service": "tpu.googleapis.com",
+                "dimensionsInfos": [*limits, _dimension("global", -1)],
+            }
+
+
+def _limit(fault: Fault) -> dict[str, Any]:
+    return _dimension(fault.zone.rpartition("-")[0] if fault.zone else "global", fault.chips)
+
+
+def _dimension(place: str, limit: int) -> dict[str, Any]:
+    found = {"details": {"value": str(limit)}, "applicableLocations": [place]}
+    return found if place == "global" else {**found, "dimensions": {"region": place}}
+
+
+def _is_about(fault: Fault, generation: str, tier: str) -> bool:
+    of = {each.generation for each in types() if fault.type in (None, each.name, each.generation)}
+    return generation in of and fault.tier in (None, tier)

@@ -1,0 +1,211 @@
+"""Checks what can keep a TPU from being created or reached, before there is one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ... import catalog
+from ...catalog import AcceleratorType
+from ...cloud import Cloud, preflight
+from ...cloud.google_apis import GoogleAPIs
+from ...environment import Finding
+from ...errors import Reason, TPUError
+from ..models import CheckSetup, CreateTPU, Diagnosis
+from ..models.catalog import known_type
+from ..models.requests import validated
+from .availability import Availability
+
+_QUOTAS = "https://console.cloud.google.com/iam-admin/quotas"
+
+
+class Preflight:
+    """key: makes sure that there is an SSH key, and returns what a TPU gets of it."""
+
+    def __init__(
+        self, cloud: Cloud, availability: Availability, key: Callable[[], dict[str, str]]
+    ) -> None:
+        self._cloud = cloud
+        self._availability = availability
+        self._key = key
+
+    async def check(self, request: CheckSetup) -> Diagnosis:
+        """Never fails for what it checks: that is a finding. Changes nothing in the cloud."""
+        request = validated(request)
+        findings = [await self._key_finding()]
+        project = self._project()
+        if isinstance(project, Finding):
+            findings.insert(0, project)
+        else:
+            findings = [await self._api(project), *findings]
+            if findings[0].state != "problem":
+                apis = GoogleAPIs(self._cloud.target, project)
+                findings += await asyncio.gather(
+                    self._permissions(apis, project),
+                    self._firewall(apis, project, request.network or "default"),
+                )
+                if request.type is not None:
+                    findings += await self._of_type(apis, project, request, request.type)
+        return Diagnosis(
+            tpu="",
+            zone=request.zone or "",
+            emulated=self._cloud.emulated,
+            healthy=all(finding.state != "problem" for finding in findings),
+            findings=findings,
+        )
+
+    def _project(self) -> str | Finding:
+        try:
+            return self._cloud.project
+        except TPUError as error:
+            return _problem("project", error.message, error.hint)
+
+    async def _key_finding(self) -> Finding:
+        try:
+            await asyncio.to_thread(self._key)
+        except TPUError as error:
+            return _problem("key", error.message, error.hint)
+        return _ok("key", "Your SSH key for TPUs is ready.")
+
+    async def _api(self, project: str) -> Finding:
+        try:
+            zones = await self._cloud.locations()
+        except TPUError as error:
+            check = "login" if error.reason is Reason.NO_CREDENTIALS else "api"
+            return _problem(check, error.message, error.hint)
+        return _ok(
+            "api", f"The Cloud TPU API answers for the project {project}: {len(zones)} zones."
+        )
+
+    async def _permissions(self, apis: GoogleAPIs, project: str) -> Finding:
+        missing = await _asked(
+            "permission",
+            "Whether your account may create TPUs is not known",
+            preflight.missing_permissions(apis, project),
+        )
+        if isinstance(missing, Finding):
+            return missing
+        if missing:
+            return _problem(
+                "permission",
+                f"Your account lacks permissions in {project}: {', '.join(missing)}.",
+                "Ask the project's owner: gcloud projects add-iam-policy-binding "
+                f"{project} --member user:YOUR_ACCOUNT --role roles/tpu.admin",
+            )
+        return _ok("permission", "Your account may create, connect and delete TPUs.")
+
+    async def _firewall(self, apis: GoogleAPIs, project: str, network: str) -> Finding:
+        rules = await _asked(
+            "firewall",
+            f"The firewall rules of the network {network} are not known",
+            preflight.ssh_rules(apis, project, network),
+        )
+        if isinstance(rules, Finding):
+            return rules
+        if not rules:
+            return _problem(
+                "firewall",
+                f"No firewall rule of the network {network} allows SSH (TCP port 22).",
+                f"Allow it from your address: gcloud compute firewall-rules create allow-ssh "
+                f"--project {project} --network {network} --allow tcp:22 "
+                "--source-ranges YOUR_ADDRESS/32",
+            )
+        for_all = [rule for rule in rules if not rule.tags and "0.0.0.0/0" in rule.sources]
+        if for_all:
+            return _ok("firewall", f"The firewall rule {for_all[0].name} allows SSH.")
+        some = rules[0]
+        only = [f"from {', '.join(some.sources)}"] if some.sources else []
+        only += [f"to instances with the tag {', '.join(some.tags)}"] if some.tags else []
+        return Finding(
+            check="firewall",
+            state="warning",
+            message=f"The firewall rule {some.name} allows SSH only {' and '.join(only)}.",
+            hint="Check that your address and the TPU are among these."
+            if preflight.IAP_RANGE not in some.sources
+            else "That is Identity-Aware Proxy, through which `jupyter tpu connect` can go.",
+        )
+
+    async def _of_type(
+        self, apis: GoogleAPIs, project: str, request: CheckSetup, type: str
+    ) -> list[Finding]:
+        wanted = CreateTPU(
+            name="t", type=type, zone=request.zone, version=request.version, tier=request.tier
+        )
+        try:
+            wanted = await self._availability.resolve_defaults(wanted)
+        except TPUError as error:
+            return [_problem("type", error.message, error.hint)]
+        assert wanted.zone is not None
+        findings = [_ok("type", f"{wanted.zone} offers {type}.")]
+        accelerator = known_type(type)
+        if accelerator is not None and wanted.version is not None:
+            findings.append(_image(accelerator, wanted.version))
+            findings.append(await self._quota(apis, project, accelerator, wanted))
+        return findings
+
+    async def _quota(
+        self, apis: GoogleAPIs, project: str, accelerator: AcceleratorType, wanted: CreateTPU
+    ) -> Finding:
+        zone, hint = str(wanted.zone), f"Look at the quotas: {_QUOTAS}"
+        found = await _asked(
+            "quota",
+            "The quota is not known",
+            preflight.quotas(
+                apis, project, generation=accelerator.generation, tier=wanted.tier, zone=zone
+            ),
+        )
+        if isinstance(found, Finding):
+            return found
+        what = f"{accelerator.generation} ({wanted.tier}) in {zone}"
+        if not found:
+            return Finding(
+                check="quota", state="unknown", message=f"No quota for {what} was found.", hint=hint
+            )
+        limited = [quota for quota in found if quota.limit >= 0]
+        if not limited:
+            return _ok("quota", f"There is no limit for {what}.")
+        lowest = min(limited, key=lambda quota: quota.limit)
+        if lowest.limit == 0:
+            return _problem(
+                "quota",
+                f"The quota {lowest.name} for {what} is 0.",
+                f"Choose another zone or tier, or ask for quota: {_QUOTAS}",
+            )
+        return _ok("quota", f"The quota {lowest.name} for {what} is {lowest.limit}.")
+
+
+def _image(accelerator: AcceleratorType, version: str) -> Finding:
+    fits = catalog.image_fits(version, accelerator)
+    name = f"{version} on {accelerator.name}"
+    if fits:
+        return _ok("image", f"The runtime version fits: {name}.")
+    hint = f"Use {accelerator.version}, or leave out the version."
+    if fits is None:
+        return Finding(
+            check="image",
+            state="unknown",
+            message=f"Whether the runtime version fits is not known: {name}.",
+            hint=hint,
+        )
+    return _problem(
+        "image", f"The runtime version does not fit: with {name}, JAX would find no TPU.", hint
+    )
+
+
+async def _asked(check: Any, unknown: str, question: Coroutine[Any, Any, Any]) -> Any:
+    """The answer, or the finding that there is none."""
+    try:
+        return await question
+    except TPUError as error:
+        return Finding(
+            check=check, state="unknown", message=f"{unknown}: {error.message}", hint=error.hint
+        )
+
+
+def _ok(check: Any, message: str) -> Finding:
+    return Finding(check=check, state="ok", message=message)
+
+
+def _problem(check: Any, message: str, hint: str) -> Finding:
+    return Finding(check=check, state="problem", message=message, hint=hint)

@@ -1,0 +1,111 @@
+"""Before there is a TPU: what is checked, and prices that are read anew, against the emulator."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from jupyter_tpu.cloud import CloudTPU, Target, billing
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.models import CheckSetup, Diagnosis
+from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.links import Links
+
+ZONE = "us-west4-a"
+
+
+@pytest_asyncio.fixture
+async def fleet(emulator: Any, tmp_path: Path) -> AsyncIterator[Fleet]:
+    async with opened(emulator, tmp_path) as fleet:
+        yield fleet
+
+
+@contextlib.asynccontextmanager
+async def opened(emulator: Any, folder: Path) -> AsyncIterator[Fleet]:
+    links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
+    specs = KernelSpecs(folder / "kernels")
+    fleet = await Fleet.open(links, specs, folder / "fleet.sqlite", supervise=False)
+    yield fleet
+    await fleet.close()
+    await links.close()
+    await links.cloud.close()
+
+
+def states(found: Diagnosis) -> dict[str, str]:
+    return {finding.check: finding.state for finding in found.findings}
+
+
+def finding(found: Diagnosis, check: str) -> str:
+    (one,) = (each for each in found.findings if each.check == check)
+    return f"{one.message} {one.hint}"
+
+
+@pytest.mark.asyncio
+async def test_what_keeps_a_tpu_from_being_created_is_found_before(
+    fleet: Fleet, faults: Any
+) -> None:
+    wanted = CheckSetup(type="v5litepod-8", zone=ZONE)
+    found = await fleet.doctor.preflight(wanted)
+    assert found.healthy
+    fine = ("api", "key", "permission", "type", "image", "quota")
+    assert dict.fromkeys(fine, "ok").items() <= states(found).items()
+
+    faults(kind="permission")
+    faults(kind="quota", zone=ZONE, type="v5e", chips=0)
+    found = await fleet.doctor.preflight(
+        CheckSetup(type="v5litepod-8", zone=ZONE, version="v2-alpha-tpuv6e")
+    )
+    assert not found.healthy
+    assert "tpu.nodes.create, tpu.nodes.delete" in finding(found, "permission")
+    assert "--role roles/tpu.admin" in finding(found, "permission")
+    assert "for v5e (on-demand) in us-west4-a is 0" in finding(found, "quota")
+    assert "Use v2-alpha-tpuv5-lite" in finding(found, "image")
+    # The limit is of a region, and of a generation.
+    elsewhere = await fleet.doctor.preflight(CheckSetup(type="v5litepod-8", zone="us-central1-a"))
+    assert states(elsewhere)["quota"] == "ok"
+    wrong = await fleet.doctor.preflight(CheckSetup(type="v4-8", zone=ZONE))
+    assert "v4-8 is not offered in us-west4-a" in finding(wrong, "type")
+
+
+@pytest.mark.asyncio
+async def test_an_api_that_is_off_is_the_only_thing_that_is_said_of_the_project(
+    fleet: Fleet, faults: Any
+) -> None:
+    off = "Cloud TPU API has not been used in project 1 before or it is disabled."
+    faults(kind="error", method="ListLocations", code="PERMISSION_DENIED", message=off)
+    found = await fleet.doctor.preflight()
+    assert states(found) == {"api": "problem", "key": "ok"}
+    assert "gcloud services enable tpu.googleapis.com" in finding(found, "api")
+
+
+@pytest.mark.asyncio
+async def test_prices_are_read_from_google_and_stay_if_that_fails(
+    fleet: Fleet, emulator: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await fleet.prices.list()
+    assert before.read == ""
+    read = await fleet.prices.refresh()
+    today = datetime.now(UTC).date().isoformat()
+    assert read.read.startswith(today)
+    assert read.unknown == ["TpuV99x in us-west4"]
+    # They are the emulator's, which has those that are shipped: only the date is another.
+    rows = [(row.name, row.region, row.on_demand, row.spot) for row in read.prices]
+    assert rows == [(row.name, row.region, row.on_demand, row.spot) for row in before.prices]
+    assert {row.date for row in read.prices} == {today}
+    for of_type in (await fleet.catalog()).types:
+        assert {price.date for price in of_type.prices} <= {today}
+
+    monkeypatch.setitem(billing.SERVICES, "NO-SUCH-SERVICE", 1)
+    with pytest.raises(TPUError) as refused:
+        await fleet.prices.refresh()
+    assert refused.value.reason is Reason.NOT_FOUND
+    assert await fleet.prices.list() == read
+    async with opened(emulator, tmp_path) as other:
+        assert await other.prices.list() == read

@@ -1,0 +1,89 @@
+"""What Google says of permissions, quotas and firewalls, and which images fit which types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.catalog import accelerator_type, image_fits, types
+from jupyter_tpu.cloud.models import Tier
+from jupyter_tpu.cloud.preflight import _allows_ssh, understand_quotas
+
+ZONE = "us-west4-a"
+
+
+def info(name: str, value: int, *places: str) -> dict[str, Any]:
+    return {
+        "quotaId": name,
+        "dimensionsInfos": [{"details": {"value": str(value)}, "applicableLocations": [*places]}],
+    }
+
+
+INFOS = [
+    info("TPUV5sLitepodPerProjectPerZoneForTPUAPI", 16, ZONE),
+    info("TPUV5sLitepodPerProjectPerZoneForTPUAPI", 4, "us-central1-a"),
+    info("TPUV5sPreemptibleLitepodPerProjectPerRegionForTPUAPI", 64, "us-west4"),
+    info("TPUV6EPreemptiblePerProjectPerRegionForTPUAPI", 0, "us-west4"),
+    info("TPUV2sPodPerProjectPerZoneForTPUAPI", 32, "global"),
+    {"quotaId": "TPUV3sPerProject", "dimensionsInfos": [{"details": {}}]},
+]
+
+
+@pytest.mark.parametrize(
+    ("generation", "tier", "limits"),
+    [
+        ("v5e", "on-demand", [16]),
+        ("v5e", "spot", [64]),
+        ("v6e", "spot", [0]),
+        ("v6e", "on-demand", []),
+        ("v2", "on-demand", [32]),
+        ("v3", "on-demand", []),
+        ("v5p", "on-demand", []),
+    ],
+)
+def test_the_quota_is_that_of_the_generation_the_tier_and_the_place(
+    generation: str, tier: Tier, limits: list[int]
+) -> None:
+    found = understand_quotas(INFOS, generation=generation, tier=tier, zone=ZONE)
+    assert [each.limit for each in found] == limits
+
+
+@pytest.mark.parametrize(
+    ("rule", "allows"),
+    [
+        ({"allowed": [{"IPProtocol": "tcp", "ports": ["22"]}]}, True),
+        ({"allowed": [{"IPProtocol": "tcp", "ports": ["8080", "20-30"]}]}, True),
+        ({"allowed": [{"IPProtocol": "tcp"}], "direction": "INGRESS"}, True),
+        ({"allowed": [{"IPProtocol": "all"}]}, True),
+        ({"allowed": [{"IPProtocol": "tcp", "ports": ["80", "443"]}]}, False),
+        ({"allowed": [{"IPProtocol": "udp"}]}, False),
+        ({"allowed": [{"IPProtocol": "tcp"}], "direction": "EGRESS"}, False),
+        ({"allowed": [{"IPProtocol": "tcp"}], "disabled": True}, False),
+        ({"denied": [{"IPProtocol": "tcp", "ports": ["22"]}]}, False),
+    ],
+)
+def test_a_firewall_rule_lets_ssh_in_or_not(rule: dict[str, Any], allows: bool) -> None:
+    assert _allows_ssh(rule) is allows
+
+
+@pytest.mark.parametrize(
+    ("version", "type", "fits"),
+    [
+        ("v2-alpha-tpuv5", "v5litepod-8", False),
+        ("tpu-ubuntu2204-base", "v6e-8", False),
+        ("tpu-vm-base", "v5p-8", False),
+        ("tpu-vm-tf-2.18.0-pjrt", "v3-8", True),
+        ("v2-alpha-tpuv4", "v4-8", True),
+        ("v2-alpha-tpuv4", "v3-8", False),
+        ("my-own-image", "v4-8", None),
+    ],
+)
+def test_an_image_of_another_generation_does_not_fit(
+    version: str, type: str, fits: bool | None
+) -> None:
+    assert image_fits(version, accelerator_type(type)) is fits
+
+
+def test_the_usual_image_of_each_type_fits() -> None:
+    assert all(image_fits(each.version, each) for each in types())
