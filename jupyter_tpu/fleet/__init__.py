@@ -10,8 +10,9 @@ from .kernelspecs import KernelSpecRegistry
 
 if TYPE_CHECKING:
     from .fleet import Fleet
+    from .operations.defaults import EnvironmentDefaults
 
-__all__ = ["Fleet", "FleetAPI", "KernelSpecRegistry"]
+__all__ = ["EnvironmentDefaults", "Fleet", "FleetAPI", "KernelSpecRegistry"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,4 +21,8 @@ def __getattr__(name: str) -> Any:
         from .fleet import Fleet
 
         return Fleet
+    if name == "EnvironmentDefaults":
+        from .operations.defaults import EnvironmentDefaults
+
+        return EnvironmentDefaults
     raise AttributeError(name)

@@ -45,6 +45,7 @@ from .operations.connect import ConnectService
 from .operations.connected import ConnectedTPUs
 from .operations.copies import CopyService
 from .operations.create import CreateService
+from .operations.defaults import EnvironmentDefaults
 from .operations.mirrored import MirroredProjects
 from .operations.packages import EnvironmentService
 from .operations.power import PowerService
@@ -79,6 +80,7 @@ class Fleet:
         *,
         supervise: bool,
         warm_kernels: bool,
+        defaults: EnvironmentDefaults,
     ) -> None:
         cloud = links.cloud
         self._store = store
@@ -181,6 +183,7 @@ class Fleet:
             runner,
             locks,
             poller.wake,
+            defaults,
         )
         self._environments = EnvironmentService(
             desired, observer, connections, connected, runner, locks, poller.wake
@@ -250,6 +253,7 @@ class Fleet:
         *,
         supervise: bool = True,
         warm_kernels: bool | None = None,
+        defaults: EnvironmentDefaults | None = None,
     ) -> Fleet:
         """A fleet on the cloud of *links*, with its state in *path* (in the data folder if None).
 
@@ -257,6 +261,7 @@ class Fleet:
         for a process that does one thing only, such as a command without a server.
         warm_kernels: whether environments have a warm kernel if that was not decided for them;
         None: yes, but not on emulated TPUs, whose hosts use this machine's memory.
+        defaults: what new environments get.
         """
         path = path or data_dir() / "fleet.sqlite"
         if warm_kernels is None:
@@ -275,6 +280,7 @@ class Fleet:
                 locks,
                 supervise=supervise,
                 warm_kernels=warm_kernels,
+                defaults=defaults or EnvironmentDefaults(),
             )
             opened.push_async_callback(fleet._loops.close)  # before the store
             await fleet._begin()

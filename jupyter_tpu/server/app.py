@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from jupyter_server.extension.application import ExtensionApp
-from traitlets import Bool, List, TraitError, Unicode, Union, validate
+from traitlets import Bool, Dict, List, TraitError, Unicode, Union, validate
 
 from ..errors import Reason, TPUError
 from .compiling import Compilations, CompileHandler
@@ -67,6 +67,13 @@ class JupyterTPU(ExtensionApp):
         "this machine's memory. `jupyter tpu kernel warm` sets it for one environment.",
     ).tag(config=True)
 
+    environment_defaults = Dict(
+        help="What each new environment on a TPU gets, beside what is asked for: "
+        '{"python": "3.12", "packages": ["flax"], "apt": ["ffmpeg"], "timezone": "Europe/Berlin", '
+        '"oh_my_zsh": True, "setup_script": "~/setup.sh"}, or some of these. An environment from a '
+        "lock keeps the lock's versions.",
+    ).tag(config=True)
+
     proxy_ports = List(
         Unicode(),
         help="Ports of TPUs that are also available under Jupyter's own address, at "
@@ -83,6 +90,17 @@ class JupyterTPU(ExtensionApp):
         except TPUError as error:
             raise TraitError(f"{error.message} {error.hint}") from None
         return cast(list[str], proposal.value)
+
+    @validate("environment_defaults")
+    def _check_environment_defaults(self, proposal: Any) -> dict[str, Any]:
+        if proposal.value:
+            from ..fleet import EnvironmentDefaults
+
+            try:
+                EnvironmentDefaults.read(proposal.value).check()
+            except TPUError as error:
+                raise TraitError(f"{error.message} {error.hint}") from None
+        return cast(dict[str, Any], proposal.value)
 
     def initialize(self) -> None:  # type: ignore[override]
         super().initialize()
@@ -111,6 +129,7 @@ class JupyterTPU(ExtensionApp):
             self._changed,
             self._take_over_kernel if self.keep_kernels else None,
             warm_kernels=self.warm_kernels,
+            environment_defaults=self.environment_defaults,
             path_under_server=ports.path,
         )
         self.handlers.extend(handlers(self.fleet))

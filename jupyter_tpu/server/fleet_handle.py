@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import operator
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ class FleetHandle:
     target: returns the cloud to use; called on the core thread.
     changed: called with each change, on the core thread.
     take_over_kernel: see `Fleet.take_over_kernel`.
+    environment_defaults: as `EnvironmentDefaults.read` takes them.
     path_under_server: see `Apps.path_under_server`.
     """
 
@@ -42,11 +43,13 @@ class FleetHandle:
         take_over_kernel: Callable[[str, str, str, str], Awaitable[None]] | None = None,
         *,
         warm_kernels: bool | None = None,
+        environment_defaults: Mapping[str, Any] | None = None,
         path_under_server: Callable[[App], str] | None = None,
     ) -> None:
         self._path_under_server = path_under_server
         self._take_over_kernel = take_over_kernel
         self._warm_kernels = warm_kernels
+        self._environment_defaults = environment_defaults or {}
         self._target = target
         self._changed = changed
         self._local: LocalOperations | None = None
@@ -120,12 +123,17 @@ class FleetHandle:
 
     async def _open_fleet(self) -> Fleet:
         # Imported here, so that a server that uses no TPU starts faster.
-        from ..fleet import Fleet
+        from ..fleet import EnvironmentDefaults, Fleet
         from ..kernels import KernelSpecs
         from ..links import default_links
 
         links = default_links(await self._target())
-        fleet = await Fleet.open(links, KernelSpecs(), warm_kernels=self._warm_kernels)
+        fleet = await Fleet.open(
+            links,
+            KernelSpecs(),
+            warm_kernels=self._warm_kernels,
+            defaults=EnvironmentDefaults.read(self._environment_defaults),
+        )
         fleet.subscribe(self._changed)
         fleet.set_take_over(self._take_over_kernel)
         if self._path_under_server is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +13,18 @@ import pytest_asyncio
 from jupyter_tpu import environment
 from jupyter_tpu.cloud import CloudTPU, NodeName, Target
 from jupyter_tpu.cloud.tpu.nodes import parse_node_path
-from jupyter_tpu.environment import CreatedEnvironment, EnvironmentSpec, ExpectedHardware
+from jupyter_tpu.environment import (
+    CreatedEnvironment,
+    EnvironmentSpec,
+    ExpectedHardware,
+    HostSetup,
+)
 from jupyter_tpu.errors import Reason, TPUError
-from jupyter_tpu.fleet.models import Operation
+from jupyter_tpu.fleet import EnvironmentDefaults, Fleet
+from jupyter_tpu.fleet.client import wait_for_end
+from jupyter_tpu.fleet.models import ConnectTPU, Operation
 from jupyter_tpu.fleet.operations.progress import Progress
+from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import HostName, Link, Links
 
 LIMIT = 400.0  # seconds
@@ -143,3 +152,30 @@ async def test_secrets_in_requirements_are_in_no_process_list_and_no_log(
     assert any("uv" in line for line in seen)
     assert not any("geheim" in line for line in seen)
     assert "geheim" not in str(error.value) + "\n".join(making.log)
+
+
+@pytest.mark.asyncio
+async def test_a_new_environment_is_asked_for_with_the_servers_defaults(
+    emulator: Any, create_tpu: Any, tmp_path: Path
+) -> None:
+    made = create_tpu(metadata={"emulator-without-python": "true"})  # so that it ends soon
+    ref = parse_node_path(made["name"]).node
+    script = tmp_path / "setup.sh"
+    script.write_text("touch ready")
+    defaults = EnvironmentDefaults(packages=["flax"], setup_script=str(script))
+    links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
+    fleet = await Fleet.open(
+        links, KernelSpecs(tmp_path / "kernels"), tmp_path / "fleet.sqlite", defaults=defaults
+    )
+    try:
+        operation = await fleet.connect(ref, ConnectTPU(packages=["optax"]))
+        ended = await asyncio.wait_for(wait_for_end(fleet, operation), LIMIT)
+        assert "It also gets what c.JupyterTPU.environment_defaults names" in ended.log
+        (environment,) = (await fleet.tpu(ref)).environments
+        assert environment.asked == ConnectTPU(
+            packages=["flax", "optax"], setup=HostSetup(script="touch ready")
+        )
+    finally:
+        await fleet.close()
+        await links.close()
+        await links.cloud.close()

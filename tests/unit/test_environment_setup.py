@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from traitlets import TraitError
 from waiting import eventually
 
 from jupyter_tpu.cloud import NodeName
@@ -20,11 +21,13 @@ from jupyter_tpu.environment.host_work import HostWork
 from jupyter_tpu.environment.on_host.host_setup import setup_states
 from jupyter_tpu.environment.steps import steps_of
 from jupyter_tpu.errors import TPUError
+from jupyter_tpu.fleet import EnvironmentDefaults
 from jupyter_tpu.fleet.models import ConnectTPU, Environment, Operation
 from jupyter_tpu.fleet.operations.environment import merge_request
 from jupyter_tpu.fleet.operations.progress import Progress
 from jupyter_tpu.fleet.store.records import EnvironmentRecord
 from jupyter_tpu.links import HostName
+from jupyter_tpu.server.app import JupyterTPU
 from jupyter_tpu.ssh import CompletedCommand
 
 
@@ -191,3 +194,42 @@ def test_connecting_again_adds_to_the_setup_of_hosts_or_replaces_it() -> None:
     assert (replaced.setup, replaced.packages) == (wanted, ["flax"])
     assert merge_request(before, ConnectTPU(replace_setup=True)).setup == HostSetup()
     assert merge_request(before, ConnectTPU()) == earlier
+
+
+def test_defaults_are_added_to_what_is_asked_for_but_not_to_a_lock_or_a_python_that_is_there(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "setup.sh"
+    script.write_text("true")
+    defaults = EnvironmentDefaults.read(
+        {
+            "python": "3.12",
+            "packages": ["flax", "numpy<2"],
+            "apt": ["jq"],
+            "setup_script": str(script),
+        }
+    )
+    defaults.check()
+    setup = HostSetup(apt=["jq"], script="true")
+    asked = ConnectTPU(python="3.11", packages=["numpy==2.1"])
+    assert defaults.added_to(asked) == ConnectTPU(
+        python="3.11", packages=["flax", "numpy==2.1"], setup=setup
+    )
+    locked = ConnectTPU(lock="flax==1")
+    assert defaults.added_to(locked) == ConnectTPU(lock="flax==1", setup=setup)
+    found = ConnectTPU(python_path="~/venv")
+    assert defaults.added_to(found) == found
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"pakages": ["flax"]}, "unknown field `pakages`"),
+        ({"packages": "flax"}, "Expected `array`"),
+        ({"python": "2.7"}, "Python"),
+        ({"setup_script": "/none.sh"}, "/none.sh can't be read: No such file or directory"),
+    ],
+)
+def test_wrong_defaults_are_refused_when_the_server_starts(values: Any, why: str) -> None:
+    with pytest.raises(TraitError, match=why):
+        JupyterTPU(environment_defaults=values)

@@ -20,6 +20,7 @@ from ..store.locks import Locks
 from ..store.records import OperationRecord
 from . import checks
 from .connected import ConnectedTPUs
+from .defaults import EnvironmentDefaults
 from .environment import (
     create_environment,
     lock_of,
@@ -51,6 +52,7 @@ class ConnectService:
         runner: OperationRunner,
         locks: Locks,
         connected_now: Callable[[], None],
+        defaults: EnvironmentDefaults,
     ) -> None:
         self._cloud = cloud
         self._desired = desired
@@ -61,6 +63,7 @@ class ConnectService:
         self._runner = runner
         self._locks = locks
         self._connected_now = connected_now
+        self._defaults = defaults
 
     async def connect(self, name: NodeName, request: ConnectTPU) -> Operation:
         """Raises INVALID, and CONFLICT unless the TPU is READY and idle."""
@@ -146,7 +149,10 @@ class ConnectService:
             before = None  # on another TPU of the same name, which is gone
         request = merge_request(before, request)
         if before is None:
-            request = await self._as_before(node, request, progress)
+            asked = await self._as_before(node, request, progress)
+            request = self._defaults.added_to(asked)
+            if request != asked:
+                progress.log("It also gets what c.JupyterTPU.environment_defaults names")
         progress.plan(_steps(request), hosts=len(node.endpoints), measured=True)
         self._desired.save(name, unfinished_record(node, request, before))
         failure: TPUError | None = TPUError("Connecting failed.", Reason.INTERNAL)

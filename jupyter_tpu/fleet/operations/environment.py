@@ -126,7 +126,12 @@ def merge_request(before: EnvironmentRecord | None, request: ConnectTPU) -> Conn
     plain = request == ConnectTPU(environment=request.environment)
     if before is None or (before.environment.state == "failed" and not plain):
         return request
-    earlier, setup = before.wanted, request.setup
+    return add_request(before.wanted, request)
+
+
+def add_request(earlier: ConnectTPU, request: ConnectTPU) -> ConnectTPU:
+    """What both ask for; where they differ, as *request* says."""
+    setup = request.setup
     if not request.replace_setup:
         setup = _merge_setup(earlier.setup, setup)
     return ConnectTPU(

@@ -125,16 +125,29 @@ describe('CreateForm', () => {
     defaults.settings = {
       tier: 'on-demand',
       type: '',
-      packages: 'flax, optax'
+      packages: 'flax, optax',
+      apt: 'ffmpeg',
+      timezone: 'Europe/Berlin',
+      script: 'touch ~/ready'
     };
     expect(next.fields).toMatchObject({ ...last, tier: 'on-demand' });
-    expect(next.request.connect).toEqual({ packages: ['flax', 'optax'] });
+    const setup = {
+      apt: ['ffmpeg'],
+      timezone: 'Europe/Berlin',
+      script: 'touch ~/ready',
+      oh_my_zsh: false
+    };
+    const connect = { packages: ['flax', 'optax'], setup };
+    expect(next.request.connect).toEqual(connect);
     next.set('packages', '');
+    next.set('apt', '');
     next.set('tier', 'spot');
     expect(next.request).toMatchObject({
       tier: 'spot',
-      connect: { packages: [] }
+      connect: { packages: [], setup: { ...setup, apt: [] } }
     });
+    next.fill({ ...next.request, connect: {} });
+    expect(next.request.connect).toEqual({ packages: [] });
   });
 
   it.each([

@@ -8,6 +8,9 @@ export interface ICreateDefaults {
   zone: string;
   tier: 'on-demand' | 'reserved' | 'spot' | '';
   packages: string;
+  apt: string;
+  timezone: string;
+  script: string;
 }
 
 /** The choices that are remembered. */
@@ -24,13 +27,22 @@ export class CreateDefaults extends Store {
 
   /** "" for what is neither set nor remembered. */
   get values(): ICreateDefaults {
-    const { packages = '', ...settings } = this._settings;
+    const {
+      packages = '',
+      apt = '',
+      timezone = '',
+      script = '',
+      ...settings
+    } = this._settings;
     const last = this._load();
     return {
       type: settings.type || last.type || '',
       zone: settings.zone || last.zone || '',
       tier: settings.tier || last.tier || '',
-      packages
+      packages,
+      apt,
+      timezone,
+      script
     };
   }
 

@@ -56,6 +56,9 @@ const EMPTY: IFields = {
   ...setupFields()
 };
 
+/** The fields that begin as the user's settings say. */
+const SET = ['packages', 'apt', 'timezone', 'script'] as const;
+
 /** The whole rule for names, to be read before a mistake. */
 export function nameRule(trans: TranslationBundle): string {
   return trans.__(
@@ -83,15 +86,20 @@ export class CreateForm extends Form<IFields, IOperation> {
 
   /** What is shown: the input, and suggestions for the rest. */
   get fields(): IFields {
-    const { name, packages, tier, type, zone, version } = this.filled;
+    const { name, tier, type, zone, version } = this.filled;
     const defaults = this.defaults.values;
+    const text = (field: (typeof SET)[number]) =>
+      this._edited.has(field) ? this.filled[field] : defaults[field];
     return {
       ...this.filled,
       name: this._edited.has('name') ? name : this._suggestedName(),
       type: type || this._suggestedType()?.name || '',
       zone: zone || this._suggestedZone(),
       tier: this._edited.has('tier') ? tier : defaults.tier || tier,
-      packages: this._edited.has('packages') ? packages : defaults.packages,
+      packages: text('packages'),
+      apt: text('apt'),
+      timezone: text('timezone'),
+      script: text('script'),
       version: this._edited.has('version')
         ? version
         : (this.type?.version ?? '')
@@ -186,12 +194,16 @@ export class CreateForm extends Form<IFields, IOperation> {
     this.filled.network = request.network ?? '';
     this.filled.subnetwork = request.subnetwork ?? '';
     this.set('tier', request.tier ?? 'on-demand');
+    const setup = setupFields(request.connect?.setup);
     this.set('packages', request.connect?.packages?.join('\n') ?? '');
+    this.set('apt', setup.apt);
+    this.set('timezone', setup.timezone);
+    this.set('script', setup.script);
+    this.filled.ohMyZsh = setup.ohMyZsh;
     this.filled.connect = request.connect !== null;
     Object.assign(
       this.filled,
-      nodeOptionFields(request.options, request.labels),
-      setupFields(request.connect?.setup)
+      nodeOptionFields(request.options, request.labels)
     );
     this.changed();
   }
