@@ -297,12 +297,12 @@ def _authorize_hosts(name: str) -> None:
     async def all_of_them() -> int:
         node, cloud = await find_node(name)
         links = default_links(cloud.target)
-        hosts = [
-            (HostName(node.name, worker), endpoint.internal)
+        hosts = {
+            HostName(node.name, worker): endpoint.internal
             for worker, endpoint in enumerate(node.endpoints)
-        ]
+        }
         try:
-            for error in (await authorize_hosts(links, hosts)).values():
+            for error in (await authorize_hosts(links.get, hosts)).values():
                 raise error
         finally:
             await links.close()

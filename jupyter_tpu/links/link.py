@@ -131,8 +131,20 @@ class Link:
 
     def others(self) -> list[Link]:
         """The links to the other hosts of its TPU, as far as they are known."""
-        hosts = self._lookup.known_hosts_of(self.host.node)
+        hosts = self._lookup.internal_addresses(self.host.node)
         return [self._link_to(host) for host in hosts if host != self.host]
+
+    async def authorize_pod(self) -> None:
+        """Lets the hosts of its TPU log in to each other, as far as they can be reached."""
+        from .pod_ssh import authorize_hosts
+
+        await authorize_hosts(self._link_to, self._lookup.internal_addresses(self.host.node))
+
+    def pod_command(self, argv: Sequence[str]) -> list[str]:
+        """The command with which another host of its TPU, once authorized, runs *argv* on it."""
+        from .pod_ssh import command_on
+
+        return command_on(self.host, argv)
 
     @property
     def host_address(self) -> HostAddress:

@@ -118,10 +118,11 @@ class Lookup:
         """Call it when *found* was connected to: our key is on it from now on."""
         self._reached.add(found.node_id)
 
-    def known_hosts_of(self, name: NodeName) -> list[HostName]:
-        """The hosts that the node had when it was last read."""
+    def internal_addresses(self, name: NodeName) -> dict[HostName, str]:
+        """Of the hosts that the node had when it was last read."""
         node = self._last.get(name)
-        return [HostName(name, worker) for worker in range(len(node.endpoints))] if node else []
+        endpoints = node.endpoints if node else ()
+        return {HostName(name, worker): each.internal for worker, each in enumerate(endpoints)}
 
     def note(self, node: Node) -> None:
         """Call it with a node that was just read in another way."""

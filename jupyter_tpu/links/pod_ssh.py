@@ -9,16 +9,18 @@ TPUs nor their laptop, as with a copied private key or a forwarded agent.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import shlex
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ..errors import TPUError
 from ..ssh import HostAddress
 from .link import Link
 from .lookup import HostName
-from .registry import Links
 
 T = TypeVar("T")
+
+_SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
 
 KEY = ".ssh/jupyter_tpu_pod"
 _KNOWN_HOSTS = ".ssh/jupyter_tpu_pod_known_hosts"
@@ -36,23 +38,22 @@ cat {KEY}.pub
 
 
 async def authorize_hosts(
-    links: Links, hosts: Sequence[tuple[HostName, str]]
+    link_to: Callable[[HostName], Link], hosts: Mapping[HostName, str]
 ) -> dict[HostName, TPUError]:
     """Lets *hosts* (with their internal addresses) log in to each other, as ``host-0`` and so on.
 
     Repeat it after an address has changed, always with all hosts of a pod. Returns why hosts failed
     that did; the others can log in to each other.
     """
-    links_up = [links.get(host) for host, _ in hosts]
+    links_up = [link_to(host) for host in hosts]
     for link in links_up:
         link.acquire()
     try:
         made, failed = await _on_each(
             links_up, lambda link: link.run(["sh", "-c", _MAKE_KEY], timeout=_LIMIT)
         )
-        internal = dict(hosts)
         pod = [
-            _PodHost(link.host, internal[link.host], link.host_address, done.stdout.strip())
+            _PodHost(link.host, hosts[link.host], link.host_address, done.stdout.strip())
             for link, done in made
         ]
         _, failed_later = await _on_each(
@@ -78,6 +79,11 @@ class _PodHost(NamedTuple):
 def host_alias(host: HostName) -> str:
     """What the other hosts of its pod call a host."""
     return f"host-{host.worker}"
+
+
+def command_on(host: HostName, argv: Sequence[str]) -> list[str]:
+    """The command with which another host of its pod runs *argv* on *host*."""
+    return [*_SSH, host_alias(host), shlex.join(argv)]
 
 
 async def _configure(link: Link, pod: Sequence[_PodHost]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ def test_a_project_goes_to_all_hosts_and_its_results_come_back(
     assert code == 1
     assert "1 file was not copied, because both sides have changed." in err
     assert "CONFLICT" in out
-    assert "train.py  changed on both sides" in out
+    assert "train.py  changed on both sides (host 1)" in out
     assert (homes[0] / "a project/train.py").read_text() == "print(2)\n"
     assert (homes[1] / "a project/train.py").read_text() == "print(3)\n"
 
@@ -86,6 +87,14 @@ def test_a_project_goes_to_all_hosts_and_its_results_come_back(
     assert result["written"] == ["result.txt"]
     assert result["pull"] is True
     assert (here / "result.txt").read_text() == "0.99"
+
+    # Large changes cross the line once: the hosts send them on.
+    (here / "large").write_bytes(os.urandom(4_000_000))
+    code, out, _ = sync(here, f"{tpu}:a project", "--only", "large", "--json")
+    assert code == 0
+    assert sum(each["transferred"] for each in json.loads(out)["hosts"]) < 5_000_000
+    for home in homes:
+        assert (home / "a project/large").read_bytes() == (here / "large").read_bytes()
 
     code, out, _ = sync(here, f"{tpu}:a project", "--overwrite", "--only", "train.py")
     assert code == 0

@@ -21,7 +21,8 @@ from jupyter_tpu.environment.project import (
     push,
 )
 from jupyter_tpu.environment.project.ignore import ProjectRules
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.environment.project.remote import RemoteProject
+from jupyter_tpu.errors import ConnectionLost, Reason, TPUError
 
 pytestmark = pytest.mark.asyncio
 
@@ -357,8 +358,9 @@ async def test_a_file_that_changes_while_it_is_sent_does_not_arrive_by_half(
 
 
 async def test_a_line_that_breaks_in_the_middle_costs_only_that_host_and_what_was_missing(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("jupyter_tpu.environment.project.relay.RELAY_FROM", 1 << 40)
     syncs = Syncs(tmp_path, 2)
     for index in range(8):
         (syncs.here / f"f{index}").write_bytes(os.urandom(MIB // 2))
@@ -449,3 +451,44 @@ def with_fault(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
 
     real = remote.sources
     monkeypatch.setattr(remote, "sources", faulty)
+
+
+async def test_hosts_get_large_changes_from_each_other_and_the_line_carries_them_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    syncs = Syncs(tmp_path, 4)
+
+    async def push() -> list[HostOutcome]:
+        (syncs.here / "data").write_bytes(os.urandom(3 * MIB))
+        outcomes = (await syncs.push()).hosts
+        for each in outcomes:
+            if each.problem is None:
+                there = syncs.there(each.host) / "data"
+                assert hash_file(str(there)) == hash_file(str(syncs.here / "data"))
+            assert [*(syncs.hosts[each.host].home / ".jupyter-tpu/sync").glob("*.stream")] == []
+        return outcomes
+
+    outcomes = await push()
+    assert [each.problem for each in outcomes] == [None] * 4
+    assert sum(each.transferred for each in outcomes) < 3.5 * MIB
+
+    # The line to the one that gets them from here breaks: another one takes its place.
+    receive = RemoteProject.receive
+    broken: list[RemoteProject] = []
+
+    async def breaking(remote: RemoteProject, *arguments: Any, keep: bool = False) -> Any:
+        if keep and not broken:
+            broken.append(remote)
+            raise ConnectionLost("my-tpu")
+        return await receive(remote, *arguments, keep=keep)
+
+    monkeypatch.setattr(RemoteProject, "receive", breaking)
+    outcomes = await push()
+    assert sum(each.problem is None for each in outcomes) == 3
+    assert sum(each.transferred for each in outcomes) < 3.5 * MIB
+
+    # Hosts that do not reach each other get all from here.
+    monkeypatch.setattr(ProjectHost, "pod_command", lambda host, argv: ["false"])
+    outcomes = await push()
+    assert [each.problem for each in outcomes] == [None] * 4
+    assert min(each.transferred for each in outcomes) > 3 * MIB

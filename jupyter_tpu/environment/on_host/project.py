@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 import zlib
@@ -57,12 +58,18 @@ class Reader:
         self._ready += self._inflate.decompress(data)
 
 
-def framed(stream):
-    """A *read(size)* for a stream that comes in frames of 4 bytes of length and data."""
+def framed(stream, copy=None):
+    """A *read(size)* for a stream that comes in frames of 4 bytes of length and data.
+
+    copy: a file that gets the data, too.
+    """
 
     def read(size):
         length = int.from_bytes(stream.read(4), "big")
-        return stream.read(length)
+        data = stream.read(length)
+        if copy is not None:
+            copy.write(data)
+        return data
 
     return read
 
@@ -77,12 +84,14 @@ class Project:
         name = hashlib.blake2b(os.path.realpath(self.root).encode(), digest_size=16).hexdigest()
         self.ended = False
         self._memory = os.path.join(private_dir("sync"), name)
+        self._stream = self._memory + ".stream"
         self.known: dict = {"hashes": {}, "paths": []}
         with contextlib.suppress(OSError, ValueError), open(self._memory + ".json") as file:
             self.known.update(json.load(file))
 
     @contextlib.contextmanager
     def lock(self):
+        """Keeps others from the folder. At its end a stream that was kept or fetched is deleted."""
         import fcntl
 
         with open(self._memory + ".lock", "w") as file:
@@ -99,7 +108,11 @@ class Project:
                             "Wait for it, or end it.",
                         ) from None
                 time.sleep(0.05)
-            yield
+            try:
+                yield
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self._stream)
 
     def look_up(self, digest, paths=None):
         """The entries of *paths*; without them of those of the last time, if that is *digest*."""
@@ -130,21 +143,37 @@ class Project:
     def signatures(self, paths):
         return {path: signature(self.root, path) for path in paths}
 
-    def receive(self, count):
-        """Carries out the changes that follow: [[path, error or None]], and why it ended early."""
+    def receive(self, count, keep=False, fetched=False):
+        """Carries out the changes that follow, or were fetched: [[path, error or None]], and why it
+        ended early. With *keep* also the file that has their stream.
+        """
         os.makedirs(self.root, exist_ok=True)
-        reader = Reader(framed(sys.stdin.buffer))
         results = []
         try:
-            for each in receive(self.root, reader, count):
-                results.append(each)
-            reader.finish()
+            with contextlib.ExitStack() as files:
+                if fetched:
+                    reader = Reader(files.enter_context(open(self._stream, "rb")).read)
+                else:
+                    copy = files.enter_context(open(self._stream, "wb")) if keep else None
+                    reader = Reader(framed(sys.stdin.buffer, copy))
+                for each in receive(self.root, reader, count):
+                    results.append(each)
+                reader.finish()
         except EOFError:
             sys.exit(1)  # nobody is there to be answered
         except OSError as error:
             self.ended = True  # what is left of the stream is not read
             return {"results": results, "problem": _explain(error).payload}
-        return {"results": results}
+        return {"results": results, "kept": self._stream if keep else ""}
+
+    def fetch(self, command, size):
+        """Whether the output of *command* is all of a stream that another host keeps."""
+        with contextlib.suppress(OSError):
+            with open(self._stream, "wb") as file:
+                quiet = subprocess.DEVNULL
+                subprocess.run(command, stdin=quiet, stdout=file, stderr=quiet)
+            return os.path.getsize(self._stream) == size
+        return False
 
     def send(self, changes):
         """Writes the stream of *changes*; its own answer."""

@@ -28,18 +28,26 @@ class StreamingHost(RemoteHost, Protocol):
         self, argv: Sequence[str]
     ) -> contextlib.AbstractAsyncContextManager[CommandStream]: ...
 
+    async def authorize_pod(self) -> None:
+        """Lets the hosts of its TPU log in to each other, as far as they can be reached."""
+
+    def pod_command(self, argv: Sequence[str]) -> list[str]:
+        """The command with which another host of its TPU, once authorized, runs *argv* on it."""
+
 
 class RemoteProject:
     """One conversation with the program. All methods raise what the host reports, UNREACHABLE where
     the connection is lost.
 
-    sent: bytes that went to the host; received: those that came.
+    sent: bytes that went to the host; received: those that came. kept: the file there with the last
+    stream that it was to keep.
     """
 
     def __init__(self, stream: CommandStream, worker: int) -> None:
         self._stream = stream
         self._where = f"host {worker}"
         self.sent = self.received = 0
+        self.kept = ""
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -75,19 +83,32 @@ class RemoteProject:
         return await self._call("signatures", paths=paths) if paths else {}
 
     async def receive(
-        self, packed: IO[bytes], count: int, sent: Callable[[int], None]
+        self, packed: IO[bytes], count: int, sent: Callable[[int], None], *, keep: bool = False
     ) -> tuple[list[list], TPUError | None]:
         """Has the changes in *packed* carried out: [path, error or None] of each that was, and why
         the others were not. Calls *sent* with the bytes that went.
+
+        keep: the host keeps the stream until the end of the conversation.
         """
-        await self._request(call="receive", count=count)
+        await self._request(call="receive", count=count, keep=keep)
         offset = 0
         while data := await asyncio.to_thread(_read_at, packed, offset):
             offset += len(data)
             if not await self._write(len(data).to_bytes(4, "big") + data):
                 break  # the host says why
             sent(len(data))
-        answer = await self._answer()
+        return self._received(await self._answer())
+
+    async def fetch(self, command: Sequence[str], size: int) -> bool:
+        """Has the host run *command*, which gives a stream of *size* bytes. False: it did not."""
+        return bool(await self._call("fetch", command=command, size=size))
+
+    async def receive_fetched(self, count: int) -> tuple[list[list], TPUError | None]:
+        """As :meth:`receive`, of what was fetched."""
+        return self._received(await self._call("receive", count=count, fetched=True))
+
+    def _received(self, answer: dict[str, Any]) -> tuple[list[list], TPUError | None]:
+        self.kept = answer.get("kept", "")
         problem = answer.get("problem")
         return answer["results"], self._error(problem) if problem else None
 

@@ -12,7 +12,7 @@ import contextlib
 import tempfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
@@ -25,6 +25,7 @@ from .bases import Base, Bases
 from .local import LocalProject, too_large
 from .outcome import HostOutcome, SyncOptions, SyncOutcome
 from .plan import Plan, make_plan
+from .relay import Pack
 from .remote import RemoteProject, StreamingHost
 
 PUSH_STEPS = (
@@ -76,7 +77,7 @@ async def push(
             async with RemoteProject.open(host, root) as remote:
                 try:
                     base = bases.load(Base, *key(worker))
-                    await _push(remote, outcome, base)
+                    await _push(host, remote, outcome, base)
                     await asyncio.to_thread(bases.save, base, *key(worker))
                 finally:
                     outcome.transferred = remote.sent + remote.received
@@ -87,7 +88,9 @@ async def push(
         advance(worker, 1.0)
         return outcome
 
-    async def _push(remote: RemoteProject, outcome: HostOutcome, base: Base) -> None:
+    async def _push(
+        host: StreamingHost, remote: RemoteProject, outcome: HostOutcome, base: Base
+    ) -> None:
         paths = sorted({*tree, *base.states})
         there, base.paths = await remote.look_up(paths, base.paths)
         kept = await asyncio.to_thread(_existing, local, skipped, set(base.states) - set(tree))
@@ -113,7 +116,7 @@ async def push(
             sent += size
             advance(outcome.host, sent / packed.size)
 
-        results, problem = await remote.receive(packed.file, packed.count, went)
+        results, problem = await packed.apply(host, remote, went)
         _take(outcome, results, tree, base)
         if problem is not None:
             await asyncio.to_thread(bases.save, base, *key(outcome.host))
@@ -299,29 +302,20 @@ def _take(outcome: HostOutcome, results: list[list], source: Tree, base: Base) -
             base.states.pop(path, None)
 
 
-class _Pack:
-    """Changes as a compressed stream in a file."""
-
-    def __init__(self, file: IO[bytes], count: int) -> None:
-        self.file = file
-        self.count = count
-        self.size = 0
-
-
 class _Packs:
     """The packs of one push: hosts that need the same changes share one."""
 
     def __init__(self, local: LocalProject) -> None:
         self._local = local
-        self._packs: dict[bytes, asyncio.Task[_Pack]] = {}
+        self._packs: dict[bytes, asyncio.Task[Pack]] = {}
 
-    async def get(self, changes: list[dict]) -> _Pack:
+    async def get(self, changes: list[dict]) -> Pack:
         key = msgspec.json.encode(changes)
         if key not in self._packs:
             self._packs[key] = asyncio.create_task(asyncio.to_thread(self._make, changes))
         return await asyncio.shield(self._packs[key])
 
-    def _make(self, changes: list[dict]) -> _Pack:
+    def _make(self, changes: list[dict]) -> Pack:
         try:
             # Closed by `close`, when all hosts have it.
             file = tempfile.TemporaryFile(prefix="jupyter-tpu-")  # noqa: SIM115
@@ -337,9 +331,7 @@ class _Packs:
                 Reason.DISK_FULL,
                 "Delete files there, or set TMPDIR to another folder.",
             ) from None
-        packed = _Pack(file, len(changes))
-        packed.size = file.tell()
-        return packed
+        return Pack(file, len(changes))
 
     async def close(self) -> None:
         for task in self._packs.values():

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import shlex
 from collections.abc import Awaitable, Callable, Sequence
 
 from ...cloud import Node
 from ...environment.host_program import COMMAND
 from ...errors import ConnectionLost, Reason, TPUError
 from ...links import HostName, Link, Links, LinkState
-from ...links.pod_ssh import authorize_hosts, host_alias
+from ...links.pod_ssh import authorize_hosts
 from ..models import CopyFiles, HostCopy, Problem
 from .copying import Report, call_host, copy_of, download, upload
 
-_SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
 #: How often the connection to the origin may be lost.
 _LOSSES = 10
 #: Reasons to begin with another host.
@@ -129,10 +127,10 @@ async def _to_hosts(
     """origins: hosts of which one must have the files first; to_first(list_id, host) gets them
     there, and has the host keep the list of them.
     """
-    everyone = [
-        (HostName(node.name, worker), endpoint.internal)
+    everyone = {
+        HostName(node.name, worker): endpoint.internal
         for worker, endpoint in enumerate(node.endpoints)
-    ]
+    }
     list_id = secrets.token_hex(8)
     copies: dict[int, HostCopy] = {}
 
@@ -140,10 +138,10 @@ async def _to_hosts(
         copies[copy.host] = copy
         ended(copy)
 
-    every_link = [links.get(host) for host, _ in everyone]
+    every_link = [links.get(host) for host in everyone]
     for link in every_link:
         link.acquire()
-    authorizing = asyncio.create_task(authorize_hosts(links, everyone))
+    authorizing = asyncio.create_task(authorize_hosts(links.get, everyone))
     try:
         for origin in origins:
             try:
@@ -232,7 +230,7 @@ async def _forward(
         "call": "forward",
         "list_id": list_id,
         "targets": list(targets),
-        "command": [*_SSH, host_alias(target.host), shlex.join(COMMAND)],
+        "command": target.pod_command(COMMAND),
         "overwrite": overwrite,
     }
     return copy_of(target.host.worker, await call_host(source, request, str(target.host)))
