@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +19,13 @@ from ..commands.grammar import (
     timeout_option,
     tpu_argument,
 )
+from ..commands.scripts import (
+    only_tpu,
+    script_command,
+    script_of,
+    send_project,
+    tpu_of_script_option,
+)
 from ..commands.session import open_session
 from ..errors import InvalidInput
 from .chips import asking
@@ -27,7 +33,6 @@ from .console import complain, json_option, note, yes_option
 
 if TYPE_CHECKING:
     from ..commands.runs import Sink
-    from ..commands.session import Session
     from ..fleet.models import Run, RunOutput
 
 #: Bytes of output that --json keeps of a host's stream: the last ones.
@@ -55,7 +60,7 @@ _KEPT = 1 << 20
     metavar="-- CMD...",
     help="The command and its arguments; no shell changes them. For SCRIPT.py its arguments.",
 )
-@click.option("--tpu", metavar="NAME", help="The TPU for SCRIPT.py.  [default: the only READY one]")
+@tpu_of_script_option
 @hosts_option
 @cwd_option
 @click.option(
@@ -119,17 +124,13 @@ def run(
     """
     from ..commands import runs
     from ..commands.chips import free_chips
-    from ..commands.scripts import only_tpu, project_of, script_command
     from ..fleet.models import StartRun
+    from .waiting import finish
 
     words = words[1:] if words[:1] == ("--",) else words
-    script = Path(name) if name.endswith(".py") else None
-    if script is None and not words:
-        raise click.UsageError("Missing command. Write it behind NAME: -- CMD...")
+    script = script_of(name, words, tpu)
     if script is not None and (cwd or same_folder):
         raise click.UsageError("SCRIPT.py runs in its project's folder, without --cwd or -w.")
-    if script is None and tpu:
-        raise click.UsageError("--tpu is for SCRIPT.py; a command needs the TPU's NAME.")
     if same_folder:
         if cwd:
             raise click.UsageError("Use -w or --cwd, not both.")
@@ -145,7 +146,7 @@ def run(
         input=stdin,
     )
     if script is not None:
-        request.cwd, request.command = script_command(script, words)
+        request.command = script_command(script, words)
     collected = _JSONOutput() if as_json else None
 
     def begun(started: Run) -> Sink:
@@ -159,7 +160,9 @@ def run(
         if free:
             free_chips(session, name, hosts, asking(yes), note)
         if script is not None:
-            _send_project(session, name, project_of(script))
+            request.cwd = send_project(
+                session, name, script, lambda sending: finish(session, sending, sys.stderr)
+            )
         ended = runs.execute(
             session, name, request, begun, lambda started: note(_stopping(started))
         )
@@ -168,18 +171,6 @@ def run(
     else:
         _report(ended)
     raise click.exceptions.Exit(ended.code or 0)
-
-
-def _send_project(session: Session, name: str, project: Path) -> None:
-    """Copies a script's project to all hosts. Raises CONFLICT if files have changed there, too."""
-    from ..commands.sync import raise_conflicts, result_of
-    from ..fleet.models import SyncProject
-    from .waiting import finish
-
-    sending = session.call(session.fleet.sync.start(name, SyncProject(folder=str(project))))
-    result = result_of(finish(session, sending, sys.stderr))
-    if result is not None:
-        raise_conflicts(result)
 
 
 def _same_folder() -> str:

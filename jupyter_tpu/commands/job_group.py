@@ -21,7 +21,9 @@ from .grammar import (
     tpu_argument,
 )
 from .jobs import job_table, read_logs, remarks, variables
+from .operations import wait_with_notes
 from .printing import json_option, note, print_json
+from .scripts import only_tpu, script_command, script_of, send_project, tpu_of_script_option
 from .session import open_session
 from .tables import is_terminal
 
@@ -46,17 +48,18 @@ def job() -> None:
         "jupyter tpu job start my-tpu --cwd project -- python train.py",
         "jupyter tpu job start my-tpu --worker 0 --name eval -- sh -c 'python eval.py | tail -5'",
         "jupyter tpu job start my-tpu --restart-with-tpu --pass-env WANDB_API_KEY -- ./train.sh",
+        "jupyter tpu job start train.py -- --epochs 3",
     ),
 )
 @tpu_argument()
 @argument(
     "command",
     nargs=-1,
-    required=True,
     type=click.UNPROCESSED,
     metavar="-- CMD...",
-    help="The command and its arguments; no shell changes them.",
+    help="The command and its arguments; no shell changes them. For SCRIPT.py its arguments.",
 )
+@tpu_of_script_option
 @hosts_option
 @cwd_option
 @click.option("--env", "environment", metavar="ENV", help=ENVIRONMENT_OF_COMMAND)
@@ -78,6 +81,7 @@ def job() -> None:
 def start(
     name: str,
     command: tuple[str, ...],
+    tpu: str | None,
     hosts: str,
     cwd: str,
     environment: str | None,
@@ -87,11 +91,19 @@ def start(
     restart_with_tpu: bool,
     as_json: bool,
 ) -> None:
-    """Start a job on hosts of a TPU."""
+    """Start a job on hosts of a TPU.
+
+    A local SCRIPT.py in place of NAME is run with the environment's Python. Before, its project is
+    copied to all hosts as by `jupyter tpu sync`: the nearest folder with .git or pyproject.toml, or
+    the script's own.
+    """
     from ..fleet.models import StartJob
 
+    script = script_of(name, command, tpu)
+    if script is not None and cwd:
+        raise click.UsageError("SCRIPT.py runs in its project's folder, without --cwd.")
     request = StartJob(
-        command=list(command),
+        command=list(command) or [name],
         name=title,
         hosts=hosts,
         cwd=cwd,
@@ -100,6 +112,13 @@ def start(
         restart_with_tpu=restart_with_tpu,
     )
     with open_session() as session:
+        if script is not None:
+            name = tpu or only_tpu(session)
+            request.name = title or script.name
+            request.command = script_command(script, command)
+            request.cwd = send_project(
+                session, name, script, lambda sending: wait_with_notes(session, sending)
+            )
         started = session.call(session.fleet.jobs.start(name, request))
         followed = session.server is not None
     if as_json:

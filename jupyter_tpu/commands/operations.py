@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import Reason, TPUError
+from .printing import note
 
 if TYPE_CHECKING:
     from ..fleet.models import Operation
@@ -59,6 +60,27 @@ def raise_failure(ended: Operation) -> None:
         raise ended.problem.to_error()
     if ended.state == "cancelled":
         raise TPUError(f"Cancelled {activity(ended)}.", Reason.CANCELLED)
+
+
+def wait_with_notes(session: Session, operation: Operation) -> None:
+    """Waits for an operation, with a note for each step; an interrupt cancels it. Raises what it
+    failed with.
+    """
+    from ..fleet.client import wait_for_end
+
+    noted = ""
+
+    def show(now: Operation) -> None:
+        nonlocal noted
+        if (line := progress_line(now)) and line != noted:
+            noted = line
+            note(line)
+
+    try:
+        raise_failure(session.call(wait_for_end(session.fleet, operation, show)))
+    except KeyboardInterrupt:
+        session.call(session.fleet.cancel(operation.id))
+        raise
 
 
 def left_running(session: Session, operation: Operation) -> str:

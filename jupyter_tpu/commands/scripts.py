@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import click
 
 from ..errors import InvalidInput, Reason, TPUError
 
 if TYPE_CHECKING:
+    from ..fleet.models import Operation
     from .session import Session
+
+
+#: What names the TPU where SCRIPT.py stands in its place.
+tpu_of_script_option = click.option(
+    "--tpu", metavar="NAME", help="The TPU for SCRIPT.py.  [default: the only READY one]"
+)
+
+
+def script_of(name: str, words: Sequence[str], tpu: str | None) -> Path | None:
+    """The script that stands in place of a TPU's name; None if it is the name, and *words* are a
+    command.
+
+    tpu: what --tpu says. Raises click.UsageError.
+    """
+    if name.endswith(".py"):
+        return Path(name)
+    if not words:
+        raise click.UsageError("Missing command. Write it behind NAME: -- CMD...")
+    if tpu:
+        raise click.UsageError("--tpu is for SCRIPT.py; a command needs the TPU's NAME.")
+    return None
 
 
 def only_tpu(session: Session) -> str:
@@ -46,11 +71,29 @@ def project_of(script: Path) -> Path:
     return script.parent
 
 
-def script_command(script: Path, words: Sequence[str]) -> tuple[str, list[str]]:
-    """The folder on the hosts in which a script of a synced project runs, and the command.
+def script_command(script: Path, words: Sequence[str]) -> list[str]:
+    """The command that runs a script in the folder of its project. words: its arguments."""
+    path = script.expanduser().resolve().relative_to(project_of(script))
+    return ["python3", "-u", path.as_posix(), *words]
 
-    words: the script's arguments.
+
+def send_project(
+    session: Session, name: str, script: Path, wait: Callable[[Operation], object]
+) -> str:
+    """Copies a script's project to all hosts of a TPU, and returns its folder there.
+
+    wait: waits for an operation's end, and raises what it failed with. Raises CONFLICT, after a
+    list of them, if files have changed there, too.
     """
-    project = project_of(script)
-    path = script.expanduser().resolve().relative_to(project)
-    return project.name, ["python3", "-u", path.as_posix(), *words]
+    from ..fleet.models import SyncProject
+    from .sync import details, raise_conflicts, result_of
+
+    request = SyncProject(folder=str(project_of(script)))
+    sending = session.call(session.fleet.sync.start(name, request))
+    wait(sending)
+    result = result_of(session.call(session.fleet.operation(sending.id)))
+    assert result is not None  # it has ended well
+    if result.conflicts:
+        print(details(result), file=sys.stderr)
+        raise_conflicts(result)
+    return result.remote

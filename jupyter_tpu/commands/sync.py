@@ -54,7 +54,7 @@ def sync_project(
         if result is not None and show is not None:
             show(result)
         elif result is not None:
-            print("\n".join(filter(None, (ended.log[-1], details(result)))))
+            print("\n".join(filter(None, (*ended.log, details(result)))))
     if result is not None:
         raise_conflicts(result)
 
@@ -66,8 +66,14 @@ def details(result: SyncResult) -> str:
         lines += _listed(result.written, counts.written, "would copy    ")
         lines += _listed(result.deleted, counts.deleted, "would delete  ")
     if result.conflicts:
+        all_hosts = [each.host for each in result.hosts]
         rows = [
-            (each.path, _KINDS[each.kind], each.here or "deleted", each.there or "deleted")
+            (
+                each.path,
+                _KINDS[each.kind] + (_on(each.hosts) if each.hosts != all_hosts else ""),
+                each.here or "deleted",
+                each.there or "deleted",
+            )
             for each in result.conflicts[:_SHOWN]
         ]
         lines += ["", table(("CONFLICT", "", "CHANGED HERE", "CHANGED ON THE TPU"), rows)]

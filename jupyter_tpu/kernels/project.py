@@ -13,6 +13,7 @@ from typing import Any
 from ..agent.protocol import messages
 from ..agent.protocol.events import SHELL
 from ..environment.project import (
+    HOLD,
     Mirror,
     MirrorHost,
     MirrorNews,
@@ -25,8 +26,6 @@ from ..errors import TPUError
 
 log = logging.getLogger(__name__)
 
-#: Seconds for which a cell waits for what was changed here, while the host can be reached.
-HOLD = 10.0
 #: Seconds for which a kernel's start waits until the size of its project is known.
 CHECK = 20.0
 AUTO, OFF = "auto", "off"

@@ -216,10 +216,16 @@ def test_the_commands_start_list_follow_stop_and_remove(
     shell: Shell, jupyter: JupyterServer, tpu: dict[str, Any], commands: Commands
 ) -> None:
     name = name_of(tpu)
-    code = "import sys; print('to out'); print('to err', file=sys.stderr); sys.exit(4)"
-    words = ["--name", "quick", "--worker", "1", "--", "python3", "-c", code]
-    done = shell.run("job", "start", name, *words)
+    script = shell.folder / "a project/quick.py"
+    script.parent.mkdir()
+    (script.parent / "part.py").write_text("import sys\nsys.exit(4)\n")
+    script.write_text(
+        "import sys\nprint('to', sys.argv[1])\nprint('to err', file=sys.stderr)\nimport part\n"
+    )
+    words = ["--name", "quick", "--worker", "1", "--tpu", name]
+    done = shell.run("job", "start", *words, str(script), "--", "out")
     assert done.returncode == 0, done.stderr
+    assert "Copy what changed" in done.stderr
     assert "Started job" in done.stdout
     id = done.stdout.split()[2]
     followed = shell.run("job", "logs", name, id, "--follow")

@@ -34,7 +34,6 @@ def test_a_project_is_the_nearest_marked_folder_or_else_the_notebooks_own(
     found = find_project(folder)
     expected = (home / "work/thesis", "notebooks") if marker else (folder, "")
     assert (found.folder, found.below) == expected
-    assert found.remote == f"~/{expected[0].name}"
 
 
 @pytest.mark.parametrize(

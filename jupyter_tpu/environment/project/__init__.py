@@ -3,14 +3,16 @@
 from .bases import Bases
 from .local import LocalProject, size_text
 from .location import ProjectLocation, find_project, project_at
-from .mirror import Mirror, MirrorHost
+from .mirror import HOLD, Mirror, MirrorHost
 from .mirror_news import MirrorNews
 from .mirrors import Mirrors, default_mirrors
 from .outcome import HostOutcome, SyncOptions, SyncOutcome
+from .owners import remote_folder
 from .sync import PULL_STEPS, PUSH_STEPS, pull, push
 from .watcher import Watcher, retry_after
 
 __all__ = [
+    "HOLD",
     "PULL_STEPS",
     "PUSH_STEPS",
     "Bases",
@@ -29,6 +31,7 @@ __all__ = [
     "project_at",
     "pull",
     "push",
+    "remote_folder",
     "retry_after",
     "size_text",
 ]

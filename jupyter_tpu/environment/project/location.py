@@ -1,4 +1,4 @@
-"""Which folder a notebook's project is, and where it is on a host."""
+"""Which folder a notebook's project is, and where the notebook is in it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,6 @@ class ProjectLocation(Struct, frozen=True):
 
     folder: Path
     below: str = ""
-
-    @property
-    def remote(self) -> str:
-        """The folder on the host, as a sync by hand chooses it, too."""
-        return f"~/{self.folder.name}"
 
 
 def find_project(notebook_folder: Path) -> ProjectLocation:

@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 #: Bytes of one file, bytes of all, and files, that are copied without being asked for.
 LIMITS = (10_000_000, 100_000_000, 5_000)
+#: Seconds for which a cell or command waits for what was changed here.
+HOLD = 10.0
 #: Milliseconds after which changes are noticed, and after which in any case while there are more.
 _QUIET, _LATEST = 50, 400
 
@@ -81,7 +83,7 @@ class Mirror:
         self._bases = bases
         self._changed = changed
         self._copying = True
-        self._round_ended = asyncio.Event()  # replaced after each round
+        self._copied = asyncio.Event()  # replaced after each copy
         self._watcher = Watcher(folder, quiet=_QUIET, latest=_LATEST, leave_out=is_notebook)
         self._stamps: Stamps | None = None
         self._others = OtherHosts(lambda: others(self), self._copy_to_others, self._report)
@@ -103,15 +105,16 @@ class Mirror:
         """Compares with the host again, soon."""
         self._watcher.notify()
 
-    async def catch_up(self, timeout: float) -> bool:
+    async def catch_up(self, timeout: float, *, everywhere: bool = False) -> bool:
         """Waits until the host has what is here now, or it is known why it can't have it.
 
-        False: it was still being copied after *timeout* seconds in which the host was reachable.
+        everywhere: also for the other hosts. False: it was still being copied after *timeout*
+        seconds in which the host was reachable.
         """
         if self._stamps is not None and await asyncio.to_thread(self._stamps.differ):
             self.recheck()
-        while self._behind and not self._task.done():
-            ended = asyncio.create_task(self._round_ended.wait())
+        while (self._behind or (everywhere and self._others.behind)) and not self._task.done():
+            ended = asyncio.create_task(self._copied.wait())
             try:
                 done, _ = await asyncio.wait(
                     {ended, self._task}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
@@ -182,11 +185,11 @@ class Mirror:
 
     def _end_round(self) -> None:
         self._copying = False
-        self._round_ended.set()
-        self._round_ended = asyncio.Event()
         self._report()
 
     def _report(self) -> None:
+        self._copied.set()
+        self._copied = asyncio.Event()
         if self.outcome is not None:
             others = self._others.outcomes
             hosts = [*self.outcome.hosts, *(others[worker] for worker in sorted(others))]

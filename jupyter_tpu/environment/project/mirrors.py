@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import hashlib
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
-import msgspec
-
-from ...errors import TPUError
 from ...paths import data_dir
 from .bases import Bases
 from .local import LocalProject
 from .location import ProjectLocation
-from .mirror import LIMITS, Mirror, MirrorHost
+from .mirror import HOLD, LIMITS, Mirror, MirrorHost
 from .mirror_news import MirrorNews, ToldLog
-
-
-class Owner(msgspec.Struct):
-    """The project folder here that a folder of a TPU's hosts was first used for."""
-
-    folder: str = ""
+from .owners import remote_folder, tpu_place
 
 
 class Mirrors:
@@ -38,7 +30,7 @@ class Mirrors:
         """The mirror of a project on a host, which runs until :meth:`release`."""
         key = (host.place, location.folder)
         if key not in self._used:
-            remote = self._remote(host, location)
+            remote = remote_folder(self._bases, host.place, location.folder)
             mirror = Mirror(host, location.folder, remote, self._bases, self._changed, self._others)
             self._used[key] = mirror, MirrorNews(mirror, self._bases)
         mirror, news = self._used[key]
@@ -73,6 +65,20 @@ class Mirrors:
             if str(mirror.folder) == folder:
                 mirror.recheck()
 
+    async def catch_up(self, place: str) -> None:
+        """Waits until the projects on a TPU are there as they are here, at most `HOLD` seconds.
+
+        place: of one of its hosts.
+        """
+        waiting = [
+            mirror.catch_up(HOLD, everywhere=True)
+            for mirror in self._users
+            if tpu_place(mirror.host.place) == tpu_place(place)
+        ]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HOLD):
+                await asyncio.gather(*waiting)
+
     def subscribe(self, callback: Callable[[Mirror], None]) -> Callable[[], None]:
         """Calls *callback* when a mirror has changed. Returns a function that ends this."""
         self._subscribers.append(callback)
@@ -86,34 +92,16 @@ class Mirrors:
         """The hosts that *mirror* serves beside its own: those of the TPU that have no kernel with
         this project, if it is the first of these mirrors.
         """
-        tpu = _tpu_of(mirror.host)
+        tpu = tpu_place(mirror.host.place)
         same = [
             each
             for each in self._users
-            if each.folder == mirror.folder and _tpu_of(each.host) == tpu
+            if each.folder == mirror.folder and tpu_place(each.host.place) == tpu
         ]
         served = {each.host.host.worker for each in same}
         if mirror.host.host.worker != min(served, default=None):
             return ()
         return [host for host in mirror.host.others() if host.host.worker not in served]
-
-    def _remote(self, host: MirrorHost, location: ProjectLocation) -> str:
-        """The project's folder on the TPU; one of its own if another project has its name."""
-        key = (_tpu_of(host), location.remote)
-        owner = self._bases.load(Owner, *key)
-        folder = str(location.folder)
-        if owner.folder != folder and owner.folder and Path(owner.folder).is_dir():
-            digest = hashlib.blake2b(folder.encode("utf-8", "replace"), digest_size=2).hexdigest()
-            return f"{location.remote}-{digest}"
-        if not owner.folder:
-            with contextlib.suppress(TPUError):  # then the next copy tells of it
-                self._bases.save(Owner(folder), *key)
-        return location.remote
-
-
-def _tpu_of(host: MirrorHost) -> str:
-    """Text that identifies its TPU among those of all clouds."""
-    return host.place.rpartition("/")[0]
 
 
 @cache

@@ -42,7 +42,14 @@ class OtherHosts:
         self._copy = copy
         self._changed = changed
         self._due = {failing: asyncio.Event() for failing in (False, True)}
+        self._copying = False
         self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def behind(self) -> bool:
+        """Whether the project is on its way to one that could be reached the last time."""
+        running = any(not task.done() for task in self._tasks)
+        return running and (self._copying or self._due[False].is_set())
 
     def notify(self) -> None:
         """The project has changed, or the hosts."""
@@ -68,17 +75,20 @@ class OtherHosts:
             workers = {host.host.worker for host in present}
             self.outcomes = {key: each for key, each in self.outcomes.items() if key in workers}
             hosts = [host for host in present if self._fails(host.host.worker) == failing]
-            if not hosts:
+            if not hosts and failing:
                 continue
-            try:
-                outcome = await self._copy(hosts)
-            except TPUError:  # of the folder here, which the copy to the kernel's host tells
-                continue
-            for each in outcome.hosts:
-                self.outcomes[each.host] = each
-                if (each.problem is not None) != failing:
-                    self._due[not failing].set()  # it belongs to those now
+            self._copying |= not failing
+            with contextlib.suppress(TPUError):  # of the folder here, which the first copy tells
+                if hosts:
+                    self._note(failing, await self._copy(hosts))
+            self._copying &= failing
             self._changed()
+
+    def _note(self, failing: bool, outcome: SyncOutcome) -> None:
+        for each in outcome.hosts:
+            self.outcomes[each.host] = each
+            if (each.problem is not None) != failing:
+                self._due[not failing].set()  # it belongs to those now
 
     def _fails(self, worker: int) -> bool:
         return worker in self.outcomes and self.outcomes[worker].problem is not None

@@ -10,7 +10,9 @@ from msgspec import structs
 
 from ...cloud import NodeName
 from ...environment import gather_or_cancel
+from ...environment.project import default_mirrors
 from ...errors import InvalidInput, Reason, TPUError
+from ...links import HostName
 from ..knowledge.desired import DesiredState
 from ..knowledge.finder import TPUFinder
 from ..knowledge.observed import ObservedState
@@ -42,6 +44,7 @@ class Jobs:
         changed: Callable[[str], None],
     ) -> None:
         self._finder = finder
+        self._connections = connections
         self._desired = desired
         self._observed = observed
         self._records = JobRecords(store, changed)
@@ -101,6 +104,7 @@ class Jobs:
             raise InvalidInput("A command or variable can't have NUL characters.")
         node = await self._finder.find_ready(ref, "Jobs run on READY TPUs.")
         hosts = host_numbers(request.hosts, max(1, len(node.endpoints)), node.name.node)
+        await default_mirrors().catch_up(self._connections.link(HostName(node.name, 0)).place)
         record = JobRecord(
             id=uuid.uuid4().hex[:8],
             project=node.name.project,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from ...cloud import Node
+from ...environment.project import default_mirrors
 from ...errors import InvalidInput, Reason, TPUError
 from ...links import HostName
 from ...tokens import passed_variables
@@ -78,6 +79,7 @@ class Runs:
         hosts = host_numbers(request.hosts, len(node.endpoints), node.name.node)
         python = self._python(node, request.environment)
         tokens = await asyncio.to_thread(passed_variables)
+        await default_mirrors().catch_up(self._connections.link(HostName(node.name, 0)).place)
         ended = [id for id, each in self._runs.items() if each.done]
         for id in ended[: max(0, len(ended) + 1 - KEPT)]:
             del self._runs[id]

@@ -55,7 +55,8 @@ class SyncService:
     async def start(self, ref: str, request: SyncProject) -> Operation:
         request = validated(request)
         folder = _local_folder(request)
-        remote = _remote_folder(request, folder)
+        if not (request.remote or folder.name):
+            raise InvalidInput("A folder on the TPU is needed, too.", "Add :DIR to its name.")
         for path in request.only:
             _check_parts(path, path)
         if request.watch and (request.pull or request.dry_run):
@@ -64,9 +65,18 @@ class SyncService:
         if request.pull and not 0 <= request.host < len(node.endpoints):
             count = len(node.endpoints)
             raise no_such_host(node.name.node, request.host, count, Reason.NOT_FOUND)
+        if request.remote:
+            remote = _remote_folder(request.remote)
+        else:
+            place = self._connections.link(HostName(node.name, 0)).place
+            claim = not (request.pull or request.dry_run)
+            remote = project.remote_folder(self._bases, place, folder, claim=claim)
+        elsewhere = not request.remote and remote != f"~/{folder.name}"
         request = msgspec.structs.replace(request, folder=str(folder), remote=remote)
 
         async def work(progress: Progress) -> None:
+            if elsewhere:
+                progress.log(f"~/{folder.name} has another project, so this one is in {remote}")
             if request.watch:
                 await self._watch(node, request, progress)
                 return
@@ -162,17 +172,13 @@ def _local_folder(request: SyncProject) -> Path:
     return folder.resolve()
 
 
-def _remote_folder(request: SyncProject, folder: Path) -> str:
+def _remote_folder(asked: str) -> str:
     """As the host's program takes it: it begins with / or ~."""
-    remote = request.remote.rstrip("/") or ("/" if request.remote else "")
-    if not remote:
-        if not folder.name:
-            raise InvalidInput("A folder on the TPU is needed, too.", "Add :DIR to its name.")
-        remote = folder.name
+    remote = asked.rstrip("/") or "/"
     if remote in ("~", "."):
         return "~"
     below = remote.removeprefix("~/").removeprefix("/")
-    _check_parts(below, request.remote)
+    _check_parts(below, asked)
     return remote if remote[0] == "/" or remote[:2] == "~/" else f"~/{remote}"
 
 

@@ -82,7 +82,7 @@ function Conflicts(props: {
         {result.conflicts.map(each => (
           <li key={each.path} title={each.path}>
             <code>{each.path}</code>
-            <small>{conflictLabel(each, actions)}</small>
+            <small>{conflictLabel(each, result, actions)}</small>
           </li>
         ))}
       </ul>
@@ -233,14 +233,21 @@ function foldersLabel({ folder, remote, pull }: ISyncResult): string {
   return pull ? `${remote} → ${here}` : `${here} → ${remote}`;
 }
 
-/** "here 2 minutes ago · on the TPU: deleted" */
-function conflictLabel(conflict: ISyncConflict, actions: Actions): string {
+/** "here: 2 minutes ago · on the TPU: deleted (host 3)" */
+function conflictLabel(
+  conflict: ISyncConflict,
+  result: ISyncResult,
+  actions: Actions
+): string {
   const { language, trans } = actions;
   const time = (at: string) =>
     at ? ago(at, Date.now(), language) : trans.__('deleted');
-  return trans.__(
+  const label = trans.__(
     'here: %1 · on the TPU: %2',
     time(conflict.here),
     time(conflict.there)
   );
+  return conflict.hosts.length < result.hosts.length
+    ? trans.__('%1 (host %2)', label, conflict.hosts.join(', '))
+    : label;
 }
