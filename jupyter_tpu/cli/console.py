@@ -44,6 +44,24 @@ def no_wait_option(function: F) -> F:
     )(function)
 
 
+def verbose_option(function: F) -> F:
+    """--verbose: operations that are waited for print their log; see :func:`is_verbose`."""
+    return click.option(
+        "--verbose",
+        "-v",
+        is_flag=True,
+        expose_value=False,
+        callback=lambda ctx, _, value: ctx.meta.__setitem__("verbose", value),
+        help="Print each line of the log, such as those of pip and of a setup script.",
+    )(function)
+
+
+def is_verbose() -> bool:
+    """Whether the command has --verbose."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get("verbose"))
+
+
 def can_ask() -> bool:
     """Whether somebody can answer a question."""
     return sys.stdin is not None and sys.stdin.isatty()

@@ -15,7 +15,15 @@ from ..commands.session import open_session
 from ..commands.tables import table
 from ..errors import InvalidInput, Reason, TPUError
 from ..files import write_atomically
-from .console import confirm, json_option, no_wait_option, note, print_json, yes_option
+from .console import (
+    confirm,
+    json_option,
+    no_wait_option,
+    note,
+    print_json,
+    verbose_option,
+    yes_option,
+)
 from .waiting import finish, progress_stream
 
 _packages_argument = argument(
@@ -82,6 +90,7 @@ def list_environments(name: str, found: bool, as_json: bool) -> None:
 @tpu_argument()
 @argument("environment", metavar="ENV", help="Name of the environment.")
 @content_options
+@verbose_option
 @no_wait_option
 @json_option
 def create_environment(
@@ -240,6 +249,7 @@ def list_packages(name: str, environment: str, as_json: bool) -> None:
 @tpu_argument()
 @_packages_argument
 @environment_option
+@verbose_option
 def add_packages(name: str, packages: tuple[str, ...], environment: str) -> None:
     """Add packages to an environment, on all hosts."""
     _change(name, environment, add=packages)

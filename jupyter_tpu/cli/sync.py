@@ -13,7 +13,7 @@ from ..commands.operations import raise_failure
 from ..commands.session import Session, open_session
 from ..commands.sync import sync_project
 from .console import json_option, note, print_json
-from .waiting import finish, progress_stream
+from .waiting import finish, new_lines, progress_stream
 
 if TYPE_CHECKING:
     from ..fleet.models import Operation, SyncProject
@@ -93,7 +93,7 @@ def _watch(session: Session, name: str, request: SyncProject) -> None:
     def show(operation: Operation) -> None:
         nonlocal printed
         log = list(operation.log)
-        for line in log[_overlap(printed, log) :]:
+        for line in new_lines(printed, log):
             print(line, flush=True)
         printed = log
 
@@ -106,13 +106,6 @@ def _watch(session: Session, name: str, request: SyncProject) -> None:
         future.cancel()
         session.call(session.fleet.cancel(operation.id))
         print(f"Ended. {name} keeps what was copied.", file=sys.stderr)
-
-
-def _overlap(before: list[str], now: list[str]) -> int:
-    """How many lines of *now* were in *before*, whose first ones it may have dropped."""
-    return next(
-        (len(before) - at for at in range(len(before)) if now[: len(before) - at] == before[at:]), 0
-    )
 
 
 def _direction(source: str, target: str) -> tuple[str, str, str, bool]:

@@ -24,7 +24,7 @@ from ..commands.tables import problem_text, status_problems, tpu_table, type_tex
 from ..commands.tokens import MISSING
 from ..errors import InvalidInput
 from .approval import approve_cost
-from .console import json_option, no_wait_option, note, print_json, yes_option
+from .console import json_option, no_wait_option, note, print_json, verbose_option, yes_option
 from .losses import running_kernels
 from .node_options import node_options
 from .waiting import finish, finish_all, leave, left_line, progress_stream, require_server
@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     metavar="USD",
     help="Create it without asking if it costs at most so many USD an hour; else not at all.",
 )
+@verbose_option
 @no_wait_option
 @json_option
 def create(
@@ -239,6 +240,7 @@ def describe(name: str, as_json: bool) -> None:
     help="Also pass this variable of your computer, such as HF_TOKEN, to kernels, commands and "
     "jobs on TPUs from now on (see `token`). Repeatable.",
 )
+@verbose_option
 @no_wait_option
 @json_option
 def connect(

@@ -21,7 +21,7 @@ from ..commands.operations import (
 )
 from ..commands.tables import is_terminal
 from ..errors import Reason, TPUError
-from .console import ask, can_ask, note
+from .console import ask, can_ask, is_verbose, note
 from .interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -47,10 +47,14 @@ def progress_stream(as_json: bool) -> TextIO:
 
 
 class Progress:
-    """Shows an operation's states on *stream*; may be called from any thread."""
+    """Shows an operation's states on *stream*, with *verbose* also its log; may be called from any
+    thread.
+    """
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, verbose: bool = False) -> None:
         self._stream = stream
+        self._verbose = verbose
+        self._log: list[str] = []
         self._lock = threading.Lock()  # the core's thread shows, this one pauses
         self._line = ""
         self._bar: Any = _bar(stream) if is_terminal(stream) else None
@@ -59,6 +63,8 @@ class Progress:
     def show(self, operation: Operation) -> None:
         line = progress_line(operation)
         with self._lock:
+            if self._verbose:
+                self._print_log(list(operation.log))
             if self._bar is not None:
                 part = operation.progress
                 self._bar.update(
@@ -72,6 +78,15 @@ class Progress:
                 self._stream.write(line + "\n")
                 self._stream.flush()
 
+    def _print_log(self, log: list[str]) -> None:
+        for line in new_lines(self._log, log):
+            if self._bar is not None:
+                self._bar.console.out(line, highlight=False)
+            else:
+                self._stream.write(line + "\n")
+        self._stream.flush()
+        self._log = log
+
     def resume(self) -> None:
         if self._bar is not None:
             self._bar.start()
@@ -80,6 +95,14 @@ class Progress:
         """Removes the bar, and keeps its line free."""
         if self._bar is not None:
             self._bar.stop()
+
+
+def new_lines(before: list[str], now: list[str]) -> list[str]:
+    """The lines of a log that were not in *before*, whose first ones it may have dropped."""
+    for at in range(len(before)):
+        if now[: len(before) - at] == before[at:]:
+            return now[len(before) - at :]
+    return now
 
 
 def _bar(stream: TextIO) -> Any:
@@ -109,7 +132,7 @@ def finish(session: Session, operation: Operation, stream: TextIO) -> Operation:
     from ..fleet.client import wait_for_end
     from ..links import core_thread
 
-    progress = Progress(stream)
+    progress = Progress(stream, verbose=is_verbose())
     choice = ""
     noted = False  # Ctrl-C came once, and nobody could be asked
     with Interrupts() as interrupts:

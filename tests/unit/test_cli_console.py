@@ -124,6 +124,27 @@ def test_progress_is_one_line_with_a_bar_on_a_terminal(monkeypatch: pytest.Monke
     assert max(map(len, re.split(r"[\r\n]+", second))) <= 60
 
 
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+def test_progress_prints_each_line_of_the_log_once_if_that_is_wanted(
+    stream: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    progress = Progress(stream, verbose=True)
+    progress.resume()
+    for log in (["a"], ["a", "b [x]"], ["b [x]", "b [x]", "c"], ["b [x]", "b [x]", "c"]):
+        progress.show(operation("Setting up", 0.5, log=log))
+    progress.pause()
+    text = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", stream.getvalue())
+    lines = [line.strip() for line in re.split(r"[\r\n]+", text)]
+    assert [line for line in lines if line in ("a", "b [x]", "c")] == ["a", "b [x]", "b [x]", "c"]
+
+
+@pytest.mark.parametrize("command", ["connect", "create", "env create", "env add"])
+def test_commands_that_install_have_verbose(command: str, capsys: Any) -> None:
+    assert main([*command.split(), "--help"]) == 0
+    assert "--verbose" in capsys.readouterr().out
+
+
 def test_progress_says_on_how_many_hosts_a_step_is_done() -> None:
     step = Step(title="Installing JAX", state="running", hosts=4, hosts_done=2)
     assert progress_line(operation("Installing JAX", steps=[step])) == (
