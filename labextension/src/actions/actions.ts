@@ -9,6 +9,7 @@ import {
   IEnvironment,
   IFoundPython,
   IOperation,
+  ISyncConflict,
   ISyncResult,
   ITPU,
   ITunnel
@@ -161,10 +162,17 @@ export class Actions {
     pull: boolean
   ): Promise<boolean> {
     const { folder, remote, conflicts } = result;
-    const only = conflicts.map(each => each.path);
-    const host = conflicts[0].hosts[0];
-    const request = { folder, remote, pull, host, only, overwrite: true };
-    return this.model.sync(tpu, request);
+    // A push is for all hosts; a pull is from a host that has changed the file.
+    const from = (each: ISyncConflict) => (pull ? each.hosts[0] : 0);
+    for (const host of new Set(conflicts.map(from))) {
+      const files = conflicts.filter(each => from(each) === host);
+      const only = files.map(each => each.path);
+      const request = { folder, remote, pull, host, only, overwrite: true };
+      if (!(await this.model.sync(tpu, request))) {
+        return false;
+      }
+    }
+    return true;
   }
 
   /** Opens the form, with its earlier input. */

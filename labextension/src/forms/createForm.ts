@@ -57,7 +57,7 @@ const EMPTY: IFields = {
 };
 
 /** The fields that begin as the user's settings say. */
-const SET = ['packages', 'apt', 'timezone', 'script'] as const;
+type Preset = 'packages' | 'apt' | 'timezone' | 'script';
 
 /** The whole rule for names, to be read before a mistake. */
 export function nameRule(trans: TranslationBundle): string {
@@ -88,7 +88,7 @@ export class CreateForm extends Form<IFields, IOperation> {
   get fields(): IFields {
     const { name, tier, type, zone, version } = this.filled;
     const defaults = this.defaults.values;
-    const text = (field: (typeof SET)[number]) =>
+    const text = (field: Preset) =>
       this._edited.has(field) ? this.filled[field] : defaults[field];
     return {
       ...this.filled,
