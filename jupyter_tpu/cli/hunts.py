@@ -96,7 +96,13 @@ def hunt() -> None:
 @click.option("--connect", "then_connect", is_flag=True, help="Then connect it (see `connect`).")
 @environment_option
 @content_options
-@yes_option("Start it without asking.")
+@yes_option("Start it without asking, whatever it costs.")
+@click.option(
+    "--max-price",
+    type=click.FloatRange(min=0),
+    metavar="USD",
+    help="Start it without asking, and try only what costs at most so many USD an hour.",
+)
 @no_wait_option
 @json_option
 def start(
@@ -111,6 +117,7 @@ def start(
     then_connect: bool,
     environment: str,
     yes: bool,
+    max_price: float | None,
     no_wait: bool,
     as_json: bool,
     **content: Any,
@@ -132,6 +139,7 @@ def start(
         version=version,
         network=network,
         subnetwork=subnetwork,
+        max_price=max_price,
         connect=connection(environment, **content) if then_connect else None,
     )
     with open_session() as session:
@@ -238,7 +246,7 @@ def hunt_for(
     )
     if no_wait:
         require_server(session, "continues the hunt")
-    _approve(session, wanted, yes=yes, as_json=as_json)
+    wanted = _approved(session, wanted, yes=yes, as_json=as_json)
     found = session.call(session.fleet.hunts.start(wanted))
     if not no_wait:
         _wait(session, found, as_json)
@@ -251,20 +259,34 @@ def hunt_for(
         )
 
 
-def _approve(session: Session, wanted: StartHunt, *, yes: bool, as_json: bool) -> None:
-    """Says where it looks and what that costs. Asks if it costs anything."""
-    candidates = session.call(session.fleet.hunts.quote(wanted))
-    ask = not yes and any(each.cost.usd_per_hour != 0 for each in candidates if not each.ruled_out)
+def _approved(session: Session, wanted: StartHunt, *, yes: bool, as_json: bool) -> StartHunt:
+    """Says where it looks and what that costs. Asks if it costs anything and there is no limit.
+
+    Returns the request with the confirmation of what was said.
+    """
+    from msgspec import structs
+
+    limit = wanted.tpu.max_price
+    confirmed = structs.replace(wanted, tpu=structs.replace(wanted.tpu, confirm_price=True))
+    candidates = session.call(session.fleet.hunts.quote(wanted if limit is not None else confirmed))
+    prices = [each.cost.usd_per_hour for each in candidates if not each.ruled_out]
+    ask = limit is None and not yes and any(price != 0 for price in prices)
     if can_ask() if ask else not as_json:
         out = sys.stderr if as_json else sys.stdout
         print(candidate_table(candidates), file=out, flush=True)
-        if ask:
+        if any(price != 0 for price in prices):
             print("You pay while it is READY, used or not.", file=out, flush=True)
     if ask:
         confirm(
             f"Create {wanted.tpu.name} in the first of these that is available?",
-            "Add --yes to start the hunt without asking.",
+            "Add --yes to start the hunt without asking, or --max-price USD.",
         )
+    if limit is not None:
+        return wanted
+    # What was said is what may be paid, also if a price changes; None: one is not known.
+    known = [price for price in prices if price is not None]
+    most = max(known) if len(known) == len(prices) else None
+    return structs.replace(confirmed, tpu=structs.replace(confirmed.tpu, max_price=most))
 
 
 def _wait(session: Session, hunt: Hunt, as_json: bool) -> None:

@@ -191,7 +191,14 @@ class Fleet:
         self._power = PowerService(cloud, observer, connections, connected, grants, runner)
         self._create = CreateService(links, availability, observer, grants, runner, connect.follow)
         self.hunts = HuntService(
-            cloud, store, self._create, observer, runner, finder.reload, changes.mark_tpu_changed
+            cloud,
+            store,
+            self._create,
+            observer,
+            grants,
+            runner,
+            finder.reload,
+            changes.mark_tpu_changed,
         )
         self._takeover = Takeover(
             runner,

@@ -25,7 +25,7 @@ ZONES = ["us-west4-a", "us-central1-a", "us-west1-c"]
 async def world(
     emulator: Any, faults: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
-    monkeypatch.setattr(planner, "CAPACITY", (0.1, 0.1))
+    monkeypatch.setitem(planner.MENDED_BY_TIME, Reason.NO_CAPACITY, (0.1, 0.1))
     monkeypatch.setattr(planner, "GOOGLE", (0.1, 0.1))
     world = World(emulator, tmp_path)
     yield world
@@ -131,7 +131,7 @@ async def test_the_next_server_goes_on_with_an_attempt_whose_answer_was_lost(
 async def test_a_stopped_hunt_leaves_nothing_whether_it_waits_or_tries(
     world: World, faults: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planner, "CAPACITY", (3000.0, 3000.0))
+    monkeypatch.setitem(planner.MENDED_BY_TIME, Reason.NO_CAPACITY, (3000.0, 3000.0))
     faults(kind="no-capacity", zone=ZONES[0], count=1)
     server = await world.server()
     waiting = await server.fleet.hunts.start(request(name, ZONES[0]))

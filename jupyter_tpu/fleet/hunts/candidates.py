@@ -19,10 +19,13 @@ from .planner import Over, next_step
 Resolve = Callable[[CreateTPU], Awaitable[tuple[CreateTPU, NodeName]]]
 
 
-async def plan(request: StartHunt, resolve: Resolve, now: float) -> HuntRecord:
+async def plan(
+    request: StartHunt, resolve: Resolve, check_price: Callable[[Candidate], None], now: float
+) -> HuntRecord:
     """The hunt before its first attempt.
 
-    Raises INVALID if there is nothing to try, and what *resolve* raises apart from that.
+    check_price: raises PRICE for a price that nobody has confirmed. This raises INVALID or PRICE if
+    there is nothing to try, and what *resolve* raises apart from that.
     """
     types = request.types or [request.tpu.type]
     tiers = request.tiers or [request.tpu.tier]
@@ -41,9 +44,15 @@ async def plan(request: StartHunt, resolve: Resolve, now: float) -> HuntRecord:
         ],
         deadline=_deadline(request.deadline, now),
     )
-    match next_step(hunt, now):
-        case Over(error):
-            raise error
+    for each in hunt.candidates:
+        if not each.ruled_out:
+            try:
+                check_price(each)
+            except TPUError as error:
+                each.ruled_out, each.problem = True, Problem.of(error)
+    step = next_step(hunt, now)
+    if isinstance(step, Over):
+        raise step.error
     return hunt
 
 

@@ -11,6 +11,7 @@ NO_CAPACITY           about this type and tier in the zone (or region, where Goo
 CONFLICT              later, after a pause that doubles. CONFLICT: a TPU that was taken away at once
 QUOTA, of 0           this generation and tier are ruled out in the zone, region or project
 QUOTA, all used       this type and tier there: later, since somebody may delete a TPU
+PRICE                 the same: the grant has too few chips left, and no price was confirmed
 EXISTS                the zone is ruled out: another TPU has the name there
 INVALID, PERMISSION   this candidate is ruled out
 anything else         nothing about the candidate: all wait, as long as Google says, or for a pause
@@ -33,16 +34,21 @@ from ..models.catalog import known_type
 from ..models.times import timestamp
 from ..store.records import Candidate, HuntRecord
 
-#: Pauses after the first failure, and the longest; seconds.
-CAPACITY = (20.0, 300.0)
-QUOTA = (120.0, 1800.0)
+#: What time may mend: the pauses after the first failure, and the longest, in seconds.
+#: PRICE: the grant that covers it has too few chips left now.
+MENDED_BY_TIME = {
+    Reason.NO_CAPACITY: (20.0, 300.0),
+    Reason.CONFLICT: (20.0, 300.0),
+    Reason.QUOTA: (120.0, 1800.0),
+    Reason.PRICE: (120.0, 1800.0),
+}
+#: The same, of what is not about a candidate.
 GOOGLE = (10.0, 300.0)
 #: Pauses are this much shorter or longer, by chance: many hunts do not ask in step.
 JITTER = 0.25
 #: A longer pause than any: what waits longer has met a clock that was set back. Seconds.
 _LONGEST = 3600.0
 
-_MENDED_BY_TIME = (Reason.NO_CAPACITY, Reason.CONFLICT)
 _FOR_GOOD = (Reason.INVALID, Reason.PERMISSION)
 
 
@@ -98,9 +104,9 @@ def learn(
         same = _generation(candidate.type)
         there = _in_scope(hunt, candidate, error.scope)
         _rule_out((each for each in there if _generation(each.type) == same), problem)
-    elif reason in _MENDED_BY_TIME or reason is Reason.QUOTA:
+    elif reason in MENDED_BY_TIME:
         candidate.failures += 1
-        pause = _pause(QUOTA if reason is Reason.QUOTA else CAPACITY, candidate.failures) * factor
+        pause = _pause(MENDED_BY_TIME[reason], candidate.failures) * factor
         for each in _in_scope(hunt, candidate, error.scope):
             if each.type == candidate.type:
                 each.problem = problem

@@ -19,6 +19,7 @@ from ...cloud import Cloud, NodeName
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ..discovery.observer import Observer
+from ..knowledge.grants import Grants
 from ..models import Hunt, HuntAttempt, HuntCandidate, Problem, StartHunt
 from ..models.costs import cost_of
 from ..models.hunts import AttemptState, HuntState
@@ -55,6 +56,7 @@ class HuntService:
         store: Store,
         create: CreateService,
         observer: Observer,
+        grants: Grants,
         runner: OperationRunner,
         reload: Callable[[], Awaitable[None]],
         changed: Callable[[NodeName], None],
@@ -63,6 +65,7 @@ class HuntService:
         self._store = store
         self._create = create
         self._observer = observer
+        self._grants = grants
         self._runner = runner
         self._reload = reload
         self._changed = changed
@@ -126,7 +129,19 @@ class HuntService:
     # ---- inside ----
 
     async def _plan(self, request: StartHunt) -> HuntRecord:
-        return await candidates.plan(validated(request), self._create.resolve, time.time())
+        await self._grants.refresh()
+
+        def check_price(candidate: Candidate) -> None:
+            """What a grant is for is tried whenever that has room; each attempt looks again."""
+            type, zone, tier = candidate.type, candidate.zone, candidate.tier
+            if not self._grants.covering(type, zone, tier):
+                self._grants.decide(type, zone, tier).require(
+                    confirm_price=request.tpu.confirm_price, max_price=request.tpu.max_price
+                )
+
+        return await candidates.plan(
+            validated(request), self._create.resolve, check_price, time.time()
+        )
 
     def _run(self, record: OperationRecord) -> _HuntRun:
         self._mine = {
@@ -208,7 +223,11 @@ class HuntService:
             tier=candidate.tier,
             version=candidate.version,
             cost=cost_of(
-                candidate.type, candidate.zone, candidate.tier, emulated=self._cloud.emulated
+                candidate.type,
+                candidate.zone,
+                candidate.tier,
+                emulated=self._cloud.emulated,
+                grant=self._grants.covering(candidate.type, candidate.zone, candidate.tier),
             ),
             attempts=candidate.attempts,
             retry_at=timestamp("seconds", at=due) if later else "",
@@ -295,7 +314,9 @@ class _HuntRun:
         progress.set_message(doing)
         progress.log(f"Attempt {attempt.number}: {doing}")
         try:
-            await self._create.require_new(structs.replace(record.name, zone=candidate.zone))
+            name = structs.replace(record.name, zone=candidate.zone)
+            await self._create.require_new(name)
+            await self._create.require_price(request, name)
         except TPUError as error:
             self._failed(error, progress)
             return

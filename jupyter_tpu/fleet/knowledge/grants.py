@@ -126,6 +126,16 @@ class Grants:
             prices=self._prices.table,
         )
 
+    def covering(self, type: str, zone: str, tier: Tier) -> str:
+        """The grant that covers something new as soon as it has enough chips left; "" if none does.
+
+        Raises NO_PROJECT.
+        """
+        if not self._matter:
+            return ""
+        wanted = Demand(project=self._cloud.project, type=type, zone=zone, tier=tier)
+        return pricing.covering(wanted, self._sorted(), today=_today())
+
     def cost(self, node: Node) -> Cost:
         """What a node costs while it is READY."""
         return cost_of(

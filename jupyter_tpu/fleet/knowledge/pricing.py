@@ -110,6 +110,11 @@ def decide(
     )
 
 
+def covering(wanted: Demand, grants: Iterable[Grant], *, today: str) -> str:
+    """The grant that covers *wanted* while it has enough chips left; "" if none ever does."""
+    return next((each.name for each in grants if not _outside(wanted, each, today)), "")
+
+
 def assign(used: Iterable[Demand], grants: Sequence[Grant], *, today: str) -> list[str]:
     """The grant that covers each of *used*, "" where none does; the first ones get it first."""
     left = {grant.name: grant.chips for grant in grants}

@@ -75,6 +75,11 @@ class CreateService:
         await self._grants.refresh()
         return self._grants.decide(request.type, name.zone, request.tier)
 
+    async def require_price(self, request: CreateTPU, name: NodeName) -> None:
+        """Raises PRICE for what costs something without a confirmation."""
+        price = await self.price(request, name)
+        price.require(confirm_price=request.confirm_price, max_price=request.max_price)
+
     async def resolve(self, request: CreateTPU) -> tuple[CreateTPU, NodeName]:
         """The request with its defaults filled in. Raises INVALID for one that can't be met."""
         request = validated(request)
@@ -97,8 +102,7 @@ class CreateService:
         self._being_checked.add(name)
         try:
             await self.require_new(name)
-            price = await self.price(request, name)
-            price.require(confirm_price=request.confirm_price, max_price=request.max_price)
+            await self.require_price(request, name)
             record = self._runner.new_record("create", name, create=request)
             record.claim = NodeClaim(want="present", since=time.time(), label=record.operation.id)
             return await self._runner.start(record, *self._work(record, resumed=False))

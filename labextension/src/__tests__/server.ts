@@ -10,6 +10,7 @@ import {
   IChange,
   ICost,
   IFleetStatus,
+  IHunt,
   IJob,
   IKernel,
   IOperation,
@@ -46,6 +47,7 @@ export class TestServer {
       'GET operations': [200, []],
       'GET tunnels': [200, []],
       'GET apps': [200, []],
+      'GET hunts': [200, []],
       'GET jobs': [200, []],
       'GET catalog': [200, catalog],
       'GET status': [200, aStatus()],
@@ -120,6 +122,10 @@ export class TestChangeFeed implements IChangeFeed {
 
   tunnel(tunnel: ITunnel): void {
     this._emit('tunnel', tunnel.id, { tunnel });
+  }
+
+  hunt(hunt: IHunt): void {
+    this._emit('hunt', hunt.id, { hunt });
   }
 
   job(job: IJob): void {

@@ -21,6 +21,7 @@ import {
   confirmCloseTensorBoard,
   confirmCloseTunnel,
   confirmCost,
+  confirmHuntCost,
   confirmInstallIpykernel,
   confirmKeep,
   confirmStart
@@ -238,6 +239,25 @@ export class Actions {
     if (createForm.catalog?.emulated) {
       return true;
     }
+    if (createForm.fields.hunt) {
+      const { name } = createForm.fields;
+      const all = await createForm.huntQuote();
+      const candidates = all?.filter(one => !one.ruled_out);
+      const prices = candidates?.map(one => one.cost.usd_per_hour) ?? [];
+      if (
+        !candidates ||
+        (prices.some(price => price !== 0) &&
+          !(await confirmHuntCost(name, candidates, trans)))
+      ) {
+        return false;
+      }
+      const known = prices.filter((price): price is number => price !== null);
+      createForm.agreedHunt = {
+        confirm_price: true,
+        max_price: known.length === prices.length ? Math.max(...known) : null
+      };
+      return true;
+    }
     const quote = await createForm.quote();
     if (!quote || (quote.question && !(await confirmCost(quote, trans)))) {
       return false;
@@ -251,7 +271,11 @@ export class Actions {
     const { model } = this;
     const { tpu: name, zone } = operation;
     const tpu = model.tpu(keyOf({ name, zone }));
-    if (operation.kind === 'create' && !tpu) {
+    const hunt = model.hunt(operation.id);
+    if (hunt) {
+      this.createForm.fill(hunt.request.tpu, hunt.request);
+      this.openCreateForm();
+    } else if (operation.kind === 'create' && !tpu) {
       this.createForm.fill(model.createRequest(operation) ?? { name, zone });
       this.openCreateForm();
     } else if (tpu && operation.undeleted) {

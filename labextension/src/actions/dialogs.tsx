@@ -5,7 +5,15 @@ import { PathExt } from '@jupyterlab/coreutils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { IApp, IJob, IKernel, IQuote, ITPU, ITunnel } from '../api';
+import {
+  IApp,
+  IHuntCandidate,
+  IJob,
+  IKernel,
+  IQuote,
+  ITPU,
+  ITunnel
+} from '../api';
 import { Example, exampleTitles } from '../examples';
 import { jobState } from '../labels/jobs';
 import { kernelStateLabel } from '../labels/tpus';
@@ -172,6 +180,31 @@ export async function confirmCost(
       </p>
     </>,
     Dialog.okButton({ label: trans.__('Create') }),
+    trans
+  );
+}
+
+/** Asks for confirmation of the prices of all that a hunt may create. */
+export async function confirmHuntCost(
+  name: string,
+  candidates: IHuntCandidate[],
+  trans: TranslationBundle
+): Promise<boolean> {
+  return confirm(
+    trans.__('Hunt for %1?', name),
+    <>
+      <p>{trans.__('The first of these that is available is created:')}</p>
+      <ul>
+        {candidates.map(one => (
+          <li key={`${one.type} ${one.zone} ${one.tier}`}>
+            {one.type} · {one.zone}:{' '}
+            <Price cost={one.cost} tier={one.tier} trans={trans} />
+          </li>
+        ))}
+      </ul>
+      <p>{trans.__('You pay while it is ready, used or not.')}</p>
+    </>,
+    Dialog.okButton({ label: trans.__('Start Hunt') }),
     trans
   );
 }

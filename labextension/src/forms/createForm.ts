@@ -7,12 +7,16 @@ import {
   ICatalog,
   ICost,
   ICreateTPU,
+  IHunt,
+  IHuntCandidate,
   IOperation,
-  IQuote
+  IQuote,
+  IStartHunt
 } from '../api';
 import { catalogCost } from '../labels/costs';
 import { CreateDefaults } from './createDefaults';
 import { Form } from './form';
+import { huntFields, huntOf, IHuntFields, similarTypes } from './hunt';
 import {
   INodeOptionFields,
   nodeOptionFields,
@@ -30,7 +34,10 @@ export const NAME_PATTERN = '^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$';
 const USUAL_TYPE = 'v5litepod-8';
 
 /** The input; "" for what the server chooses. */
-export interface IFields extends ISetupFields, INodeOptionFields {
+export interface IFields
+  extends ISetupFields,
+    INodeOptionFields,
+    IHuntFields {
   name: string;
   type: string;
   zone: string;
@@ -53,7 +60,8 @@ const EMPTY: IFields = {
   packages: '',
   connect: true,
   ...nodeOptionFields(),
-  ...setupFields()
+  ...setupFields(),
+  ...huntFields()
 };
 
 /** The fields that begin as the user's settings say. */
@@ -66,7 +74,7 @@ export function nameRule(trans: TranslationBundle): string {
   );
 }
 
-export class CreateForm extends Form<IFields, IOperation> {
+export class CreateForm extends Form<IFields, IOperation | IHunt> {
   constructor(
     private _model: TPUModel,
     defaults: CreateDefaults | null = null
@@ -131,6 +139,29 @@ export class CreateForm extends Form<IFields, IOperation> {
     return offered.length > 0 ? [...offered] : (this.catalog?.zones ?? []);
   }
 
+  /** The zones that a hunt may try, too: of all chosen types. */
+  get otherZones(): string[] {
+    const { otherTypes, zone } = this.fields;
+    const types = this.catalog?.types ?? [];
+    const more = types
+      .filter(type => otherTypes.includes(type.name))
+      .flatMap(type => type.zones);
+    return [...new Set([...this.zones, ...more])]
+      .filter(one => one !== zone)
+      .sort();
+  }
+
+  /** The types that a hunt may try, too. */
+  get otherTypes(): IAcceleratorType[] {
+    return similarTypes(this.type, this.catalog?.types ?? []);
+  }
+
+  /** The tiers that a hunt may try, too. */
+  get otherTiers(): IFields['otherTiers'] {
+    const tiers = ['on-demand', 'spot'] as const;
+    return tiers.filter(tier => tier !== this.fields.tier);
+  }
+
   /** Whether the user's default zone does not offer the chosen type. */
   get awayFromHome(): boolean {
     const home = this.catalog?.default_zone;
@@ -150,6 +181,17 @@ export class CreateForm extends Form<IFields, IOperation> {
 
   /** The quote to which the user has agreed: no more than its price is confirmed to the server. */
   agreed: IQuote | null = null;
+
+  /** What a hunt would try; null, with a failure, if the server refuses it. */
+  huntQuote(): Promise<IHuntCandidate[] | null> {
+    const { huntRequest: request } = this;
+    // Whether the user agrees is asked after this.
+    const tpu = { ...request.tpu, confirm_price: true };
+    return this.send(() => this._model.client.huntQuote({ ...request, tpu }));
+  }
+
+  /** What a hunt may cost an hour, to which the user has agreed. */
+  agreedHunt: Pick<ICreateTPU, 'confirm_price' | 'max_price'> = {};
 
   /** Why the name is invalid; "" if it is valid. */
   nameProblem(trans: TranslationBundle): string {
@@ -183,8 +225,8 @@ export class CreateForm extends Form<IFields, IOperation> {
     super.set(field, value);
   }
 
-  /** Starts from *request*, for another try. */
-  fill(request: Partial<ICreateTPU>): void {
+  /** Starts from *request*, and the *hunt* that it was of, for another try. */
+  fill(request: Partial<ICreateTPU>, hunt?: IStartHunt): void {
     this.reset();
     for (const field of ['name', 'type', 'zone', 'version'] as const) {
       if (request[field]) {
@@ -203,7 +245,8 @@ export class CreateForm extends Form<IFields, IOperation> {
     this.filled.connect = request.connect !== null;
     Object.assign(
       this.filled,
-      nodeOptionFields(request.options, request.labels)
+      nodeOptionFields(request.options, request.labels),
+      huntFields(hunt)
     );
     this.changed();
   }
@@ -229,18 +272,39 @@ export class CreateForm extends Form<IFields, IOperation> {
     };
   }
 
-  protected async ask(): Promise<IOperation> {
-    const { agreed, fields, request } = this;
+  /** The request for a hunt, of what is offered now. */
+  get huntRequest(): IStartHunt {
+    const { fields } = this;
+    const types = this.otherTypes.map(type => type.name);
+    const offered = {
+      ...fields,
+      otherZones: fields.otherZones.filter(one =>
+        this.otherZones.includes(one)
+      ),
+      otherTypes: fields.otherTypes.filter(one => types.includes(one)),
+      otherTiers: fields.otherTiers.filter(one => one !== fields.tier)
+    };
+    return huntOf(this.request, offered, Date.now());
+  }
+
+  protected async ask(): Promise<IOperation | IHunt> {
+    const { agreed, agreedHunt, fields, huntRequest, request } = this;
     this.agreed = null;
-    const operation = await this._model.create({
-      ...request,
-      ...(agreed && {
-        confirm_price: !!agreed.question,
-        max_price: agreed.cost.usd_per_hour
-      })
-    });
+    this.agreedHunt = {};
+    const begun = fields.hunt
+      ? await this._model.startHunt({
+          ...huntRequest,
+          tpu: { ...huntRequest.tpu, ...agreedHunt }
+        })
+      : await this._model.create({
+          ...request,
+          ...(agreed && {
+            confirm_price: !!agreed.question,
+            max_price: agreed.cost.usd_per_hour
+          })
+        });
     this.defaults.remember(fields);
-    return operation;
+    return begun;
   }
 
   protected edited(field: keyof IFields): void {

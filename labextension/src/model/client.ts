@@ -21,6 +21,8 @@ import {
   IFreeChips,
   IFreedChips,
   IHostFile,
+  IHunt,
+  IHuntCandidate,
   IInstalledPackage,
   IJob,
   IJobLog,
@@ -36,6 +38,7 @@ import {
   IRemoveEnvironment,
   IRun,
   IRunOutput,
+  IStartHunt,
   IStartJob,
   IStartRun,
   IStopTPU,
@@ -280,6 +283,19 @@ export class TPUClient {
 
   stopRun(tpu: TPURef, id: string): Promise<IRun> {
     return this._call('DELETE', [...this._path(tpu), 'runs', id]);
+  }
+
+  hunts(): Promise<IHunt[]> {
+    return this._call('GET', ['hunts']);
+  }
+
+  startHunt(request: IStartHunt): Promise<IHunt> {
+    return this._call('POST', ['hunts'], request);
+  }
+
+  /** What a hunt would try, and what that costs. */
+  huntQuote(request: IStartHunt): Promise<IHuntCandidate[]> {
+    return this._call('POST', ['hunt-quotes'], request);
   }
 
   jobs(): Promise<IJob[]> {

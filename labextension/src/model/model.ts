@@ -13,6 +13,7 @@ import {
   IDisconnectTPU,
   IEnvironment,
   IFleetStatus,
+  IHunt,
   IKernel,
   IOpenApp,
   IOpenTensorBoard,
@@ -20,6 +21,7 @@ import {
   IOperation,
   IProblem,
   IRun,
+  IStartHunt,
   IStartRun,
   IStopTPU,
   ISyncProject,
@@ -207,6 +209,19 @@ export class TPUModel extends Store {
     this._createRequests.set(operation.id, request);
     this._sync.putOperation(operation);
     return operation;
+  }
+
+  /** Throws `Failure`, for the form to show. */
+  async startHunt(request: IStartHunt): Promise<IHunt> {
+    const hunt = await this.client.startHunt(request);
+    this._resources.putHunt(hunt);
+    this._sync.putOperation(await this.client.operation(hunt.id));
+    return hunt;
+  }
+
+  /** The hunt whose operation has this id. */
+  hunt(id: string): IHunt | undefined {
+    return this._resources.hunt(id);
   }
 
   /** Throws `Failure`, for the form to show. */

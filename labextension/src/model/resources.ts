@@ -3,6 +3,7 @@
 import {
   IApp,
   IChange,
+  IHunt,
   IJob,
   IKernel,
   IOperation,
@@ -97,6 +98,18 @@ export class Resources {
     this._apps.delete(id);
   }
 
+  hunt(id: string): IHunt | undefined {
+    return this._hunts.get(id);
+  }
+
+  setHunts(hunts: IHunt[]): void {
+    this._hunts = new Map(hunts.map(one => [one.id, one]));
+  }
+
+  putHunt(hunt: IHunt): void {
+    this._hunts.set(hunt.id, hunt);
+  }
+
   get allJobs(): IJob[] {
     return [...this._jobs.values()];
   }
@@ -179,6 +192,12 @@ export class Resources {
       } else if (change.job) {
         this.putJob(change.job);
       }
+    } else if (change.what === 'hunt') {
+      if (change.gone) {
+        this._hunts.delete(change.id);
+      } else if (change.hunt) {
+        this.putHunt(change.hunt);
+      }
     } else if (change.gone) {
       this.dropPort(change.id);
     } else if (change.tunnel) {
@@ -231,7 +250,7 @@ export class Resources {
     }
     const ref = { name: tpu, zone };
     const now = this.tpu(keyOf(ref));
-    if (!now && kind !== 'create') {
+    if (!now && !['create', 'hunt'].includes(kind)) {
       return false;
     }
     if (
@@ -262,6 +281,7 @@ export class Resources {
   private _apps = new Map<string, IApp>();
   /** There was no complete answer yet. */
   private _isFirst = true;
+  private _hunts = new Map<string, IHunt>();
   private _jobs = new Map<string, IJob>();
   /** Only of TPUs whose kernels were requested. */
   private _kernels = new Map<string, IKernel[]>();

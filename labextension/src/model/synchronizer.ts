@@ -110,19 +110,20 @@ export class Synchronizer extends Store {
     // An event may overtake the answer: events from now on are applied once more after it.
     this._pendingChanges = [];
     try {
-      const [list, operations, jobs, tunnels, apps, status] = await Promise.all(
-        [
+      const [list, operations, hunts, jobs, tunnels, apps, status] =
+        await Promise.all([
           this._client.tpus(),
           this._client.operations(),
+          this._client.hunts(),
           this._client.jobs(),
           this._client.tunnels(),
           this._client.apps(),
           // The list is worth showing without it.
           this._client.status().catch(() => null)
-        ]
-      );
+        ]);
       if (fetch === this._fetches && !this.isDisposed) {
         this.resources.setPorts(tunnels, apps);
+        this.resources.setHunts(hunts);
         this.resources.setJobs(jobs);
         this._emitEnded(this.resources.replace(list.tpus, operations));
         this._problem = list.problem;

@@ -10,6 +10,7 @@ import { failureText } from '../labels/failures';
 import { typeDescription } from '../labels/tpus';
 import { Field } from './field';
 import { Price } from '../price';
+import { HuntFields } from './huntFields';
 import { FormPage, PackagesField, TextField } from './formPage';
 import { Disclosure, EmptyState, Alert } from './elements';
 import { NodeOptionFields } from './nodeOptionFields';
@@ -64,7 +65,13 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
       label={trans.__('New TPU')}
       first={first}
       nameProblem={nameProblem}
-      send={form.submitting ? trans.__('Creating…') : trans.__('Create')}
+      send={
+        form.submitting
+          ? trans.__('Creating…')
+          : fields.hunt
+            ? trans.__('Start Hunt')
+            : trans.__('Create')
+      }
     >
       {form.catalog.problem && (
         <Alert kind="warning" {...failureText(form.catalog.problem, trans)} />
@@ -146,6 +153,7 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
           <small>{trans.__('You pay while it is ready, used or not.')}</small>
         )}
       </p>
+      <HuntFields actions={actions} />
       <label className="jp-tpu-Check">
         <input
           type="checkbox"

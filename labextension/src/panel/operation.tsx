@@ -19,6 +19,7 @@ import {
   stepStateLabel,
   stepLabel
 } from '../labels/operations';
+import { HuntAttempts, HuntOutlook } from './hunt';
 import { CopiedFiles, copyResult, wouldOverwrite } from './copies';
 import { Disclosure, IconButton, Alert } from './elements';
 import { LeftOut, SyncSummary, syncResult } from './sync';
@@ -36,6 +37,7 @@ export function Operation(props: {
   const cancelling = model.isCancelling(operation);
   const over = operation.state === 'done' || operation.state === 'cancelled';
   const synced = syncResult(operation);
+  const hunt = model.hunt(operation.id);
   const toggle = () => actions.toggleOperation(operation);
   return (
     <section
@@ -63,7 +65,7 @@ export function Operation(props: {
         {running && operation.cancellable ? (
           <IconButton
             icon={closeIcon}
-            label={trans.__('Cancel')}
+            label={hunt ? trans.__('Stop') : trans.__('Cancel')}
             disabled={cancelling}
             onClick={() => void actions.cancel(operation)}
           />
@@ -90,6 +92,12 @@ export function Operation(props: {
               ? trans.__('Cancelling…')
               : currentStep(operation, trans)}
           </div>
+          {hunt && (
+            <>
+              <HuntOutlook hunt={hunt} actions={actions} />
+              <HuntAttempts hunt={hunt} actions={actions} limit={3} />
+            </>
+          )}
         </>
       )}
       {operation.state === 'failed' && (
@@ -122,7 +130,7 @@ export function Operation(props: {
       )}
       {!over && <OperationDetails operation={operation} actions={actions} />}
       {over && open && (
-        <Lines id={details} operation={operation} trans={trans} />
+        <Lines id={details} operation={operation} actions={actions} />
       )}
     </section>
   );
@@ -147,7 +155,7 @@ export function OperationDetails(props: {
       >
         {open ? trans.__('Hide details') : trans.__('Show details')}
       </Disclosure>
-      {open && <Lines id={details} operation={operation} trans={trans} />}
+      {open && <Lines id={details} operation={operation} actions={actions} />}
     </>
   );
 }
@@ -155,16 +163,22 @@ export function OperationDetails(props: {
 function Lines(props: {
   id: string;
   operation: IOperation;
-  trans: TranslationBundle;
+  actions: Actions;
 }): JSX.Element {
-  const { id, operation, trans } = props;
+  const { actions, id, operation } = props;
+  const { model, trans } = actions;
   const copied = copyResult(operation);
+  const hunt = model.hunt(operation.id);
   return (
     <div id={id} className="jp-tpu-Operation-details">
-      <Steps steps={operation.steps} trans={trans} />
+      {hunt ? (
+        <HuntAttempts hunt={hunt} actions={actions} />
+      ) : (
+        <Steps steps={operation.steps} trans={trans} />
+      )}
       <LeftOut files={syncResult(operation)?.not_copied ?? []} trans={trans} />
       {copied && <CopiedFiles result={copied} trans={trans} />}
-      <Log lines={operation.log} trans={trans} />
+      {!hunt && <Log lines={operation.log} trans={trans} />}
     </div>
   );
 }

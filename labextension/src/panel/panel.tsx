@@ -19,6 +19,7 @@ import { tpuIcon } from '../icons';
 import { useStore } from '../store';
 import { failureText, serverProblems } from '../labels/failures';
 import { operationTitle } from '../labels/operations';
+import { keyOf } from '../model/resources';
 import { ConnectPage } from './connectPage';
 import { CreatePage } from './createPage';
 import { CheckSetup } from './formPage';
@@ -218,7 +219,14 @@ function List({ actions, menu }: IPanelProps): JSX.Element {
     );
   }
 
-  const { tpus, operations } = model;
+  const { operations } = model;
+  // What a hunt is trying to create comes and goes: the hunt shows it.
+  const hunted = new Set(
+    operations
+      .filter(one => one.kind === 'hunt' && one.state === 'running')
+      .map(one => keyOf({ name: one.tpu, zone: one.zone }))
+  );
+  const tpus = model.tpus.filter(tpu => !hunted.has(keyOf(tpu)));
   // An operation is shown once: with its TPU while it runs or if it failed, else below the list.
   const shown = tpus.map(tpu => ({
     tpu,

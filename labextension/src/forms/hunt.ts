@@ -1,0 +1,57 @@
+// The part of the form for a new TPU that makes it a hunt: what is tried besides the first choice.
+
+import { IAcceleratorType, ICreateTPU, IStartHunt } from '../api';
+
+type Tier = IStartHunt['tiers'][number];
+
+export interface IHuntFields {
+  /** Whether to try again until there is capacity. */
+  hunt: boolean;
+  otherZones: string[];
+  otherTypes: string[];
+  otherTiers: Tier[];
+  /** After how many hours no attempt begins; "" for no limit. */
+  hours: string;
+}
+
+/** The fields for a request; without one, those of a form that hunts for nothing. */
+export function huntFields(request?: IStartHunt): IHuntFields {
+  return {
+    hunt: !!request,
+    otherZones: request?.zones.slice(1) ?? [],
+    otherTypes: request?.types.slice(1) ?? [],
+    otherTiers: request?.tiers.slice(1) ?? [],
+    hours: ''
+  };
+}
+
+/** *tpu* and the other choices as a hunt. now: milliseconds since the epoch. */
+export function huntOf(
+  tpu: ICreateTPU,
+  fields: IHuntFields,
+  now: number
+): IStartHunt {
+  const { hours, otherTiers, otherTypes, otherZones } = fields;
+  const end = new Date(now + Number(hours) * 3600_000).toISOString();
+  return {
+    tpu: { ...tpu, version: otherTypes.length > 0 ? null : tpu.version },
+    zones: unique([...(tpu.zone ? [tpu.zone] : []), ...otherZones]),
+    types: unique([tpu.type, ...otherTypes]),
+    tiers: unique([tpu.tier ?? 'on-demand', ...otherTiers]),
+    deadline: hours ? end : ''
+  };
+}
+
+/** The types that may stand in for *type*: as many chips, of another generation. */
+export function similarTypes(
+  type: IAcceleratorType | undefined,
+  types: readonly IAcceleratorType[]
+): IAcceleratorType[] {
+  return types.filter(
+    one => one.chips === type?.chips && one.generation !== type.generation
+  );
+}
+
+function unique<T>(items: T[]): T[] {
+  return [...new Set(items)];
+}

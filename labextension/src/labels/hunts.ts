@@ -1,0 +1,78 @@
+// What the panel says of hunts.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { IHunt, IHuntAttempt } from '../api';
+import { tierLabel } from './tpus';
+import { Tone } from './translation';
+
+export const ATTEMPT_TONES: { [state in IHuntAttempt['state']]: Tone } = {
+  cancelled: 'quiet',
+  failed: 'bad',
+  found: 'good',
+  trying: 'moving'
+};
+
+export function attemptState(
+  state: IHuntAttempt['state'],
+  trans: TranslationBundle
+): string {
+  switch (state) {
+    case 'cancelled':
+      return trans.__('cancelled');
+    case 'failed':
+      return trans.__('failed');
+    case 'found':
+      return trans.__('created');
+    case 'trying':
+      return trans.__('trying');
+  }
+}
+
+/** "v5litepod-8 · Spot · us-west4-a" */
+export function attemptPlace(
+  { tier, type, zone }: IHuntAttempt,
+  trans: TranslationBundle
+): string {
+  return `${type} · ${tierLabel(tier, trans)} · ${zone}`;
+}
+
+/** The clock's time: "14:03:10"; with the day if that is not today. */
+export function clockTime(time: string, now: Date, language: string): string {
+  const date = new Date(time);
+  const today = date.toDateString() === now.toDateString();
+  return date.toLocaleString(language, {
+    ...(today ? {} : { day: 'numeric', month: 'short' }),
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit'
+  });
+}
+
+/** When the next attempt begins, and what happens while this computer is off. */
+export function huntOutlook(
+  hunt: IHunt,
+  now: Date,
+  language: string,
+  trans: TranslationBundle
+): string[] {
+  const last = hunt.attempts[hunt.attempts.length - 1];
+  if (last?.state === 'trying') {
+    return [
+      last.unattended
+        ? trans.__('This attempt goes on while this computer is off.')
+        : trans.__('No other attempt begins while this computer is off.')
+    ];
+  }
+  return [
+    ...(hunt.next_attempt
+      ? [
+          trans.__(
+            'Next attempt at %1.',
+            clockTime(hunt.next_attempt, now, language)
+          )
+        ]
+      : []),
+    trans.__('No attempt begins while this computer is off.')
+  ];
+}
