@@ -23,10 +23,20 @@ from ..commands.hunts import candidate_table, deadline, describe_hunt, hunt_tabl
 from ..commands.session import Session, open_session
 from ..errors import InvalidInput, Reason, TPUError
 from ..wording import count
-from .console import can_ask, confirm, json_option, no_wait_option, print_json, yes_option
+from .console import (
+    can_ask,
+    confirm,
+    json_option,
+    no_wait_option,
+    print_json,
+    verbose_option,
+    yes_option,
+)
+from .node_options import node_options
 from .waiting import finish_all, progress_stream, require_server
 
 if TYPE_CHECKING:
+    from ..cloud import NodeOptions
     from ..fleet.models import CreateTPU, Hunt, StartHunt
 
 _hunt_argument = argument("hunt", metavar="HUNT", help="The name of its TPU, or its ID.")
@@ -94,6 +104,7 @@ def hunt() -> None:
 @click.option("--network", metavar="NETWORK", help="VPC network.  [default: the project's]")
 @click.option("--subnetwork", metavar="SUBNETWORK", help="Subnetwork of the VPC network.")
 @click.option("--connect", "then_connect", is_flag=True, help="Then connect it (see `connect`).")
+@node_options
 @environment_option
 @content_options
 @yes_option("Start it without asking, whatever it costs.")
@@ -104,6 +115,7 @@ def hunt() -> None:
     help="Start it without asking, and try only what costs at most so many USD an hour.",
 )
 @no_wait_option
+@verbose_option
 @json_option
 def start(
     tpu: str,
@@ -120,6 +132,8 @@ def start(
     max_price: float | None,
     no_wait: bool,
     as_json: bool,
+    options: NodeOptions,
+    labels: dict[str, str],
     **content: Any,
 ) -> None:
     """Start a hunt, and wait for its end.
@@ -139,6 +153,8 @@ def start(
         version=version,
         network=network,
         subnetwork=subnetwork,
+        labels=labels,
+        options=options,
         max_price=max_price,
         connect=connection(environment, **content) if then_connect else None,
     )

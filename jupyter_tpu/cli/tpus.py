@@ -150,6 +150,7 @@ def create(
             from .hunts import hunt_for
 
             zones = zone.split(",") if zone else ()
+            wanted = structs.replace(wanted, max_price=max_price)
             return hunt_for(session, wanted, zones=zones, yes=yes, no_wait=no_wait, as_json=as_json)
         if then_connect and no_wait:
             require_server(session, "continues to connect the TPU")

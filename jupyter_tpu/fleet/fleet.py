@@ -313,6 +313,7 @@ class Fleet:
         await self._controller.close()
         self._mirrored.close()
         await self.runs.shut_down()
+        await self.hunts.shut_down()
         await self.tunnels.shut_down()
         await self.apps.shut_down()
         self._connections.close()

@@ -145,6 +145,7 @@ class Server:
             self.store,
             self.create,
             observer,
+            grants,
             self.runner,
             self._reload,
             lambda _: None,

@@ -18,6 +18,7 @@ from msgspec import structs
 from ...cloud import Cloud, NodeName
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
+from ...wording import count
 from ..discovery.observer import Observer
 from ..knowledge.grants import Grants
 from ..models import Hunt, HuntAttempt, HuntCandidate, Problem, StartHunt
@@ -30,10 +31,10 @@ from ..operations.progress import Progress
 from ..operations.provisioner import NodeProvisioner
 from ..operations.provisioning import End
 from ..operations.runner import OperationRunner
-from ..operations.running import OperationCancelled
+from ..operations.running import CarryOut, OperationCancelled, Work
 from ..store.records import Candidate, HuntRecord, NodeClaim, OperationRecord, OperationRequest
 from ..store.store import Store
-from . import candidates
+from . import candidates, webhook
 from .planner import Over, Try, Wait, due, learn, next_step
 
 #: How many attempts are kept.
@@ -71,6 +72,7 @@ class HuntService:
         self._changed = changed
         self._mine: dict[str, OperationRecord] = {}  # those that run or ran here
         self._being_checked: set[str] = set()  # names of requests that are not accepted yet
+        self._notifying: set[asyncio.Task[bool]] = set()
 
     # ---- the interface ----
 
@@ -91,16 +93,14 @@ class HuntService:
                     self._require_no_node(name)
             nowhere = NodeName(self._cloud.project, "", request.tpu.name)
             record = self._runner.new_record("hunt", nowhere, hunt=hunt)
-            run = self._run(record)
-            await self._runner.start(record, run.work, run.carry_out)
+            await self._runner.start(record, *self._run(record))
         finally:
             self._being_checked.discard(request.tpu.name)
         return self._view(record)
 
     def resume(self, record: OperationRecord) -> None:
         """Continues one that another process has left."""
-        run = self._run(record)
-        self._runner.resume(record, run.work, run.carry_out)
+        self._runner.resume(record, *self._run(record))
 
     async def list(self) -> list[Hunt]:
         await self._reload()
@@ -143,12 +143,36 @@ class HuntService:
             validated(request), self._create.resolve, check_price, time.time()
         )
 
-    def _run(self, record: OperationRecord) -> _HuntRun:
+    async def shut_down(self) -> None:
+        """Ends the attempts to reach the webhook."""
+        for task in self._notifying:
+            task.cancel()
+        if self._notifying:
+            await asyncio.wait(self._notifying)
+
+    def _run(self, record: OperationRecord) -> tuple[Work, CarryOut]:
         self._mine = {
             id: each for id, each in self._mine.items() if self._runner.known.find(id) is not None
         }
         self._mine[record.operation.id] = record
-        return _HuntRun(record, self._create, self._runner, self._changed)
+        run = _HuntRun(record, self._create, self._runner, self._changed)
+
+        async def work(progress: Progress) -> None:
+            try:
+                await run.work(progress)
+            except TPUError as error:
+                self._notify(record, error)
+                raise
+            self._notify(record)
+
+        return work, run.carry_out
+
+    def _notify(self, record: OperationRecord, error: TPUError | None = None) -> None:
+        """Tells the webhook, if there is one, that nobody needs to wait any longer."""
+        if url := webhook.configured_url():
+            task = asyncio.create_task(webhook.notify(url, _news(record, error)))
+            self._notifying.add(task)
+            task.add_done_callback(self._notifying.discard)
 
     def _records(self) -> Iterator[OperationRecord]:
         """Of the hunts that are remembered, newest first."""
@@ -234,6 +258,25 @@ class HuntService:
             problem=candidate.problem,
             ruled_out=candidate.ruled_out,
         )
+
+
+def _news(record: OperationRecord, error: TPUError | None) -> dict[str, object]:
+    """The body for the webhook; chats show its "text"."""
+    name, hunt = record.operation.tpu, record.hunt
+    assert hunt is not None
+    after = f"after {count(hunt.attempted, 'attempt')}"
+    return {
+        "text": f"The hunt for {name} has failed {after}: {error.message}"
+        if error is not None
+        else f"{name} is READY in {record.operation.zone}, {after}.",
+        "event": "hunt",
+        "id": record.operation.id,
+        "tpu": name,
+        "state": "failed" if error is not None else "found",
+        "zone": record.operation.zone,
+        "attempts": hunt.attempted,
+        "reason": error.reason.value if error is not None else "",
+    }
 
 
 class _HuntRun:

@@ -94,7 +94,9 @@ describe('a hunt', () => {
     tick(tiers!, 'Spot');
     button(node, 'Start Hunt').click();
     await shows(node, 'Hunting for my-tpu');
-    const { body } = server.calls.find(one => one.path === 'hunts')!;
+    const { body } = server.calls.find(
+      one => one.method === 'POST' && one.path === 'hunts'
+    )!;
     expect(body).toMatchObject({
       tpu: { name: 'my-tpu', type: 'v5litepod-8' },
       zones: ['us-central1-a', 'us-west4-a'],

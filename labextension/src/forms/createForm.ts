@@ -158,7 +158,7 @@ export class CreateForm extends Form<IFields, IOperation | IHunt> {
 
   /** The tiers that a hunt may try, too. */
   get otherTiers(): IFields['otherTiers'] {
-    const tiers = ['on-demand', 'spot'] as const;
+    const tiers = ['on-demand', 'spot', 'reserved'] as const;
     return tiers.filter(tier => tier !== this.fields.tier);
   }
 
