@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu import catalog
+from jupyter_tpu.cloud import NodeName
+from jupyter_tpu.errors import InvalidInput, Reason, TPUError
+from jupyter_tpu.fleet.hunts import candidates
 from jupyter_tpu.fleet.hunts.planner import Over, Try, Wait, learn, next_step
 from jupyter_tpu.fleet.models import CreateTPU, StartHunt
 from jupyter_tpu.fleet.store.records import Candidate, HuntRecord
@@ -119,6 +126,12 @@ def test_it_is_over_with_every_reason_when_nothing_is_left() -> None:
     )
 
 
+def test_a_grant_that_is_in_use_is_tried_again_later() -> None:
+    record = hunt("us-east5-a")
+    tried(record, 0.0, TPUError("The grant has 0 of its 32 chips left.", Reason.PRICE))
+    assert next_step(record, 0.0) == Wait(120.0)
+
+
 def test_nothing_begins_after_the_deadline() -> None:
     record = hunt("us-east5-a", deadline=30.0)
     tried(record, 0.0, NO_CAPACITY)
@@ -135,6 +148,49 @@ def test_a_clock_that_is_set_back_keeps_nobody_waiting_for_a_day() -> None:
     step = next_step(record, 0.0)
     assert isinstance(step, Wait)
     assert step.until <= 3600
+
+
+async def offered(request: CreateTPU) -> tuple[CreateTPU, NodeName]:
+    """Zones offer what the catalog says."""
+    assert request.zone is not None
+    accelerator = catalog.accelerator_type(request.type)
+    if request.zone not in accelerator.zones:
+        raise InvalidInput(f"{request.type} is not offered in {request.zone}.")
+    resolved = structs.replace(request, version=accelerator.version)
+    return resolved, NodeName("p", request.zone, request.name)
+
+
+def only_spot(candidate: Candidate) -> None:
+    if candidate.tier != "spot":
+        raise TPUError("It costs about $9.60 an hour.", Reason.PRICE)
+
+
+async def planned(
+    *tiers: Any, zones: Sequence[str] = ("us-west4-a", "us-central2-b")
+) -> HuntRecord:
+    tpu = CreateTPU(name="my-tpu", type="v5litepod-8")
+    request = StartHunt(tpu=tpu, types=["v5litepod-8", "v4-8"], zones=[*zones], tiers=[*tiers])
+    return await candidates.plan(request, offered, only_spot, now=0.0)
+
+
+@pytest.mark.asyncio
+async def test_only_what_is_offered_and_agreed_to_is_tried_in_the_order_of_the_request() -> None:
+    record = await planned("on-demand", "spot")
+    assert [
+        (each.type, each.tier, each.zone) for each in record.candidates if not each.ruled_out
+    ] == [("v5litepod-8", "spot", "us-west4-a"), ("v4-8", "spot", "us-central2-b")]
+    reasons = [each.problem.reason for each in record.candidates if each.problem]
+    assert sorted(reasons) == ["INVALID"] * 4 + ["PRICE"] * 2
+    everywhere = await planned("spot", zones=["-"])
+    zones = {each.zone for each in everywhere.candidates}
+    assert {"us-west4-a", "us-central1-a", "us-central2-b"} <= zones
+
+
+@pytest.mark.asyncio
+async def test_a_hunt_for_what_nobody_has_agreed_to_pay_does_not_begin() -> None:
+    with pytest.raises(TPUError, match=r"about \$9.60 an hour") as refused:
+        await planned("on-demand", zones=["us-west4-a"])
+    assert refused.value.reason is Reason.PRICE, "what a confirmation would mend"
 
 
 ERRORS = st.builds(

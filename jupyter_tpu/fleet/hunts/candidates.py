@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from msgspec import structs
 
@@ -14,6 +15,8 @@ from ..models import CreateTPU, Problem, StartHunt
 from ..models.catalog import known_type
 from ..store.records import Candidate, HuntRecord
 from .planner import Over, next_step
+
+T = TypeVar("T")
 
 #: Fills in a request's defaults; raises INVALID for what its zone does not offer.
 Resolve = Callable[[CreateTPU], Awaitable[tuple[CreateTPU, NodeName]]]
@@ -27,20 +30,20 @@ async def plan(
     check_price: raises PRICE for a price that nobody has confirmed. This raises INVALID or PRICE if
     there is nothing to try, and what *resolve* raises apart from that.
     """
-    types = request.types or [request.tpu.type]
-    tiers = request.tiers or [request.tpu.tier]
-    zones = await _zones(request, types, resolve)
+    types = _unique(request.types or [request.tpu.type])
+    tiers = _unique(request.tiers or [request.tpu.tier])
+    zones = _unique(await _zones(request, types, resolve))
     per_zone = await asyncio.gather(
-        *(_resolved(request.tpu, zone, types, resolve) for zone in dict.fromkeys(zones))
+        *(_resolved(request.tpu, zone, types, resolve) for zone in zones)
     )
-    found = {(each.zone, each.type): each for several in per_zone for each in several}
+    found = dict(zip(zones, per_zone, strict=True))
     hunt = HuntRecord(
         request=request,
         candidates=[
-            structs.replace(found[zone, type], tier=tier)
-            for type in dict.fromkeys(types)
-            for tier in dict.fromkeys(tiers)
-            for zone in dict.fromkeys(zones)
+            structs.replace(found[zone][type], tier=tier)
+            for type in types
+            for tier in tiers
+            for zone in zones
         ],
         deadline=_deadline(request.deadline, now),
     )
@@ -54,6 +57,10 @@ async def plan(
     if isinstance(step, Over):
         raise step.error
     return hunt
+
+
+def _unique(items: Iterable[T]) -> list[T]:
+    return list(dict.fromkeys(items))
 
 
 async def _zones(request: StartHunt, types: list[str], resolve: Resolve) -> list[str]:
@@ -71,9 +78,9 @@ async def _zones(request: StartHunt, types: list[str], resolve: Resolve) -> list
 
 async def _resolved(
     template: CreateTPU, zone: str, types: list[str], resolve: Resolve
-) -> list[Candidate]:
-    """One per type. One after the other: each list is asked of Google once."""
-    found = []
+) -> dict[str, Candidate]:
+    """By type. One after the other: each list is asked of Google once."""
+    found = {}
     for type in types:
         candidate = Candidate(zone=zone, type=type, tier=template.tier)
         try:
@@ -83,8 +90,8 @@ async def _resolved(
                 raise
             candidate.ruled_out, candidate.problem = True, Problem.of(error)
         else:
-            candidate.version = wanted.version or ""
-        found.append(candidate)
+            candidate.type, candidate.version = wanted.type, wanted.version or ""
+        found[type] = candidate
     return found
 
 

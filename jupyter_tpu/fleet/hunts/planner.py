@@ -157,11 +157,14 @@ def _nothing_left(hunt: HuntRecord) -> TPUError:
         about.setdefault(each.problem.message if each.problem else "", []).append(each)
     reasons = [f"{_names(found)}: {message}" for message, found in about.items()]
     problems = [each.problem for each in hunt.candidates if each.problem is not None]
-    same = {problem.reason for problem in problems}
+    # A confirmation of the price mends that; else what all have in common is the reason.
+    shown = next((each for each in problems if each.reason is Reason.PRICE), None)
+    if shown is None and len({each.reason for each in problems}) == 1:
+        shown = problems[0]
     return TPUError(
         f"{hunt.request.tpu.name} can't be created anywhere. {' '.join(reasons)}",
-        problems[0].reason if len(same) == 1 else Reason.CONFLICT,
-        problems[0].hint if len(about) == 1 else "Hunt in other zones, for other types or tiers.",
+        shown.reason if shown else Reason.CONFLICT,
+        shown.hint if shown else "Hunt in other zones, for other types or tiers.",
     )
 
 

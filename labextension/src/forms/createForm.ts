@@ -34,10 +34,7 @@ export const NAME_PATTERN = '^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$';
 const USUAL_TYPE = 'v5litepod-8';
 
 /** The input; "" for what the server chooses. */
-export interface IFields
-  extends ISetupFields,
-    INodeOptionFields,
-    IHuntFields {
+export interface IFields extends ISetupFields, INodeOptionFields, IHuntFields {
   name: string;
   type: string;
   zone: string;
