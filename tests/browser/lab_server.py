@@ -82,6 +82,7 @@ class LabServer:
         for name, part in folders.items():
             (folder / part).mkdir(mode=0o700, exist_ok=True)
             own[name] = str(folder / part)
+        own["JUPYTER_TPU_PROJECT_SYNC"] = "off"  # but in the test that is about it
         command = [
             *(python, "-m", "jupyterlab", "--no-browser", "--allow-root"),
             *("--ServerApp.ip=127.0.0.1", f"--ServerApp.port={self.port}"),

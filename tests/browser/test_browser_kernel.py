@@ -4,7 +4,9 @@ a plot, a breakpoint. What a user expects of a kernel on this machine.
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +188,19 @@ def test_a_breakpoint_set_by_clicking_is_hit_and_shows_the_variable(
     idle(lab)
 
 
+@pytest.fixture
+def projects_synced(spec: str, lab: LabPage) -> Iterator[None]:
+    """The option of the kernelspec that lets kernels have their notebook's project."""
+    file = lab.server.root.parent / "data/kernels" / spec / "kernel.json"
+    before = file.read_text()
+    changed = json.loads(before)
+    changed["metadata"]["kernel_provisioner"]["config"]["project_sync"] = "auto"
+    file.write_text(json.dumps(changed))
+    yield
+    file.write_text(before)
+
+
+@pytest.mark.usefixtures("projects_synced")
 def test_what_is_saved_here_runs_there_and_the_panel_decides_what_both_have_changed(
     spec: str, lab: LabPage
 ) -> None:
