@@ -9,7 +9,7 @@ from ..commands.grammar import Group, argument, complete_zone, examples, project
 from ..commands.session import open_session
 from .console import json_option, note, print_json
 
-_name_argument = argument("name", metavar="NAME", help="Your name for it, such as trc-v5e.")
+_name_argument = argument("title", metavar="NAME", help="Your name for it, such as trc-v5e.")
 
 
 @click.group("grant", cls=Group)
@@ -80,7 +80,7 @@ def list_all(as_json: bool) -> None:
 @project_option
 @json_option
 def add(
-    name: str,
+    title: str,
     types: tuple[str, ...],
     zones: tuple[str, ...],
     tiers: tuple[str, ...],
@@ -92,7 +92,7 @@ def add(
     from ..fleet.models import Grant
 
     wanted = Grant(
-        name=name,
+        name=title,
         types=[*types],
         zones=[*zones],
         tiers=[*tiers],  # type: ignore[list-item]  # the fleet checks it
@@ -102,18 +102,18 @@ def add(
     with open_session() as session:
         found = session.call(session.fleet.grants.add(wanted))
     if as_json:
-        print_json(next(each for each in found if each.grant.name == name))
+        print_json(next(each for each in found if each.grant.name == title))
     else:
         print(grant_table(found))
 
 
 @grant.command("remove", epilog=examples("jupyter tpu grant remove trc-v5e"))
 @_name_argument
-def remove(name: str) -> None:
+def remove(title: str) -> None:
     """Remove a grant. TPUs inside it stay, and count as charged from then on."""
     with open_session() as session:
-        session.call(session.fleet.grants.remove(name))
-    print(f"Removed the grant {name}.")
+        session.call(session.fleet.grants.remove(title))
+    print(f"Removed the grant {title}.")
 
 
 @click.group("prices", cls=Group)
