@@ -122,7 +122,7 @@ class Hosts:
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 words = (entry / "cmdline").read_bytes()
-                if f"{self.folder}/".encode() in words and b"/.jupyter-tpu/agent/" in words:
+                if f"{self.folder}/".encode() in words and words.endswith(b"\0daemon\0"):
                     found.append(int(entry.name))
         return found
 
