@@ -371,6 +371,29 @@ export interface IFreedHolder {
   problem: IProblem | null;
 }
 
+/**
+ * Chips that a project may use at no charge. Network traffic is charged all the
+ * same.
+ */
+export interface IGrant {
+  /** 1–40 letters, digits, hyphens, dots and underscores */
+  name: string;
+  project?: string;
+  types: string[];
+  zones: string[];
+  tiers: ('on-demand' | 'reserved' | 'spot')[];
+  chips: number;
+  /** a day such as 2026-12-31, or "" */
+  until?: string;
+}
+
+/** A grant, and how much of it is in use. */
+export interface IGrantUse {
+  grant: IGrant;
+  used: number | null;
+  expired: boolean;
+}
+
 /** A process, as `ChipHolder` has it. */
 export interface IHolderToEnd {
   host: number;

@@ -28,6 +28,7 @@ import {
 } from './dialogs';
 import { CreateForm } from '../forms/createForm';
 import { PackagesForm } from '../forms/packagesForm';
+import { GrantsForm } from '../forms/grantsForm';
 import { TokensForm } from '../forms/tokensForm';
 import { IServerKernels } from '../kernels/serverKernels';
 import { FoundPythons } from '../model/foundPythons';
@@ -66,6 +67,7 @@ export class Actions {
     this.kernels = new KernelActions(model, serverKernels, trans);
     this.jobs = new JobActions(model, view, _commands, trans);
     this.foundPythons = new FoundPythons(model.client);
+    this.grantsForm = new GrantsForm(model.client);
     this.tokensForm = new TokensForm(model.client);
   }
 
@@ -73,6 +75,7 @@ export class Actions {
   readonly jobs: JobActions;
   readonly kernels: KernelActions;
   readonly open: Opener;
+  readonly grantsForm: GrantsForm;
   readonly tokensForm: TokensForm;
 
   /** Brings the panel to the front, if there is one. */
@@ -192,6 +195,12 @@ export class Actions {
   openPackages(tpu: ITPU, environment: IEnvironment): void {
     this.packagesForm.openFor(tpu, environment);
     this.view.show('packages');
+  }
+
+  /** Shows what may be used at no charge. */
+  openGrants(): void {
+    void this.grantsForm.load();
+    this.view.show('grants');
   }
 
   /** Shows which tokens TPUs get. */

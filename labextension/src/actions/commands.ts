@@ -60,6 +60,15 @@ export function addCommands(
     describedBy: NO_ARGUMENTS,
     execute: () => model.refresh()
   });
+  commands.addCommand(CommandIDs.grants, {
+    label: trans.__('Grants…'),
+    caption: trans.__('Say which TPUs you may use at no charge'),
+    describedBy: NO_ARGUMENTS,
+    execute: () => {
+      actions.openPanel();
+      actions.openGrants();
+    }
+  });
   commands.addCommand(CommandIDs.tokens, {
     label: trans.__('Tokens…'),
     caption: trans.__('Choose which tokens of this computer TPUs get'),
@@ -77,6 +86,7 @@ export function addCommands(
   if (palette) {
     for (const command of [
       CommandIDs.create,
+      CommandIDs.grants,
       CommandIDs.refresh,
       CommandIDs.tokens
     ]) {

@@ -2,7 +2,8 @@
 
 import { Store } from '../store';
 
-export type Page = 'connect' | 'create' | 'list' | 'packages' | 'tokens';
+export type Page =
+  'connect' | 'create' | 'grants' | 'list' | 'packages' | 'tokens';
 
 export class PanelState extends Store {
   /** Whether the panel itself is visible. */

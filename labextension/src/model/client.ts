@@ -16,6 +16,8 @@ import {
   IDisconnectTPU,
   IFleetStatus,
   ICheckSetup,
+  IGrant,
+  IGrantUse,
   IDiagnosis,
   IFoundPythons,
   IFreeChips,
@@ -145,6 +147,18 @@ export class TPUClient {
 
   checkSetup(request: ICheckSetup, signal?: AbortSignal): Promise<IDiagnosis> {
     return this._call('POST', ['doctor'], request, {}, signal);
+  }
+
+  grants(): Promise<IGrantUse[]> {
+    return this._call('GET', ['grants']);
+  }
+
+  addGrant(grant: IGrant): Promise<IGrantUse[]> {
+    return this._call('POST', ['grants'], grant);
+  }
+
+  removeGrant(name: string): Promise<void> {
+    return this._call('DELETE', ['grants', name]);
   }
 
   tokens(): Promise<IToken[]> {

@@ -150,7 +150,19 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
       <p className="jp-tpu-Price" role="status">
         <Price cost={form.cost} tier={fields.tier} trans={trans} />
         {!form.catalog.emulated && (
-          <small>{trans.__('You pay while it is ready, used or not.')}</small>
+          <>
+            <small>
+              {trans.__('You pay while it is ready, used or not.')}{' '}
+              {trans.__('Inside a grant it costs nothing but network traffic.')}
+            </small>
+            <Button
+              className="jp-tpu-Button"
+              type="button"
+              onClick={() => actions.openGrants()}
+            >
+              {trans.__('Grants…')}
+            </Button>
+          </>
         )}
       </p>
       <HuntFields actions={actions} />

@@ -21,6 +21,7 @@ import { failureText, serverProblems } from '../labels/failures';
 import { operationTitle } from '../labels/operations';
 import { keyOf } from '../model/resources';
 import { ConnectPage } from './connectPage';
+import { GrantsPage } from './grantsPage';
 import { CreatePage } from './createPage';
 import { CheckSetup } from './formPage';
 import { TPUMenu } from './menu';
@@ -133,6 +134,8 @@ function Panel(props: IPanelProps): JSX.Element {
           <ConnectPage actions={actions} />
         ) : view.page === 'packages' && usable ? (
           <PackagesPage actions={actions} />
+        ) : view.page === 'grants' && usable ? (
+          <GrantsPage actions={actions} />
         ) : view.page === 'tokens' && usable ? (
           <TokensPage actions={actions} />
         ) : (
@@ -179,6 +182,8 @@ function pageTitle({
       return trans.__('New TPU');
     case 'packages':
       return trans.__('Packages of %1', packagesForm.environment?.name ?? '');
+    case 'grants':
+      return trans.__('Grants');
     case 'tokens':
       return trans.__('Tokens');
     default:

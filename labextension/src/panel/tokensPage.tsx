@@ -64,7 +64,7 @@ export function TokensPage(props: { actions: Actions }): JSX.Element {
 
 function Passed({ actions }: { actions: Actions }): JSX.Element {
   const { tokensForm: form, trans } = actions;
-  const { loadFailure, tokens } = form;
+  const { items: tokens, loadFailure } = form;
   if (loadFailure) {
     return (
       <Alert {...failureText(loadFailure, trans)}>

@@ -1,0 +1,79 @@
+import { afterEach, expect, it, vi } from 'vitest';
+
+import { CommandIDs } from '../actions/commandIDs';
+import { IGrantUse } from '../api';
+import { button, disposeWidgets, openPanel, shows } from './opened';
+import { catalog } from './server';
+
+afterEach(disposeWidgets);
+
+const USE: IGrantUse = {
+  grant: {
+    name: 'trc-v5e',
+    project: 'p',
+    types: ['v5e'],
+    zones: ['us-central1-a'],
+    tiers: ['spot'],
+    chips: 64,
+    until: '2026-12-31'
+  },
+  used: 8,
+  expired: false
+};
+
+function type(node: HTMLElement, index: number, text: string): void {
+  const input = node.querySelectorAll('form input')[index];
+  Object.getOwnPropertyDescriptor(
+    HTMLInputElement.prototype,
+    'value'
+  )!.set!.call(input, text);
+  input.dispatchEvent(new Event('input', { bubbles: true }));
+}
+
+it('shows what is left of each grant, adds one and removes one', async () => {
+  const { commands, node, server } = await openPanel({
+    'GET grants': [200, []],
+    'POST grants': [201, [USE, { ...USE, grant: { ...USE.grant, name: 'b' } }]],
+    'DELETE grants/b': [204, '']
+  });
+  await commands.execute(CommandIDs.grants);
+  await shows(node, 'There are no grants.');
+  expect(button(node, 'Add Grant').disabled).toBe(true);
+  const texts = ['trc-v5e', 'v5e, v5litepod-8', 'us-central1-a', '64'];
+  texts.forEach((text, index) => type(node, index, text));
+  await vi.waitFor(() =>
+    expect(button(node, 'Add Grant').disabled).toBe(false)
+  );
+  button(node, 'Add Grant').click();
+  await shows(
+    node,
+    'trc-v5e',
+    'v5e · us-central1-a · Spot',
+    '8 of 64 chips in use · until 2026-12-31'
+  );
+  expect(server.bodies('POST grants')).toEqual([
+    {
+      name: 'trc-v5e',
+      types: ['v5e', 'v5litepod-8'],
+      zones: ['us-central1-a'],
+      tiers: ['spot'],
+      chips: 64,
+      until: ''
+    }
+  ]);
+  server.answers['GET grants'] = [200, [{ ...USE, used: null, expired: true }]];
+  button(node, 'Remove b').click();
+  await shows(node, '64 chips', 'ended');
+  expect(() => button(node, 'Remove b')).toThrow();
+});
+
+it('is one click from the price of a new TPU', async () => {
+  const { actions, node } = await openPanel({
+    'GET catalog': [200, { ...catalog, emulated: false }],
+    'GET grants': [200, [USE]]
+  });
+  actions.openCreateForm();
+  await shows(node, 'Inside a grant it costs nothing but network traffic.');
+  button(node, 'Grants…').click();
+  await shows(node, '8 of 64 chips in use');
+});

@@ -1,0 +1,57 @@
+// What may be used at no charge: the grants, and adding and removing some.
+
+import { IGrant, IGrantUse } from '../api';
+import { TPUClient } from '../model/client';
+import { ListForm } from './listForm';
+
+/** The input; types and zones are separated by commas or spaces. */
+export interface IGrantFields {
+  name: string;
+  types: string;
+  zones: string;
+  tier: IGrant['tiers'][number];
+  chips: string;
+  until: string;
+}
+
+export class GrantsForm extends ListForm<IGrantFields, IGrantUse> {
+  constructor(
+    private _client: Pick<TPUClient, 'grants' | 'addGrant' | 'removeGrant'>
+  ) {
+    super({
+      name: '',
+      types: '',
+      zones: '',
+      tier: 'spot',
+      chips: '',
+      until: ''
+    });
+  }
+
+  /** Whether all is filled in that the server needs. */
+  get complete(): boolean {
+    const { chips, name, types, zones } = this.filled;
+    return [name, types, zones].every(text => text.trim()) && +chips >= 1;
+  }
+
+  protected list(): Promise<IGrantUse[]> {
+    return this._client.grants();
+  }
+
+  protected add(): Promise<IGrantUse[]> {
+    const { chips, name, tier, types, until, zones } = this.filled;
+    const listed = (text: string) => text.split(/[\s,]+/).filter(Boolean);
+    return this._client.addGrant({
+      name: name.trim(),
+      types: listed(types),
+      zones: listed(zones),
+      tiers: [tier],
+      chips: Number(chips),
+      until
+    });
+  }
+
+  protected drop(name: string): Promise<void> {
+    return this._client.removeGrant(name);
+  }
+}
