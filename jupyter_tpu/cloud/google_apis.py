@@ -112,6 +112,8 @@ class GoogleAPIs:
             emulated=self._target.emulator is not None,
         )
         problem.hint = problem.hint.replace("tpu.googleapis.com", f"{api}.googleapis.com")
+        if problem.reason is Reason.NOT_FOUND:
+            problem.hint = "Check the project's name."
         return problem
 
     def _unreadable(self, api: str) -> TPUError:
