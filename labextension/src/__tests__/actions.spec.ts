@@ -2,7 +2,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Actions } from '../actions/actions';
-import { IJob, IKernel } from '../api';
+import { IJob, IKernel, ISyncConflict, ISyncResult } from '../api';
 import { ConnectForm } from '../forms/connectForm';
 import { CreateForm } from '../forms/createForm';
 import { PackagesForm } from '../forms/packagesForm';
@@ -86,6 +86,36 @@ it('names the kernels that end with their TPU', async () => {
     end_kernels: true,
     end_jobs: false
   });
+});
+
+it('takes each file in conflict from a host that has changed it', async () => {
+  const { actions, server } = await openActions({
+    [`POST ${TPU}/sync`]: [202, anOperation({ kind: 'sync' })]
+  });
+  const conflict = (path: string, ...hosts: number[]): ISyncConflict => ({
+    path,
+    kind: 'changed',
+    here: '',
+    there: '',
+    hosts
+  });
+  const result = {
+    folder: '/home/me/project',
+    remote: '~/project',
+    conflicts: [conflict('a', 2), conflict('b', 1, 2), conflict('c', 2, 3)]
+  } as ISyncResult;
+  const decided = async (pull: boolean) => {
+    const before = server.bodies(`POST ${TPU}/sync`).length;
+    expect(await actions.decideConflicts(aTPU(), result, pull)).toBe(true);
+    return server.bodies(`POST ${TPU}/sync`).slice(before);
+  };
+  expect(await decided(true)).toMatchObject([
+    { pull: true, host: 2, only: ['a', 'c'] },
+    { pull: true, host: 1, only: ['b'] }
+  ]);
+  expect(await decided(false)).toMatchObject([
+    { pull: false, only: ['a', 'b', 'c'] }
+  ]);
 });
 
 it('disconnects without a question where nothing is lost', async () => {
