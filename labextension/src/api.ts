@@ -814,6 +814,7 @@ export interface IQuote {
   emulated: boolean;
   cost: ICost;
   question: string;
+  warning: string;
   uncovered: string;
 }
 

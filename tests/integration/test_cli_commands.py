@@ -135,11 +135,12 @@ def test_a_tpu_that_costs_money_is_created_only_after_its_price_was_agreed_to(
     with os.fdopen(end) as terminal:
         monkeypatch.setattr("sys.stdin", terminal)
         os.write(keyboard, b"n\n")
-        assert main([*command, "--json"]) == 1
+        assert main([*command, "--json", "--version", "v2-alpha-tpuv6e"]) == 1
         said = capsys.readouterr()
         assert said.out == ""
         assert "v5litepod-8 = 8 chips · 1 host · 128 GB HBM (emulated), in us-west4-a" in said.err
         assert f"{price[1:]}. You pay while it is READY, used or not." in said.err
+        assert "v2-alpha-tpuv6e does not fit v5litepod-8: JAX would find no TPU." in said.err
         assert f"Create {name}? [y/N] " in said.err
         assert state_of(emulator, name) == ""
 
@@ -179,7 +180,9 @@ def test_grants_prices_and_the_project_are_shown_and_checked(
     assert "ok       us-west4-a offers v5litepod-8." in fine
     assert "Before a TPU is created: no problem found" in fine
     wrong = ["doctor", "--type", "v5litepod-8", "--zone", "us-west4-a", "--version"]
-    assert "PROBLEM  The runtime version does not fit" in said(*wrong, "tpu-vm-base", code=1)
+    assert "PROBLEM  The runtime version tpu-vm-base does not fit v5litepod-8" in said(
+        *wrong, "tpu-vm-base", code=1
+    )
     assert "are for a check without NAME" in said("doctor", "x", "--spot", code=1)
 
 

@@ -13,7 +13,7 @@ from ...cloud.google_apis import GoogleAPIs
 from ...environment import Finding
 from ...errors import Reason, TPUError
 from ..models import CheckSetup, CreateTPU, Diagnosis
-from ..models.catalog import known_type
+from ..models.catalog import image_warning, known_type
 from ..models.requests import validated
 from .availability import Availability
 
@@ -188,9 +188,7 @@ def _image(accelerator: AcceleratorType, version: str) -> Finding:
             message=f"Whether the runtime version fits is not known: {name}.",
             hint=hint,
         )
-    return _problem(
-        "image", f"The runtime version does not fit: with {name}, JAX would find no TPU.", hint
-    )
+    return _problem("image", image_warning(version, accelerator.name), hint)
 
 
 async def _asked(check: Any, unknown: str, question: Coroutine[Any, Any, Any]) -> Any:

@@ -28,3 +28,14 @@ def known_type(name: str) -> AcceleratorType | None:
         return catalog.accelerator_type(name)
     except UnknownType:
         return None
+
+
+def image_warning(version: str, type: str) -> str:
+    """A sentence about a runtime version with which JAX would find no TPU; "" of any other."""
+    accelerator = known_type(type)
+    if accelerator is None or catalog.image_fits(version, accelerator) is not False:
+        return ""
+    return (
+        f"The runtime version {version} does not fit {type}: JAX would find no TPU. "
+        f"{accelerator.version} fits."
+    )

@@ -62,6 +62,8 @@ class Quote(Struct, kw_only=True):
     cost: Cost
     #: The price that has to be confirmed before it is created, in a sentence; "" if it is free.
     question: str = ""
+    #: What would not work with it: the runtime version is for another generation. "" if nothing.
+    warning: str = ""
     #: Why no grant covers it; "" if one does, or there is none.
     uncovered: str = ""
 

@@ -15,7 +15,7 @@ from ..discovery.observer import Observer
 from ..knowledge.grants import Grants
 from ..knowledge.pricing import Decision
 from ..models import ConnectTPU, CreateTPU, Operation, Quote
-from ..models.catalog import known_type
+from ..models.catalog import image_warning, known_type
 from ..models.requests import validated
 from ..store.records import NodeClaim, OperationRecord
 from . import checks, node_options
@@ -68,6 +68,7 @@ class CreateService:
             cost=price.cost,
             question=price.question,
             uncovered=price.uncovered,
+            warning=image_warning(request.version or "", request.type),
         )
 
     async def price(self, request: CreateTPU, name: NodeName) -> Decision:

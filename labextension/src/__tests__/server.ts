@@ -225,6 +225,7 @@ export function aQuote(more: Partial<IQuote> = {}): IQuote {
     cost: aCost({ since: '', usd: null }),
     question: 'v5litepod-8 costs about $9.60 an hour.',
     uncovered: '',
+    warning: '',
     ...more
   };
 }

@@ -170,6 +170,7 @@ export async function confirmCost(
         <Price cost={cost} tier={tier} trans={trans} />
       </p>
       {quote.uncovered && <p>{quote.uncovered}</p>}
+      {quote.warning && <p>{quote.warning}</p>}
       <p>
         {trans.__('You pay while it is ready, used or not.')}{' '}
         {tier === 'spot'
