@@ -20,6 +20,7 @@ from ..errors import TPUError
 COMMANDS = {
     "create": "tpus:create",
     "hunt": "hunts:hunt",
+    "queued": "queued:queued",
     "list": "tpus:list_tpus",
     "describe": "tpus:describe",
     "start": "power:start",

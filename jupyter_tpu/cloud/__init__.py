@@ -15,6 +15,9 @@ from .models import (
     NodeOptions,
     NodeSpec,
     NodeState,
+    QueuedList,
+    QueuedResource,
+    QueuedSpec,
     Tier,
 )
 from .protocol import Cloud
@@ -33,6 +36,9 @@ __all__ = [
     "NodeOptions",
     "NodeSpec",
     "NodeState",
+    "QueuedList",
+    "QueuedResource",
+    "QueuedSpec",
     "Target",
     "Tier",
     "has_ssh_key",

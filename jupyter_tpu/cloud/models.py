@@ -148,6 +148,41 @@ class NodeSpec(Struct, frozen=True, kw_only=True):
     options: NodeOptions = NodeOptions()
 
 
+class QueuedSpec(Struct, frozen=True, kw_only=True):
+    """TPUs to ask for: they are created when there is room for all of them."""
+
+    node: NodeSpec
+    #: The name of the TPU; of several, what their names begin with.
+    node_id: str
+    node_count: int = 1
+    reservation: str = ""
+    valid_until: str = ""  # RFC 3339; "": for ever
+
+
+class QueuedResource(Struct, frozen=True, kw_only=True):
+    """A request that waits until there is room for its TPUs, as its cloud last described it."""
+
+    name: NodeName  # of the request, not of its TPUs
+    state: str  # the names of google.cloud.tpu_v2.QueuedResourceState.State
+    initiator: str = ""  # of a suspension: "USER" or "SERVICE"
+    error: str = ""  # why it failed
+    created: str = ""  # RFC 3339; another one of the same name has another
+    nodes: tuple[str, ...] = ()  # the names of its TPUs, which may not exist yet
+    type: str = ""
+    version: str = ""
+    tier: Tier = "on-demand"
+    reservation: str = ""
+    valid_until: str = ""  # RFC 3339
+    labels: dict[str, str] = {}
+
+
+class QueuedList(Struct, frozen=True, kw_only=True):
+    """The queued resources of a zone or of all, and the zones that did not answer."""
+
+    queued: tuple[QueuedResource, ...]
+    unreachable: tuple[str, ...] = ()
+
+
 class NodeList(Struct, frozen=True, kw_only=True):
     """The nodes of one zone or of all, and the zones that did not answer."""
 

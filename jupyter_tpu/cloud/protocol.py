@@ -11,6 +11,9 @@ from .models import (
     NodeName,
     NodeSpec,
     OperationStatus,
+    QueuedList,
+    QueuedResource,
+    QueuedSpec,
 )
 from .target import Target
 
@@ -66,6 +69,23 @@ class Cloud(Protocol):
 
     async def operation(self, operation: str) -> OperationStatus:
         """How far an operation is; NOT_FOUND for one that the cloud has forgotten."""
+
+    # ---- requests that wait for room ----
+
+    async def list_queued(self, zone: str = "-") -> QueuedList:
+        """The queued resources of *zone*, "-" for all zones."""
+
+    async def get_queued(self, name: NodeName) -> QueuedResource:
+        """The queued resource as it is now."""
+
+    async def begin_queue(self, name: NodeName, spec: QueuedSpec) -> str:
+        """Asks for a queued resource."""
+
+    async def begin_delete_queued(self, name: NodeName, *, force: bool) -> str:
+        """Asks to delete it; with its TPUs where *force*, else CONFLICT if it has some."""
+
+    async def begin_reset_queued(self, name: NodeName) -> str:
+        """Asks to put a failed or suspended one back into the queue, without its TPUs."""
 
     # ---- its hosts ----
 

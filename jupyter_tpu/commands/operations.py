@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _ACTIVITIES = {
     "create": "creating {}",
     "hunt": "hunting for {}",
+    "queue": "queueing {}",
+    "unqueue": "deleting the queued resource {}",
     "start": "starting {}",
     "stop": "stopping {}",
     "delete": "deleting {}",

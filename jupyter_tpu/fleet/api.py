@@ -105,6 +105,30 @@ class HuntsAPI(Protocol):
         """
 
 
+class QueuedAPI(Protocol):
+    """Queued resources. One is named by its name, or by zone~name where two zones have the same."""
+
+    async def list(self) -> models.QueuedResources:
+        """All of the project, the oldest first, as Google describes them now."""
+
+    async def create(self, request: models.QueueTPU) -> models.Operation:
+        """Asks for TPUs that Google creates when there is room; ends when Google has accepted that.
+
+        To cancel the operation deletes what it has asked for. Raises EXISTS for a name in use, and
+        PRICE for what costs something without a confirmation.
+        """
+
+    async def get(self, ref: str) -> models.QueuedResource: ...
+
+    async def delete(
+        self, ref: str, options: models.DeleteQueued | None = None
+    ) -> models.Operation:
+        """Deletes one. Raises CONFLICT if it has TPUs, unless *options* allow to delete them."""
+
+    async def reset(self, ref: str) -> models.QueuedResource:
+        """Puts a failed or suspended one back into the queue; CONFLICT in other states."""
+
+
 class AppsAPI(Protocol):
     """The web apps of hosts that are open here."""
 
@@ -344,6 +368,9 @@ class FleetAPI(Protocol):
 
     @property
     def hunts(self) -> HuntsAPI: ...
+
+    @property
+    def queued(self) -> QueuedAPI: ...
 
     @property
     def copies(self) -> CopiesAPI: ...

@@ -49,6 +49,7 @@ from .operations.defaults import EnvironmentDefaults
 from .operations.mirrored import MirroredProjects
 from .operations.packages import EnvironmentService
 from .operations.power import PowerService
+from .operations.queued import QueuedService
 from .operations.runner import OperationRunner
 from .operations.shares import ShareService
 from .operations.sync import SyncService
@@ -200,11 +201,13 @@ class Fleet:
             finder.reload,
             changes.mark_tpu_changed,
         )
+        self.queued = QueuedService(cloud, self._create, observer, runner)
         self._takeover = Takeover(
             runner,
             self._create,
             self._power,
             self.hunts,
+            self.queued,
             lambda: self._inventory.reload(),
             supervise=supervise,
         )

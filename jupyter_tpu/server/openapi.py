@@ -21,6 +21,7 @@ _PARTS = {
     "tunnel": "The tunnel's id",
     "run": "The run's id",
     "job": "The job's id",
+    "queued": "The queued resource's name, or zone~name",
     "hunt": "The hunt's id, or the name of its TPU",
     "host": "The host's number, from 0",
     "path": "A path from the root folder, without its slash; it may have slashes",

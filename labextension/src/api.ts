@@ -753,11 +753,13 @@ export interface IOperation {
     | 'environment'
     | 'hunt'
     | 'profile'
+    | 'queue'
     | 'share'
     | 'start'
     | 'stop'
     | 'sync'
-    | 'tensorboard';
+    | 'tensorboard'
+    | 'unqueue';
   tpu: string;
   zone: string;
   state: 'cancelled' | 'done' | 'failed' | 'running';

@@ -186,6 +186,22 @@ def test_grants_prices_and_the_project_are_shown_and_checked(
     assert "are for a check without NAME" in said("doctor", "x", "--spot", code=1)
 
 
+def test_tpus_are_queued_listed_described_and_deleted(
+    either: Shell, name: str, faults: Any
+) -> None:
+    faults(kind="no-capacity", zone="us-west4-a")
+    words = ["--type", "v5litepod-4", "--zone", "us-west4-a", "--spot"]
+    said = either.out("queued", "create", name, *words, "--valid-until-duration", "2h")
+    assert f"{name} is WAITING_FOR_RESOURCES. It waits until there is room." in said
+    (row,) = [line for line in either.out("queued", "list").splitlines() if line.startswith(name)]
+    assert re.split(r"  +", row)[:6] == [
+        name, "us-west4-a", "v5litepod-4", "spot", "WAITING_FOR_RESOURCES", name,
+    ]  # fmt: skip
+    assert either.json("queued", "describe", name, "--json")["valid_until"]
+    assert f"Deleted {name}." in either.out("queued", "delete", name)
+    assert name not in either.out("queued", "list")
+
+
 def test_without_waiting_the_operation_is_given_and_goes_on_with_all_options(
     either: Shell, name: str, emulator: Any, tmp_path: Path
 ) -> None:
@@ -235,6 +251,7 @@ def test_without_waiting_the_operation_is_given_and_goes_on_with_all_options(
         ("describe nothing", "There is no TPU called nothing"),
         ("connect nothing", "There is no TPU called nothing"),
         ("delete nothing --yes", "There is no TPU called nothing"),
+        ("queued delete nothing", "There is no queued resource called nothing"),
         ("kernel add nothing", "There is no TPU called nothing"),
         ("kernel end nothing 1b67", "There is no TPU called nothing"),
         ("kernel list nothing", "There is no TPU called nothing"),

@@ -42,6 +42,7 @@ from jupyter_tpu.fleet.operations.create import CreateService
 from jupyter_tpu.fleet.operations.power import PowerService
 from jupyter_tpu.fleet.operations.progress import Progress
 from jupyter_tpu.fleet.operations.provisioning import LABEL
+from jupyter_tpu.fleet.operations.queued import QueuedService
 from jupyter_tpu.fleet.operations.runner import OperationRunner
 from jupyter_tpu.fleet.reconcile import takeover
 from jupyter_tpu.fleet.reconcile.takeover import Takeover
@@ -150,8 +151,9 @@ class Server:
             self._reload,
             lambda _: None,
         )
+        queued = QueuedService(links.cloud, self.create, observer, self.runner)
         self.takeover = Takeover(
-            self.runner, self.create, self.power, self.hunts, self._reload, supervise=True
+            self.runner, self.create, self.power, self.hunts, queued, self._reload, supervise=True
         )
         self.tasks: set[asyncio.Task[Any]] = set()
 

@@ -19,12 +19,16 @@ from ..models import (
     NodeName,
     NodeSpec,
     OperationStatus,
+    QueuedList,
+    QueuedResource,
+    QueuedSpec,
     check_zone,
 )
 from ..protocol import Cloud
 from ..target import EmulatorAddress, Target, read_emulator
 from .nodes import has_ssh_key, node_message, node_path, parse_guest_attributes, parse_node
 from .operations import operation_status, wait_for_operation
+from .queued import parse_queued, queued_message, queued_path
 
 if TYPE_CHECKING:
     from google.cloud.tpu_v2 import TpuAsyncClient
@@ -150,6 +154,45 @@ class CloudTPU(Cloud):
     async def begin_stop(self, name: NodeName) -> str:
         """As :meth:`begin_create`; the disk stays."""
         return await self._begin("stop_node", {"name": node_path(name)})
+
+    # ---- queued resources ------------------------------------------------------------------
+
+    async def list_queued(self, zone: str = "-") -> QueuedList:
+        """The queued resources of *zone*, "-" for all, with the zones that did not answer."""
+        found: list[QueuedResource] = []
+        unreachable: set[str] = set()
+        token = ""
+        while True:
+            request = {"parent": self._parent(zone), "page_token": token}
+            page = await self._page("list_queued_resources", request)
+            found += [self._parse(parse_queued, each) for each in page.queued_resources]
+            unreachable.update(path.rpartition("/")[2] for path in page.unreachable)
+            token = page.next_page_token
+            if not token:
+                return QueuedList(queued=tuple(found), unreachable=tuple(sorted(unreachable)))
+
+    async def get_queued(self, name: NodeName) -> QueuedResource:
+        """The queued resource as it is now; NOT_FOUND where there is none."""
+        found = await self._read("get_queued_resource", {"name": queued_path(name)})
+        return self._parse(parse_queued, found)
+
+    async def begin_queue(self, name: NodeName, spec: QueuedSpec) -> str:
+        """As :meth:`begin_create`: asks for TPUs that are created when there is room."""
+        request = {
+            "parent": f"projects/{name.project}/locations/{name.zone}",
+            "queued_resource_id": name.node,
+            "queued_resource": queued_message(name, spec),
+        }
+        return await self._begin("create_queued_resource", request)
+
+    async def begin_delete_queued(self, name: NodeName, *, force: bool) -> str:
+        """As :meth:`begin_delete`; with its TPUs where *force*, else CONFLICT if it has some."""
+        request = {"name": queued_path(name), "force": force}
+        return await self._begin("delete_queued_resource", request)
+
+    async def begin_reset_queued(self, name: NodeName) -> str:
+        """Puts a failed or suspended one back into the queue; CONFLICT in other states."""
+        return await self._begin("reset_queued_resource", {"name": queued_path(name)})
 
     async def operation(self, operation: str) -> OperationStatus:
         """How far one of Google's operations is; NOT_FOUND for one that Google has forgotten."""

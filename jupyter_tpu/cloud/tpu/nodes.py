@@ -68,7 +68,7 @@ def parse_node(data: Mapping[str, Any]) -> Node:
         health=str(data.get("health", "")),
         health_description=data.get("healthDescription", ""),
         version=data.get("runtimeVersion", ""),
-        tier=_tier(data.get("schedulingConfig", {})),
+        tier=parse_tier(data.get("schedulingConfig", {})),
         endpoints=_endpoints(data),
         created=data.get("createTime", ""),
         metadata=dict(data.get("metadata", {})),
@@ -77,7 +77,8 @@ def parse_node(data: Mapping[str, Any]) -> Node:
     )
 
 
-def _tier(scheduling: Mapping[str, Any]) -> Tier:
+def parse_tier(scheduling: Mapping[str, Any]) -> Tier:
+    """The tier that a SchedulingConfig means."""
     if scheduling.get("spot") or scheduling.get("preemptible"):
         return "spot"
     return "reserved" if scheduling.get("reserved") else "on-demand"

@@ -59,6 +59,7 @@ from .kernels import Kernel
 from .operations import Operation, Step, StopTrying
 from .prices import PriceList
 from .problems import Problem
+from .queued import DeleteQueued, QueuedResource, QueuedResources, QueueTPU
 from .runs import HostRun, OutputPart, Run, RunInput, RunOutput, StartRun
 from .shares import (
     HostShare,
@@ -112,6 +113,7 @@ __all__ = [
     "Cost",
     "CreateContents",
     "CreateTPU",
+    "DeleteQueued",
     "DeleteTPU",
     "Diagnosis",
     "DisconnectTPU",
@@ -165,6 +167,9 @@ __all__ = [
     "PriceList",
     "Problem",
     "ProfileKernel",
+    "QueueTPU",
+    "QueuedResource",
+    "QueuedResources",
     "Quote",
     "RemoveEnvironment",
     "RenameContents",

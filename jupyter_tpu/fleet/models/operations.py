@@ -32,6 +32,8 @@ class Operation(Struct, kw_only=True):
     kind: Literal[
         "create",
         "hunt",
+        "queue",
+        "unqueue",
         "start",
         "stop",
         "delete",

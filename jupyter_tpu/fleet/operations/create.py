@@ -138,7 +138,7 @@ class CreateService:
             self._grants,
             self._runner,
             record,
-            spec=lambda: self._spec(request, claim.label),
+            spec=lambda: self.spec(request, claim.label),
             message=message,
         )
 
@@ -154,7 +154,8 @@ class CreateService:
             raise
         raise _exists(name)
 
-    async def _spec(self, request: CreateTPU, label: str) -> NodeSpec:
+    async def spec(self, request: CreateTPU, label: str) -> NodeSpec:
+        """What Google is asked for, with our label and key."""
         assert request.version is not None
         assert request.zone is not None
         return NodeSpec(

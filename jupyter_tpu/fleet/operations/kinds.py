@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 #: Google goes on with these, whoever waits for them.
-NOT_CANCELLABLE = ("start", "stop", "delete")
+NOT_CANCELLABLE = ("start", "stop", "delete", "unqueue")
 #: Kinds that change nothing about the TPU: others may run at the same time.
 NON_EXCLUSIVE = ("tensorboard", "profile", "sync", "copy", "share")
 #: Kinds that begin only if the next process can know of them: they cost money, or leave something
 #: on the hosts. Others go on when the disk is full, since they may end what costs money.
-SAVED = ("create", "hunt", "start", "connect")
+SAVED = ("create", "hunt", "queue", "start", "connect")
 #: Kinds that change nothing at Google.
 LOCAL = ("connect", "disconnect", "environment", *NON_EXCLUSIVE)
 #: And those that may take hours, and look at their TPU themselves.
@@ -18,6 +18,8 @@ UNHURRIED = (*LOCAL, "hunt")
 PRESENT = {
     "create": "being created",
     "hunt": "being created by a hunt",
+    "queue": "being queued",
+    "unqueue": "being taken from the queue",
     "start": "being started",
     "stop": "being stopped",
     "delete": "being deleted",
@@ -29,6 +31,8 @@ PRESENT = {
 INTERRUPTED_HINTS = {
     "connect": "Connect again. It continues where it stopped.",
     "create": "If the TPU is not in the list, create it again.",
+    "queue": "If it is not among the queued resources, ask for it again.",
+    "unqueue": "If it is still among the queued resources, delete it again.",
     "disconnect": "Disconnect again.",
     "delete": "If the TPU stays in the list, delete it again.",
     "stop": "If the TPU stays READY, stop it again.",

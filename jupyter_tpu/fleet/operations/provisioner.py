@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 
 from ...cloud import Cloud, NodeSpec
@@ -24,37 +25,51 @@ log = logging.getLogger(__name__)
 SHOWN_PAUSE = 5.0
 
 
-class NodeProvisioner:
+class Provisioner(ABC):
     """Carries out the claim of *record*, as often as processes end in between.
 
     Parameters
     ----------
     record: of an operation that has a claim; it runs in this process.
-    spec: makes what is created; None for a deletion.
     message: what is said while nothing else is to be said.
+    thing: what it makes or deletes, in sentences.
     """
 
     def __init__(
         self,
         cloud: Cloud,
-        observer: Observer,
-        grants: Grants,
         runner: OperationRunner,
         record: OperationRecord,
-        spec: Callable[[], Awaitable[NodeSpec]] | None = None,
-        message: str = "Create the TPU",
+        message: str,
+        thing: str = "TPU",
     ) -> None:
         assert record.claim is not None
         self._cloud = cloud
-        self._observer = observer
-        self._grants = grants
         self._runner = runner
         self._record = record
-        self._spec = spec
         self._message = message
+        self._thing = thing
         self._name = record.name
-        self._provisioning = Provisioning(record.claim, record.name.node)
+        self._provisioning = Provisioning(record.claim, record.name.node, thing)
         self._asked = asyncio.Event()
+
+    @abstractmethod
+    async def _prepare(self) -> Callable[[], Awaitable[str]]:
+        """What begins the creation, ready to be called."""
+
+    @abstractmethod
+    async def _begin_delete(self) -> str: ...
+
+    @abstractmethod
+    async def _see(self) -> SeenNode:
+        """It, as Google describes it now; raises NOT_FOUND."""
+
+    def _unseen(self) -> None:  # noqa: B027 - most need not know
+        """It is not there."""
+
+    def _billed(self) -> str:
+        """What it costs while it is there, in words; "" for nothing."""
+        return ""
 
     def carry_out(self, request: OperationRequest) -> None:
         """Cancel: the node is to be absent. :meth:`run` goes on until it is, and so does the next
@@ -98,19 +113,20 @@ class NodeProvisioner:
             )
         progress.block(problem)
         if claim.given_up:
-            message = "Checking that the TPU is not deleted"
+            message = f"Checking that the {self._thing} is not deleted"
         elif unwanted:
-            message = "Deleting the TPU"
+            message = f"Deleting the {self._thing}"
         elif claim.in_doubt:
-            message = "Google has not confirmed the creation. Checking whether there is a TPU"
+            message = (
+                f"Google has not confirmed the creation. Checking whether there is a {self._thing}"
+            )
         else:
             message = self._message
         if message != progress.operation.message:
             progress.set_message(message)
 
     def _undeleted(self) -> str:
-        node = self._observer.observed.node(self._name)
-        billed = billing_words(node, self._grants.cost(node)) if node else ""
+        billed = self._billed()
         return (
             f"{self._name.node} is not deleted yet. {billed and f'{billed} until then. '}"
             "The deletion will be retried."
@@ -140,15 +156,14 @@ class NodeProvisioner:
                 await self._follow(self._provisioning.claim.deleting)
 
     async def _create(self) -> None:
-        assert self._spec is not None
         provisioning = self._provisioning
-        spec = await self._spec()
+        begin = await self._prepare()
         if provisioning.claim.want == "absent":
             return  # cancelled meanwhile
         provisioning.sending(time.time())
         await self._runner.save(self._record)
         try:
-            provisioning.create_accepted(await self._cloud.begin_create(self._name, spec))
+            provisioning.create_accepted(await begin())
         except TPUError as error:
             provisioning.create_failed(error, time.time(), sent=not never_sent(error))
 
@@ -160,23 +175,21 @@ class NodeProvisioner:
         except TPUError as error:  # what costs money is deleted all the same
             log.warning("The deletion of %s can't be saved now: %s", self._name.node, error)
         try:
-            provisioning.delete_accepted(await self._cloud.begin_delete(self._name))
+            provisioning.delete_accepted(await self._begin_delete())
         except TPUError as error:
             provisioning.delete_failed(error, time.time(), sent=not never_sent(error))
 
     async def _look(self) -> None:
         try:
-            node = await self._cloud.get_node(self._name)
+            seen = await self._see()
         except TPUError as error:
             if error.reason is not Reason.NOT_FOUND:
                 self._provisioning.unanswered(error)
                 return
             self._provisioning.node_missing()
-            self._observer.remove(self._name)
+            self._unseen()
         else:
-            label = node.labels.get(LABEL, "")
-            self._provisioning.node_seen(SeenNode(id=node.id, state=node.state, label=label))
-            self._observer.upsert(node)
+            self._provisioning.node_seen(seen)
 
     async def _follow(self, operation: str) -> None:
         provisioning = self._provisioning
@@ -194,3 +207,42 @@ class NodeProvisioner:
             provisioning.create_ended(status.error)
         else:
             provisioning.delete_ended(status.error)
+
+
+class NodeProvisioner(Provisioner):
+    """Creates or deletes a TPU. spec: makes what is created; None for a deletion."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        observer: Observer,
+        grants: Grants,
+        runner: OperationRunner,
+        record: OperationRecord,
+        spec: Callable[[], Awaitable[NodeSpec]] | None = None,
+        message: str = "Create the TPU",
+    ) -> None:
+        super().__init__(cloud, runner, record, message)
+        self._observer = observer
+        self._grants = grants
+        self._spec = spec
+
+    async def _prepare(self) -> Callable[[], Awaitable[str]]:
+        assert self._spec is not None
+        spec = await self._spec()
+        return lambda: self._cloud.begin_create(self._name, spec)
+
+    async def _begin_delete(self) -> str:
+        return await self._cloud.begin_delete(self._name)
+
+    async def _see(self) -> SeenNode:
+        node = await self._cloud.get_node(self._name)
+        self._observer.upsert(node)
+        return SeenNode(id=node.id, state=node.state, label=node.labels.get(LABEL, ""))
+
+    def _unseen(self) -> None:
+        self._observer.remove(self._name)
+
+    def _billed(self) -> str:
+        node = self._observer.observed.node(self._name)
+        return billing_words(node, self._grants.cost(node)) if node else ""

@@ -102,18 +102,19 @@ class SeenNode(Struct, frozen=True, kw_only=True):
 
 
 class Provisioning:
-    """Drives *claim*, of the node that messages call *what*.
+    """Drives *claim*, of the node that messages call *what*; *thing*: what that is.
 
     pause: seconds to wait before the next question.
     problem: what stands in the way now, for people; None where nothing does.
     """
 
-    def __init__(self, claim: NodeClaim, what: str) -> None:
+    def __init__(self, claim: NodeClaim, what: str, thing: str = "TPU") -> None:
         self.claim = claim
         self.pause = 0.0
         self._unanswered: TPUError | None = None  # the last question
         self._doubted = 0.0  # `claim.delete_in_doubt` before the last DELETE
         self._what = what
+        self._thing = thing
         self._node: SeenNode | Literal["missing"] | None = None  # None: to be looked at
         self._end: End | None = None
 
@@ -151,11 +152,11 @@ class Provisioning:
             if claim.in_doubt:
                 return self._create(now)
             return self._failed(
-                f"Google has no TPU called {self._what} now.", hint="Create it again."
+                f"Google has no {self._thing} called {self._what} now.", hint="Create it again."
             )
         if not self._is_ours(node):
             return self._failed(
-                f"Somebody else created a TPU called {self._what}.",
+                f"Somebody else created a {self._thing} called {self._what}.",
                 Reason.EXISTS,
                 "Choose another name.",
             )

@@ -13,6 +13,7 @@ from ..models import Operation
 from ..operations.create import CreateService
 from ..operations.power import PowerService
 from ..operations.provisioning import EXPECTED
+from ..operations.queued import QueuedService
 from ..operations.runner import OperationRunner
 from ..store.records import OperationRecord
 
@@ -35,6 +36,7 @@ class Takeover:
         create: CreateService,
         power: PowerService,
         hunts: HuntService,
+        queued: QueuedService,
         reload: Callable[[], Awaitable[None]],
         *,
         supervise: bool,
@@ -43,6 +45,7 @@ class Takeover:
         self._create = create
         self._power = power
         self._hunts = hunts
+        self._queued = queued
         self._reload = reload
         self._supervise = supervise
 
@@ -80,6 +83,8 @@ class Takeover:
                 self._create.resume(record)
             case "hunt":
                 self._hunts.resume(record)
+            case "queue" | "unqueue" if claim is not None:
+                self._queued.resume(record)
             case "delete" if claim is not None:
                 self._power.resume(record)
             case "start" | "stop" if _age(operation) <= EXPECTED:

@@ -19,6 +19,7 @@ from ..models import (
     Operation,
     PriceList,
     Problem,
+    QueueTPU,
     StartHunt,
     StartJob,
 )
@@ -133,6 +134,9 @@ class OperationRecord(Struct, kw_only=True):
     #: Of a creation or deletion, or of a hunt's current attempt.
     claim: NodeClaim | None = None
     hunt: HuntRecord | None = None
+    #: Of a new queued resource; *force*: whether one is deleted with its TPUs.
+    queue: QueueTPU | None = None
+    force: bool = False
     #: Google's id of the node that is meant; "" where *claim* says it.
     node_id: str = ""
 

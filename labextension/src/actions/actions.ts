@@ -296,6 +296,8 @@ export class Actions {
           break;
         case 'compile':
         case 'hunt':
+        case 'queue':
+        case 'unqueue':
           break; // not about a TPU that is there
         case 'environment':
           if (this.packagesForm.isOf(operation)) {

@@ -80,6 +80,20 @@ function titles(
         cancelled: trans.__('The hunt for %1 was stopped', name),
         failed: trans.__('The hunt for %1 has failed', name)
       };
+    case 'queue':
+      return {
+        running: trans.__('Asking Google for %1', name),
+        done: trans.__('%1 is queued', name),
+        cancelled: trans.__('%1 is not queued', name),
+        failed: trans.__('%1 could not be queued', name)
+      };
+    case 'unqueue':
+      return {
+        running: trans.__('Deleting the queued resource %1', name),
+        done: trans.__('Deleted the queued resource %1', name),
+        cancelled: trans.__('No longer waiting for %1', name),
+        failed: trans.__('The queued resource %1 could not be deleted', name)
+      };
     case 'start':
       return {
         running: trans.__('Starting %1', name),

@@ -1,0 +1,265 @@
+"""``jupyter tpu queued``: requests that wait at Google until there is room for their TPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..commands.grammar import (
+    Group,
+    argument,
+    complete_type,
+    complete_version,
+    complete_zone,
+    examples,
+    project_option,
+    tpu_argument,
+)
+from ..commands.hunts import deadline
+from ..commands.session import open_session
+from ..commands.tables import problem_text, state_text, table
+from .approval import approve_cost
+from .console import confirm, json_option, no_wait_option, note, print_json, yes_option
+from .node_options import node_options
+from .waiting import finish, leave, left_line, progress_stream
+
+if TYPE_CHECKING:
+    from ..cloud import NodeOptions
+    from ..fleet.models import QueuedResource
+
+
+@click.group("queued", cls=Group, aliases={"show": "describe"})
+def queued() -> None:
+    """Ask for TPUs that Google creates when there is room, also while this computer is off.
+
+    A queued resource waits at Google. It uses quota until it is deleted, also when it has failed or
+    was suspended.
+    """
+
+
+@queued.command(
+    "create",
+    epilog=examples(
+        "jupyter tpu queued create my-tpu --type v5litepod-16 --zone us-west4-a --spot",
+        "jupyter tpu queued create my-tpu --type v4-32 --node-count 2 --valid-until-duration 2d",
+    ),
+)
+@argument("name", metavar="NAME", help="Of the request and its TPU.")
+@click.option(
+    "--type",
+    "--accelerator-type",
+    "accelerator_type",
+    required=True,
+    metavar="TYPE",
+    shell_complete=complete_type,
+    help="Accelerator type, such as v5litepod-8.",
+)
+@click.option(
+    "--zone", metavar="ZONE", shell_complete=complete_zone, help="Its zone.  [default: gcloud's]"
+)
+@project_option
+@click.option(
+    "--version",
+    "--runtime-version",
+    "version",
+    metavar="VERSION",
+    shell_complete=complete_version,
+    help="Runtime version (OS image).  [default: depends on the type]",
+)
+@click.option("--spot", "tier", flag_value="spot", help="Google may preempt them at any time.")
+@click.option("--reserved", "tier", flag_value="reserved", help="From a reservation.")
+@click.option(
+    "--reservation",
+    metavar="RESERVATION",
+    help="Its name.  [default: the project's]",
+)
+@click.option(
+    "--node-count",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="So many TPUs, NAME-0, NAME-1 …, as slices of one job.",
+)
+@click.option(
+    "--valid-until-duration",
+    "until",
+    metavar="TIME",
+    help="Give up after 90m, 8h or 2d, or at a time such as 2026-07-01T08:00.  [default: never]",
+)
+@click.option("--network", metavar="NETWORK", help="VPC network.  [default: the project's]")
+@click.option("--subnetwork", metavar="SUBNETWORK", help="Subnetwork of the VPC network.")
+@node_options
+@yes_option("Ask Google without asking you, whatever it costs.")
+@no_wait_option
+@json_option
+def create(
+    name: str,
+    accelerator_type: str,
+    zone: str | None,
+    version: str | None,
+    tier: Any,
+    reservation: str | None,
+    node_count: int,
+    until: str | None,
+    network: str | None,
+    subnetwork: str | None,
+    options: NodeOptions,
+    labels: dict[str, str],
+    yes: bool,
+    no_wait: bool,
+    as_json: bool,
+) -> None:
+    """Ask for TPUs that are created when there is room for all of them.
+
+    Says first what they cost, and asks. They are billed from when they are there.
+    """
+    from msgspec import structs
+
+    from ..fleet.models import CreateTPU, QueueTPU
+
+    tpu = CreateTPU(
+        name=name,
+        type=accelerator_type,
+        zone=zone,
+        version=version,
+        tier=tier or ("reserved" if reservation else "on-demand"),
+        network=network,
+        subnetwork=subnetwork,
+        labels=labels,
+        options=options,
+    )
+    with open_session() as session:
+        quote = session.call(session.fleet.quote(tpu))
+        if node_count > 1:
+            note(f"{node_count} TPUs. Each:")
+        approve_cost(quote, yes=yes, as_json=as_json)
+        price = quote.cost.usd_per_hour
+        wanted = QueueTPU(
+            tpu=structs.replace(
+                tpu,
+                type=quote.type,
+                zone=quote.zone,
+                version=quote.version,
+                confirm_price=bool(quote.question) or node_count > 1,
+                max_price=None if price is None else price * node_count,
+            ),
+            node_count=node_count,
+            reservation=reservation or "",
+            valid_until=deadline(until) if until else "",
+        )
+        operation = session.call(session.fleet.queued.create(wanted))
+        if no_wait:
+            leave(session, operation)
+            if as_json:
+                print_json(operation)
+            else:
+                print(left_line(session, operation))
+            return
+        finish(session, operation, progress_stream(as_json))
+        found = session.call(session.fleet.queued.get(f"{quote.zone}~{name}"))
+    if as_json:
+        print_json(found)
+    else:
+        print(f"{found.name} is {found.state}. {found.meaning}")
+        print(f"To see how it is: jupyter tpu queued describe {found.name}")
+
+
+@queued.command("list")
+@project_option
+@json_option
+def list_all(as_json: bool) -> None:
+    """List the queued resources, and what each waits for."""
+    with open_session() as session:
+        found = session.call(session.fleet.queued.list())
+    if as_json:
+        print_json(found)
+    else:
+        print(_table(found.queued))
+    if found.problem is not None:
+        note(f"This list may be incomplete: {problem_text(found.problem)}")
+
+
+@queued.command("describe")
+@tpu_argument()
+@json_option
+def describe(name: str, as_json: bool) -> None:
+    """Show a queued resource: its state, what that means, and its TPUs."""
+    with open_session() as session:
+        found = session.call(session.fleet.queued.get(name))
+    if as_json:
+        print_json(found)
+        return
+    print(_table([found]))
+    print(found.meaning)
+    if found.problem is not None:
+        print(problem_text(found.problem))
+
+
+@queued.command("delete")
+@tpu_argument()
+@click.option("--force", is_flag=True, help="With its TPUs, and everything on their disks.")
+@yes_option("Delete it without asking.")
+@no_wait_option
+@json_option
+def delete(name: str, force: bool, yes: bool, no_wait: bool, as_json: bool) -> None:
+    """Delete a queued resource. Its quota is free again."""
+    from ..fleet.models import DeleteQueued
+
+    with open_session() as session:
+        found = session.call(session.fleet.queued.get(name))
+        if force and found.has_tpus and not yes:
+            confirm(
+                f"Delete {found.name} with {', '.join(found.tpus)} and everything on their disks?",
+                "Add --yes to delete it without asking.",
+            )
+        options = DeleteQueued(force=force)
+        ref = f"{found.zone}~{found.name}"
+        operation = session.call(session.fleet.queued.delete(ref, options))
+        if no_wait:
+            leave(session, operation)
+        else:
+            finish(session, operation, progress_stream(as_json))
+            operation = session.call(session.fleet.operation(operation.id))
+        if as_json:
+            print_json(operation)
+        else:
+            print(left_line(session, operation) if no_wait else f"Deleted {found.name}.")
+
+
+@queued.command("reset")
+@tpu_argument()
+@json_option
+def reset(name: str, as_json: bool) -> None:
+    """Put a failed or suspended queued resource back into the queue."""
+    with open_session() as session:
+        found = session.call(session.fleet.queued.reset(name))
+    if as_json:
+        print_json(found)
+    else:
+        print(f"{found.name} is {found.state}. {found.meaning}")
+
+
+def _table(found: Sequence[QueuedResource]) -> str:
+    if not found:
+        return (
+            "No queued resources. Ask for TPUs: "
+            "jupyter tpu queued create my-tpu --type TYPE --zone ZONE"
+        )
+    heads = ("NAME", "ZONE", "TYPE", "TIER", "STATE", "TPUS", "CREATED", "VALID UNTIL")
+    rows = [
+        (
+            each.name,
+            each.zone,
+            each.type,
+            each.tier,
+            state_text(each.state),
+            ", ".join(each.tpus),
+            each.created,
+            each.valid_until,
+        )
+        for each in found
+    ]
+    return table(heads, rows)

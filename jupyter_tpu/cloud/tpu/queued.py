@@ -1,0 +1,82 @@
+"""Queued resources between the API's JSON and our models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..models import NodeName, QueuedResource, QueuedSpec
+from .nodes import node_message, parse_tier
+
+if TYPE_CHECKING:
+    from google.cloud import tpu_v2
+
+
+def queued_path(name: NodeName) -> str:
+    """``projects/P/locations/Z/queuedResources/Q``, as the API spells it."""
+    return f"projects/{name.project}/locations/{name.zone}/queuedResources/{name.node}"
+
+
+def parse_queued(data: Mapping[str, Any]) -> QueuedResource:
+    """Raises as `parse_node` does."""
+    _, project, _, zone, _, name = data["name"].split("/")
+    specs = data.get("tpu", {}).get("nodeSpec", ())
+    node = specs[0].get("node", {}) if specs else {}
+    state = data.get("state", {})
+    policy = data.get("queueingPolicy", {})
+    tier = "spot" if "spot" in data else parse_tier(node.get("schedulingConfig", {}))
+    reservation = data.get("reservationName", "")
+    return QueuedResource(
+        name=NodeName(project, zone, name),
+        state=str(state.get("state", "")),
+        initiator=str(state.get("stateInitiator", "")),
+        error=state.get("failedData", {}).get("error", {}).get("message", ""),
+        created=data.get("createTime", ""),
+        nodes=tuple(each for spec in specs for each in _node_ids(spec, name)),
+        type=node.get("acceleratorType", ""),
+        version=node.get("runtimeVersion", ""),
+        tier="reserved" if reservation and tier == "on-demand" else tier,
+        reservation=reservation.rpartition("/")[2],
+        valid_until=policy.get("validUntilTime", "")
+        or policy.get("validInterval", {}).get("endTime", ""),
+        labels=dict(node.get("labels", {})),
+    )
+
+
+def _node_ids(spec: Mapping[str, Any], queued: str) -> Iterator[str]:
+    """The TPUs of a node spec: a multislice has as many as it says, numbered from 0."""
+    several = spec.get("multisliceParams")
+    if several is None:
+        yield spec.get("nodeId", "")
+        return
+    prefix = several.get("nodeIdPrefix") or queued
+    for number in range(int(several.get("nodeCount", 0))):
+        yield f"{prefix}-{number}"
+
+
+def queued_message(name: NodeName, spec: QueuedSpec) -> tpu_v2.QueuedResource:
+    """The API's message that asks for *spec* in the project and zone of *name*."""
+    from google.cloud import tpu_v2
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+    node_spec = tpu_v2.QueuedResource.Tpu.NodeSpec(
+        parent=f"projects/{name.project}/locations/{name.zone}", node=node_message(spec.node)
+    )
+    if spec.node_count == 1:
+        node_spec.node_id = spec.node_id
+    else:
+        node_spec.multislice_params = tpu_v2.QueuedResource.Tpu.NodeSpec.MultisliceParams(
+            node_count=spec.node_count, node_id_prefix=spec.node_id
+        )
+    message = tpu_v2.QueuedResource(tpu=tpu_v2.QueuedResource.Tpu(node_spec=[node_spec]))
+    if spec.node.tier == "spot":
+        message.spot = tpu_v2.QueuedResource.Spot()
+    elif spec.node.tier == "reserved":
+        message.guaranteed = tpu_v2.QueuedResource.Guaranteed()
+    if spec.reservation:
+        message.reservation_name = spec.reservation
+    if spec.valid_until:
+        until = Timestamp()
+        until.FromJsonString(spec.valid_until)
+        message.queueing_policy = tpu_v2.QueuedResource.QueueingPolicy(valid_until_time=until)
+    return message

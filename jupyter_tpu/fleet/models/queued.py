@@ -1,0 +1,61 @@
+"""Queued resources: requests that wait at Google until there is room for their TPUs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from ...cloud.models import Tier
+from .problems import Problem
+from .tpus import CreateTPU
+
+
+class QueueTPU(Struct, kw_only=True, forbid_unknown_fields=True):
+    """TPUs to ask for. They are created when there is room for all of them, perhaps after days."""
+
+    #: What is created, and how. Its name is also that of the queued resource; several TPUs are
+    #: called NAME-0, NAME-1, …
+    tpu: CreateTPU
+    #: More than one: a multislice, whose TPUs are slices of one job.
+    node_count: Annotated[int, Meta(ge=1, le=256)] = 1
+    reservation: str = ""
+    #: When to give up: RFC 3339, such as "2026-07-01T08:00:00Z"; "" for never.
+    valid_until: str = ""
+
+
+class DeleteQueued(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How it is deleted. `force` is required while it has TPUs: they are deleted, too."""
+
+    force: bool = False
+
+
+class QueuedResource(Struct, kw_only=True):
+    """A request for TPUs that waits until there is room for them."""
+
+    name: str
+    zone: str
+    project: str
+    #: Google's word: ACCEPTED, WAITING_FOR_RESOURCES, PROVISIONING, ACTIVE, FAILED, SUSPENDED, …
+    state: str
+    #: What its state means, and what can be done now.
+    meaning: str
+    #: The names of its TPUs, which exist when it is ACTIVE.
+    tpus: list[str] = []
+    type: str = ""
+    version: str = ""
+    tier: Tier = "on-demand"
+    reservation: str = ""
+    created: str = ""
+    valid_until: str = ""
+    #: Whether it can be put back into the queue.
+    can_reset: bool = False
+    #: Whether it has TPUs, or may have some: deleting it then needs `force`.
+    has_tpus: bool = False
+    problem: Problem | None = None
+
+
+class QueuedResources(Struct, kw_only=True):
+    queued: list[QueuedResource]
+    #: Why the list may be incomplete.
+    problem: Problem | None = None

@@ -1,0 +1,290 @@
+"""Queued resources: asks Google for TPUs that are created when there is room, and ends that again.
+
+They are made and deleted as TPUs are, by a claim (see `provisioning`): the intent is saved before
+Google is asked, an unknown outcome is looked up, and only what carries our label, or is the one
+that the user saw, is deleted. Their id is the time of their creation; our label is on their TPUs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+from msgspec import structs
+
+from ... import cloud
+from ...cloud import Cloud, NodeName, NodeState, QueuedSpec
+from ...environment import StepPlan
+from ...errors import InvalidInput, Reason, TPUError
+from ..discovery.observer import Observer
+from ..knowledge.pricing import Decision
+from ..models import DeleteQueued, Operation, Problem, QueuedResource, QueuedResources, QueueTPU
+from ..models.requests import validated
+from ..store.records import NodeClaim, OperationRecord
+from .create import CreateService
+from .progress import Progress
+from .provisioner import Provisioner
+from .provisioning import LABEL, SeenNode
+from .runner import OperationRunner
+from .running import CarryOut, OperationCancelled, Work
+
+#: How long an answer about all queued resources serves further questions; seconds.
+FRESH = 3.0
+_THING = "queued resource"
+#: What each state means, by Google's name for it.
+_MEANINGS = {
+    "CREATING": "Google is checking the request.",
+    "ACCEPTED": "It waits for its time to begin.",
+    "WAITING_FOR_RESOURCES": "It waits until there is room. Nothing is billed yet.",
+    "PROVISIONING": "There is room. Its TPUs are being created.",
+    "ACTIVE": "Its TPUs exist, and are billed. Connect them.",
+    "FAILED": "It failed. It still uses quota: delete it, or reset it to wait again.",
+    "SUSPENDING": "Its TPUs are being taken away.",
+    "SUSPENDED": "Its TPUs are gone. It still uses quota: delete it, or reset it to wait again.",
+    "DELETING": "It is being deleted.",
+}
+_RESETTABLE = ("FAILED", "SUSPENDED")
+#: Where its TPUs exist, or may.
+_WITH_TPUS = ("PROVISIONING", "ACTIVE", "SUSPENDING")
+
+
+class QueuedProvisioner(Provisioner):
+    """Creates or deletes a queued resource. spec: makes what is created; None for a deletion."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        runner: OperationRunner,
+        record: OperationRecord,
+        spec: Callable[[], Awaitable[QueuedSpec]] | None,
+    ) -> None:
+        super().__init__(cloud, runner, record, "Ask Google for the TPUs", _THING)
+        self._spec = spec
+
+    async def _prepare(self) -> Callable[[], Awaitable[str]]:
+        assert self._spec is not None
+        spec = await self._spec()
+        return lambda: self._cloud.begin_queue(self._name, spec)
+
+    async def _begin_delete(self) -> str:
+        # What is undone right after it was asked for may have got TPUs meanwhile.
+        force = self._record.queue is not None or self._record.force
+        return await self._cloud.begin_delete_queued(self._name, force=force)
+
+    async def _see(self) -> SeenNode:
+        found = await self._cloud.get_queued(self._name)
+        return SeenNode(id=found.created, state=_as_node(found), label=found.labels.get(LABEL, ""))
+
+
+def _as_node(found: cloud.QueuedResource) -> NodeState:
+    """What its state is for a claim: READY once Google has accepted it."""
+    if found.state in ("CREATING", "DELETING"):
+        return NodeState(found.state)
+    return NodeState.FAILED if found.state == "FAILED" else NodeState.READY
+
+
+class QueuedService:
+    def __init__(
+        self, cloud: Cloud, create: CreateService, observer: Observer, runner: OperationRunner
+    ) -> None:
+        self._cloud = cloud
+        self._create = create
+        self._observer = observer
+        self._runner = runner
+        self._listing = asyncio.Lock()
+        self._listed: tuple[float, QueuedResources] = (float("-inf"), QueuedResources(queued=[]))
+
+    async def list(self) -> QueuedResources:
+        async with self._listing:  # many that ask at the same time cause one call
+            asked, answer = self._listed
+            if time.monotonic() - asked > FRESH:
+                found = await self._cloud.list_queued()
+                answer = QueuedResources(
+                    queued=sorted(map(_shown, found.queued), key=lambda each: each.created)
+                )
+                if found.unreachable:
+                    answer.problem = Problem(
+                        message=f"{', '.join(found.unreachable)} did not answer.",
+                        reason=Reason.UNAVAILABLE,
+                        hint="Try again.",
+                    )
+                self._listed = (time.monotonic(), answer)
+            return answer
+
+    async def get(self, ref: str) -> QueuedResource:
+        return _shown(await self._cloud.get_queued(await self._find(ref)))
+
+    async def create(self, request: QueueTPU) -> Operation:
+        request = validated(request)
+        if request.tpu.connect is not None:
+            raise InvalidInput(
+                "A queued TPU can't be connected yet.", "Connect it when it is READY."
+            )
+        _check_time(request.valid_until)
+        wanted, name = await self._create.resolve(request.tpu)
+        await self._require_new(name)
+        price = _of_all(await self._create.price(wanted, name), request.node_count)
+        if not self._cloud.emulated:
+            price.require(confirm_price=wanted.confirm_price, max_price=wanted.max_price)
+        request = structs.replace(request, tpu=wanted)
+        record = self._runner.new_record("queue", name, queue=request)
+        record.claim = NodeClaim(
+            want="present", since=time.time(), label=record.operation.id, tidy=True
+        )
+        return await self._runner.start_exclusive(record, *self._work(record))
+
+    async def delete(self, ref: str, options: DeleteQueued | None = None) -> Operation:
+        name = await self._find(ref)
+        force = options is not None and options.force
+        found = await self._cloud.get_queued(name)
+        if found.state in _WITH_TPUS and not force:
+            raise TPUError(
+                f"{name.node} is {found.state}. Its TPUs ({', '.join(found.nodes)}) would be "
+                "deleted, too.",
+                Reason.CONFLICT,
+                "Use force to delete it with its TPUs and everything on their disks.",
+            )
+        record = self._runner.new_record("unqueue", name, force=force)
+        record.claim = NodeClaim(want="absent", since=time.time(), node_id=found.created)
+        return await self._runner.start_exclusive(record, *self._work(record))
+
+    async def reset(self, ref: str) -> QueuedResource:
+        name = await self._find(ref)
+        await self._cloud.begin_reset_queued(name)
+        self._changed()
+        return _shown(await self._cloud.get_queued(name))
+
+    def resume(self, record: OperationRecord) -> None:
+        """Continues one that another process has left."""
+        self._runner.resume(record, *self._work(record))
+
+    def _changed(self) -> None:
+        self._listed = (float("-inf"), self._listed[1])
+        self._observer.request_refresh()
+
+    def _work(self, record: OperationRecord) -> tuple[Work, CarryOut]:
+        request, claim = record.queue, record.claim
+        assert claim is not None
+        spec = None if request is None else lambda: self._spec(request, claim.label)
+        provisioner = QueuedProvisioner(self._cloud, self._runner, record, spec)
+
+        async def work(progress: Progress) -> None:
+            title = "Delete the queued resource" if request is None else "Ask Google for the TPUs"
+            progress.plan([StepPlan("queue", title, 1)])
+            progress.begin("queue")
+            try:
+                end = await provisioner.run(progress)
+            finally:
+                self._changed()
+            if end.error is not None:
+                raise end.error
+            if end.how == "gone" and request is not None:
+                raise OperationCancelled
+            progress.done("queue")
+            if request is not None:
+                progress.log(f"{record.name.node} is queued in {record.name.zone}")
+
+        return work, provisioner.carry_out
+
+    async def _spec(self, request: QueueTPU, label: str) -> QueuedSpec:
+        return QueuedSpec(
+            node=await self._create.spec(request.tpu, label),
+            node_id=request.tpu.name,
+            node_count=request.node_count,
+            reservation=request.reservation,
+            valid_until=request.valid_until,
+        )
+
+    async def _find(self, ref: str) -> NodeName:
+        """The queued resource that "name", "zone~name" or "zone/name" means."""
+        zone, _, name = ref.replace("~", "/", 1).rpartition("/")
+        if zone:
+            return NodeName(self._cloud.project, zone, name)
+        found = [each for each in (await self.list()).queued if each.name == name]
+        if not found:
+            self._changed()  # it may be new
+            found = [each for each in (await self.list()).queued if each.name == name]
+        if len(found) == 1:
+            return NodeName(found[0].project, found[0].zone, name)
+        if found:
+            zones = ", ".join(each.zone for each in found)
+            raise TPUError(
+                f"There are several queued resources called {name}: in {zones}.",
+                Reason.CONFLICT,
+                f"Add the zone: {found[0].zone}~{name}.",
+            )
+        problem = (await self.list()).problem
+        if problem is not None:
+            raise problem.to_error()
+        raise TPUError(f"There is no queued resource called {name}.", Reason.NOT_FOUND)
+
+    async def _require_new(self, name: NodeName) -> None:
+        """Raises EXISTS where a TPU or a queued resource has the name."""
+        await self._create.require_new(name)
+        try:
+            await self._cloud.get_queued(name)
+        except TPUError as error:
+            if error.reason is Reason.NOT_FOUND:
+                return
+            raise
+        raise TPUError(
+            f"A queued resource called {name.node} already exists in {name.zone}.",
+            Reason.EXISTS,
+            "Choose another name, or delete it.",
+        )
+
+
+def _of_all(price: Decision, count: int) -> Decision:
+    """What *count* TPUs cost, of which each costs *price*. Several always need a confirmation: a
+    grant that covers one may not cover them all.
+    """
+    if count == 1:
+        return price
+    each = price.cost.usd_per_hour
+    return Decision(
+        cost=structs.replace(price.cost, usd_per_hour=None if each is None else each * count),
+        question=f"{count} TPUs. Each: {price.question or 'inside a grant, if it covers all.'}",
+        uncovered=price.uncovered,
+    )
+
+
+def _check_time(text: str) -> None:
+    if not text:
+        return
+    try:
+        end = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(
+            f"{text!r} is not a time.", "Write it like 2026-07-01T08:00:00Z."
+        ) from None
+    if end.tzinfo is None or end <= datetime.now(UTC):
+        raise InvalidInput(f"{text} is over, or has no time zone.", "Give a later time, in UTC.")
+
+
+def _shown(found: cloud.QueuedResource) -> QueuedResource:
+    failed = found.state == "FAILED"
+    return QueuedResource(
+        name=found.name.node,
+        zone=found.name.zone,
+        project=found.name.project,
+        state=found.state,
+        meaning=_MEANINGS.get(found.state, "This state is not known to this program."),
+        tpus=[*found.nodes],
+        type=found.type,
+        version=found.version,
+        tier=found.tier,
+        reservation=found.reservation,
+        created=found.created,
+        valid_until=found.valid_until,
+        can_reset=found.state in _RESETTABLE,
+        has_tpus=found.state in _WITH_TPUS,
+        problem=Problem(
+            message=found.error or "Google gave no reason.",
+            reason=Reason.CONFLICT,
+            hint="Delete it: it uses quota until then.",
+        )
+        if failed
+        else None,
+    )

@@ -1,0 +1,116 @@
+"""Queued resources against the emulator: lost answers, servers that end, what has TPUs.
+
+There is no capacity in their zone, except where a test is about TPUs that are there.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from fleet_world import LIMIT, ZONE, Server, World
+from waiting import eventually
+
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.models import CreateTPU, DeleteQueued, QueuedResource, QueueTPU
+
+QUEUED = f"/v2/projects/emulated/locations/{ZONE}/queuedResources"
+
+
+@pytest_asyncio.fixture
+async def world(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[World]:
+    world = World(emulator, tmp_path)
+    yield world
+    for server in list(world.servers):
+        await world.stop(server)
+
+
+@pytest.fixture
+def name(world: World) -> Iterator[str]:
+    name = f"tpu-{uuid.uuid4().hex[:8]}"
+    yield name
+    world.emulator.request("DELETE", "/emulator/v1/faults")
+    if name in queued_at_google(world):
+        world.emulator.wait(world.emulator.request("DELETE", f"{QUEUED}/{name}?force=true"))
+
+
+def queued_at_google(world: World) -> dict[str, str]:
+    """The states of all that are there, by their names."""
+    listed = world.emulator.request("GET", QUEUED).get("queuedResources", [])
+    return {each["name"].rpartition("/")[2]: each["state"]["state"] for each in listed}
+
+
+def request(name: str, **options: Any) -> QueueTPU:
+    return QueueTPU(tpu=CreateTPU(name=name, type="v5litepod-1", zone=ZONE), **options)
+
+
+async def in_state(server: Server, name: str, state: str) -> QueuedResource:
+    async def found() -> QueuedResource | None:
+        now = await server.fleet.queued.get(f"{ZONE}~{name}")
+        return now if now.state == state else None
+
+    return await eventually(found, LIMIT)
+
+
+@pytest.mark.asyncio
+async def test_the_next_server_finds_one_whose_answer_was_lost_and_it_becomes_a_tpu(
+    world: World, faults: Any, name: str
+) -> None:
+    full = faults(kind="no-capacity", zone=ZONE)
+    lost = faults(kind="lost-answer", method="CreateQueuedResource", count=1)
+    first = await world.server()
+    began = await first.fleet.queued.create(request(name))
+    assert (began.kind, began.tpu, began.zone) == ("queue", name, ZONE)
+    await world.used(lost)
+    await world.stop(first)
+
+    server = await world.server()
+    assert (await server.ended(began.id)).state == "done"
+    waiting = await in_state(server, name, "WAITING_FOR_RESOURCES")
+    assert (waiting.tpus, waiting.type, waiting.has_tpus) == ([name], "v5litepod-1", False)
+    assert "Nothing is billed" in waiting.meaning
+    assert name in [each.name for each in (await server.fleet.queued.list()).queued]
+    with pytest.raises(TPUError) as caught:
+        await server.fleet.queued.create(request(name))
+    assert caught.value.reason is Reason.EXISTS
+
+    world.emulator.request("DELETE", f"/emulator/v1/faults/{full['id']}")
+    await in_state(server, name, "ACTIVE")
+    assert world.state(name) == "READY"
+    with pytest.raises(TPUError, match=rf"{name} is ACTIVE\. Its TPUs \({name}\) would be deleted"):
+        await server.fleet.queued.delete(name)
+    ended = await server.end(await server.fleet.queued.delete(name, DeleteQueued(force=True)))
+    assert (ended.kind, ended.state) == ("unqueue", "done")
+    assert (name in queued_at_google(world), world.state(name)) == (False, "gone")
+
+
+@pytest.mark.asyncio
+async def test_a_cancelled_request_is_gone_and_a_multislice_names_its_tpus(
+    world: World, faults: Any, name: str
+) -> None:
+    faults(kind="no-capacity", zone=ZONE)
+    silence = faults(kind="error", method="GetOperation", code="UNAVAILABLE")
+    server = await world.server()
+    began = await server.fleet.queued.create(request(name))
+    await eventually(lambda: name in queued_at_google(world))
+    await server.fleet.cancel(began.id)
+    world.emulator.request("DELETE", f"/emulator/v1/faults/{silence['id']}")
+    assert (await server.end(began)).state == "cancelled"
+    assert name not in queued_at_google(world)
+
+    end = "2999-01-01T00:00:00Z"
+    began = await server.fleet.queued.create(request(name, node_count=2, valid_until=end))
+    assert (await server.end(began)).state == "done"
+    found = await server.fleet.queued.get(name)
+    assert (found.tpus, found.valid_until) == ([f"{name}-0", f"{name}-1"], end)
+    with pytest.raises(TPUError) as caught:
+        await server.fleet.queued.reset(name)
+    assert caught.value.reason is Reason.CONFLICT
+    assert (await server.end(await server.fleet.queued.delete(name))).state == "done"
+    with pytest.raises(TPUError) as caught:
+        await server.fleet.queued.get(name)
+    assert caught.value.reason is Reason.NOT_FOUND
