@@ -51,6 +51,7 @@ class Setting:
     def __init__(self) -> None:
         self.cloud = CountingCloud()
         self.needed = self.busy = False
+        self.hunted: set[NodeName] = set()
         self.polls = 0
         self.observed = ObservedState()
         self.observer = Observer(
@@ -59,6 +60,7 @@ class Setting:
             needed=lambda: self.needed,
             busy=lambda: self.busy,
             polled=self._polled,
+            hunted=lambda: self.hunted,
         )
 
     def _polled(self) -> None:
@@ -137,6 +139,20 @@ async def test_it_is_quick_while_something_changes_and_slow_when_nothing_does() 
         await setting.observer.refresh()
         assert await setting.calls_within(SLOW) > 2  # it stays quick for a moment
         assert await setting.calls_within(10 * SLOW) <= 10
+
+
+@in_virtual_time
+async def test_a_hunt_whose_tpu_comes_and_goes_for_hours_does_not_make_it_quick() -> None:
+    async with Setting() as setting:
+        setting.needed = True
+        setting.hunted = {NAME}
+        setting.cloud.answer = NodeList(nodes=(node("CREATING"),), unreachable=())
+        await setting.observer.ensure_recent()
+        assert await setting.calls_within(10 * SLOW) <= 14  # quick for a moment: it is new
+        for _ in range(20):  # attempts that nobody has seen in the list
+            setting.observer.remove(NodeName("p", "us-east5-a", "my-tpu"))
+            await asyncio.sleep(1.0)
+        assert await setting.calls_within(10 * SLOW) <= 11
 
 
 @in_virtual_time

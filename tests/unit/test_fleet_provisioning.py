@@ -346,6 +346,21 @@ def test_a_refused_undo_goes_on_and_says_why():
     assert google.node is None
 
 
+@pytest.mark.parametrize("tidy", [False, True])
+def test_a_node_that_was_taken_away_at_once_is_deleted_only_for_a_hunt(tidy):
+    google = Google()
+    claim = NodeClaim(want="present", since=google.now, label=ours, tidy=tidy)
+    process = Process(google, claim, None)
+    while google.node is None or google.node.state != "READY":
+        process.step("well")
+    google.node = google._now(google.node, "PREEMPTED")
+    process.begin()
+    end = run(process, None, [], {})
+    assert end.how == "failed"
+    assert end.error.message == "my-tpu was created and is now PREEMPTED."
+    assert (google.node is None) == tidy
+
+
 @pytest.mark.parametrize("way", ["refused", "lost", "late"])
 def test_a_deletion_that_is_given_up_ends_when_nothing_can_delete_the_node_any_more(way):
     google = Google()
