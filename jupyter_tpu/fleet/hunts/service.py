@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from msgspec import structs
 
 from ...cloud import Cloud, NodeName
-from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ...wording import count
 from ..discovery.observer import Observer
@@ -310,8 +309,6 @@ class _HuntRun:
             self._provisioner.carry_out(request)
 
     async def work(self, progress: Progress) -> None:
-        progress.plan([StepPlan("hunt", f"Find {self._record.operation.tpu}", 1)])
-        progress.begin("hunt")
         while True:
             if self._provisioner is not None:
                 if self._attempt_ended(await self._provisioner.run(progress), progress):
@@ -326,7 +323,6 @@ class _HuntRun:
                     await self._wait(until, progress)
                 case Over(error):
                     raise error
-        progress.done("hunt")
         name, claim = self._record.name, self._record.claim
         progress.log(f"{name.node} is READY in {name.zone}")
         assert self._record.create is not None

@@ -95,7 +95,9 @@ export function Operation(props: {
           {hunt && (
             <>
               <HuntOutlook hunt={hunt} actions={actions} />
-              <HuntAttempts hunt={hunt} actions={actions} limit={3} />
+              {!open && (
+                <HuntAttempts hunt={hunt} actions={actions} limit={3} />
+              )}
             </>
           )}
         </>
