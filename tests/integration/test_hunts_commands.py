@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import threading
 import uuid
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +30,35 @@ def name(emulator: Any, faults: Any) -> Iterator[str]:
         emulator.wait(emulator.request("DELETE", f"/v2/{path}"))
 
 
+@pytest.fixture
+def news(shell: Shell) -> Iterator[list[dict[str, Any]]]:
+    """What the webhook is told."""
+    bodies: list[dict[str, Any]] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing: stderr is the test's."""
+
+    with HTTPServer(("127.0.0.1", 0), Hook) as server:
+        shell.environment["JUPYTER_TPU_NOTIFY_URL"] = f"http://127.0.0.1:{server.server_port}/x"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield bodies
+        server.shutdown()
+        thread.join()
+
+
 def paths(emulator: Any, name: str) -> list[str]:
     return [node["name"] for node in nodes(emulator) if node["name"].endswith(f"/{name}")]
 
 
 def test_a_hunt_says_where_it_looks_and_why_an_attempt_failed(
-    shell: Shell, name: str, faults: Any, emulator: Any
+    shell: Shell, name: str, faults: Any, emulator: Any, news: list[dict[str, Any]]
 ) -> None:
     faults(kind="no-capacity", zone="us-west4-a")
     said = shell.out("hunt", "start", name, *PLACES)
@@ -41,6 +67,8 @@ def test_a_hunt_says_where_it_looks_and_why_an_attempt_failed(
     assert "Trying v5litepod-1 (on-demand) in us-central1-a" in said
     assert f"{name} is ready in us-central1-a, after 2 attempts." in said
     assert len(paths(emulator, name)) == 1
+    assert [(each["tpu"], each["state"], each["attempts"]) for each in news] == [(name, "found", 2)]
+    assert news[0]["text"] == f"{name} is READY in us-central1-a, after 2 attempts."
 
     (hunt,) = shell.json("hunt", "list", "--json")
     assert (hunt["name"], hunt["state"], hunt["zone"]) == (name, "found", "us-central1-a")

@@ -40,6 +40,8 @@ from .planner import Over, Try, Wait, due, learn, next_step
 HISTORY = 50
 #: A wait is looked at again after this time: clocks jump, and computers sleep. Seconds.
 SLICE = 10.0
+#: How long a process that ends waits for the webhook; seconds.
+LAST_NEWS = 3.0
 
 _ENDS: dict[str, HuntState] = {"done": "found", "cancelled": "stopped", "failed": "failed"}
 _NOT_BEGUN = TPUError("The process was stopped before this attempt began.", Reason.INTERRUPTED)
@@ -143,11 +145,11 @@ class HuntService:
         )
 
     async def shut_down(self) -> None:
-        """Ends the attempts to reach the webhook."""
-        for task in self._notifying:
-            task.cancel()
+        """Ends the attempts to reach the webhook, after a moment: a command ends with its hunt."""
         if self._notifying:
-            await asyncio.wait(self._notifying)
+            _, left = await asyncio.wait(self._notifying, timeout=LAST_NEWS)
+            for task in left:
+                task.cancel()
 
     def _run(self, record: OperationRecord) -> tuple[Work, CarryOut]:
         self._mine = {
