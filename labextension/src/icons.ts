@@ -76,6 +76,7 @@ const ACTION_ICONS: { [action in Action]: LabIcon } = {
   job: jobIcon,
   notebook: notebookIcon,
   run: runIcon,
+  share: filesIcon,
   start: runIcon,
   stop: stopIcon,
   sync: refreshIcon,

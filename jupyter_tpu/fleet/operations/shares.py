@@ -117,6 +117,7 @@ class ShareService:
 
         async def work(progress: Progress) -> None:
             result = ShareResult(request=request, path=folder)
+            progress.operation.result = msgspec.to_builtins(result)
             try:
                 await self._change(node, others, folder, request, result, progress)
             finally:

@@ -10,7 +10,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { FileTransfers } from '../actions/files';
 import { TPUClient } from '../model/client';
 import { TPUModel } from '../model/model';
-import { answerDialog } from './opened';
+import { answerDialog, type } from './opened';
 import { aTPU, TestChangeFeed, trans } from './server';
 
 const FILES = '/jupyter-tpu/v1/tpus/us-central1-a~my-tpu/hosts/0/files';
@@ -94,15 +94,6 @@ async function choose(folder: string, ...names: string[]): Promise<void> {
   files.dispatchEvent(new Event('change', { bubbles: true }));
   type(where, folder);
   await answerDialog('Upload');
-}
-
-function type(input: HTMLInputElement, text: string): void {
-  const { set } = Object.getOwnPropertyDescriptor(
-    HTMLInputElement.prototype,
-    'value'
-  )!;
-  set!.call(input, text);
-  input.dispatchEvent(new Event('input', { bubbles: true }));
 }
 
 const messages = () => Notification.manager.notifications.map(n => n.message);

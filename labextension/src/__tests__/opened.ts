@@ -101,3 +101,22 @@ export async function shows(
     }
   });
 }
+
+/** The fields of the dialog that opens. */
+export async function dialogInputs(count: number): Promise<HTMLInputElement[]> {
+  return vi.waitFor(() => {
+    const found =
+      document.querySelectorAll<HTMLInputElement>('.jp-Dialog input');
+    expect(found).toHaveLength(count);
+    return [...found];
+  });
+}
+
+export function type(input: HTMLInputElement, text: string): void {
+  const { set } = Object.getOwnPropertyDescriptor(
+    HTMLInputElement.prototype,
+    'value'
+  )!;
+  set!.call(input, text);
+  input.dispatchEvent(new Event('input', { bubbles: true }));
+}

@@ -7,7 +7,15 @@ import { runOutcomes, runTitle } from '../labels/runs';
 import { keyOf } from '../model/resources';
 import { OutputLines } from '../runs/outputLines';
 import { RunView } from '../runs/runTab';
-import { button, disposeWidgets, listOf, openPanel, widgets } from './opened';
+import {
+  button,
+  dialogInputs,
+  disposeWidgets,
+  listOf,
+  openPanel,
+  type,
+  widgets
+} from './opened';
 import { aTPU, openModel, trans } from './server';
 
 const RUNS = 'tpus/us-central1-a~my-tpu/runs';
@@ -106,20 +114,8 @@ it('asks for a command and the hosts, and opens a tab', async () => {
     execute: shown
   });
   const done = commands.execute(COMMANDS.run, { tpu: keyOf(tpu) });
-  const inputs = await vi.waitFor(() => {
-    const found =
-      document.querySelectorAll<HTMLInputElement>('.jp-Dialog input');
-    expect(found).toHaveLength(3);
-    return [...found];
-  });
-  ['ls | wc', '1'].forEach((text, index) => {
-    const set = Object.getOwnPropertyDescriptor(
-      HTMLInputElement.prototype,
-      'value'
-    )!.set!;
-    set.call(inputs[index], text);
-    inputs[index].dispatchEvent(new Event('input', { bubbles: true }));
-  });
+  const inputs = await dialogInputs(3);
+  ['ls | wc', '1'].forEach((text, index) => type(inputs[index], text));
   button(document.querySelector('.jp-Dialog')!, 'Run').click();
   await done;
   expect(server.calls.find(each => each.method === 'POST')?.body).toEqual({

@@ -8,6 +8,7 @@ import {
   IApp,
   IEnvironment,
   IFoundPython,
+  IFoundPythons,
   IOperation,
   ISyncConflict,
   ISyncResult,
@@ -31,7 +32,7 @@ import { PackagesForm } from '../forms/packagesForm';
 import { GrantsForm } from '../forms/grantsForm';
 import { TokensForm } from '../forms/tokensForm';
 import { IServerKernels } from '../kernels/serverKernels';
-import { FoundPythons } from '../model/foundPythons';
+import { Lookups } from '../model/lookups';
 import { keyOf } from '../model/resources';
 import { TPUModel } from '../model/model';
 import { CommandIDs } from './commandIDs';
@@ -42,6 +43,7 @@ import { FileTransfers } from './files';
 import { JobActions } from './jobs';
 import { KernelActions } from './kernelActions';
 import { Opener } from './opener';
+import { ShareActions } from './shares';
 import { askPort } from './portDialog';
 import { askSync } from './syncDialog';
 import { PanelState } from './panelState';
@@ -66,16 +68,18 @@ export class Actions {
     this.open = new Opener(model, _commands, examples, trans);
     this.kernels = new KernelActions(model, serverKernels, trans);
     this.jobs = new JobActions(model, view, _commands, trans);
-    this.foundPythons = new FoundPythons(model.client);
+    this.foundPythons = new Lookups(tpu => model.client.pythons(tpu));
     this.grantsForm = new GrantsForm(model.client);
+    this.shares = new ShareActions(model, trans);
     this.tokensForm = new TokensForm(model.client);
   }
 
-  readonly foundPythons: FoundPythons;
+  readonly foundPythons: Lookups<IFoundPythons>;
   readonly jobs: JobActions;
   readonly kernels: KernelActions;
   readonly open: Opener;
   readonly grantsForm: GrantsForm;
+  readonly shares: ShareActions;
   readonly tokensForm: TokensForm;
 
   /** Brings the panel to the front, if there is one. */
@@ -133,6 +137,9 @@ export class Actions {
         break;
       case 'run':
         await this.open.run(tpu);
+        break;
+      case 'share':
+        await this.shares.share(tpu);
         break;
       case 'start':
         if (tpu.emulated || (await confirmStart(tpu, this.trans))) {
@@ -309,8 +316,10 @@ export class Actions {
         case 'copy':
           await this._copyAgain(tpu, operation);
           break;
-        case 'profile':
         case 'share':
+          await this.shares.again(tpu, operation);
+          break;
+        case 'profile':
           break; // the user can trace a kernel again
         default:
           await this.act(operation.kind, tpu);

@@ -22,6 +22,7 @@ export namespace CommandIDs {
   export const download = 'tpu:download-file';
   export const example = 'tpu:open-example';
   export const app = 'tpu:open-port';
+  export const share = 'tpu:share-folder';
   export const sync = 'tpu:sync-project';
   export const tensorboard = 'tpu:open-tensorboard';
   export const terminal = 'tpu:open-terminal';
@@ -53,6 +54,7 @@ export const COMMANDS: { [action in Action]: string } = {
   job: CommandIDs.job,
   notebook: CommandIDs.notebook,
   run: CommandIDs.run,
+  share: CommandIDs.share,
   start: CommandIDs.start,
   stop: CommandIDs.stop,
   sync: CommandIDs.sync,

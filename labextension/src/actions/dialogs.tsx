@@ -11,12 +11,14 @@ import {
   IJob,
   IKernel,
   IQuote,
+  IShareResult,
   ITPU,
   ITunnel
 } from '../api';
 import { Example, exampleTitles } from '../examples';
 import { jobState } from '../labels/jobs';
 import { kernelStateLabel } from '../labels/tpus';
+import { ShareSteps } from '../panel/shares';
 import { Price } from '../price';
 
 /** Actions after which something is lost. */
@@ -292,6 +294,39 @@ export async function confirmCloseTunnel(
       )}
     </p>,
     Dialog.warnButton({ label: trans.__('Close') }),
+    trans
+  );
+}
+
+/** Shows what sharing a folder changes, or why it can't be shared; whether to do it. */
+export async function confirmShare(
+  { hosts, path, request }: IShareResult,
+  trans: TranslationBundle
+): Promise<boolean> {
+  const steps = <ShareSteps hosts={hosts} trans={trans} />;
+  if (hosts.some(host => host.problem)) {
+    await showDialog({
+      title: trans.__("%1 can't be shared", path),
+      body: <div className="jp-tpu-Dialog">{steps}</div>,
+      buttons: [Dialog.okButton({ label: trans.__('Close') })]
+    });
+    return false;
+  }
+  return confirm(
+    request.remove
+      ? trans.__('Stop sharing %1?', path)
+      : trans.__('Share %1?', path),
+    <>
+      <p>
+        {request.remove
+          ? trans.__('Its files stay on host 0. This changes the hosts:')
+          : trans.__('This changes the hosts:')}
+      </p>
+      {steps}
+    </>,
+    request.remove
+      ? Dialog.warnButton({ label: trans.__('Stop Sharing') })
+      : Dialog.okButton({ label: trans.__('Share') }),
     trans
   );
 }

@@ -2,7 +2,7 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { IOperation, IStep } from '../api';
+import { IOperation, IShareFolder, IStep } from '../api';
 
 /** What an operation does or has done: "Connecting my-tpu". */
 export function operationTitle(
@@ -11,12 +11,15 @@ export function operationTitle(
 ): string {
   // A creation whose undo is refused is about the deletion.
   const kind = operation.undeleted ? 'delete' : operation.kind;
+  if (kind === 'share') {
+    return shareTitles(operation, trans)[operation.state];
+  }
   return titles(kind, operation.tpu, trans)[operation.state];
 }
 
 /** Deleting, starting and stopping can't be cancelled: what becomes of it, the TPU's state says. */
 function titles(
-  kind: IOperation['kind'],
+  kind: Exclude<IOperation['kind'], 'share'>,
   name: string,
   trans: TranslationBundle
 ): Record<IOperation['state'], string> {
@@ -122,13 +125,6 @@ function titles(
         cancelled: trans.__('Tracing a kernel on %1 was cancelled', name),
         failed: trans.__('The kernel on %1 could not be traced', name)
       };
-    case 'share':
-      return {
-        running: trans.__('Sharing a folder of %1', name),
-        done: trans.__('Changed the sharing of a folder of %1', name),
-        cancelled: trans.__('Sharing a folder of %1 was cancelled', name),
-        failed: trans.__('A folder of %1 could not be shared', name)
-      };
     case 'sync':
       return {
         running: trans.__('Syncing a folder with %1', name),
@@ -137,6 +133,32 @@ function titles(
         failed: trans.__('A folder could not be synced with %1', name)
       };
   }
+}
+
+function shareTitles(
+  operation: IOperation,
+  trans: TranslationBundle
+): Record<IOperation['state'], string> {
+  const { tpu: name } = operation;
+  const { dry_run, remove } = (operation.result?.request ?? {}) as IShareFolder;
+  if (remove && !dry_run) {
+    return {
+      running: trans.__('No longer sharing a folder of %1', name),
+      done: trans.__('A folder of %1 is no longer shared', name),
+      cancelled: trans.__('The end of sharing was cancelled on %1', name),
+      failed: trans.__('A folder of %1 could not be taken back', name)
+    };
+  }
+  return {
+    running: dry_run
+      ? trans.__('Looking at the hosts of %1', name)
+      : trans.__('Sharing a folder of %1', name),
+    done: dry_run
+      ? trans.__('Looked at the hosts of %1', name)
+      : trans.__('Shared a folder of %1', name),
+    cancelled: trans.__('Sharing a folder of %1 was cancelled', name),
+    failed: trans.__('A folder of %1 could not be shared', name)
+  };
 }
 
 /** "Installing JAX · 2 of 4 hosts" */

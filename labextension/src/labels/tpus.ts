@@ -163,6 +163,8 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
       return trans.__('New Notebook');
     case 'run':
       return trans.__('Run Command…');
+    case 'share':
+      return trans.__('Share a Folder…');
     case 'start':
       return trans.__('Start');
     case 'stop':
@@ -217,6 +219,8 @@ export function namedActionLabel(
       return trans.__('TPU: New Notebook on %1', tpu);
     case 'run':
       return trans.__('TPU: Run Command on %1…', tpu);
+    case 'share':
+      return trans.__('TPU: Share a Folder of %1…', tpu);
     case 'start':
       return trans.__('TPU: Start %1', tpu);
     case 'stop':

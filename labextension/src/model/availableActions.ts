@@ -18,6 +18,7 @@ export type Action =
   | 'job'
   | 'notebook'
   | 'run'
+  | 'share'
   | 'start'
   | 'stop'
   | 'sync'
@@ -96,7 +97,8 @@ export function availableActions(
         'upload',
         'download',
         'copy',
-        'sync'
+        'sync',
+        'share'
       );
       actions.push('tensorboard', 'app', 'tunnel');
     }

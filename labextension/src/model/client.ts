@@ -40,6 +40,8 @@ import {
   IRemoveEnvironment,
   IRun,
   IRunOutput,
+  ISharedFolders,
+  IShareFolder,
   IStartHunt,
   IStartJob,
   IStartRun,
@@ -235,6 +237,15 @@ export class TPUClient {
 
   copy(tpu: TPURef, request: ICopyFiles): Promise<IOperation> {
     return this._call('POST', [...this._path(tpu), 'copies'], request);
+  }
+
+  /** Asks all hosts. */
+  shares(tpu: TPURef): Promise<ISharedFolders> {
+    return this._call('GET', [...this._path(tpu), 'shares']);
+  }
+
+  share(tpu: TPURef, request: IShareFolder): Promise<IOperation> {
+    return this._call('POST', [...this._path(tpu), 'shares'], request);
   }
 
   sync(tpu: TPURef, request: ISyncProject): Promise<IOperation> {

@@ -21,6 +21,7 @@ import {
   IOperation,
   IProblem,
   IRun,
+  IShareFolder,
   IStartHunt,
   IStartRun,
   IStopTPU,
@@ -321,6 +322,17 @@ export class TPUModel extends Store {
 
   copy(tpu: TPURef, request: ICopyFiles): Promise<boolean> {
     return this._requests.send(tpu, () => this.client.copy(tpu, request));
+  }
+
+  /** Shares a folder, or plans that; the operation's id, or null if that failed. */
+  async share(tpu: TPURef, request: IShareFolder): Promise<string | null> {
+    let id: string | null = null;
+    await this._requests.send(tpu, async () => {
+      const operation = await this.client.share(tpu, request);
+      id = operation.id;
+      return operation;
+    });
+    return id;
   }
 
   sync(tpu: TPURef, request: ISyncProject): Promise<boolean> {

@@ -18,6 +18,7 @@ import { Price } from '../price';
 import { Jobs } from './jobs';
 import { Ports } from './ports';
 import { FoundPythons } from './pythons';
+import { SharedFolders } from './shares';
 import { Projects } from './sync';
 
 /** How many hosts are listed until the user asks for all. */
@@ -114,6 +115,7 @@ export function Details(props: {
       )}
       <Jobs tpu={tpu} actions={actions} />
       <Projects tpu={tpu} actions={actions} />
+      {tpu.state === 'READY' && <SharedFolders tpu={tpu} actions={actions} />}
       <Ports tpu={tpu} actions={actions} />
     </div>
   );

@@ -23,6 +23,7 @@ const ORDER: Action[] = [
   'download',
   'copy',
   'sync',
+  'share',
   'connect',
   'environment',
   'tensorboard',

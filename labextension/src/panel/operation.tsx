@@ -22,6 +22,7 @@ import {
 import { HuntAttempts, HuntOutlook } from './hunt';
 import { CopiedFiles, copyResult, wouldOverwrite } from './copies';
 import { Disclosure, IconButton, Alert } from './elements';
+import { shareResult, ShareSteps } from './shares';
 import { LeftOut, SyncSummary, syncResult } from './sync';
 
 export function Operation(props: {
@@ -171,6 +172,7 @@ function Lines(props: {
   const { model, trans } = actions;
   const copied = copyResult(operation);
   const hunt = model.hunt(operation.id);
+  const shared = shareResult(operation);
   return (
     <div id={id} className="jp-tpu-Operation-details">
       {hunt ? (
@@ -179,6 +181,7 @@ function Lines(props: {
         <Steps steps={operation.steps} trans={trans} />
       )}
       <LeftOut files={syncResult(operation)?.not_copied ?? []} trans={trans} />
+      {shared && <ShareSteps hosts={shared.hosts} trans={trans} />}
       {copied && <CopiedFiles result={copied} trans={trans} />}
       {!hunt && <Log lines={operation.log} trans={trans} />}
     </div>

@@ -1,23 +1,23 @@
-// The Pythons that were on the hosts of TPUs before those were connected, once they were looked up.
+// What hosts of TPUs were asked because the user wanted to know: it is not looked up by itself.
 
-import { IFoundPythons, ITPU } from '../api';
+import { ITPU } from '../api';
 import { Store } from '../store';
-import { Failure, TPUClient } from './client';
+import { Failure } from './client';
 
-/** What is known of one TPU's. */
-export interface IFoundLookup {
+/** What is known of one TPU. */
+export interface ILookup<T> {
   loading: boolean;
   failure: Failure | null;
-  found: IFoundPythons | null;
+  found: T | null;
 }
 
-export class FoundPythons extends Store {
-  constructor(private _client: Pick<TPUClient, 'pythons'>) {
+export class Lookups<T> extends Store {
+  constructor(private _ask: (tpu: ITPU) => Promise<T>) {
     super();
   }
 
   /** What was found on a TPU; undefined until somebody looked. */
-  of(tpu: ITPU): IFoundLookup | undefined {
+  of(tpu: ITPU): ILookup<T> | undefined {
     return this._lookups.get(tpu.id);
   }
 
@@ -27,7 +27,7 @@ export class FoundPythons extends Store {
     if (before?.loading) {
       return;
     }
-    const lookup: IFoundLookup = {
+    const lookup: ILookup<T> = {
       loading: true,
       failure: null,
       found: before?.found ?? null
@@ -35,7 +35,7 @@ export class FoundPythons extends Store {
     this._lookups.set(tpu.id, lookup);
     this.changed();
     try {
-      lookup.found = await this._client.pythons(tpu);
+      lookup.found = await this._ask(tpu);
     } catch (error) {
       lookup.failure = Failure.from(error);
     }
@@ -43,5 +43,5 @@ export class FoundPythons extends Store {
     this.changed();
   }
 
-  private _lookups = new Map<string, IFoundLookup>();
+  private _lookups = new Map<string, ILookup<T>>();
 }

@@ -1,0 +1,151 @@
+// Folders that hosts share: planned by an operation, done by its button, listed and taken back.
+
+import { afterEach, expect, it, vi } from 'vitest';
+
+import { IHostShare, IOperation, IShareFolder, ITPU } from '../api';
+import { COMMANDS } from '../actions/commandIDs';
+import { keyOf } from '../model/resources';
+import {
+  answerDialog,
+  button,
+  dialogInputs,
+  disposeWidgets,
+  listOf,
+  openPanel,
+  shows,
+  type
+} from './opened';
+import { anOperation, aTPU } from './server';
+
+const SHARES = 'tpus/us-central1-a~my-tpu/shares';
+
+afterEach(disposeWidgets);
+
+function aHost(host: number, more: Partial<IHostShare> = {}): IHostShare {
+  const steps = [{ text: 'systemctl enable x', content: 'What=10.0.0.1:/s\n' }];
+  return {
+    tpu: 'my-tpu',
+    host,
+    role: host ? 'client' : 'server',
+    state: 'planned',
+    steps,
+    problem: null,
+    ...more
+  };
+}
+
+function aShare(
+  hosts: IHostShare[],
+  request: IShareFolder = { folder: 'data', tpus: [], dry_run: true }
+): IOperation {
+  return anOperation({
+    kind: 'share',
+    state: 'done',
+    result: { request, path: '/home/me/data', hosts }
+  });
+}
+
+async function open(answer: IOperation, ...others: ITPU[]) {
+  const tpu = aTPU();
+  const opened = await openPanel({
+    ...listOf(tpu, ...others),
+    [`POST ${SHARES}`]: [202, answer],
+    [`GET ${SHARES}`]: [
+      200,
+      {
+        problems: [],
+        folders: [
+          {
+            path: '/home/me/data',
+            tpu: 'my-tpu',
+            hosts: [
+              { tpu: 'my-tpu', host: 0, role: 'server', mounted: true },
+              { tpu: 'my-tpu', host: 1, role: 'client', mounted: false }
+            ].map(one => ({ problem: one.host ? 'It is away.' : '', ...one }))
+          }
+        ]
+      }
+    ]
+  });
+  const posts = () =>
+    opened.server.calls.filter(one => one.method === 'POST').map(o => o.body);
+  return { ...opened, tpu, posts };
+}
+
+it('asks for the folder and other TPUs of the zone, shows the plan, and does it', async () => {
+  const other = aTPU({ name: 'other', id: '2' });
+  const far = aTPU({ name: 'far', id: '3', zone: 'europe-west4-a' });
+  const plan = aShare([aHost(0, { steps: [] }), aHost(1), aHost(2)], {
+    folder: 'data',
+    tpus: ['other'],
+    dry_run: true
+  });
+  const { commands, posts, tpu } = await open(plan, other, far);
+  const done = commands.execute(COMMANDS.share, { tpu: keyOf(tpu) });
+  const [folder, with_other] = await dialogInputs(2);
+  type(folder, 'data');
+  with_other.click();
+  await answerDialog('Show What Changes');
+  const text = await answerDialog('Share');
+  expect(text).toContain('Share /home/me/data?');
+  expect(text).toContain('host 1 of my-tpu, host 2 of my-tpu');
+  expect(posts()).toEqual([{ folder: 'data', tpus: ['other'], dry_run: true }]);
+  expect(text).toContain('systemctl enable x\n  | What=10.0.0.1:/s');
+  await vi.waitFor(() =>
+    expect(posts()[1]).toEqual({
+      folder: 'data',
+      tpus: ['other'],
+      dry_run: false
+    })
+  );
+  await done;
+});
+
+it('does nothing without an answer', async () => {
+  const { commands, posts, tpu } = await open(aShare([]));
+  const done = commands.execute(COMMANDS.share, { tpu: keyOf(tpu) });
+  await dialogInputs(1);
+  await answerDialog('Cancel');
+  await done;
+  expect(posts()).toEqual([]);
+});
+
+it('says which host can not share, and offers nothing', async () => {
+  const problem = {
+    reason: 'CONFLICT',
+    message: 'It has no systemd.',
+    hint: 'TPU VMs have it.'
+  } as IHostShare['problem'];
+  const plan = aShare([aHost(0), aHost(1, { problem })]);
+  const { commands, posts, tpu } = await open(plan);
+  const done = commands.execute(COMMANDS.share, { tpu: keyOf(tpu) });
+  await dialogInputs(1);
+  await answerDialog('Show What Changes');
+  const text = await answerDialog('Close');
+  expect(text).toContain("/home/me/data can't be shared");
+  expect(text).toContain('It has no systemd. TPU VMs have it.');
+  await done;
+  expect(posts()).toHaveLength(1);
+});
+
+it('lists the folders when it is asked, and again when one was shared', async () => {
+  const removal = { folder: '/home/me/data', remove: true, dry_run: true };
+  const { actions, changes, node, posts, server, tpu } = await open(
+    aShare([aHost(1)], removal)
+  );
+  actions.toggleDetails(tpu);
+  await shows(node, 'Shared Folders');
+  expect(server.count(`GET ${SHARES}`)).toBe(0);
+  button(node, 'Ask the hosts which folders they share').click();
+  await shows(node, 'on 0 of 1 other hosts', 'Host 1 of my-tpu: It is away.');
+  button(node, 'Stop sharing /home/me/data…').click();
+  const text = await answerDialog('Stop Sharing');
+  expect(text).toContain('Its files stay on host 0.');
+  await vi.waitFor(() =>
+    expect(posts()).toEqual([removal, { ...removal, dry_run: false }])
+  );
+  const ended = aShare([], { ...removal, dry_run: false });
+  changes.operation({ ...ended, id: 'o2', state: 'running' });
+  changes.operation({ ...ended, id: 'o2' });
+  await vi.waitFor(() => expect(server.count(`GET ${SHARES}`)).toBe(2));
+});

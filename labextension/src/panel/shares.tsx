@@ -1,0 +1,155 @@
+// Folders that hosts share: the list, and what sharing one does on each host.
+
+import { addIcon, closeIcon } from '@jupyterlab/ui-components';
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { Actions } from '../actions/actions';
+import {
+  IHostShare,
+  IOperation,
+  ISharedFolder,
+  IShareResult,
+  ITPU
+} from '../api';
+import { failureText } from '../labels/failures';
+import { keyOf } from '../model/resources';
+import { useStore } from '../store';
+import { Alert, IconButton, Link, Section, StateLabel } from './elements';
+
+/** The result of sharing a folder so far, or of planning that; null for other operations. */
+export function shareResult(operation: IOperation): IShareResult | null {
+  return operation.kind === 'share'
+    ? (operation.result as unknown as IShareResult | null)
+    : null;
+}
+
+/** What is done on each host; hosts that do the same are listed together. */
+export function ShareSteps(props: {
+  hosts: IHostShare[];
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { hosts, trans } = props;
+  const groups = new Map<string, string[]>();
+  for (const { host, problem, steps, tpu } of hosts) {
+    const lines = problem
+      ? [`${problem.message} ${problem.hint}`]
+      : steps.flatMap(({ text, content }) => [
+          text,
+          ...content
+            .split('\n')
+            .filter(Boolean)
+            .map(line => `  | ${line}`)
+        ]);
+    const key = lines.join('\n');
+    const name = trans.__('host %1 of %2', host, tpu);
+    if (key) {
+      groups.set(key, [...(groups.get(key) ?? []), name]);
+    }
+  }
+  return (
+    <ul className="jp-tpu-Paths">
+      {[...groups].map(([text, names]) => (
+        <li key={text}>
+          <span>{names.join(', ')}</span>
+          <pre className="jp-tpu-ShareSteps">{text}</pre>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** The folders that a TPU's hosts share. */
+export function SharedFolders(props: {
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element {
+  const { tpu, actions } = props;
+  const { shares, trans, view } = actions;
+  const lookup = useStore(shares.lookups).of(tpu);
+  const found = lookup?.found ?? null;
+  return (
+    <Section
+      id={`${keyOf(tpu)}#shares`}
+      view={view}
+      title={trans.__('Shared Folders')}
+      aside={
+        <IconButton
+          icon={addIcon}
+          label={trans.__('Share a folder of %1…', tpu.name)}
+          onClick={() => void actions.act('share', tpu)}
+        />
+      }
+    >
+      {lookup?.failure && <Alert {...failureText(lookup.failure, trans)} />}
+      {found?.problems.map(one => (
+        <Alert key={one} message={one} />
+      ))}
+      {found && (
+        <ul>
+          {found.folders.map(folder => (
+            <Folder
+              key={`${folder.tpu}:${folder.path}`}
+              folder={folder}
+              tpu={tpu}
+              actions={actions}
+            />
+          ))}
+        </ul>
+      )}
+      {found?.folders.length === 0 && (
+        <p className="jp-tpu-Row-more">{trans.__('No folder is shared.')}</p>
+      )}
+      {lookup?.loading ? (
+        <span role="status">{trans.__('Asking the hosts…')}</span>
+      ) : (
+        <Link
+          label={trans.__('Ask the hosts which folders they share')}
+          onClick={() => void shares.lookups.load(tpu)}
+        >
+          {found ? trans.__('Refresh') : trans.__('Show shared folders')}
+        </Link>
+      )}
+    </Section>
+  );
+}
+
+function Folder(props: {
+  folder: ISharedFolder;
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element {
+  const { folder, tpu, actions } = props;
+  const { shares, trans } = actions;
+  const clients = folder.hosts.filter(host => host.role === 'client');
+  const mounted = clients.filter(host => host.mounted).length;
+  const problems = folder.hosts.filter(host => host.problem);
+  return (
+    <li className="jp-tpu-Row">
+      <span className="jp-tpu-Row-main" title={folder.path}>
+        {folder.path}
+      </span>
+      <StateLabel tone={problems.length > 0 ? 'bad' : 'good'}>
+        {trans.__('on %1 of %2 other hosts', mounted, clients.length)}
+      </StateLabel>
+      {folder.tpu === tpu.name ? (
+        <span className="jp-tpu-Row-buttons">
+          <IconButton
+            icon={closeIcon}
+            label={trans.__('Stop sharing %1…', folder.path)}
+            onClick={() => void shares.stop(tpu, folder)}
+          />
+        </span>
+      ) : (
+        <span className="jp-tpu-Row-more">
+          {trans.__('From host 0 of %1', folder.tpu)}
+        </span>
+      )}
+      {problems.map(({ host, problem, tpu: name }) => (
+        <span key={`${name} ${host}`} className="jp-tpu-Row-more">
+          {trans.__('Host %1 of %2: %3', host, name, problem)}
+        </span>
+      ))}
+    </li>
+  );
+}
