@@ -89,7 +89,7 @@ def share(
             for host in result.hosts:
                 if host.problem is not None:
                     raise TPUError(
-                        f"{result.path} can't be shared: on host {host.host} of {host.tpu}, "
+                        f"{result.path} can't be shared. Host {host.host} of {host.tpu}: "
                         f"{host.problem.message} Nothing was changed.",
                         Reason.CONFLICT,
                         host.problem.hint,

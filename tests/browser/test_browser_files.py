@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from lab_server import LabPage, LabServer
 from playwright.sync_api import expect
+from sharing_hosts import REMOVE_STAND_INS, STAND_INS
 from waiting import until
 
 OUT = Path(__file__).parent / "out"
@@ -210,3 +212,70 @@ def test_a_job_is_followed_over_a_reload_and_its_end_is_said_once(
     job.get_by_role("button", name="Remove").click()
     dialog.get_by_role("button", name="Remove").click()
     expect(job).to_have_count(0)
+
+
+@pytest.mark.long
+def test_a_folder_is_shared_with_another_tpu_and_taken_back(
+    lab: LabPage, lab_server: LabServer, tpu: dict[str, Any]
+) -> None:
+    """Up to the mount itself: the kernel of emulated hosts has no NFS."""
+    page, name, other = lab.page, tpu["name"], "shared-too"
+    body = {"name": other, "type": "v5litepod-4", "zone": tpu["zone"]}
+    assert lab_server.finish(lab_server.call("POST", "tpus", body))["state"] == "done"
+
+    def on_both(script: str) -> None:
+        for each in (name, other):
+            runs = f"tpus/{each}/runs"
+            run: Any = lab_server.call("POST", runs, {"command": ["sh", "-c", script]})
+
+            def ended(path: str = f"{runs}/{run['id']}") -> Any:
+                now: Any = lab_server.call("GET", path)
+                return now["state"] == "done" and now
+
+            assert until(ended)["code"] == 0
+
+    def pictures(of: str) -> None:
+        for theme in ("Dark", "Light"):
+            lab.set_theme(f"JupyterLab {theme}")
+            page.screenshot(path=OUT / f"share-{of}-{theme.lower()}.png")
+
+    dialog = page.get_by_role("dialog")
+    lab.resize(250)
+    lab.act(name, "Share a Folder…")
+    dialog.get_by_label("Folder on host 0").fill("our data")
+    dialog.get_by_label(f"On the hosts of {other}, too").check()
+    pictures("form")
+    dialog.get_by_role("button", name="Show What Changes").click()
+    expect(dialog).to_contain_text("our data can't be shared")
+    expect(dialog).to_contain_text(f"Host 0 of {name} · Host 0 of {other}")
+    expect(dialog).to_contain_text("It has no systemd and its kernel has no NFS.")
+    pictures("refused")
+    dialog.get_by_role("button", name="Close").click()
+
+    on_both(STAND_INS)
+    try:
+        lab.act(name, "Share a Folder…")
+        dialog.get_by_label("Folder on host 0").fill("our data")
+        dialog.get_by_label(f"On the hosts of {other}, too").check()
+        dialog.get_by_role("button", name="Show What Changes").click()
+        expect(dialog).to_contain_text(f"Host 0 of {other}")
+        expect(dialog).to_contain_text("What=")
+        pictures("plan")
+        dialog.get_by_role("button", name="Share", exact=True).click()
+        failed = lab.tpu(name).get_by_text(f"Host 0 of {other}: ")
+        expect(failed).to_contain_text(f"Host 0 of {other}: /home/")
+        pictures("failed")
+
+        lab.tpu(name).get_by_role("button", name=name, exact=True).click()
+        lab.tpu(name).get_by_role("button", name="Ask the hosts which folders they share").click()
+        folder = lab.tpu(name).get_by_role("listitem").filter(has_text="our data")
+        expect(folder).to_contain_text("on 0 of 1 other hosts")
+        pictures("listed")
+        folder.get_by_role("button", name="Stop sharing").click()
+        expect(dialog).to_contain_text("Its files stay on host 0.")
+        dialog.get_by_role("button", name="Stop Sharing").click()
+        expect(lab.tpu(name)).to_contain_text("No folder is shared.")
+        pictures("removed")
+    finally:
+        on_both(REMOVE_STAND_INS)
+        lab_server.finish(lab_server.call("DELETE", f"tpus/{other}", {}))

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
+from sharing_hosts import REMOVE_STAND_INS, STAND_INS
 from stormy_host import line_to
 
 from jupyter_tpu.cloud import CloudTPU, Node, NodeName, Target
@@ -210,23 +211,6 @@ async def test_a_disk_that_is_full_is_said(
     assert (await link_to(links, pod, 0).run(["ls", "-A", small])).stdout == ""
 
 
-#: What no emulated host can have: systemd, and a kernel with NFS. Their calls are written down.
-STAND_INS = """
-sudo mkdir -p /run/systemd/system
-for name in systemctl exportfs mount.nfs4 modprobe apt-get; do
-  printf '#!/bin/sh\\necho %s "$@" >>/tmp/called\\n' $name >"/tmp/$name"
-  chmod 755 "/tmp/$name"
-  sudo cp "/tmp/$name" "/usr/local/sbin/$name"
-done
-"""
-REMOVE_STAND_INS = """
-sudo rm -rf /run/systemd
-for name in systemctl exportfs mount.nfs4 modprobe apt-get; do
-  sudo rm "/usr/local/sbin/$name"
-done
-"""
-
-
 @pytest_asyncio.fixture
 async def fleet(links: Links, tmp_path: Path) -> AsyncIterator[Fleet]:
     fleet = await Fleet.open(links, KernelSpecs(), tmp_path / "fleet.sqlite", supervise=False)
@@ -255,7 +239,7 @@ async def test_an_emulated_pod_says_what_sharing_would_do_and_that_it_can_not(
     assert refused.problem is not None
     assert (refused.state, refused.problem.reason) == ("failed", Reason.CONFLICT)
     for host in range(HOSTS):
-        assert f"ost {host} of {pod.node}: it has no systemd" in refused.problem.message
+        assert f"ost {host} of {pod.node}: It has no systemd" in refused.problem.message
     assert ".;" not in refused.problem.message
     assert refused.problem.message.endswith("Nothing was changed.")
     assert "Emulated hosts have neither" in refused.problem.hint
@@ -274,7 +258,7 @@ async def test_a_folder_is_shared_and_taken_back(
         assert [each.state for each in result.hosts] == ["done", *["failed"] * (HOSTS - 1)]
         assert failed.problem is not None
         for host in range(1, HOSTS):
-            assert f"ost {host} of {pod.node}: " in failed.problem.message
+            assert f"ost {host} of {pod.node}: /home/" in failed.problem.message
         assert "TCP port 2049" in failed.problem.hint
         look = (
             "stat -c '%a %U' 'my shared'; cat /etc/exports.d/jupyter-tpu-* "

@@ -262,7 +262,9 @@ class ShareService:
             try:
                 answer = await call(link, function, log=log, timeout=timeout, **own)
             except TPUError as error:
-                return error
+                # Who shows it names the TPU, too.
+                message = error.message.removeprefix(f"On host {host.host}: ")
+                return TPUError(message, error.reason, error.hint)
             if progress is not None:
                 progress.host_done(key)
             return answer
@@ -291,7 +293,8 @@ def _plans(
             make = sharing.server_steps if server else sharing.client_steps
             plans[host] = make(share, facts)
             why, hint = sharing.why_not(facts, server=server)
-            error = TPUError(f"{why}.", Reason.CONFLICT, hint) if why else None
+            message = f"{why[:1].upper()}{why[1:]}."
+            error = TPUError(message, Reason.CONFLICT, hint) if why else None
         elif server:
             plans[host] = sharing.server_removal(share, kept, facts)
         else:

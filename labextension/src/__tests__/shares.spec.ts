@@ -88,7 +88,7 @@ it('asks for the folder and other TPUs of the zone, shows the plan, and does it'
   await answerDialog('Show What Changes');
   const text = await answerDialog('Share');
   expect(text).toContain('Share /home/me/data?');
-  expect(text).toContain('host 1 of my-tpu, host 2 of my-tpu');
+  expect(text).toContain('Hosts 1–2 of my-tpu');
   expect(posts()).toEqual([{ folder: 'data', tpus: ['other'], dry_run: true }]);
   expect(text).toContain('systemctl enable x\n  | What=10.0.0.1:/s');
   await vi.waitFor(() =>
@@ -134,7 +134,7 @@ it('lists the folders when it is asked, and again when one was shared', async ()
     aShare([aHost(1)], removal)
   );
   actions.toggleDetails(tpu);
-  await shows(node, 'Shared Folders');
+  await shows(node, 'Shared folders');
   expect(server.count(`GET ${SHARES}`)).toBe(0);
   button(node, 'Ask the hosts which folders they share').click();
   await shows(node, 'on 0 of 1 other hosts', 'Host 1 of my-tpu: It is away.');

@@ -12,6 +12,7 @@ import {
   IShareResult,
   ITPU
 } from '../api';
+import { hostRanges } from '../labels/doctor';
 import { failureText } from '../labels/failures';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
@@ -24,39 +25,63 @@ export function shareResult(operation: IOperation): IShareResult | null {
     : null;
 }
 
-/** What is done on each host; hosts that do the same are listed together. */
+/** What is done on each host, or why it can't be; hosts with the same are listed together. */
 export function ShareSteps(props: {
   hosts: IHostShare[];
   trans: TranslationBundle;
 }): JSX.Element {
   const { hosts, trans } = props;
-  const groups = new Map<string, string[]>();
-  for (const { host, problem, steps, tpu } of hosts) {
-    const lines = problem
-      ? [`${problem.message} ${problem.hint}`]
-      : steps.flatMap(({ text, content }) => [
-          text,
-          ...content
-            .split('\n')
-            .filter(Boolean)
-            .map(line => `  | ${line}`)
-        ]);
-    const key = lines.join('\n');
-    const name = trans.__('host %1 of %2', host, tpu);
-    if (key) {
-      groups.set(key, [...(groups.get(key) ?? []), name]);
+  const groups = new Map<string, IHostShare[]>();
+  for (const host of hosts) {
+    const text = whatIsDone(host);
+    if (text) {
+      groups.set(text, [...(groups.get(text) ?? []), host]);
     }
   }
   return (
     <ul className="jp-tpu-Paths">
-      {[...groups].map(([text, names]) => (
+      {[...groups].map(([text, same]) => (
         <li key={text}>
-          <span>{names.join(', ')}</span>
-          <pre className="jp-tpu-ShareSteps">{text}</pre>
+          <span>{hostNames(same, trans)}</span>
+          {same[0].problem ? (
+            <p className="jp-tpu-Row-more">{text}</p>
+          ) : (
+            <pre className="jp-tpu-ShareSteps">{text}</pre>
+          )}
         </li>
       ))}
     </ul>
   );
+}
+
+function whatIsDone({ problem, steps }: IHostShare): string {
+  if (problem) {
+    return `${problem.message} ${problem.hint}`;
+  }
+  return steps
+    .flatMap(({ text, content }) => [
+      text,
+      ...content
+        .split('\n')
+        .filter(Boolean)
+        .map(line => `  | ${line}`)
+    ])
+    .join('\n');
+}
+
+/** "Host 0 of a", "Hosts 1–3 of a · Host 0 of b". */
+function hostNames(hosts: IHostShare[], trans: TranslationBundle): string {
+  const tpus = new Map<string, number[]>();
+  for (const { host, tpu } of hosts) {
+    tpus.set(tpu, [...(tpus.get(tpu) ?? []), host]);
+  }
+  return [...tpus]
+    .map(([tpu, numbers]) =>
+      numbers.length === 1
+        ? trans.__('Host %1 of %2', numbers[0], tpu)
+        : trans.__('Hosts %1 of %2', hostRanges(numbers), tpu)
+    )
+    .join(' · ');
 }
 
 /** The folders that a TPU's hosts share. */
@@ -72,7 +97,7 @@ export function SharedFolders(props: {
     <Section
       id={`${keyOf(tpu)}#shares`}
       view={view}
-      title={trans.__('Shared Folders')}
+      title={trans.__('Shared folders')}
       aside={
         <IconButton
           icon={addIcon}
