@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from ..commands.costs import hourly, running_for, so_far
+from ..commands.shares import shares_text
 from ..commands.tables import problem_text, render, state_text, table
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ def description(tpu: TPU, kernels: Sequence[Kernel]) -> str:
         heads = ("ENVIRONMENT", "STATE", "PYTHON", "JAX", "KERNEL", "WARM KERNEL", "PATH")
         lines = [line for each in tpu.environments for line in _versions(each)]
         parts.append("\n".join([table(heads, environments), *lines]))
+    if tpu.shares is not None and (tpu.shares.folders or tpu.shares.problems):
+        asked = f"(asked at {tpu.shares.time})"
+        parts.append("\n".join([shares_text(tpu.shares), *tpu.shares.problems, asked]))
     if kernels:
         running = [(k.id, k.state, k.environment, str(k.pid or ""), k.notebook) for k in kernels]
         parts.append(table(("RUNNING KERNEL", "STATE", "ENVIRONMENT", "PID", "NOTEBOOK"), running))

@@ -19,7 +19,7 @@ from ..commands.grammar import (
     project_option,
     tpu_argument,
 )
-from ..commands.session import Session, open_session
+from ..commands.session import Session, open_session, tpu_ref
 from ..commands.tables import problem_text, status_problems, tpu_table, type_text
 from ..commands.tokens import MISSING
 from ..errors import InvalidInput
@@ -31,7 +31,7 @@ from .waiting import finish, finish_all, leave, left_line, progress_stream, requ
 
 if TYPE_CHECKING:
     from ..cloud import NodeOptions
-    from ..fleet.models import TPU, ConnectTPU, Operation
+    from ..fleet.models import TPU, ConnectTPU, Operation, SharedFolders
 
 
 @command(
@@ -215,9 +215,11 @@ def list_tpus(zone: str | None, as_json: bool) -> None:
 @tpu_argument()
 @json_option
 def describe(name: str, as_json: bool) -> None:
-    """Show a TPU's hosts, environments and running kernels."""
+    """Show a TPU's hosts, environments, shared folders and running kernels."""
     with open_session() as session:
         tpu = session.call(session.fleet.tpu(name))
+        if tpu.shares is None and tpu.connection.value == "connected":
+            tpu.shares = _shared_folders(session, tpu)
         if as_json:
             return print_json(tpu)
         kernels = running_kernels(session, tpu)
@@ -225,6 +227,15 @@ def describe(name: str, as_json: bool) -> None:
 
     print(description(tpu, kernels))
     return None
+
+
+def _shared_folders(session: Session, tpu: TPU) -> SharedFolders | None:
+    """What its hosts say; None if they can't be asked now."""
+    try:
+        return session.call(session.fleet.shares.list(tpu_ref(tpu)))
+    except TPUError as error:
+        note(f"Can't list the shared folders of {tpu.name}: {error.message}")
+        return None
 
 
 @command(

@@ -42,5 +42,7 @@ def shares_text(found: SharedFolders) -> str:
         for host in folder.hosts
     ]
     if not rows:
-        return "No folder is shared."
-    return table(("FOLDER", "TPU", "HOST", "STATE"), rows)
+        return (
+            "The hosts that answered share no folder." if found.problems else "No folder is shared."
+        )
+    return table(("SHARED FOLDER", "TPU", "HOST", "STATE"), rows)

@@ -110,7 +110,10 @@ def why_not(host: SharingHost, *, server: bool) -> tuple[str, str]:
     if lacking:
         return " and ".join(lacking), "TPU VMs have both. Emulated hosts have neither."
     if not host.root:
-        return f"the user {host.user} may not use sudo", "Log in as a user that may, or ask for that right."
+        return (
+            f"the user {host.user} may not use sudo",
+            "Log in as a user that may, or ask for that right.",
+        )
     if not (host.server_tools if server else host.client_tools) and not host.apt:
         return "its NFS programs are missing, and it has no apt-get", "Install them there."
     if host.state in ("other", "denied"):

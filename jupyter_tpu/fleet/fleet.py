@@ -172,7 +172,7 @@ class Fleet:
         self.tensorboard = TensorBoardService(finder, connections, kernels, apps, runner)
         self.sync = SyncService(finder, connections, runner, data_dir() / "sync")
         self.copies = CopyService(finder, links, runner)
-        self.shares = ShareService(finder, connections, runner)
+        self.shares = ShareService(finder, connections, runner, changes.mark_tpu_changed)
         mirrored = self._mirrored = MirroredProjects(connections, changes.mark_tpu_changed)
         connect = self._connect = ConnectService(
             cloud,
@@ -222,6 +222,7 @@ class Fleet:
             tunnels,
             jobs,
             mirrored,
+            self.shares,
             runner,
             failures,
             run_times,

@@ -927,6 +927,7 @@ export interface ISharedFolder {
 export interface ISharedFolders {
   folders: ISharedFolder[];
   problems: string[];
+  time: string;
 }
 
 /** A shared folder on one host, as that says now. */
@@ -1081,6 +1082,7 @@ export interface ITPU {
   environments: IEnvironment[];
   kernels: number;
   projects: IMirroredProject[];
+  shares: ISharedFolders | null;
   problem: IProblem | null;
   operations: string[];
   labels: { [key: string]: string };

@@ -17,6 +17,7 @@ import pytest_asyncio
 from sharing_hosts import REMOVE_STAND_INS, STAND_INS
 from stormy_host import line_to
 
+from jupyter_tpu.cli.description import description
 from jupyter_tpu.cloud import CloudTPU, Node, NodeName, Target
 from jupyter_tpu.cloud.tpu.nodes import parse_node_path
 from jupyter_tpu.errors import Reason, TPUError
@@ -269,20 +270,29 @@ async def test_a_folder_is_shared_and_taken_back(
         for host in range(1, HOSTS):
             assert f" {node.endpoints[host].internal}(rw,sync," in server
         assert f" {node.endpoints[0].internal}(" not in server
-        assert server.endswith("systemctl enable --now nfs-server\nexportfs -ra\n")
+        assert "systemctl enable --now nfs-server\nexportfs -ra\n" in server
         for client in clients:
             assert f"What={node.endpoints[0].internal}:" in client
             assert "systemctl enable --now " in client
 
-        (folder,) = (await fleet.shares.list(pod.node)).folders
+        known = (await fleet.tpu(pod.node)).shares
+        assert known is not None
+        (folder,) = known.folders
         assert [each.mounted for each in folder.hosts] == [True, *[False] * (HOSTS - 1)]
         assert {each.problem for each in folder.hosts[1:]} == {
             "The folder is not mounted. Share it again, or start host 0."
         }
+        described = description(await fleet.tpu(pod.node), [])
+        assert f"{folder.path}  {pod.node}  0     on its disk\n" in described
+        assert f"{folder.path}  {pod.node}  3     The folder is not mounted." in described
+        assert f"(asked at {known.time})" in described
 
         await link_to(links, pod, 0).run(["touch", "my shared/kept"])
         removed, result = await share(fleet, pod, remove=True)
         assert removed.state == "done", removed.problem
+        known = (await fleet.tpu(pod.node)).shares
+        assert known is not None
+        assert not known.folders
         left = await on_hosts(
             links, pod, "ls -d 'my shared'/*; ls /etc/exports.d/jup* /etc/systemd/system/*my*; true"
         )
@@ -292,3 +302,50 @@ async def test_a_folder_is_shared_and_taken_back(
         assert again.problem.reason is Reason.NOT_FOUND
     finally:
         await on_hosts(links, pod, REMOVE_STAND_INS)
+
+
+@pytest.mark.long
+@pytest.mark.asyncio
+async def test_a_folder_is_shared_with_another_tpu_and_taken_from_that_only(
+    emulator: Any, fleet: Fleet, links: Links, node: Node, pod: NodeName
+) -> None:
+    """Up to the mount itself, as above."""
+    with emulator.tpu("with", "v5litepod-4") as made:
+        other = parse_node_path(made["name"])
+        theirs = made["networkEndpoints"][0]["ipAddress"]
+
+        async def on_other(script: str) -> str:
+            return (await link_to(links, other, 0).run(["sh", "-c", script])).stdout
+
+        await on_hosts(links, pod, STAND_INS)
+        await on_other(STAND_INS)
+        try:
+            failed, result = await share(fleet, pod, tpus=[other.node])
+            assert failed.problem is not None
+            assert f"ost 0 of {other.node}: /home/" in failed.problem.message
+            assert [(each.tpu, each.role) for each in result.hosts] == [
+                (pod.node, "server"),
+                *[(pod.node, "client")] * (HOSTS - 1),
+                (other.node, "client"),
+            ]
+            files = "/etc/exports.d/jupyter-tpu-* /etc/systemd/system/*my*.mount"
+            read = f"cat {files} 2>/dev/null; true"
+            exports, *_ = await on_hosts(links, pod, read)
+            assert f" {theirs}(rw,sync," in exports
+            assert f"What={node.endpoints[0].internal}:" in await on_other(read)
+            # Each of both knows it, and where it is.
+            for ref in (pod.node, other.node):
+                (folder,) = (await fleet.shares.list(ref)).folders
+                assert (folder.tpu, len(folder.hosts)) == (pod.node, HOSTS + 1)
+
+            removed, _ = await share(fleet, pod, tpus=[other.node], remove=True)
+            assert removed.state == "done", removed.problem
+            assert await on_other("ls /etc/systemd/system/*my* 'my shared' 2>/dev/null; true") == ""
+            exports, *clients = await on_hosts(links, pod, read)
+            assert f" {theirs}(" not in exports
+            for host, client in enumerate(clients, 1):
+                assert f" {node.endpoints[host].internal}(rw,sync," in exports
+                assert "What=" in client
+        finally:
+            await share(fleet, pod, remove=True)
+            await on_hosts(links, pod, REMOVE_STAND_INS)

@@ -26,6 +26,7 @@ from ..knowledge.run_times import RunTimes
 from ..models import TPU, Change, TPUList
 from ..operations.mirrored import MirroredProjects
 from ..operations.runner import OperationRunner
+from ..operations.shares import ShareService
 from ..store.store import Store
 from .references import resolve
 from .view import view_tpu
@@ -54,6 +55,7 @@ class Inventory:
         tunnels: Tunnels,
         jobs: Jobs,
         projects: MirroredProjects,
+        shares: ShareService,
         runner: OperationRunner,
         failures: TPUFailures,
         run_times: RunTimes,
@@ -75,6 +77,7 @@ class Inventory:
         self._tunnels = tunnels
         self._jobs = jobs
         self._projects = projects
+        self._shares = shares
         self._runner = runner
         self._failures = failures
         self._run_times = run_times
@@ -117,6 +120,7 @@ class Inventory:
             operations=self._runner.known.on(name),
             kernels=sum(kernel.state != "dead" for kernel in self._kernels.known(name)),
             projects=self._projects.on(name),
+            shares=self._shares.known(node) if node else None,
             supervised=self._supervised,
             failure=self._failures.problem(name),
             undeleted=self._runner.known.failed_deletion(name) if node else None,

@@ -10,6 +10,7 @@ from ...links import Link, LinkState
 from ..models import TPU, Connection, Cost, Environment, Host, LinkStatus, Operation, Problem
 from ..models.catalog import known_type
 from ..models.costs import billing_words, running_cost
+from ..models.shares import SharedFolders
 from ..models.sync import MirroredProject
 from ..store.records import OperationRecord
 
@@ -28,6 +29,7 @@ def view_tpu(
     operations: Sequence[OperationRecord],
     kernels: int,
     projects: list[MirroredProject],
+    shares: SharedFolders | None,
     supervised: bool,
     failure: Problem | None = None,
     undeleted: Operation | None = None,
@@ -79,6 +81,7 @@ def view_tpu(
         environments=environments,
         kernels=kernels,
         projects=projects,
+        shares=shares,
         problem=_undeleted(node, undeleted, cost)
         if undeleted is not None and undeleted.ended > node.created and not running
         else _problem(node, environments, links, running, failure),

@@ -78,3 +78,5 @@ class SharedFolders(Struct, kw_only=True):
     folders: list[SharedFolder]
     #: A sentence for each host that could not be asked.
     problems: list[str] = []
+    #: When its hosts were asked, RFC 3339.
+    time: str = ""

@@ -12,6 +12,7 @@ from ...links import LinkState
 from .costs import Cost
 from .environments import ConnectTPU, Environment
 from .problems import Problem
+from .shares import SharedFolders
 from .sync import MirroredProject
 
 #: What Google accepts as a node's id. "(?!\n)" as in
@@ -133,6 +134,8 @@ class TPU(Struct, kw_only=True):
     kernels: int = 0  # running kernels, as far as known
     #: Projects that go to its hosts by themselves, of the kernels of this server.
     projects: list[MirroredProject] = []
+    #: What its hosts said when this server last asked them; null: it did not.
+    shares: SharedFolders | None = None
     problem: Problem | None = None
     #: The ids of operations that run on it now, newest first.
     operations: list[str] = []

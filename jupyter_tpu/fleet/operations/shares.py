@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from ...cloud import Node
+from ...cloud import Node, NodeName
 from ...environment import StepPlan, sharing
 from ...environment.remote_call import call
 from ...environment.sharing import Client, Share, SharingHost, Step
@@ -29,6 +30,7 @@ from ..models import (
     SharingState,
 )
 from ..models.requests import validated
+from ..models.times import timestamp
 from .progress import Progress
 from .runner import OperationRunner
 
@@ -45,19 +47,32 @@ _Found = tuple[dict[Client, SharingHost], list[str]]
 
 #: Seconds for a host to say what it has, and to do its steps, which may install packages.
 _EXAMINING, _CHANGING = 120.0, 1200.0
+#: Seconds in which hosts are asked once more when something was changed.
+_LOOKING = 20.0
 
 
 class ShareService:
     """The fleet's part ``shares``."""
 
     def __init__(
-        self, finder: TPUFinder, connections: HostConnections, runner: OperationRunner
+        self,
+        finder: TPUFinder,
+        connections: HostConnections,
+        runner: OperationRunner,
+        changed: Callable[[NodeName], None],
     ) -> None:
+        """changed: called with a TPU of which something else is known."""
         self._finder = finder
         self._connections = connections
         self._runner = runner
+        self._changed = changed
+        self._known: dict[str, SharedFolders] = {}  # by the id of a TPU
 
     # ---- how it is ----
+
+    def known(self, node: Node) -> SharedFolders | None:
+        """What the hosts of a TPU said when they were last asked; None: they were not."""
+        return self._known.get(node.id)
 
     async def list(self, ref: str) -> SharedFolders:
         node = await self._finder.find_ready(ref, _READY)
@@ -74,10 +89,23 @@ class ShareService:
                 nodes[name] = other
                 found, more = await self._found_on(nodes, found, other)
                 problems += more
-        return SharedFolders(
+        known = self._known[node.id] = SharedFolders(
             folders=[_folder(share, nodes, found) for share in shares.values()],
             problems=problems,
+            time=timestamp("seconds"),
         )
+        self._changed(node.name)
+        return known
+
+    async def _list_again(self, nodes: Sequence[Node]) -> None:
+        """Asks the hosts of the first TPU again; what the others said is not true any more."""
+        for node in nodes:
+            self._known.pop(node.id, None)
+            self._changed(node.name)
+        name = nodes[0].name
+        with contextlib.suppress(TPUError, TimeoutError):
+            async with asyncio.timeout(_LOOKING):
+                await self.list(f"{name.zone}~{name.node}")
 
     async def _found_on(
         self, nodes: dict[str, Node], found: dict[Client, SharingHost], node: Node
@@ -122,6 +150,8 @@ class ShareService:
                 await self._change(node, others, folder, request, result, progress)
             finally:
                 progress.operation.result = msgspec.to_builtins(result)
+                if not request.dry_run:
+                    await self._list_again([node, *others])
 
         return await self._runner.start(self._runner.new_record("share", node.name), work)
 

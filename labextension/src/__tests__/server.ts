@@ -265,6 +265,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     environments: [],
     kernels: 0,
     projects: [],
+    shares: null,
     problem: null,
     operations: [],
     labels: {},

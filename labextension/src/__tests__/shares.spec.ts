@@ -2,7 +2,13 @@
 
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { IHostShare, IOperation, IShareFolder, ITPU } from '../api';
+import {
+  IHostShare,
+  IOperation,
+  ISharedFolders,
+  IShareFolder,
+  ITPU
+} from '../api';
 import { COMMANDS } from '../actions/commandIDs';
 import { keyOf } from '../model/resources';
 import {
@@ -18,6 +24,27 @@ import {
 import { anOperation, aTPU } from './server';
 
 const SHARES = 'tpus/us-central1-a~my-tpu/shares';
+
+const SHARED: ISharedFolders = {
+  problems: ['host 2 of my-tpu: It does not answer.'],
+  folders: [
+    {
+      path: '/home/me/data',
+      tpu: 'my-tpu',
+      hosts: [
+        { tpu: 'my-tpu', host: 0, role: 'server', mounted: true, problem: '' },
+        {
+          tpu: 'my-tpu',
+          host: 1,
+          role: 'client',
+          mounted: false,
+          problem: 'It is away.'
+        }
+      ]
+    }
+  ],
+  time: '2026-11-22T21:00:00Z'
+};
 
 afterEach(disposeWidgets);
 
@@ -50,22 +77,7 @@ async function open(answer: IOperation, ...others: ITPU[]) {
   const opened = await openPanel({
     ...listOf(tpu, ...others),
     [`POST ${SHARES}`]: [202, answer],
-    [`GET ${SHARES}`]: [
-      200,
-      {
-        problems: [],
-        folders: [
-          {
-            path: '/home/me/data',
-            tpu: 'my-tpu',
-            hosts: [
-              { tpu: 'my-tpu', host: 0, role: 'server', mounted: true },
-              { tpu: 'my-tpu', host: 1, role: 'client', mounted: false }
-            ].map(one => ({ problem: one.host ? 'It is away.' : '', ...one }))
-          }
-        ]
-      }
-    ]
+    [`GET ${SHARES}`]: [200, SHARED]
   });
   const posts = () =>
     opened.server.calls.filter(one => one.method === 'POST').map(o => o.body);
@@ -128,7 +140,7 @@ it('says which host can not share, and offers nothing', async () => {
   expect(posts()).toHaveLength(1);
 });
 
-it('lists the folders when it is asked, and again when one was shared', async () => {
+it('lists the folders that hosts named when they were asked, and takes one back', async () => {
   const removal = { folder: '/home/me/data', remove: true, dry_run: true };
   const { actions, changes, node, posts, server, tpu } = await open(
     aShare([aHost(1)], removal)
@@ -137,15 +149,16 @@ it('lists the folders when it is asked, and again when one was shared', async ()
   await shows(node, 'Shared folders');
   expect(server.count(`GET ${SHARES}`)).toBe(0);
   button(node, 'Ask the hosts which folders they share').click();
+  await vi.waitFor(() => expect(server.count(`GET ${SHARES}`)).toBe(1));
+  changes.tpu({ ...tpu, shares: SHARED });
   await shows(node, 'on 0 of 1 other hosts', 'Host 1 of my-tpu: It is away.');
+  await shows(node, 'host 2 of my-tpu: It does not answer.');
   button(node, 'Stop sharing /home/me/data…').click();
   const text = await answerDialog('Stop Sharing');
   expect(text).toContain('Its files stay on host 0.');
   await vi.waitFor(() =>
     expect(posts()).toEqual([removal, { ...removal, dry_run: false }])
   );
-  const ended = aShare([], { ...removal, dry_run: false });
-  changes.operation({ ...ended, id: 'o2', state: 'running' });
-  changes.operation({ ...ended, id: 'o2' });
-  await vi.waitFor(() => expect(server.count(`GET ${SHARES}`)).toBe(2));
+  changes.tpu({ ...tpu, shares: { ...SHARED, folders: [], problems: [] } });
+  await shows(node, 'No folder is shared.');
 });

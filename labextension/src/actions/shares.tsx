@@ -20,7 +20,7 @@ export class ShareActions {
     _model.operationEnded.connect(this._onEnded, this);
   }
 
-  /** The folders that each TPU shares, where the user has looked. */
+  /** Asking the hosts; what they said is then in the TPU. */
   readonly lookups;
 
   /** Asks for a folder, shows what sharing it changes, and does it. */
@@ -62,7 +62,9 @@ export class ShareActions {
   private async _propose(operation: IOperation): Promise<void> {
     this._planned = '';
     const result = shareResult(operation);
-    const tpu = this._tpuOf(operation);
+    const tpu = this._model.tpu(
+      keyOf({ name: operation.tpu, zone: operation.zone })
+    );
     if (operation.state !== 'done' || !result || !tpu) {
       return; // the panel says why
     }
@@ -74,19 +76,9 @@ export class ShareActions {
   }
 
   private _onEnded(_: unknown, operation: IOperation): void {
-    if (operation.kind !== 'share') {
-      return;
-    }
-    const tpu = this._tpuOf(operation);
     if (operation.id === this._planned) {
       void this._propose(operation);
-    } else if (tpu && this.lookups.of(tpu)) {
-      void this.lookups.load(tpu);
     }
-  }
-
-  private _tpuOf({ tpu: name, zone }: IOperation): ITPU | undefined {
-    return this._model.tpu(keyOf({ name, zone }));
   }
 
   /** The operation whose plan is to be shown. */

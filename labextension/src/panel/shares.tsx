@@ -92,7 +92,7 @@ export function SharedFolders(props: {
   const { tpu, actions } = props;
   const { shares, trans, view } = actions;
   const lookup = useStore(shares.lookups).of(tpu);
-  const found = lookup?.found ?? null;
+  const found = tpu.shares;
   return (
     <Section
       id={`${keyOf(tpu)}#shares`}
@@ -122,7 +122,7 @@ export function SharedFolders(props: {
           ))}
         </ul>
       )}
-      {found?.folders.length === 0 && (
+      {found?.folders.length === 0 && found.problems.length === 0 && (
         <p className="jp-tpu-Row-more">{trans.__('No folder is shared.')}</p>
       )}
       {lookup?.loading ? (
