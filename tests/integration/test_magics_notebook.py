@@ -361,6 +361,19 @@ def test_a_synced_module_is_reloaded_there_and_its_results_come_back(
     assert (tmp_path / "result.txt").read_text() == "42\n"
 
 
+def test_files_are_copied_there_and_back(notebook: Notebook, tmp_path: Path) -> None:
+    sent, back = tmp_path / "my data", tmp_path / "back"
+    sent.mkdir()
+    (sent / "it's.txt").write_text("first")
+    there = f"%tpu copy '{sent}' magics:"
+    assert "Copied 1 file, 5 bytes to magics:/home/" in notebook.text(there)
+    (sent / "it's.txt").write_text("second")
+    assert "Overwrite it" in notebook.complaint(there)
+    notebook.run(f"{there} --overwrite")
+    notebook.run(f"%tpu copy 'magics:my data' {back}")
+    assert (back / "it's.txt").read_text() == "second"
+
+
 def test_pull_unpickles_only_if_it_may(notebook: Notebook) -> None:
     notebook.run("%%tpu\nimport fractions\nhalf = [fractions.Fraction(1, 2)]")
     said = notebook.complaint("%tpu pull half")
@@ -471,6 +484,24 @@ def test_exit_in_a_cell_ends_the_kernel_there_and_says_so(notebook: Notebook, sh
         ("%tpu connect x --setup-script nowhere.sh", "Can't read nowhere.sh: No such file"),
         ("%tpu connect nothing", "There is no TPU called nothing"),
         ("%tpu connect 'unclosed", "no closing quotation"),
+        ("%tpu copy 'unclosed magics:", "no closing quotation"),
+        ("%tpu copy /no-such magics:", "/no-such does not exist on this computer."),
+        ("%tpu copy 'a\0b' magics:", "A path has a NUL character."),
+        ("%tpu copy 'magics:../no such' .", "../no such does not exist on magics"),
+        ("%tpu copy magics:x magics:y", "A copy is from this computer to one TPU, or from one"),
+        ("%tpu copy --worker 7 / magics:", "magics has no host 7."),
+        ("%tpu run --worker 7 true", "magics has no host 7."),
+        ("%tpu run --worker 1-0 true", "1-0 is not a range of hosts."),
+        ("%tpu run ''", "A command needs a program"),
+        ("%tpu run echo 'a\0b'", "can't have NUL characters."),
+        ("%tpu run 'unclosed", "no closing quotation"),
+        ("%tpu job start magics --worker 7 -- true", "magics has no host 7."),
+        ("%tpu job start magics -- ''", "A command needs a program"),
+        (
+            "%tpu job start magics --cwd '../no such' -- true",
+            "The folder ../no such does not exist",
+        ),
+        ("%tpu sync '../no such' --tpu magics", "no such does not exist on this computer."),
         ("%%tpu nothing\n1", "nothing has no kernel in this Jupyter. Add one: %tpu connect noth"),
         ("%%tpu magics --env other\n1", "magics has no kernel"),
     ],

@@ -457,28 +457,60 @@ def test_a_copy_is_cancelled_and_goes_on_when_it_is_asked_for_again(
     on_host("rm .copy-*")
 
 
+TRUE = {"command": ["true"]}
+
+
 @pytest.mark.parametrize(
-    "body",
+    ("what", "body", "sentence"),
     [
-        {},
-        {"sources": []},
-        {"sources": [""]},
-        {"sources": ["relative"]},
-        {"sources": ["/a\0b"]},
-        {"sources": ["/a"], "hosts": "7"},
-        {"sources": ["/a"], "hosts": "0-"},
+        ("copies", {}, "The field sources is missing."),
+        ("copies", {"sources": []}, "The field sources is wrong"),
+        ("copies", {"sources": [""]}, "A path is empty."),
+        ("copies", {"sources": ["relative"]}, "relative is not a full path."),
+        ("copies", {"sources": ["/a\0b"]}, "A path has a NUL character."),
+        ("copies", {"sources": ["/a"], "destination": "\0"}, "A path has a NUL character."),
+        ("copies", {"sources": ["/a"], "hosts": "7"}, "files has no host 7."),
+        ("copies", {"sources": ["/a"], "hosts": "0-"}, "'0-' does not say which hosts."),
+        ("copies", {"sources": ["/a"], "hosts": "1-0"}, "1-0 is not a range of hosts."),
+        ("runs", {"command": []}, "The field command is wrong"),
+        ("runs", {"command": [""]}, "A command needs a program"),
+        ("runs", {"command": ["echo", "a\0"]}, "can't have NUL characters."),
+        ("runs", {**TRUE, "cwd": "a\0b"}, "The cwd is not allowed: it must be text without NUL"),
+        ("runs", {**TRUE, "hosts": ""}, "'' does not say which hosts."),
+        ("runs", {**TRUE, "hosts": "0,7"}, "files has no host 7."),
+        ("runs", {**TRUE, "timeout": -1}, "The field timeout is wrong"),
+        ("jobs", {"command": []}, "The field command is wrong"),
+        ("jobs", {"command": [""]}, "A command needs a program"),
+        ("jobs", {"command": ["a\0b"]}, "can't have NUL characters."),
+        ("jobs", {**TRUE, "cwd": "a\0b"}, "The cwd is not allowed: it must be text without NUL"),
+        ("jobs", {**TRUE, "hosts": "-1"}, "'-1' does not say which hosts."),
+        ("jobs", {**TRUE, "hosts": "7"}, "files has no host 7."),
+        ("jobs", {**TRUE, "variables": {"A=B": ""}}, "A name in variables is not allowed"),
+        ("jobs", {**TRUE, "variables": {"A": "\0"}}, "can't have NUL characters."),
+        ("connect", {"environment": "../x"}, "The environment is not allowed"),
+        ("connect", {"environment": "a\n"}, "The environment is not allowed"),
+        ("connect", {"python": "3.12; reboot"}, "'3.12; reboot'"),
+        ("connect", {"python_path": "a\0b"}, "'a\\x00b' is not the path of a Python"),
+        ("connect", {"packages": ["-r/etc/passwd"]}, "'-r/etc/passwd' is not a pack"),
+        ("connect", {"packages": ["a\nb"]}, "'a\\nb'"),
+        ("connect", {"packages": ["a\0"]}, "'a\\x00'"),
+        ("connect", {"requirements": "a\0"}, "The requirements file has a NUL character"),
+        ("connect", {"lock": "a\0"}, "The lock file has a NUL character"),
+        ("shares", {"folder": "../x"}, "'../x' is not a folder that can be shared."),
+        ("shares", {"folder": "a\nb"}, "can't be shared"),
     ],
 )
-def test_a_copy_that_is_not_clear_is_refused(
-    server: Server, tpu: str, body: dict[str, Any]
+def test_a_request_that_is_not_clear_is_refused_in_a_sentence(
+    server: Server, tpu: str, what: str, body: dict[str, Any], sentence: str
 ) -> None:
     connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.request(
         "POST",
-        f"/jupyter-tpu/v1/tpus/{tpu}/copies",
+        f"/jupyter-tpu/v1/tpus/{tpu}/{what}",
         json.dumps(body),
         {"Authorization": f"token {server.token}", "Content-Type": "application/json"},
     )
     answer = connection.getresponse()
-    assert answer.status == 400
-    assert json.loads(answer.read())["reason"] == "INVALID"
+    problem = json.loads(answer.read())
+    assert (answer.status, problem["reason"]) == (400, "INVALID"), problem
+    assert sentence in problem["message"].replace(tpu, "files")

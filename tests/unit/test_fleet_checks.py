@@ -104,7 +104,7 @@ def test_the_version_defaults_to_the_types_own() -> None:
         choices.version("v2-alpha-tpuv5-light", kind, [])
 
 
-@pytest.mark.parametrize("package", ["--index-url=http://x", " -r x", "", "a\nb"])
+@pytest.mark.parametrize("package", ["--index-url=http://x", " -r x", "", "a\nb", "a\0"])
 def test_a_package_can_not_smuggle_an_option(package: str) -> None:
     with pytest.raises(TPUError, match="is not a package"):
         checks.check_requirements([package])

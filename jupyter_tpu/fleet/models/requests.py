@@ -45,8 +45,9 @@ def validated(request: T) -> T:
 
 
 def _invalid(model: type[msgspec.Struct], error: msgspec.ValidationError) -> TPUError:
-    what, _, path = str(error).partition(" - at `$")
-    field = path.strip("`.")
+    what, _, place = str(error).partition(" - at `")
+    of_key = place.startswith("key` in ")
+    field = place.partition("$")[2].strip("`.")
     where = f"{field}." if field else ""
     if missing := re.match(r"Object missing required field `(\w+)`", what):
         return InvalidInput(f"The field {where}{missing[1]} is missing.")
@@ -54,9 +55,10 @@ def _invalid(model: type[msgspec.Struct], error: msgspec.ValidationError) -> TPU
         return InvalidInput(f"There is no field {where}{unknown[1]} here.")
     if not field:
         return InvalidInput(f"The body is not a {model.__name__}: {_lower(what)}.")
-    meaning = _description(model, field) if "matching regex" in what else ""
+    meaning = _description(model, field, of_key=of_key) if "matching regex" in what else ""
     if meaning:
-        return InvalidInput(f"The {field} is not allowed: it must be {meaning}.")
+        subject = f"A name in {field}" if of_key else f"The {field}"
+        return InvalidInput(f"{subject} is not allowed: it must be {meaning}.")
     return InvalidInput(f"The field {field} is wrong: {_lower(what)}.")
 
 
@@ -64,14 +66,16 @@ def _lower(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
-def _description(model: Any, path: str) -> str:
-    """The description in a field's annotation; "" if there is none."""
+def _description(model: Any, path: str, *, of_key: bool) -> str:
+    """The description in the annotation of a field, or of its keys; "" if there is none."""
     hint: Any = model
     for part in path.split("."):
         structs = [m for m in (hint, *typing.get_args(hint)) if _is_struct(m)]
         if not structs:
             return ""
         hint = typing.get_type_hints(structs[0], include_extras=True).get(part.split("[")[0])
+    if of_key:
+        hint = typing.get_args(hint)[0]
     metas = [m for m in getattr(hint, "__metadata__", ()) if isinstance(m, msgspec.Meta)]
     return (metas[0].description or "") if metas else ""
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from .jobs import Text
 from .problems import Problem
 
 
@@ -17,7 +18,7 @@ class StartRun(Struct, kw_only=True, forbid_unknown_fields=True):
     #: "all", or numbers and ranges: "0", "0,2-5".
     hosts: str = "all"
     #: Its folder, relative to the home folder or absolute; "": the home folder.
-    cwd: str = ""
+    cwd: Text = ""
     #: Seconds after which it is ended.
     timeout: Annotated[float, Meta(gt=0)] | None = None
     #: The environment whose Python and programs it finds first; None: "default" if there is one.

@@ -37,6 +37,8 @@ def check_environment(request: ConnectTPU) -> None:
     """Raises INVALID for a Python that JAX does not run on, or for what can't be a package."""
     pythons.check(request.python)
     check_requirements(request.packages)
+    _check_text("requirements file", request.requirements)
+    _check_text("lock file", request.lock)
     check_setup(request.setup)
     path = request.python_path
     if path is None:
@@ -75,9 +77,10 @@ def check_same_python(before: EnvironmentRecord, request: ConnectTPU) -> None:
 
 
 def check_requirements(packages: Iterable[str]) -> None:
-    """Raises INVALID for a package that would be read as an option or a second line."""
+    """Raises INVALID for a package that would be read as an option or more than one line."""
     for package in packages:
-        if not package.strip() or package.lstrip().startswith("-") or "\n" in package:
+        plain = package.strip()
+        if not plain or plain.startswith("-") or not plain.isprintable():
             raise InvalidInput(
                 f"{package!r} is not a package.",
                 "Write one requirement each, such as flax or optax>=0.2; options belong in a "
@@ -95,14 +98,18 @@ def check_setup(setup: HostSetup) -> None:
             )
     if setup.timezone:
         _check_timezone(setup.timezone)
-    if "\0" in setup.script:
-        raise InvalidInput("The setup script has a NUL character, so it is not a text file.")
+    _check_text("setup script", setup.script)
     size = len(setup.script.encode())
     if size > LONGEST_SCRIPT:
         raise InvalidInput(
             f"The setup script is {size / 1024:.0f} KiB; it can have {LONGEST_SCRIPT // 1024} KiB.",
             "Let it download its files, or copy them with `jupyter tpu copy` first.",
         )
+
+
+def _check_text(what: str, text: str | None) -> None:
+    if text and "\0" in text:
+        raise InvalidInput(f"The {what} has a NUL character, so it is not a text file.")
 
 
 def _check_timezone(name: str) -> None:
