@@ -1,10 +1,11 @@
-"""A file to all hosts of a pod over a thin line: `jupyter tpu copy`, and `scp` to each at once.
+"""A file to one host that is known, and to all hosts of a pod over a thin line: `jupyter tpu copy`,
+and `scp`, to each host at once.
 
 The line is shared by all connections from here; between the hosts there is none, as inside Google's
 network. The hosts are emulated and share this machine's processors, which encrypt for all of them:
-with many hosts that is a part of what is measured.
+with many hosts that is a part of what is measured. CPU-seconds are those of the command alone.
 
-    python benchmarks/copy_files.py [--size MB] [--rate MB/s] [--rounds N] [--types TYPE…]
+    python benchmarks/copy_files.py [--size MB] [--rate MB/s] [--rounds N] [--types TYPE…] [--alone]
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -31,6 +34,10 @@ TPU = [sys.executable, "-m", "jupyter_tpu.cli"]
 OURS, PEER = "jupyter tpu copy", "scp"
 #: DESIGN.md, section 7: so many times as long as a copy to one host.
 GOAL, GOAL_HOSTS = 3.0, 32
+#: MB of the copy to one host without the thin line; it may take so many times as long as scp.
+QUICK_SIZE, QUICK_GOAL = 20, 1.5
+#: Seconds, and CPU-seconds.
+Times = tuple[float, float]
 
 
 @contextlib.contextmanager
@@ -48,33 +55,46 @@ def thin_line(emulator: EmulatorProcess, name: str, rate: float) -> Iterator[lis
 
 
 def measure(
-    emulator: EmulatorProcess, kind: str, folder: Path, size: int, rate: float, rounds: int
-) -> tuple[int, dict[str, list[float]]]:
-    """How many hosts, and the seconds of each round."""
-    seconds: dict[str, list[float]] = {OURS: [], PEER: []}
+    emulator: EmulatorProcess, kind: str, folder: Path, chosen: argparse.Namespace
+) -> tuple[int, dict[str, list[Times]], dict[str, list[Times]]]:
+    """How many hosts, and each round over the line; for one host those without it, too."""
+    ways: dict[str, list[Times]] = {OURS: []} if chosen.alone else {OURS: [], PEER: []}
+    quick: dict[str, list[Times]] = {OURS: [], PEER: []}
     with emulator.tpu("bench", kind) as node:
         name = node["name"].rpartition("/")[2]
         hosts = len(node["networkEndpoints"])
         names = [name, *(f"{name}-{host}" for host in range(1, hosts))]
-        with thin_line(emulator, name, rate) as lines:
-            config = folder / "config"
-            direct = "".join(
-                f"Host {each}\n HostName {line.address}\n Port {line.port}\n ProxyCommand none\n"
-                for each, line in zip(names, lines, strict=True)
-            )
-            config.write_text(run([*TPU, "ssh-config"]))
-            for each in names:  # our ProxyCommand writes the host's key
-                run(["ssh", "-F", str(config), each, "true"])
-            config.write_text(direct + config.read_text())
-            # Agents, and keys between the hosts, are there from now on.
-            run([*TPU, "run", name, "--", "true"])
-            for _ in range(rounds):
-                file = folder / "data"
+        config, file = folder / "config", folder / "data"
+        config.write_text(run([*TPU, "ssh-config"]))
+        for each in names:  # our ProxyCommand writes the host's key
+            run(["ssh", "-F", str(config), each, "true"])
+        # Agents, and keys between the hosts, are there from now on.
+        run([*TPU, "run", name, "--", "true"])
+        entries = config.read_text()
+
+        def copy_in_rounds(size: int, found: dict[str, list[Times]]) -> None:
+            copy = [*TPU, "copy", str(file), f"{name}:ours", "--worker", "all", "--overwrite"]
+            calls = {OURS: partial(run, copy), PEER: partial(scp, config, file, names)}
+            for _ in range(chosen.rounds):
                 file.write_bytes(os.urandom(size * 1_000_000))
-                copy = [*TPU, "copy", str(file), f"{name}:ours", "--worker", "all", "--overwrite"]
-                seconds[OURS].append(timed(partial(run, copy)))
-                seconds[PEER].append(timed(partial(scp, config, file, names)))
-    return hosts, seconds
+                for way, times in found.items():
+                    times.append(timed(calls[way]))
+
+        if hosts == 1:
+            config.write_text(direct(names, emulator.hosts(name)) + entries)
+            copy_in_rounds(QUICK_SIZE, quick)
+        with thin_line(emulator, name, chosen.rate * 1e6) as lines:
+            config.write_text(direct(names, [vars(line) for line in lines]) + entries)
+            copy_in_rounds(chosen.size, ways)
+    return hosts, ways, quick
+
+
+def direct(names: Sequence[str], addresses: Sequence[Mapping[str, Any]]) -> str:
+    """Entries for ssh without our ProxyCommand."""
+    return "".join(
+        f"Host {name}\n HostName {each['address']}\n Port {each['port']}\n ProxyCommand none\n"
+        for name, each in zip(names, addresses, strict=True)
+    )
 
 
 def scp(config: Path, file: Path, names: Sequence[str]) -> None:
@@ -90,56 +110,82 @@ def run(argv: Sequence[str]) -> str:
     return subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def timed(call: Callable[[], object]) -> float:
-    begin = time.perf_counter()
+def timed(call: Callable[[], object]) -> Times:
+    begin, used = time.perf_counter(), cpu()
     call()
-    return time.perf_counter() - begin
+    return time.perf_counter() - begin, cpu() - used
+
+
+def cpu() -> float:
+    """CPU-seconds of all programs that were waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=" ".join(__doc__.split("\n\n")[0].split()))
     parser.add_argument("--size", type=int, default=10, help="MB")
     parser.add_argument("--rate", type=float, default=2.5, help="of the line, MB/s")
     parser.add_argument("--rounds", type=int, default=3)
     types = ["v5litepod-4", "v5litepod-32", "v5litepod-128"]
     parser.add_argument("--types", nargs="+", default=types)
+    parser.add_argument("--alone", action="store_true", help="Over the line without scp")
     chosen = parser.parse_args()
-    found: dict[int, dict[str, list[float]]] = {}
+    found: dict[str, dict[str, list[Times]]] = {}
     with tempfile.TemporaryDirectory(prefix="b-", ignore_cleanup_errors=True) as folder:
         os.environ["JUPYTER_TPU_DATA_DIR"] = f"{folder}/tpu"
         emulator = EmulatorProcess(Path(folder, "emulator"))
         os.environ |= emulator.environment
         try:
             for kind in chosen.types:
-                hosts, seconds = measure(
-                    emulator, kind, Path(folder), chosen.size, chosen.rate * 1e6, chosen.rounds
-                )
-                found[hosts] = seconds
+                hosts, ways, quick = measure(emulator, kind, Path(folder), chosen)
+                found[str(hosts)] = ways
+                if hosts == 1:
+                    found["quick"] = quick
         finally:
             emulator.stop()
     report(found, chosen)
 
 
-def report(found: dict[int, dict[str, list[float]]], chosen: argparse.Namespace) -> None:
-    print(f"{chosen.size} MB at {chosen.rate:g} MB/s, load {os.getloadavg()[0]:.1f}")
-    one = statistics.median(found[min(found)][OURS])
+def report(found: dict[str, dict[str, list[Times]]], chosen: argparse.Namespace) -> None:
+    print(f"load {os.getloadavg()[0]:.1f}, n = {chosen.rounds}")
+    quick = found.pop("quick", None)
+    if quick is not None:
+        print(f"{QUICK_SIZE} MB to a host that is known, without the line")
+        show("", quick, seconds(quick[PEER]), f"scp   goal {QUICK_GOAL:g}")
+    print(f"{chosen.size} MB at {chosen.rate:g} MB/s")
+    first = min(found, key=int)
     for hosts, ways in found.items():
-        for way, values in ways.items():
-            middle = statistics.median(values)
-            goal = f"   goal {GOAL:g}" if hosts == GOAL_HOSTS and way == OURS else ""
-            print(
-                f"{hosts:4} hosts  {way:20}{middle:8.2f} s ±{spread(values):.2f}"
-                f"   {middle / one:.1f} × ours to {min(found)}{goal}"
-            )
+        goal = f"   goal {GOAL:g}" if int(hosts) == GOAL_HOSTS else ""
+        show(f"{hosts:>4} hosts  ", ways, seconds(found[first][OURS]), f"ours to {first}{goal}")
+    figures = {
+        f"{what}, {way}": {"s": [each[0] for each in times], "cpu_s": [each[1] for each in times]}
+        for what, ways in [*found.items(), ("quick", quick or {})]
+        for way, times in ways.items()
+    }
     write(
         "copy_files",
         n=chosen.rounds,
         size_mb=chosen.size,
         rate_mb_per_s=chosen.rate,
-        unit="s",
-        goal=GOAL,
-        results=summaries({str(hosts): ways for hosts, ways in found.items()}),
+        quick_size_mb=QUICK_SIZE,
+        goals={"hosts": GOAL, "quick": QUICK_GOAL},
+        results=summaries(figures),
     )
+
+
+def show(what: str, ways: dict[str, list[Times]], one: float, of_what: str) -> None:
+    for way, times in ways.items():
+        every = [each[0] for each in times]
+        used = statistics.median(each[1] for each in times)
+        print(
+            f"{what}{way:20}{seconds(times):8.2f} s ±{spread(every):.2f}{used:7.2f} CPU-s"
+            f"   {seconds(times) / one:.1f} × {of_what}"
+        )
+
+
+def seconds(times: Sequence[Times]) -> float:
+    return statistics.median(each[0] for each in times)
 
 
 if __name__ == "__main__":

@@ -20,3 +20,14 @@ def other_hosts(number: int, has: str, have: str) -> str:
     if not number:
         return ""
     return f" The other {f'host {has}' if number == 1 else f'{number} hosts {have}'}."
+
+
+def size_text(size: float) -> str:
+    """ "3 MB"."""
+    if size == 1:
+        return "1 byte"
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"

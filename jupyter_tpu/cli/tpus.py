@@ -22,7 +22,7 @@ from ..commands.grammar import (
 from ..commands.session import Session, open_session, tpu_ref
 from ..commands.tables import problem_text, status_problems, tpu_table, type_text
 from ..commands.tokens import MISSING
-from ..errors import InvalidInput
+from ..errors import InvalidInput, TPUError
 from .approval import approve_cost
 from .console import json_option, no_wait_option, note, print_json, verbose_option, yes_option
 from .losses import running_kernels

@@ -107,6 +107,7 @@ async def copy_files(
             "Give the number of one host, such as --worker 0.",
         )
     links = default_links(cloud.target)
+    links.use_one_connection()
     await links.prepare(node)
     try:
         return await spreading.copy_files(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import Reason, TPUError
+from ..wording import size_text
 from .tables import table
 
 if TYPE_CHECKING:
@@ -119,6 +120,4 @@ def _on(hosts: list[int]) -> str:
 
 
 def _size(size: int) -> str:
-    from ..environment.project import size_text
-
     return size_text(size) if size else "-"

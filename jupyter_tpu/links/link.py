@@ -74,6 +74,8 @@ class Link:
         lookup: Lookup,
         keepalive: Keepalive,
         link_to: Callable[[HostName], Link],
+        *,
+        one_connection: bool = False,
     ) -> None:
         self.host = host
         self.problem: TPUError | None = None  # why it is not up
@@ -81,6 +83,7 @@ class Link:
         self._lookup = lookup
         self._keepalive = keepalive
         self._link_to = link_to
+        self._one_connection = one_connection
         self._life = LinkLife(random.random)
         self._users = 0
         self._acquired = (
@@ -291,6 +294,8 @@ class Link:
                 yield stream
 
     async def _bulk_connection(self, session: HostSession, compressed: bool = False) -> Connection:
+        if self._one_connection:
+            return session.connection
         host = session.connection.host
         return (
             (compressed and await self._compressed.get(host))

@@ -27,6 +27,7 @@ class _Pool:
 
     def __init__(self, cloud: Cloud, keepalive: Keepalive, known_hosts: KnownHosts | None) -> None:
         self.keepalive = keepalive
+        self.one_connection = False
         self.lookup = Lookup(cloud, known_hosts)
         self.links: dict[HostName, Link] = {}
         self.observed: dict[HostName, tuple[str, str, str]] = {}  # id, state, address
@@ -62,12 +63,20 @@ class Links:
         pool = self._pool
         link = pool.links.get(host)
         if link is None:
-            link = pool.links[host] = Link(host, pool.lookup, pool.keepalive, self.get)
+            link = pool.links[host] = Link(
+                host, pool.lookup, pool.keepalive, self.get, one_connection=pool.one_connection
+            )
         if pool.sleep_watch is None:
             pool.sleep_watch = asyncio.get_running_loop().create_task(
                 self._watch_sleep(), name="watch for sleep"
             )
         return link
+
+    def use_one_connection(self) -> None:
+        """From now on a new link has no further connection for bulk data: for a process that only
+        copies, which saves it a handshake with each host.
+        """
+        self._pool.one_connection = True
 
     async def prepare(self, node: Node) -> None:
         """Call it with a node that was just read: its hosts are connected to without asking again,

@@ -968,6 +968,7 @@ export interface IStartJob {
 export interface IStartRun {
   command: string[];
   hosts?: string;
+  /** text without NUL characters */
   cwd?: string;
   timeout?: number | null;
   environment?: string | null;

@@ -1,7 +1,7 @@
 """The user's project folder on hosts: compared, planned, sent and fetched."""
 
 from .bases import Bases
-from .local import LocalProject, size_text
+from .local import LocalProject
 from .location import ProjectLocation, find_project, project_at
 from .mirror import HOLD, Mirror, MirrorHost
 from .mirror_news import MirrorNews
@@ -33,5 +33,4 @@ __all__ = [
     "push",
     "remote_folder",
     "retry_after",
-    "size_text",
 ]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InvalidInput, Reason, TPUError
+from ...wording import size_text
 from ..on_host.project import Reader
 from ..on_host.stream import receive, signature
 from ..on_host.tree import Entry, HashCache, TooLarge, entries, look_up, walk
@@ -110,14 +111,3 @@ def too_large(folder: str, found: Any, limits: tuple[int, int, int]) -> TPUError
         f"{folder} is too large to sync: it has {what}. The largest in it: {named}.",
         "Add what is not needed to .gitignore, sync a smaller folder, or raise the limit.",
     )
-
-
-def size_text(size: float) -> str:
-    """ "3 MB"."""
-    if size == 1:
-        return "1 byte"
-    for unit in ("bytes", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} GB"

@@ -8,8 +8,8 @@ import shlex
 import msgspec
 
 from ...errors import TPUError
+from ...wording import size_text
 from .bases import Bases
-from .local import size_text
 from .mirror import Mirror
 
 #: Paths that a line names.

@@ -9,9 +9,9 @@ import msgspec
 
 from ...cloud import Node
 from ...environment import StepPlan
-from ...environment.project import size_text
 from ...errors import InvalidInput
 from ...links import Links
+from ...wording import size_text
 from ..hosts.copying import FilesExist
 from ..hosts.numbers import host_numbers
 from ..hosts.spreading import copy_files

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...environment.project import size_text
 from ...errors import Reason, TPUError
-from ...wording import count
+from ...wording import count, size_text
 from ..models import CopyFiles, HostCopy
 
 

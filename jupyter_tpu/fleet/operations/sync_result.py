@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...environment.project import HostOutcome, SyncOutcome, size_text
+from ...environment.project import HostOutcome, SyncOutcome
 from ...errors import Reason, TPUError
-from ...wording import count, hosts_text, other_hosts
+from ...wording import count, hosts_text, other_hosts, size_text
 from ..models import (
     HostSync,
     NotCopied,

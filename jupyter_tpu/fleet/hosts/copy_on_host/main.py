@@ -3,9 +3,7 @@
 import contextlib
 import json
 import os
-import subprocess
 import sys
-import tempfile
 
 from .lists import forget, load_list, save_list
 from .protocol import Failure, Peer, Reports, decoded, failure, from_home
@@ -18,6 +16,9 @@ GRACE = 5
 
 def forward(program, list_id, targets, command, overwrite, report):
     """Sends what a list has to another host, whose Python *command* starts; it reads *program*."""
+    import subprocess  # not for a copy from here: they take a third of a Python's start
+    import tempfile
+
     listing = load_list(list_id)
     request = {
         "call": "receive",
