@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
+
+from ..errors import TPUError
+from ..wording import hosts_text, other_hosts
 
 
 async def gather_or_cancel(calls: Sequence[Awaitable[Any]]) -> list[Any]:
@@ -17,3 +20,31 @@ async def gather_or_cancel(calls: Sequence[Awaitable[Any]]) -> list[Any]:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+
+async def finish_on_hosts(calls: Mapping[int, Awaitable[None]], hosts: int) -> None:
+    """Waits for the calls to all hosts, by their numbers. A failure does not end the others.
+
+    hosts: how many there are, also of those that need no call. Raises what failed, with what became
+    of the others.
+    """
+    answers = await asyncio.gather(*calls.values(), return_exceptions=True)
+    failed: dict[int, TPUError] = {}
+    for host, answer in zip(calls, answers, strict=True):
+        if isinstance(answer, TPUError):
+            failed[host] = answer
+        elif isinstance(answer, BaseException):
+            raise answer
+    if failed:
+        raise _failure(failed, hosts)
+
+
+def _failure(failed: Mapping[int, TPUError], hosts: int) -> TPUError:
+    """The first error; it says which hosts failed, and that the others did not."""
+    first = next(iter(failed.values()))
+    others = hosts - len(failed)
+    message = first.message
+    if len(failed) > 1 and (others or len({each.message for each in failed.values()}) > 1):
+        message = f"{hosts_text(list(failed)).capitalize()} failed. {message}"
+    message += other_hosts(others, "has finished", "have finished")
+    return TPUError(message, first.reason, first.hint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Sequence
@@ -10,9 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from ..errors import TPUError
-from ..wording import hosts_text, other_hosts
-from .concurrency import gather_or_cancel
+from .concurrency import finish_on_hosts, gather_or_cancel
 from .jaxkit_sources import jaxkit_sources
 from .models import EnvironmentSpec, ExpectedHardware, RemoteHost, Requested
 from .progress import ProgressReporter
@@ -141,15 +138,7 @@ class HostWork:
 
         for _ in range(len(self.hosts) - len(missing)):
             self.reporter.host_done(step)
-        answers = await asyncio.gather(*map(on_host, missing), return_exceptions=True)
-        failed: dict[int, TPUError] = {}
-        for index, answer in zip(missing, answers, strict=True):
-            if isinstance(answer, TPUError):
-                failed[index] = answer
-            elif isinstance(answer, BaseException):
-                raise answer
-        if failed:
-            raise _failure(failed, len(self.hosts))
+        await finish_on_hosts({index: on_host(index) for index in missing}, len(self.hosts))
 
     async def call(
         self,
@@ -169,14 +158,3 @@ class HostWork:
             attempts=ATTEMPTS,
             **arguments,
         )
-
-
-def _failure(failed: dict[int, TPUError], hosts: int) -> TPUError:
-    """The first error; it says which hosts failed, and that the others did not."""
-    first = next(iter(failed.values()))
-    others = hosts - len(failed)
-    message = first.message
-    if len(failed) > 1 and (others or len({each.message for each in failed.values()}) > 1):
-        message = f"{hosts_text(list(failed)).capitalize()} failed. {message}"
-    message += other_hosts(others, "has finished", "have finished")
-    return TPUError(message, first.reason, first.hint)

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import convert
 
-from .concurrency import gather_or_cancel
+from .concurrency import finish_on_hosts
 from .models import InstalledPackage, RemoteHost, Requested, SyncedPackages
 from .on_host.packages import REQUIRED, name_of
 from .progress import ProgressReporter, StepPlan
@@ -93,7 +93,7 @@ async def sync(
         reporter.host_done("sync")
 
     others = hosts[1:]
-    await gather_or_cancel([on_host(host) for host in others])
+    await finish_on_hosts({each.host.worker: on_host(each) for each in others}, len(hosts))
     reporter.done("sync", "done" if others else "skipped")
     return SyncedPackages(requested=requested, lock=lock)
 
@@ -106,7 +106,7 @@ async def remove(hosts: Sequence[RemoteHost], name: str, reporter: ProgressRepor
         await call(host, "remove", log=reporter.log, timeout=300, name=name)
         reporter.host_done("remove")
 
-    await gather_or_cancel([on_host(host) for host in hosts])
+    await finish_on_hosts({each.host.worker: on_host(each) for each in hosts}, len(hosts))
     reporter.done("remove")
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -446,6 +448,42 @@ def test_what_can_not_be_meant_is_refused_at_once(
         server.tpu("POST", f"tpus/{NAME}/connect", {"setup": setup})
     assert refused.value.code == 400
     assert json.load(refused.value)["message"] == sentence
+
+
+@pytest.mark.long
+def test_a_host_that_dies_while_packages_are_added_is_named_and_the_others_finish(
+    server: Server, emulator: Any
+) -> None:
+    tpu = "tpus/dies"
+    body = {"name": "dies", "type": "v4-32", "zone": "us-central2-b"}
+    server.finish(server.tpu("POST", "tpus", body))
+    server.finish(server.tpu("POST", f"{tpu}/connect", {}))
+
+    def hold(host: int) -> str:
+        """Keeps the environment of a host busy until the run is stopped."""
+        command = ["flock", ".jupyter-tpu/environments/.default.lock", "sh", "-c"]
+        request = {"command": [*command, "echo held; sleep 600"], "hosts": str(host)}
+        run = f"{tpu}/runs/{server.tpu('POST', f'{tpu}/runs', request)['id']}"
+        until(lambda: server.tpu("GET", f"{run}/output")["output"])
+        return run
+
+    busy = {host: hold(host) for host in (1, 3)}
+    operation = server.tpu("POST", f"{tpu}/environments/default/packages", {"add": ["einops"]})
+    path = f"operations/{operation['id']}"
+    waits = {f"host {host}: Waiting for another connection that is working on it" for host in busy}
+    until(lambda: waits <= set(server.tpu("GET", path)["log"]))
+    os.kill(emulator.hosts("dies")[3]["init_pid"], signal.SIGKILL)
+    until(lambda: server.tpu("GET", tpu)["hosts"][3]["link"]["state"] != "up")
+    assert server.tpu("GET", path)["state"] == "running"
+    server.tpu("DELETE", busy[1])
+    until(lambda: server.tpu("GET", path)["state"] == "failed")
+    problem = server.tpu("GET", path)["problem"]
+    assert re.search(r"\bhost 3\b.* The other 3 hosts have finished\.", problem["message"])
+    for host in range(3):
+        python = ".jupyter-tpu/environments/default/bin/python"
+        code = "import einops; print(42)"
+        assert server.on_host("dies", host, python, "-c", code) == "42\n"
+    server.finish(server.tpu("DELETE", f"{tpu}?end_kernels=true&end_jobs=true"))
 
 
 @pytest.mark.long
