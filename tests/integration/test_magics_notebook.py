@@ -368,7 +368,15 @@ def test_files_are_copied_there_and_back(notebook: Notebook, tmp_path: Path) -> 
     there = f"%tpu copy '{sent}' magics:"
     assert "Copied 1 file, 5 bytes to magics:/home/" in notebook.text(there)
     (sent / "it's.txt").write_text("second")
-    assert "Overwrite it" in notebook.complaint(there)
+    for code, problem in (
+        (there, "Overwrite it"),
+        ("%tpu copy /no-such magics:", "/no-such does not exist on this computer."),
+        ("%tpu copy 'magics:../no such' .", "../no such does not exist on magics"),
+        ("%tpu sync '../no such' --tpu magics", "no such does not exist on this computer."),
+    ):
+        *_, error = notebook.run(code)  # after its progress
+        assert problem in error["evalue"]
+        assert error["traceback"] == [error["evalue"]]
     notebook.run(f"{there} --overwrite")
     notebook.run(f"%tpu copy 'magics:my data' {back}")
     assert (back / "it's.txt").read_text() == "second"
@@ -485,9 +493,7 @@ def test_exit_in_a_cell_ends_the_kernel_there_and_says_so(notebook: Notebook, sh
         ("%tpu connect nothing", "There is no TPU called nothing"),
         ("%tpu connect 'unclosed", "no closing quotation"),
         ("%tpu copy 'unclosed magics:", "no closing quotation"),
-        ("%tpu copy /no-such magics:", "/no-such does not exist on this computer."),
         ("%tpu copy 'a\0b' magics:", "A path has a NUL character."),
-        ("%tpu copy 'magics:../no such' .", "../no such does not exist on magics"),
         ("%tpu copy magics:x magics:y", "A copy is from this computer to one TPU, or from one"),
         ("%tpu copy --worker 7 / magics:", "magics has no host 7."),
         ("%tpu run --worker 7 true", "magics has no host 7."),
@@ -501,7 +507,6 @@ def test_exit_in_a_cell_ends_the_kernel_there_and_says_so(notebook: Notebook, sh
             "%tpu job start magics --cwd '../no such' -- true",
             "The folder ../no such does not exist",
         ),
-        ("%tpu sync '../no such' --tpu magics", "no such does not exist on this computer."),
         ("%%tpu nothing\n1", "nothing has no kernel in this Jupyter. Add one: %tpu connect noth"),
         ("%%tpu magics --env other\n1", "magics has no kernel"),
     ],
