@@ -20,6 +20,7 @@ from .model import api_errors
 from .model.faults import Fault
 from .model.host_profile import device_files, host_variables, missing_features
 from .model.model import Model
+from .model.os_login import is_enabled
 from .model.records import HostRecord, NodeRecord, OperationRecord
 from .model.ssh_users import authorized
 from .state_folder import StateFolder
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 INTERNAL = 13
 STARTS_AT_ONCE = 8  # hosts; more at the same time start no sooner
 START_LIMIT = 120.0  # seconds for one host
+WEEK = 7 * 24 * 3600.0  # seconds
 STEP_SECONDS = 0.2  # between two looks at queued resources that wait
 
 
@@ -199,10 +201,13 @@ class Engine:
     async def set_project_metadata(self, project: str, items: dict[str, str]) -> None:
         """Replaces a project's commonInstanceMetadata. The hosts have its keys at return."""
         self.model.project_metadata[project] = items
+        await self.set_all_users()
+
+    async def set_all_users(self) -> None:
+        """Who may log in has changed. The hosts know it at return."""
         self.save()
         for node in list(self.model.nodes.values()):
-            if node.project == project:
-                await self._set_users(node)
+            await self._set_users(node)
 
     # ---- immediate faults -----------------------------------------------------------------------
 
@@ -213,7 +218,12 @@ class Engine:
             return
         if node.state != "READY":
             raise api_errors.wrong_state(fault.kind, node.state)
-        if fault.kind == "preempt":
+        if fault.kind == "announce-maintenance":
+            seconds = WEEK if fault.seconds is None else fault.seconds
+            self.model.announce_maintenance(node, seconds)
+            self.save()
+            self._spawn(self._maintain_later(node, seconds))
+        elif fault.kind == "preempt":
             self.model.preempt(node)
             self.save()
             self._spawn(self._end_hosts(node.path))
@@ -221,6 +231,13 @@ class Engine:
             self._spawn(self._reboot(node))
         else:
             self._spawn(self._cut_links(node))
+
+    async def _maintain_later(self, node: NodeRecord, seconds: float) -> None:
+        announced = node.upcoming_maintenance
+        await asyncio.sleep(seconds)
+        now = self.model.nodes.get(node.path)
+        if now is node and node.state == "READY" and node.upcoming_maintenance is announced:
+            self.begin(self.model.maintain_node(node.project, node.zone, node.name))
 
     async def _reboot(self, node: NodeRecord) -> None:
         await self._end_hosts(node.path)
@@ -322,6 +339,8 @@ class Engine:
 
     def _users(self, node: NodeRecord) -> dict[str, list[str]]:
         project = self.model.project_metadata.get(node.project, {})
+        if is_enabled(node.metadata, project):  # then keys in the metadata do not count
+            return self.model.os_login.authorized(datetime.now(UTC))
         return authorized(node.metadata, project, datetime.now(UTC))
 
     def _spec(self, node: NodeRecord, host: HostRecord) -> HostSpec:

@@ -42,8 +42,20 @@ async def serve(
     """
     from aiohttp import web
 
-    from .api import admin, billing, compute, grpc_server, project_checks, rest
+    from .api import (
+        admin,
+        billing,
+        compute,
+        compute_operations,
+        grpc_server,
+        networks,
+        os_login,
+        project_checks,
+        rest,
+        services,
+    )
     from .api.calls import Api
+    from .api.iap import IapTunnels
     from .engine import Engine
     from .hosts import Runtime
     from .model.model import Model
@@ -66,10 +78,16 @@ async def serve(
 
         app = web.Application(middlewares=[rest.guard(folder.token)], client_max_size=2**20)
         rest.add_routes(app, cloud_tpu)
+        compute_operations.add_routes(app)
         compute.add_routes(app, engine)
         billing.add_routes(app)
         project_checks.add_routes(app, engine)
-        admin.add_routes(app, engine, cloud_tpu)
+        networks.add_routes(app, engine)
+        os_login.add_routes(app, engine)
+        services.add_routes(app, engine)
+        tunnels = IapTunnels(engine, folder.token)
+        stack.push_async_callback(tunnels.close)
+        admin.add_routes(app, engine, cloud_tpu, tunnels)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
@@ -108,6 +126,10 @@ def environment_lines(state: EmulatorState) -> list[str]:
         "JUPYTER_TPU_EMULATOR": str(state.path),
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": f"{state.rest}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{state.rest}/compute/v1/",
+        **{
+            f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{name.upper()}": f"{state.rest}/{name}/"
+            for name in ("cloudresourcemanager", "oslogin", "serviceusage")
+        },
         "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": state.token_file,
         "CLOUDSDK_CORE_PROJECT": state.project,
         "CLOUDSDK_COMPUTE_ZONE": state.zone,

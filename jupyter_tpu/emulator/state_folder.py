@@ -7,6 +7,7 @@ STATE/                0700
   emulator.json       0600: the state file (EmulatorState); there while the emulator runs
   memory.json         0600: the model: nodes, operations
   ports.json          the ports of the last run, tried first by the next
+  iap.pem             0600: key and certificate of the tunnels of Identity-Aware Proxy
   hosts/              the hosts' files, one folder each
 ```
 """

@@ -1,21 +1,26 @@
-"""The real gcloud against the emulator, pointed at it by nothing but the ``--env`` lines."""
+"""The real gcloud against the emulator: GA and alpha, all that it does with TPUs.
+
+A call of gcloud takes one to two seconds of processor time, so only the first story is short.
+"""
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from gcloud_cli import Gcloud
+from waiting import until
 
-from jupyter_tpu.emulator import environment_lines
-
-ZONE = "us-central2-b"
+ZONE = "us-central1-a"
+V4_ZONE = "us-central2-b"
+V5E = ("--accelerator-type=v5litepod-4", "--version=v2-alpha-tpuv5-lite")
+V5E_POD = ("--accelerator-type=v5litepod-16", "--version=v2-alpha-tpuv5-lite")
+V5E_QUEUED = ("--accelerator-type=v5litepod-4", "--runtime-version=v2-alpha-tpuv5-lite")
 
 pytestmark = pytest.mark.skipif(
     shutil.which("gcloud") is None,
@@ -23,131 +28,285 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-class Gcloud:
-    """gcloud with a home and a configuration of its own."""
-
-    def __init__(self, emulator: Any, folder: Path) -> None:
-        said = dict(
-            shlex.split(line)[1].split("=", 1) for line in environment_lines(emulator.state)
-        )
-        self.home = folder / "home"
-        self.home.mkdir()
-        self.environment = {
-            **os.environ,
-            **said,
-            "HOME": str(self.home),
-            "CLOUDSDK_CONFIG": str(folder / "gcloud"),
-            "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
-        }
-
-    def run(self, *arguments: str, alpha: bool = False) -> subprocess.CompletedProcess[str]:
-        track = ["alpha"] if alpha else []
-        return self.compute("tpus", *arguments, f"--zone={ZONE}", track=track)
-
-    def compute(
-        self, *arguments: str, track: Sequence[str] = ()
-    ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["gcloud", *track, "compute", *arguments],
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-
-    def __call__(self, *arguments: str, alpha: bool = False) -> Any:
-        """What it says as JSON."""
-        done = self.run(*arguments, "--format=json", alpha=alpha)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout) if done.stdout.strip() else None
+@pytest.fixture
+def gcloud(emulator: Any, tmp_path: Path) -> Gcloud:
+    return Gcloud(emulator, tmp_path, ZONE)
 
 
-def test_gcloud_runs_a_tpus_whole_life(
-    emulator: Any, tmp_path: Path, isolated_folders: Path
-) -> None:
-    gcloud = Gcloud(emulator, tmp_path)
-    real_home = Path.home()
-    keys_before = sorted((real_home / ".ssh").glob("*"))
-
-    gcloud.run("tpu-vm", "create", "by-gcloud", "--type=v4", "--topology=2x2x1",
-               "--version=tpu-ubuntu2204-base")  # fmt: skip
-    node = gcloud("tpu-vm", "describe", "by-gcloud")
-    assert (node["state"], node["acceleratorType"]) == ("READY", "v4-8")
-
-    taken = gcloud.run("tpu-vm", "create", "by-gcloud", "--accelerator-type=v4-8",
-                       "--version=tpu-ubuntu2204-base")  # fmt: skip
-    assert taken.returncode == 1
-    assert "ALREADY_EXISTS" in taken.stderr
-
-    said = gcloud.run("tpu-vm", "ssh", "ann@by-gcloud", "--command=hostname; echo $TPU_NAME")
-    (host,) = emulator.hosts("by-gcloud")
-    assert said.stdout.split()[-2:] == [host["hostname"], "by-gcloud"], said.stderr
-    suffix = f"-0-{host_key(emulator, node['name'])[-6:].lower()}"  # as OpenSSH writes it
-    assert suffix in (gcloud.home / ".ssh" / "google_compute_known_hosts").read_text()
-    assert (gcloud.home / ".ssh" / "google_compute_engine").exists()
-    assert sorted((real_home / ".ssh").glob("*")) == keys_before
-
-    assert gcloud("tpu-vm", "stop", "by-gcloud")["response"]["state"] == "STOPPED"
-    refused = gcloud.run("tpu-vm", "ssh", "ann@by-gcloud", "--command=true")
-    assert 'This TPU has state "STOPPED"' in refused.stderr
-    gcloud.run("tpu-vm", "start", "by-gcloud")
-    (listed,) = [
-        node for node in gcloud("tpu-vm", "list") if node["name"].endswith("/nodes/by-gcloud")
-    ]
-    assert listed["state"] == "READY"
-
-    deleted = gcloud.run("tpu-vm", "delete", "by-gcloud", "--quiet")
-    assert deleted.returncode == 0, deleted.stderr
-    gone = gcloud.run("tpu-vm", "describe", "by-gcloud")
-    assert "NOT_FOUND" in gone.stderr
+def hosts_in(said: str) -> set[str]:
+    return {word for word in said.split() if word.startswith("t1v-n-")}
 
 
 def host_key(emulator: Any, name: str) -> str:
     found = emulator.request(
         "POST", f"/v2/{name}:getGuestAttributes", {"queryPath": "hostkeys/ssh-ed25519"}
     )
-    return found["guestAttributes"][0]["queryValue"]["items"][0]["value"]
+    value: str = found["guestAttributes"][0]["queryValue"]["items"][0]["value"]
+    return value
 
 
-def test_gcloud_alpha_reaches_every_worker_of_a_pod(emulator: Any, tmp_path: Path) -> None:
-    gcloud = Gcloud(emulator, tmp_path)
-    created = gcloud.run("tpu-vm", "create", "alpha-pod", "--accelerator-type=v4-16",
-                         "--version=tpu-ubuntu2204-base", alpha=True)  # fmt: skip
-    assert created.returncode == 0, created.stderr
-    said = gcloud.run("tpu-vm", "ssh", "ann@alpha-pod", "--worker=all", "--command=hostname",
-                      alpha=True)  # fmt: skip
-    names = {host["hostname"] for host in emulator.hosts("alpha-pod")}
-    assert len(names) == 2
-    assert {word for word in said.stdout.split() if word.startswith("t1v-n-")} == names, said.stderr
-    deleted = gcloud.run("tpu-vm", "delete", "alpha-pod", "--quiet", alpha=True)
-    assert deleted.returncode == 0, deleted.stderr
+def test_gcloud_creates_a_tpu_runs_a_command_on_it_and_deletes_it(
+    emulator: Any, gcloud: Gcloud, isolated_folders: Path
+) -> None:
+    real_keys = Path.home() / ".ssh"
+    keys_before = sorted(real_keys.glob("*"))
+    gcloud.tpus("tpu-vm", "create", "by-gcloud", *V5E)
+    said = gcloud.tpus("tpu-vm", "ssh", "ann@by-gcloud", "--command=hostname; echo $TPU_NAME")
+    (host,) = emulator.hosts("by-gcloud")
+    assert said.stdout.split()[-2:] == [host["hostname"], "by-gcloud"], said.stderr
+    # As OpenSSH writes the alias that gcloud has made of the host key.
+    suffix = f"-0-{host_key(emulator, host['node'])[-6:].lower()}"
+    assert suffix in (gcloud.home / ".ssh" / "google_compute_known_hosts").read_text()
+    assert sorted(real_keys.glob("*")) == keys_before
+    gcloud.tpus("tpu-vm", "delete", "by-gcloud")
+    assert not emulator.hosts("by-gcloud")
 
 
-def test_gcloud_adds_to_the_projects_metadata(emulator: Any, tmp_path: Path) -> None:
-    gcloud = Gcloud(emulator, tmp_path)
+@pytest.mark.long
+def test_gcloud_runs_a_tpus_whole_life(emulator: Any, tmp_path: Path) -> None:
+    gcloud = Gcloud(emulator, tmp_path, V4_ZONE)
+    image = "--version=tpu-ubuntu2204-base"
+    gcloud.tpus("tpu-vm", "create", "life", "--type=v4", "--topology=2x2x1", image)
+    node = gcloud.json("tpu-vm", "describe", "life")
+    assert (node["state"], node["acceleratorType"]) == ("READY", "v4-8")
+    taken = gcloud.tpus("tpu-vm", "create", "life", "--accelerator-type=v4-8", image, fails=True)
+    assert "ALREADY_EXISTS" in taken.stderr
 
+    file = tmp_path / "file.txt"
+    file.write_text("there and back")
+    gcloud.tpus("tpu-vm", "scp", str(file), "ann@life:")
+    gcloud.tpus("tpu-vm", "scp", "ann@life:file.txt", str(tmp_path / "back.txt"))
+    assert (tmp_path / "back.txt").read_text() == "there and back"
+
+    gcloud.tpus(
+        *("tpu-vm", "update", "life", "--description=mine", "--update-labels=team=x"),
+        *("--add-tags=web", f"--metadata-from-file=startup-script={file}"),
+    )
+    node = gcloud.json("tpu-vm", "describe", "life")
+    assert (node["description"], node["labels"], node["tags"]) == ("mine", {"team": "x"}, ["web"])
+    assert node["metadata"]["startup-script"] == "there and back"
+
+    assert gcloud.json("tpu-vm", "stop", "life")["response"]["state"] == "STOPPED"
+    refused = gcloud.tpus("tpu-vm", "ssh", "ann@life", "--command=true", fails=True)
+    assert 'This TPU has state "STOPPED"' in refused.stderr
+    gcloud.tpus("tpu-vm", "start", "life")
+    listed = {node["name"]: node["state"] for node in gcloud.json("tpu-vm", "list")}
+    assert listed[node["name"]] == "READY"
+    attributes = gcloud.json("tpu-vm", "get-guest-attributes", "life")
+    assert {item["key"] for item in attributes} >= {"ssh-ed25519", "hostname"}
+
+    gcloud.tpus("tpu-vm", "delete", "life")
+    assert "NOT_FOUND" in gcloud.tpus("tpu-vm", "describe", "life", fails=True).stderr
+
+
+@pytest.mark.long
+def test_gcloud_alpha_reaches_every_worker_of_a_pod_and_simulates_maintenance(
+    emulator: Any, gcloud: Gcloud, tmp_path: Path
+) -> None:
+    gcloud.tpus("tpu-vm", "create", "pod", *V5E_POD, "--spot", alpha=True)
+    ssh = ("tpu-vm", "ssh", "ann@pod", "--worker=all", "--command=hostname")
+    names = {host["hostname"] for host in emulator.hosts("pod")}
+    assert len(names) == 4
+    assert hosts_in(gcloud.tpus(*ssh, alpha=True).stdout) == names
+    (tmp_path / "all.txt").write_text("everywhere")
+    gcloud.tpus("tpu-vm", "scp", str(tmp_path / "all.txt"), "ann@pod:", "--worker=all", alpha=True)
+    done = gcloud.tpus(*ssh[:-1], "--command=cat all.txt", alpha=True)
+    assert done.stdout.count("everywhere") == 4
+
+    before = {host["external"] for host in emulator.hosts("pod")}
+    gcloud.tpus("tpu-vm", "simulate-maintenance-event", "pod", "--workers=0", alpha=True)
+    assert not before & {host["external"] for host in emulator.hosts("pod")}
+    fault = {"kind": "announce-maintenance", "node": "pod"}
+    emulator.request("POST", "/emulator/v1/faults", fault)
+    coming = gcloud.json("tpu-vm", "describe", "pod", alpha=True)["upcomingMaintenance"]
+    assert (coming["type"], coming["maintenanceStatus"]) == ("SCHEDULED", "PENDING")
+    gcloud.tpus("tpu-vm", "perform-maintenance", "pod", alpha=True)
+    assert "upcomingMaintenance" not in gcloud.json("tpu-vm", "describe", "pod")
+    assert gcloud.json("reservations", "list", alpha=True) == []
+    gcloud.tpus("tpu-vm", "delete", "pod", alpha=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("alpha", [False, True], ids=["GA", "alpha"])
+def test_gcloud_runs_a_queued_resources_whole_life(
+    emulator: Any, gcloud: Gcloud, alpha: bool, tmp_path: Path
+) -> None:
+    options = ("--spot", "--valid-until-duration=6h", "--node-count=2", "--node-prefix=slice")
+    gcloud.tpus("queued-resources", "create", "queue", *options, *V5E_QUEUED, alpha=alpha)
+
+    def state() -> str:
+        name = f"projects/emulated/locations/{ZONE}/queuedResources/queue"
+        found: str = emulator.request("GET", f"/v2/{name}")["state"]["state"]
+        return found
+
+    until(lambda: state() == "ACTIVE")
+    described = gcloud.json("queued-resources", "describe", "queue", alpha=alpha)
+    assert described["queueingPolicy"] == {"validUntilDuration": "21600s"}
+    assert [spec["nodeId"] for spec in described["tpu"]["nodeSpec"]] == ["slice-0", "slice-1"]
+    listed = gcloud.tpus("queued-resources", "list", alpha=alpha).stdout
+    assert listed.splitlines()[1].split() == ["queue", ZONE, "2", "v5litepod-4", "ACTIVE"]
+
+    ssh = ("queued-resources", "ssh", "ann@queue", "--node=all", "--worker=all")
+    said = gcloud.tpus(*ssh, "--command=hostname", alpha=True).stdout
+    names = {host["hostname"] for number in (0, 1) for host in emulator.hosts(f"slice-{number}")}
+    assert hosts_in(said) == names
+    (tmp_path / "file.txt").write_text("in all slices")
+    scp = ("queued-resources", "scp", str(tmp_path / "file.txt"), "ann@queue:", "--node=all")
+    gcloud.tpus(*scp, "--worker=all", alpha=True)
+    said = gcloud.tpus(*ssh, "--command=cat file.txt", alpha=True).stdout
+    assert said.count("in all slices") == 2
+
+    emulator.request("POST", "/emulator/v1/faults", {"kind": "preempt", "node": "slice-1"})
+    until(lambda: state() == "SUSPENDED")
+    gcloud.tpus("queued-resources", "reset", "queue", alpha=alpha)
+    until(lambda: state() == "ACTIVE")
+    refused = gcloud.tpus("queued-resources", "delete", "queue", alpha=alpha, fails=True)
+    assert "FAILED_PRECONDITION" in refused.stderr
+    gcloud.tpus("queued-resources", "delete", "queue", "--force", alpha=alpha)
+    gone = gcloud.tpus("queued-resources", "describe", "queue", alpha=alpha, fails=True)
+    assert "NOT_FOUND" in gone.stderr
+    assert not emulator.hosts("slice-0")
+
+
+@pytest.mark.long
+def test_gcloud_alpha_asks_for_a_flex_start_with_a_limit(emulator: Any, gcloud: Gcloud) -> None:
+    model = ("--provisioning-model=flex-start", "--max-run-duration=1h", "--node-id=flex")
+    gcloud.tpus("queued-resources", "create", "later", *model, *V5E_QUEUED, alpha=True)
+    found = gcloud.json("queued-resources", "describe", "later", alpha=True)
+    assert found["provisioningModel"] == "FLEX_START"
+    assert found["runDuration"] == {"maxRunDuration": "3600s"}
+    gcloud.tpus("queued-resources", "delete", "later", "--force", alpha=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("alpha", [False, True], ids=["GA", "alpha"])
+def test_gcloud_lists_what_is_offered(gcloud: Gcloud, alpha: bool) -> None:
+    def names(*arguments: str) -> set[str]:
+        found = gcloud.json(*arguments, alpha=alpha)
+        return {each["name"].rpartition("/")[2] for each in found}
+
+    assert "v5litepod-8" in names("accelerator-types", "list")
+    kind = gcloud.json("accelerator-types", "describe", "v5litepod-8", alpha=alpha)
+    assert kind["acceleratorConfigs"] == [{"topology": "2x4", "type": "V5LITE_POD"}]
+    assert "v2-alpha-tpuv5-lite" in names("tpu-vm", "versions", "list")
+    version = gcloud.json("tpu-vm", "versions", "describe", "tpu-ubuntu2204-base", alpha=alpha)
+    assert version["version"] == "tpu-ubuntu2204-base"
+    track = ["alpha"] if alpha else []
+    listed = gcloud.run("compute", "tpus", "locations", "list", track=track).stdout
+    assert ZONE in listed.split()
+    gcloud.run("compute", "tpus", "locations", "describe", ZONE, track=track)
+    identity = gcloud.tpus("tpu-vm", "service-identity", "create", alpha=alpha)
+    assert "cloud-tpu.iam.gserviceaccount.com" in identity.stdout + identity.stderr
+
+
+@pytest.mark.long
+def test_gcloud_makes_networks_and_firewall_rules_and_a_tpu_on_them(gcloud: Gcloud) -> None:
+    gcloud.compute("networks", "create", "mine", "--subnet-mode=custom")
+    subnet = ("networks", "subnets")
+    where = "--region=us-central1"
+    gcloud.compute(*subnet, "create", "sub", "--network=mine", "--range=10.0.0.0/24", where)
+    rule = ("--network=mine", "--allow=tcp:22", "--source-ranges=192.0.2.1/32")
+    gcloud.compute("firewall-rules", "create", "mine-ssh", *rule)
+    described = gcloud.compute("firewall-rules", "describe", "mine-ssh")
+    assert described["allowed"] == [{"IPProtocol": "tcp", "ports": ["22"]}]
+    assert described["sourceRanges"] == ["192.0.2.1/32"]
+    gcloud.compute("firewall-rules", "update", "mine-ssh", "--source-ranges=192.0.2.2/32")
+    rules = {rule["name"]: rule for rule in gcloud.compute("firewall-rules", "list")}
+    assert rules["mine-ssh"]["sourceRanges"] == ["192.0.2.2/32"]
+    assert "default-allow-ssh" in rules
+    assert {each["name"] for each in gcloud.compute("networks", "list")} >= {"default", "mine"}
+    listed = gcloud.compute(*subnet, "list", "--network=mine")
+    assert [each["ipCidrRange"] for each in listed] == ["10.0.0.0/24"]
+    assert gcloud.compute("networks", "describe", "mine")["subnetworks"][0].endswith("/sub")
+    assert gcloud.compute(*subnet, "describe", "sub", where)["name"] == "sub"
+
+    missing = gcloud.tpus("tpu-vm", "create", "n", *V5E, "--network=nowhere", fails=True)
+    assert "networks/nowhere' was not found" in missing.stderr
+    gcloud.tpus("tpu-vm", "create", "n", *V5E, "--network=mine", "--subnetwork=sub")
+    network = gcloud.json("tpu-vm", "describe", "n")["networkConfig"]
+    assert network["network"] == "projects/emulated/global/networks/mine"
+    used = gcloud.run("compute", *subnet, "delete", "sub", where, fails=True)
+    assert "is already being used by" in used.stderr
+    gcloud.tpus("tpu-vm", "delete", "n")
+    gcloud.compute("firewall-rules", "delete", "mine-ssh")
+    gcloud.compute(*subnet, "delete", "sub", where)
+    gcloud.compute("networks", "delete", "mine")
+
+
+@pytest.mark.long
+def test_gcloud_reaches_a_tpu_without_external_address_through_iap(
+    emulator: Any, gcloud: Gcloud, tmp_path: Path
+) -> None:
+    iap = emulator.request("POST", "/emulator/v1/iap", {})
+    gcloud.environment["CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE"] = iap["certificate"]
+    gcloud.tpus("tpu-vm", "create", "inside", *V5E, "--internal-ips")
+    (host,) = emulator.hosts("inside")
+    assert not host["external"]
+    ssh = ("tpu-vm", "ssh", "ann@inside", "--tunnel-through-iap", "--command=cat")
+    gcloud.tpus("tpu-vm", "ssh", "ann@inside", "--command=true", "--internal-ip", alpha=True)
+    # The command that gcloud would run, but with the hidden flag that points it at the emulator.
+    shown = gcloud.tpus(*ssh, "--dry-run", alpha=True).stdout.splitlines()[-1]
+    command, _, tunnel = shown.partition("-o ProxyCommand ")
+    proxy, _, rest = tunnel.partition(" -o ProxyUseFdpass")
+    option = f"ProxyCommand={proxy} --iap-tunnel-url-override={iap['url']}"
+    after = shlex.split(f"-o ProxyUseFdpass{rest}")
+    sent = b"through the tunnel\n" * 20_000
+    done = subprocess.run(
+        [*shlex.split(command), "-o", option, *after],
+        env=gcloud.environment,
+        input=sent,
+        capture_output=True,
+        timeout=120,
+    )
+    print("$", shown, f"→ {done.returncode}\n{done.stderr.decode()}")
+    assert done.stdout == sent
+    gcloud.tpus("tpu-vm", "delete", "inside")
+
+
+@pytest.mark.long
+def test_gcloud_adds_to_the_projects_metadata(gcloud: Gcloud) -> None:
     def items() -> dict[str, str]:
-        described = gcloud.compute("project-info", "describe", "--format=json")
-        found = json.loads(described.stdout)["commonInstanceMetadata"].get("items", [])
-        return {item["key"]: item["value"] for item in found}
+        found = gcloud.compute("project-info", "describe")["commonInstanceMetadata"]
+        return {item["key"]: item["value"] for item in found.get("items", [])}
 
     for pair in ("first=1", "second=2"):
-        added = gcloud.compute("project-info", "add-metadata", f"--metadata={pair}")
-        assert added.returncode == 0, added.stderr
+        gcloud.compute("project-info", "add-metadata", f"--metadata={pair}")
     assert {"first": "1", "second": "2"}.items() <= items().items()
-    removed = gcloud.compute("project-info", "remove-metadata", "--keys=first,second")
-    assert removed.returncode == 0, removed.stderr
+    gcloud.compute("project-info", "remove-metadata", "--keys=first,second")
     assert not {"first", "second"} & items().keys()
 
 
+@pytest.mark.long
+def test_gcloud_logs_in_with_os_login_where_the_project_has_it(
+    emulator: Any, gcloud: Gcloud
+) -> None:
+    gcloud.environment["CLOUDSDK_CORE_ACCOUNT"] = "ann@example.com"
+    gcloud.tpus("tpu-vm", "create", "login", *V5E, "--metadata=enable-oslogin=TRUE")
+    said = gcloud.tpus("tpu-vm", "ssh", "login", "--command=whoami")
+    assert said.stdout.split()[-1] == "ann_example_com"
+    gcloud.tpus("tpu-vm", "delete", "login")
+
+
+@pytest.mark.long
+def test_gcloud_shows_and_enables_the_projects_services(
+    emulator: Any, gcloud: Gcloud, faults: Callable[..., Any]
+) -> None:
+    assert "emulated" in gcloud.run("projects", "describe", "emulated").stdout
+    faults(kind="api-disabled")
+    refused = gcloud.tpus("tpu-vm", "list", fails=True)
+    assert "Cloud TPU API has not been used in project" in refused.stderr
+    enabled = gcloud.run("services", "list", "--enabled").stdout
+    assert "compute.googleapis.com" in enabled
+    assert "tpu.googleapis.com" not in enabled
+    gcloud.run("services", "enable", "tpu.googleapis.com")
+    gcloud.tpus("tpu-vm", "list")
+
+
+@pytest.mark.long
 def test_gcloud_shows_the_services_words_for_no_capacity(
-    emulator: Any, tmp_path: Path, faults: Any
+    gcloud: Gcloud, faults: Callable[..., Any]
 ) -> None:
     faults(kind="no-capacity", zone=ZONE, count=1)
-    done = Gcloud(emulator, tmp_path).run(
-        "tpu-vm", "create", "none", "--accelerator-type=v4-8", "--version=tpu-ubuntu2204-base"
-    )
-    assert done.returncode == 1
+    done = gcloud.tpus("tpu-vm", "create", "none", *V5E, fails=True)
     assert '"code": 8' in done.stderr
     assert "There is no more capacity in the zone" in done.stderr

@@ -65,6 +65,8 @@ def test_what_was_found_thoroughly_once_is_found_quickly_again(
 def test_each_host_is_found_by_its_first_interface_where_it_has_several(
     emulator: Any, create_tpu: Callable[..., Any]
 ) -> None:
+    storage = {"name": "storage", "autoCreateSubnetworks": True}
+    emulator.request("POST", "/compute/v1/projects/emulated/global/networks", storage)
     networks = [{"network": name, "enableExternalIps": True} for name in ("default", "storage")]
     node = create_tpu(type="v5litepod-16", networkConfigs=networks)
     assert len(node["networkEndpoints"]) == 4 * 2

@@ -9,11 +9,15 @@ from ..engine import Engine
 from ..model import api_errors
 from ..model.faults import IMMEDIATE, Fault
 from .calls import Api
+from .iap import IapTunnels
 from .rest import json_body
 
 
-def add_routes(app: web.Application, engine: Engine, api: Api) -> None:
-    """GET/POST/DELETE ``faults`` (see model/faults.py), DELETE ``faults/{id}``, GET ``hosts``."""
+def add_routes(app: web.Application, engine: Engine, api: Api, iap: IapTunnels) -> None:
+    """GET/POST/DELETE ``faults`` (see model/faults.py), DELETE ``faults/{id}``, GET ``hosts``.
+
+    And POST ``iap``: opens the tunnels of Identity-Aware Proxy, and says where they are.
+    """
 
     async def add_fault(request: web.Request) -> web.Response:
         try:
@@ -49,7 +53,11 @@ def add_routes(app: web.Application, engine: Engine, api: Api) -> None:
     async def list_hosts(request: web.Request) -> web.Response:
         return web.json_response({"hosts": await engine.describe_hosts()})
 
+    async def open_iap(request: web.Request) -> web.Response:
+        return web.json_response(await iap.open())
+
     root = "/emulator/v1"
+    app.router.add_post(f"{root}/iap", open_iap)
     app.router.add_post(f"{root}/faults", add_fault)
     app.router.add_get(f"{root}/faults", list_faults)
     app.router.add_delete(f"{root}/faults", clear_faults)

@@ -5,7 +5,6 @@ Both transports end here: gRPC by the call's name, REST by the table in ``rest.p
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from msgspec import Struct
 from ..engine import Engine
 from ..model import api_errors
 from ..model.model import paginate
+from ..model.project_number import project_number
 from ..model.records import OperationRecord
 from .messages import Messages
 from .schema import VERSIONS
@@ -142,6 +142,8 @@ class Calls:
     async def call(self, service: str, name: str, request: Any) -> Any:
         """The answer to *request*, unless a fault hits calls of that *name*."""
         faults, zone = self._model.faults, _zone(request)
+        if faults.consume("api-disabled", zone, name):
+            raise api_errors.api_disabled(project_number(_project(request)))
         if silent := faults.consume("silent", zone, name):
             await faults.wait_silence(silent)
         if failing := faults.consume("error", zone, name):
@@ -374,17 +376,20 @@ def _page(
     return kind(**{field: [message(item) for item in shown]}, next_page_token=token)
 
 
-def project_number(project: str) -> int:
-    """The number that Google shows beside a project's id."""
-    return int(hashlib.sha256(project.encode()).hexdigest()[:10], 16)
-
-
 def _snake(name: str) -> str:
     return re.sub("(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 def _zone(request: Any) -> str:
     """The zone that a request is about; "" if there is none in it."""
+    return _part("zone", request)
+
+
+def _project(request: Any) -> str:
+    return _part("project", request)
+
+
+def _part(name: str, request: Any) -> str:
     path = getattr(request, "parent", "") or getattr(request, "name", "") or request.node.name
     match = _PATH.fullmatch(path)
-    return (match["zone"] or "") if match else ""
+    return (match[name] or "") if match else ""

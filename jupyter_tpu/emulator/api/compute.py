@@ -1,10 +1,9 @@
-"""The few Compute Engine calls that `gcloud … ssh` needs: the project and its common metadata."""
+"""Compute Engine's project: its description, and the metadata that all its hosts share."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -12,6 +11,7 @@ from msgspec import Struct
 
 from ..engine import Engine
 from ..model import api_errors
+from .compute_operations import ROOT, done
 from .rest import json_body
 
 
@@ -60,30 +60,11 @@ def add_routes(app: web.Application, engine: Engine) -> None:
             )
         items = {item.key: item.value for item in metadata.items}
         await engine.set_project_metadata(project, items)
-        return web.json_response(_done(request, project))
+        kind = "compute.projects.setCommonInstanceMetadata"
+        return done(request, kind, request.path.removesuffix("/setCommonInstanceMetadata"))
 
-    async def get_operation(request: web.Request) -> web.Response:
-        # Changes are made before the answer, so all operations are done.
-        return web.json_response(_done(request, request.match_info["project"]))
-
-    root = "/compute/{version:v1|beta|alpha}/projects/{project}"
-    app.router.add_get(root, get_project)
-    app.router.add_post(f"{root}/setCommonInstanceMetadata", set_metadata)
-    app.router.add_get(f"{root}/global/operations/{{operation}}", get_operation)
-    app.router.add_post(f"{root}/global/operations/{{operation}}/wait", get_operation)
-
-
-def _done(request: web.Request, project: str) -> dict[str, Any]:
-    base = f"{request.scheme}://{request.host}/compute/v1/projects/{project}"
-    return {
-        "kind": "compute#operation",
-        "name": "operation-metadata",
-        "operationType": "compute.projects.setCommonInstanceMetadata",
-        "status": "DONE",
-        "progress": 100,
-        "targetLink": base,
-        "selfLink": f"{base}/global/operations/operation-metadata",
-    }
+    app.router.add_get(ROOT, get_project)
+    app.router.add_post(f"{ROOT}/setCommonInstanceMetadata", set_metadata)
 
 
 def _fingerprint(items: dict[str, str]) -> str:

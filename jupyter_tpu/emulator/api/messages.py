@@ -127,7 +127,8 @@ class Messages:
         networks = [
             NetworkRecord(
                 network=network.network or "default",
-                subnetwork=network.subnetwork or "default",
+                # A network of the mode "auto" has subnetworks of its own name.
+                subnetwork=network.subnetwork or network.network.rpartition("/")[2] or "default",
                 external_addresses=network.enable_external_ips,
                 can_ip_forward=network.can_ip_forward,
                 queue_count=network.queue_count,

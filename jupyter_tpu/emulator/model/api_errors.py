@@ -133,6 +133,34 @@ def unknown_version(name: str, zone: str) -> ApiError:
     return _bad_request(f"the runtime version {name} was not found in zone {zone}")
 
 
+def unknown_network(path: str) -> ApiError:
+    return _bad_request(f"the network resource '{path}' was not found")  # our wording
+
+
+def resource_not_found(path: str) -> ApiError:
+    """Compute Engine's, as the next four."""
+    return ApiError(NOT_FOUND, f"The resource '{path}' was not found")
+
+
+def resource_exists(path: str) -> ApiError:
+    return ApiError(ALREADY_EXISTS, f"The resource '{path}' already exists")
+
+
+def resource_in_use(path: str, user: str) -> ApiError:
+    return ApiError(INVALID_ARGUMENT, f"The resource '{path}' is already being used by '{user}'")
+
+
+def invalid_value(field: str, value: object, pattern: str) -> ApiError:
+    return ApiError(
+        INVALID_ARGUMENT,
+        f"Invalid value for field '{field}': '{value}'. Must be a match of regex '(?:{pattern})'",
+    )
+
+
+def required_field(field: str) -> ApiError:
+    return ApiError(INVALID_ARGUMENT, f"Required field '{field}' not specified")
+
+
 def exists(path: str) -> ApiError:
     return ApiError(ALREADY_EXISTS, f"Resource '{path}' already exists")
 
@@ -183,6 +211,22 @@ def permission(permission_name: str, resource: str) -> ApiError:
             "IAM_PERMISSION_DENIED",
             "iam.googleapis.com",
             {"permission": permission_name, "resource": resource},
+        ),
+    )
+
+
+def api_disabled(project_number: int) -> ApiError:
+    consumer = f"projects/{project_number}"
+    return ApiError(
+        PERMISSION_DENIED,
+        f"Cloud TPU API has not been used in project {project_number} before or it is disabled. "
+        "Enable it by visiting https://console.developers.google.com/apis/api/tpu.googleapis.com/"
+        f"overview?project={project_number} then retry. If you enabled this API recently, wait a "
+        "few minutes for the action to propagate to our systems and retry.",
+        (
+            "SERVICE_DISABLED",
+            "googleapis.com",
+            {"service": "tpu.googleapis.com", "consumer": consumer},
         ),
     )
 

@@ -2,7 +2,9 @@
 
 The body is a `Fault` as JSON. Kinds that happen at once to one *node*, which must be READY:
 
-- ``preempt``, ``reboot``, ``maintenance``, ``cut-links``.
+- ``preempt``, ``reboot``, ``maintenance`` (which nobody announced), ``cut-links``;
+- ``announce-maintenance``: the node shows it as upcoming in *seconds* (7 days). Then it begins,
+  or before, by ``performMaintenance``.
 
 Kinds that hit the next *count* calls in *zone*, or all until the fault is deleted:
 
@@ -14,6 +16,7 @@ Kinds that hit the next *count* calls in *zone*, or all until the fault is delet
 - ``refuse-delete``: DeleteNode is refused while the node is CREATING.
 - ``slow``: operations take *seconds* longer.
 - ``unreachable``: lists name the zone as unreachable (never used up).
+- ``api-disabled``: calls of *method* are refused, until the API is enabled by Service Usage.
 - ``error``: calls of *method* fail with *code*, and change nothing.
 - ``lost-answer``: calls of *method* are carried out, and then fail with *code* anyway.
 - ``silent``: calls of *method* get no answer for *seconds*, or until the fault is deleted. Then
@@ -44,17 +47,21 @@ FaultKind = Literal[
     "refuse-delete",
     "slow",
     "unreachable",
+    "api-disabled",
     "error",
     "lost-answer",
     "silent",
     "preempt",
     "reboot",
     "maintenance",
+    "announce-maintenance",
     "cut-links",
     "line",
 ]
 #: Faults that happen at once to a node. The others wait for calls.
-IMMEDIATE: tuple[str, ...] = ("preempt", "reboot", "maintenance", "cut-links")
+IMMEDIATE: tuple[str, ...] = (
+    *("preempt", "reboot", "maintenance", "announce-maintenance", "cut-links"),
+)
 _CODES_BY_NAME = {name: code for code, (name, _) in CODES.items()}
 
 
@@ -76,7 +83,8 @@ class Fault(Struct, kw_only=True, forbid_unknown_fields=True):
     chips: int = 0
     #: How many calls it hits; None: all, until it is deleted.
     count: int | None = None
-    #: How much longer an operation takes ("slow": 10), or a call ("silent": until it is deleted).
+    #: How much longer an operation takes ("slow": 10), or a call ("silent": until it is deleted);
+    #: how long until a maintenance begins ("announce-maintenance": 7 days).
     seconds: float | None = None
     #: The name of a google.rpc.Code ("error", "lost-answer").
     code: str = "UNAVAILABLE"
@@ -113,6 +121,9 @@ class Faults:
 
     def list(self) -> list[Fault]:
         return list(self._waiting.values())
+
+    def has(self, kind: FaultKind) -> bool:
+        return any(fault.kind == kind for fault in self._waiting.values())
 
     def remove(self, id: str) -> bool:
         """Ends a fault; False if there is none of that *id*."""

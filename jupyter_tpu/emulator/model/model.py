@@ -13,7 +13,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 import msgspec
@@ -24,10 +24,14 @@ from .addresses import Addresses
 from .faults import Fault, Faults
 from .host_profile import missing_features
 from .limits import Limits
+from .networks import Networks
 from .operations import Operations, rfc3339
+from .os_login import OsLogin
 from .queued import QueuedResources
 from .records import (
     Failure,
+    HostRecord,
+    MaintenanceRecord,
     NodeRecord,
     NodeRequest,
     NodeSettings,
@@ -69,6 +73,8 @@ class Model:
         self.operations = Operations(snapshot.operations, now, self._chance)
         queued = {each.path: each for each in snapshot.queued}
         self.queued = QueuedResources(queued, self, now)
+        self.os_login = OsLogin(snapshot.os_login)
+        self.networks = Networks(snapshot.compute, now)
         self.limits = Limits(self.faults, self.nodes, queued)
         self._host_room = host_room
         self._host_limit_reason = host_limit_reason
@@ -82,6 +88,8 @@ class Model:
             queued=list(self.queued.found.values()),
             operations=self.operations.all(),
             project_metadata=self.project_metadata,
+            compute=self.networks.found,
+            os_login=self.os_login.found,
         )
 
     # ---- what can be created --------------------------------------------------------------------
@@ -151,7 +159,7 @@ class Model:
         self.check_zone(zone)
         parent = f"projects/{project}/locations/{zone}"
         self.take_permission_fault("nodes.create", parent, zone)
-        accelerator = self.check_node_request(zone, name, request)
+        accelerator = self.check_node_request(project, zone, name, request)
         if (path := f"{parent}/nodes/{name}") in self.nodes:
             raise api_errors.exists(path)
         self.limits.check_quota(zone, accelerator, request.tier)
@@ -160,7 +168,7 @@ class Model:
         return self._begin("create", node)
 
     def check_node_request(
-        self, zone: str, name: str, request: NodeRequest
+        self, project: str, zone: str, name: str, request: NodeRequest
     ) -> catalog.AcceleratorType:
         """The type that is asked for; ApiError for what the service would refuse."""
         if not self.is_id(name):
@@ -170,6 +178,8 @@ class Model:
             raise api_errors.invalid_field("the runtime version must be given")
         if request.version not in catalog.versions():
             raise api_errors.unknown_version(request.version, zone)
+        for network in request.networks:
+            self.networks.check(project, zone, network)
         missing_features(request.metadata)
         return accelerator
 
@@ -222,7 +232,21 @@ class Model:
         return self._begin("stop", self._node_for("stop", project, zone, name))
 
     def maintain_node(self, project: str, zone: str, name: str) -> OperationRecord:
-        return self._begin("maintain", self._node_for("maintain", project, zone, name))
+        node = self._node_for("maintain", project, zone, name)
+        if node.upcoming_maintenance is not None:
+            node.upcoming_maintenance.status = "ONGOING"
+        return self._begin("maintain", node)
+
+    def announce_maintenance(self, node: NodeRecord, seconds: float) -> None:
+        """Google says that *node* has maintenance in *seconds*, for an hour."""
+        start = self._now() + timedelta(seconds=seconds)
+        node.upcoming_maintenance = MaintenanceRecord(
+            kind="SCHEDULED",
+            status="PENDING",
+            can_reschedule=True,
+            start=rfc3339(start),
+            end=rfc3339(start + timedelta(hours=1)),
+        )
 
     def delete_node(self, project: str, zone: str, name: str) -> OperationRecord:
         node = self.get_node(project, zone, name)
@@ -264,6 +288,8 @@ class Model:
             del self.nodes[operation.target]
         else:
             node.state = TRANSITIONS[operation.verb].after or node.state
+            if operation.verb == "maintain":
+                node.upcoming_maintenance = None
             node.health = "HEALTHY" if node.state == "READY" else ""
             node.health_description = ""
             operation.node = msgspec.convert(msgspec.to_builtins(node), NodeRecord)
@@ -328,6 +354,16 @@ class Model:
         if len(found) != 1:
             raise api_errors.not_found(name)
         return found[0]
+
+    def find_host(self, project: str, zone: str, hostname: str) -> HostRecord:
+        """The host of a READY node by its name; ApiError if there is none."""
+        for node in self.nodes.values():
+            if (node.project, node.zone, node.state) == (project, zone, "READY"):
+                for host in node.hosts:
+                    if host.hostname == hostname:
+                        return host
+        path = f"projects/{project}/zones/{zone}/instances/{hostname}"
+        raise api_errors.resource_not_found(path)
 
     # ---- internals ------------------------------------------------------------------------------
 

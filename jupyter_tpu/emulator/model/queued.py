@@ -98,7 +98,7 @@ class QueuedResources:
         if not request.specs:
             raise api_errors.invalid_field("the queued resource has no node spec")
         for node_name, node in request.specs:
-            accelerator = model.check_node_request(zone, node_name, node)
+            accelerator = model.check_node_request(project, zone, node_name, node)
             path = f"{parent}/nodes/{node_name}"
             if self._is_taken(path) or any(node_name == other.name for other in queued.specs):
                 raise api_errors.exists(path)

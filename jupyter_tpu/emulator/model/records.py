@@ -253,6 +253,21 @@ class OperationRecord(Struct, kw_only=True):
     queued: QueuedRecord | None = None
 
 
+class ComputeRecord(Struct, kw_only=True):
+    """A project's networks: "PLACE/NAME" → the resource in Compute Engine's JSON."""
+
+    networks: dict[str, dict[str, Any]] = {}
+    subnetworks: dict[str, dict[str, Any]] = {}
+    firewalls: dict[str, dict[str, Any]] = {}
+
+
+class OsLoginKey(Struct, kw_only=True):
+    """A user's public key for OS Login."""
+
+    key: str
+    expires: int = 0  # microseconds since the epoch; 0: never
+
+
 class Snapshot(Struct, kw_only=True):
     """The whole of the emulator's memory, as the state folder keeps it."""
 
@@ -262,3 +277,7 @@ class Snapshot(Struct, kw_only=True):
     operations: list[OperationRecord] = []
     #: commonInstanceMetadata of each project.
     project_metadata: dict[str, dict[str, str]] = field(default_factory=dict)
+    #: What each project has of Compute Engine.
+    compute: dict[str, ComputeRecord] = {}
+    #: User's address → fingerprint → key.
+    os_login: dict[str, dict[str, OsLoginKey]] = {}

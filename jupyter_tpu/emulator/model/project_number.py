@@ -1,0 +1,9 @@
+"""A project's number, which Google shows beside its id."""
+
+from __future__ import annotations
+
+import hashlib
+
+
+def project_number(project: str) -> int:
+    return int(hashlib.sha256(project.encode()).hexdigest()[:10], 16)
