@@ -131,6 +131,10 @@ def test_gcloud_alpha_reaches_every_worker_of_a_pod_and_simulates_maintenance(
 def test_gcloud_runs_a_queued_resources_whole_life(
     emulator: Any, gcloud: Gcloud, alpha: bool, tmp_path: Path
 ) -> None:
+    # Two threads of gcloud would make it at the same time.
+    key = gcloud.home / ".ssh" / "google_compute_engine"
+    key.parent.mkdir(mode=0o700)
+    subprocess.run(["ssh-keygen", "-q", "-t", "rsa", "-N", "", "-f", key], check=True)
     options = ("--spot", "--valid-until-duration=6h", "--node-count=2", "--node-prefix=slice")
     gcloud.tpus("queued-resources", "create", "queue", *options, *V5E_QUEUED, alpha=alpha)
 
@@ -185,8 +189,9 @@ def test_gcloud_lists_what_is_offered(gcloud: Gcloud, alpha: bool) -> None:
         found = gcloud.json(*arguments, alpha=alpha)
         return {each["name"].rpartition("/")[2] for each in found}
 
-    assert "v5litepod-8" in names("accelerator-types", "list")
-    kind = gcloud.json("accelerator-types", "describe", "v5litepod-8", alpha=alpha)
+    types = ("tpu-vm", "accelerator-types")
+    assert "v5litepod-8" in names(*types, "list")
+    kind = gcloud.json(*types, "describe", "v5litepod-8", alpha=alpha)
     assert kind["acceleratorConfigs"] == [{"topology": "2x4", "type": "V5LITE_POD"}]
     assert "v2-alpha-tpuv5-lite" in names("tpu-vm", "versions", "list")
     version = gcloud.json("tpu-vm", "versions", "describe", "tpu-ubuntu2204-base", alpha=alpha)

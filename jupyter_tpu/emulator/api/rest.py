@@ -71,13 +71,15 @@ def add_routes(app: web.Application, api: Api) -> None:
     """The Cloud TPU API under ``/v2/`` and ``/v2alpha1/``."""
 
     async def answer(request: web.Request) -> web.Response:
-        calls = api.version(request.match_info["version"])
+        calls = api.version(request.match_info.get("version", "v2"))
         assert calls is not None
         path, _, verb = request.match_info["path"].partition(":")
         message = await _call(calls, request, path, verb, await json_body(request))
         pool = calls.messages.schema.pool
         return web.json_response(json_format.MessageToDict(message, descriptor_pool=pool))
 
+    # gcloud asks v1 for the locations, which are the same in all versions.
+    app.router.add_get(f"/v1/{{path:{_P}/locations(?:/[^/:]+)?}}", answer)
     app.router.add_route("*", f"/{{version:{'|'.join(VERSIONS)}}}/{{path:projects/.+}}", answer)
 
 
