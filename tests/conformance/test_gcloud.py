@@ -250,7 +250,8 @@ def test_gcloud_reaches_a_tpu_without_external_address_through_iap(
     ssh = ("tpu-vm", "ssh", "ann@inside", "--tunnel-through-iap", "--command=cat")
     gcloud.tpus("tpu-vm", "ssh", "ann@inside", "--command=true", "--internal-ip", alpha=True)
     # The command that gcloud would run, but with the hidden flag that points it at the emulator.
-    shown = gcloud.tpus(*ssh, "--dry-run", alpha=True).stdout.splitlines()[-1]
+    lines = gcloud.tpus(*ssh, "--dry-run", alpha=True).stdout.splitlines()
+    (shown,) = [line for line in lines if "ProxyCommand" in line]
     command, _, tunnel = shown.partition("-o ProxyCommand ")
     proxy, _, rest = tunnel.partition(" -o ProxyUseFdpass")
     option = f"ProxyCommand={proxy} --iap-tunnel-url-override={iap['url']}"
