@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from google.protobuf import json_format
+from google.protobuf import duration_pb2, field_mask_pb2, json_format, timestamp_pb2
 from google.protobuf.descriptor import FieldDescriptor as Field
 
 from ..model import api_errors
@@ -140,8 +140,6 @@ def _check_value(value: Any, field: Any, path: str) -> Iterator[Violation]:
 
 
 def _check_well_known(value: Any, descriptor: Any, path: str) -> Iterator[Violation]:
-    from google.protobuf import duration_pb2, field_mask_pb2, timestamp_pb2
-
     for module in (duration_pb2, field_mask_pb2, timestamp_pb2):
         if (kind := getattr(module, descriptor.name, None)) is None:
             continue
