@@ -90,7 +90,7 @@ def run_behind_a_break(
     notebook.until_output(request, "begun\n")
     break_line()
     (stormy.home / "go").touch()
-    until(lambda: peak.look() or (stormy.home / "done").exists(), 150)
+    until(lambda: peak.look() or (stormy.home / "done").exists(), 600)
     for name in ("go", "done"):
         (stormy.home / name).unlink()
     stormy.proxy.count()
