@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
 from lab_server import WINDOW, LabPage, LabServer
 from playwright.sync_api import Browser, expect
 
@@ -73,6 +74,7 @@ def start_notebook(lab: LabPage, tpu: str) -> None:
     expect(lab.page.locator(".jp-NotebookPanel")).to_be_visible()
 
 
+@pytest.mark.long
 def test_where_websockets_are_blocked_the_user_is_notified_and_can_reconnect(
     tpu: dict[str, Any], browser: Browser, lab_server: LabServer
 ) -> None:

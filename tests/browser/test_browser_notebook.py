@@ -98,6 +98,7 @@ def test_the_kernel_is_picked_runs_a_cell_and_reconnects_after_a_cut(
     page.screenshot(path=OUT / "notebook-7.png")
 
 
+@pytest.mark.long
 def test_an_app_opens_in_a_browser_window(
     tpu: dict[str, Any], lab_server: LabServer, context: BrowserContext
 ) -> None:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from lab_server import CONNECT, LabPage
 from playwright.sync_api import expect
 
@@ -83,6 +84,7 @@ def test_a_tpu_is_created_connected_used_from_a_notebook_and_deleted(lab: LabPag
     expect(page.locator(".jp-LauncherCard", has_text=KERNEL)).to_have_count(0)
 
 
+@pytest.mark.long
 def test_an_example_that_is_opened_in_the_panel_runs_on_the_tpu(
     tpu: dict[str, Any], lab: LabPage
 ) -> None:

@@ -346,6 +346,7 @@ def test_who_connects_in_the_middle_of_a_flood_gets_each_line_once_and_in_order(
     first.close()
 
 
+@pytest.mark.long
 def test_a_client_that_does_not_count_gets_all_and_little_twice_when_the_server_is_killed(
     server: Server, session: dict[str, Any]
 ) -> None:
@@ -545,6 +546,7 @@ def test_a_kernel_whose_record_is_damaged_is_found_through_its_host_with_its_out
     page.close()
 
 
+@pytest.mark.long
 def test_the_next_server_reports_what_a_full_host_dropped_while_there_was_none(
     server: Server, home: Path
 ) -> None:
@@ -847,6 +849,7 @@ def test_a_kernel_that_cannot_be_reached_at_the_start_is_unknown_until_it_can(
     client.close()
 
 
+@pytest.mark.long
 def test_the_idle_one_of_two_kernels_is_culled_after_a_restart_and_ends_on_its_host(
     server: Server,
 ) -> None:
@@ -881,6 +884,7 @@ def test_the_idle_one_of_two_kernels_is_culled_after_a_restart_and_ends_on_its_h
         server.options = ()
 
 
+@pytest.mark.long
 def test_a_server_that_is_stopped_while_it_adopts_kernels_ends_and_the_next_has_them(
     server: Server,
 ) -> None:

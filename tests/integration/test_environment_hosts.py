@@ -101,6 +101,7 @@ async def test_a_disk_that_runs_full_on_the_way_is_named_and_the_rest_goes_on_af
     assert uv == "uv"
 
 
+@pytest.mark.long
 @pytest.mark.asyncio
 async def test_a_host_without_venv_and_pip_gets_an_environment_and_invalid_requests_are_errors(
     on_new_tpu: Callable[..., Making],

@@ -319,6 +319,7 @@ def locked(server: Server, wheel: str, tmp_path_factory: pytest.TempPathFactory)
     return name
 
 
+@pytest.mark.long
 def test_a_lock_gives_all_hosts_the_same_versions_and_is_printed_again(
     server: Server, wheel: str, locked: str, tmp_path: Path
 ) -> None:

@@ -152,7 +152,8 @@ def needs(mode: str) -> None:
         pytest.skip(f"emulated hosts: THE MODE {mode!r} IS NOT TESTED: user namespaces are refused")
 
 
-@pytest.mark.parametrize("mode", ["subuid", pytest.param("user", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["subuid", "user"])
 def test_an_unprivileged_user_has_hosts_like_roots(open_folder, mode):
     needs(mode)
     said = run_life(open_folder, mode, "-k", ESSENTIAL)

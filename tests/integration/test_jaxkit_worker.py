@@ -217,6 +217,7 @@ async def test_a_request_that_does_not_exist_is_not_found(worker: JaxWorker) -> 
     assert caught.value.reason is Reason.NOT_FOUND
 
 
+@pytest.mark.long
 async def test_memory_stays_bounded_whatever_is_asked(worker: JaxWorker) -> None:
     await ask(worker, "prng/sample", NORMAL)
     before = max(child.memory_info().rss for child in workers())

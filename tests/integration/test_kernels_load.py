@@ -106,6 +106,7 @@ def run_behind_a_break(
     return seen
 
 
+@pytest.mark.long
 def test_of_progress_during_an_absence_what_is_left_to_see_comes_and_costs_little(
     stormy, notebook, peak
 ):

@@ -332,6 +332,7 @@ def memory_of(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.long
 def test_a_client_that_reads_slowly_gets_everything_and_fills_no_memory(remote, monkeypatch):
     monkeypatch.setattr(ports, "MAX_BUFFERED", 4 << 20)
     _, make = remote

@@ -193,6 +193,7 @@ async def test_a_hundred_mixed_requests_at_once_take_bounded_memory_and_delay_no
     assert len(others) > 20
 
 
+@pytest.mark.long
 async def test_unread_answers_are_bounded_and_other_requests_continue(server: Server) -> None:
     assert server.process is not None
     text = json.dumps(LARGE)
