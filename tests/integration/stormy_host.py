@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -126,9 +128,16 @@ def storm(emulator: Any, tpu: str, keepalive: Keepalive | None = None) -> Iterat
             if before is not None:
                 factory.provisioners["jupyter-tpu"] = before
     if tpu not in others:  # the outermost: the host is left to others as if nothing had been
+        until(lambda: not made.processes(is_keeper))
+        for daemon in made.processes(is_agent):  # which would stay for a while
+            os.kill(daemon, signal.SIGTERM)
         until(lambda: not made.processes(is_agent))
 
 
 def is_agent(process: dict[str, Any]) -> bool:
     """Whether a process of a host is a daemon or keeper of ours."""
-    return process["cmdline"][-1:] in (["daemon"], ["keeper"])
+    return process["cmdline"][-1:] == ["daemon"] or is_keeper(process)
+
+
+def is_keeper(process: dict[str, Any]) -> bool:
+    return process["cmdline"][-1:] == ["keeper"]
