@@ -21,7 +21,7 @@ from ports import free_port
 from stormy_host import line_to
 from waiting import eventually
 
-from jupyter_tpu.cloud import Cloud, CloudTPU, Target
+from jupyter_tpu.cloud import CloudTPU, Target
 from jupyter_tpu.cloud.tpu.nodes import parse_node_path
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
@@ -329,7 +329,7 @@ async def test_a_tunnel_has_the_ports_own_number_if_it_is_free_and_else_says_why
         # These servers listen on the host's own address: as with a real host, their numbers are
         # free on localhost. What is said of the cloud decides only about the local port now.
         with monkeypatch.context() as patch:
-            patch.setattr(Cloud, "emulated", property(lambda _: False))
+            patch.setattr(CloudTPU, "emulated", property(lambda _: False))
             tunnel = await opened(port)
             assert (tunnel.local_port, tunnel.local_port_reason) == (port, "")
             assert await exchange(port, b"x") == b"x|1"
