@@ -89,8 +89,8 @@ TORCH ?= torch==2.13.0
 # JAX uses this machine's CPU, although libtpu is installed.
 test-python test-browser test-long test-oldest test-newest bench: export JAX_PLATFORMS := cpu
 
-# Six processes keep two cores busy, because most tests wait for hosts, kernels or browsers.
-PROCESSES ?= 6
+# Seven processes keep two cores busy, because most tests wait for hosts, kernels or browsers.
+PROCESSES ?= 7
 IN_PARALLEL = --numprocesses $(PROCESSES) --dist loadscope --no-loadscope-reorder
 PYTEST = $(BIN)/python -m pytest --second-try --durations 25
 

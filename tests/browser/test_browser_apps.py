@@ -369,6 +369,7 @@ def test_where_the_browser_blocks_storage_a_tab_says_so_and_opens_a_window(
     expect(frame_of(page).get_by_text("No storage")).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_log_folder_that_does_not_exist_is_said_in_the_tab(
     lab: LabPage, tpu: dict[str, Any]
 ) -> None:

@@ -18,6 +18,7 @@ OUT = Path(__file__).parent / "out"
 WORKSPACES = "lab/api/workspaces/"
 
 
+@pytest.mark.long
 def test_a_file_goes_to_a_host_and_comes_back(
     lab: LabPage, tpu: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -51,6 +52,7 @@ def test_a_file_goes_to_a_host_and_comes_back(
     assert Path(download.value.path()).read_bytes() == content
 
 
+@pytest.mark.long
 def test_a_command_that_has_the_chips_is_shown_and_ended(lab: LabPage, tpu: dict[str, Any]) -> None:
     page, name = lab.page, tpu["name"]
     hold = "import os, time; chip = os.open('/dev/vfio/0', os.O_RDWR); time.sleep(600)"
@@ -73,6 +75,7 @@ def test_a_command_that_has_the_chips_is_shown_and_ended(lab: LabPage, tpu: dict
     dialog.get_by_role("button", name="Close").click()
 
 
+@pytest.mark.long
 def test_a_project_is_synced_and_a_conflict_is_decided_in_the_panel(
     lab: LabPage, lab_server: LabServer, tpu: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -107,6 +110,7 @@ def test_a_project_is_synced_and_a_conflict_is_decided_in_the_panel(
     assert (here / "train.py").read_text() == "333"
 
 
+@pytest.mark.long
 def test_the_files_of_a_host_are_in_the_file_browser(
     lab: LabPage, tpu: dict[str, Any], lab_server: LabServer
 ) -> None:
@@ -164,6 +168,7 @@ def test_the_files_of_a_host_are_in_the_file_browser(
     assert contents(folder)["content"] == []
 
 
+@pytest.mark.long
 def test_a_job_is_followed_over_a_reload_and_its_end_is_said_once(
     lab: LabPage, lab_server: LabServer, tpu: dict[str, Any]
 ) -> None:

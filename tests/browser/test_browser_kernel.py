@@ -76,6 +76,7 @@ def press(lab: LabPage, name: str) -> None:
     bar.get_by_role("button", name=re.compile(name)).click()
 
 
+@pytest.mark.long
 def test_restart_and_run_all_starts_a_new_process(spec: str, lab: LabPage) -> None:
     open_notebook(
         lab,
@@ -200,6 +201,7 @@ def projects_synced(spec: str, lab: LabPage) -> Iterator[None]:
     file.write_text(before)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("projects_synced")
 def test_what_is_saved_here_runs_there_and_the_panel_decides_what_both_have_changed(
     spec: str, lab: LabPage

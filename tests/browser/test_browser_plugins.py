@@ -20,6 +20,7 @@ def without_panel(lab_server: LabServer) -> Iterator[None]:
     file.unlink()
 
 
+@pytest.mark.long
 def test_without_the_panel_the_other_parts_work(
     without_panel: None, browser: Browser, lab_server: LabServer
 ) -> None:

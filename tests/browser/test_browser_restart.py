@@ -141,6 +141,7 @@ def test_a_page_that_is_logged_out_says_so_and_continues_after_the_login(
     server.request("DELETE", f"/api/sessions/{session_of(server, name)['id']}")
 
 
+@pytest.mark.long
 def test_after_a_reboot_of_the_host_the_user_is_notified_and_can_restart_the_kernel(
     lab: tuple[Server, str], context: BrowserContext, emulator: Any
 ) -> None:

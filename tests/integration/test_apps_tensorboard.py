@@ -89,6 +89,7 @@ def problem_of(call: Any, *arguments: Any) -> dict[str, Any]:
     return json.loads(error.value.read())
 
 
+@pytest.mark.long
 def test_tensorboard_is_installed_started_opened_and_ended(server: Server, emulator: Any) -> None:
     path = f"tpus/{NAME}/tensorboard"
     assert problem_of(server.tpu, "POST", path, {"logdir": " "})["reason"] == "INVALID"

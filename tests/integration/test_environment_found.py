@@ -109,6 +109,7 @@ def test_the_pythons_of_all_hosts_are_listed_with_what_they_have_and_lack(server
     assert venv["version"] in [each["version"] for each in system]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("venvs")
 def test_a_found_environment_becomes_a_kernel_and_nothing_in_it_is_changed_or_deleted(
     server: Server,

@@ -78,6 +78,7 @@ def processes(emulator: Any, kernels_tpu: str) -> Callable[[], list[str]]:
     return found
 
 
+@pytest.mark.long
 def test_a_shutdown_leaves_the_host_as_it_was(name, processes):
     before = processes()
     manager = KernelManager(kernel_name=name)

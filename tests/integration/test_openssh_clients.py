@@ -256,6 +256,7 @@ def test_vs_code_gets_the_ssh_entry_and_the_folder_to_open(person: Person, pod: 
                       input="uname; hostname").splitlines()[0] == "Linux"  # fmt: skip
 
 
+@pytest.mark.long
 def test_gclouds_way_of_running_a_command_works_on_one_host_and_on_all(
     person: Person, pod: str
 ) -> None:

@@ -111,6 +111,7 @@ def outputs(environment: dict[str, Any], name: str) -> list[Any]:
     return [output for cell in cells for output in cell.get("outputs", [])]
 
 
+@pytest.mark.long
 def test_the_guide_and_its_jaxkit_run_on_the_tpus_host_over_all_its_devices(
     environment: dict[str, Any],
 ) -> None:
@@ -137,6 +138,7 @@ def test_a_notebook_draws_on_the_tpus_host_what_all_its_devices_computed(
     assert any(str(DEVICES) in output.get("text", "").split() for output in found)
 
 
+@pytest.mark.long
 def test_a_kernel_of_the_server_is_named_before_its_tpu_is_deleted(
     server: Server, environment: dict[str, Any], emulator: Any
 ) -> None:
