@@ -13,7 +13,6 @@ from typing import Any
 from ..agent.protocol import messages
 from ..agent.protocol.events import SHELL
 from ..environment.project import (
-    HOLD,
     Mirror,
     MirrorHost,
     MirrorNews,
@@ -26,6 +25,9 @@ from ..errors import TPUError
 
 log = logging.getLogger(__name__)
 
+#: Seconds after which a cell that waits for what was changed here says so, and after which it runs
+#: without, while the host can be reached.
+NOTICE, HOLD = 10.0, 120.0
 #: Seconds for which a kernel's start waits until the size of its project is known.
 CHECK = 20.0
 AUTO, OFF = "auto", "off"
@@ -166,19 +168,25 @@ class KernelProject:
             header = self._held[0][2]
             if _is_cell(self._held[0]):
                 try:
-                    for line in await self._news():
-                        self._say(f"[{line}]\n", header)
+                    await self._wait_for_project(header)
                 except Exception:  # a bug here must not keep cells from running
                     log.exception("The project of %s", self._notebook_folder)
             self._forward(*self._held.popleft())
 
-    async def _news(self) -> list[str]:
-        """Waits until the host has what is here, and returns what the user has to know."""
+    async def _wait_for_project(self, header: bytes) -> None:
+        """Waits until the host has what is here, and says in a cell what its user has to know."""
         if self._used is None:
             refusal, self._refusal = self._refusal, ""
-            return [refusal] if refusal else []
+            if refusal:
+                self._say(f"[{refusal}]\n", header)
+            return
         mirror, news = self._used
-        return news.lines(await mirror.catch_up(HOLD))
+        current = await mirror.catch_up(NOTICE)
+        if not current:
+            self._say(f"[{news.waiting}]\n", header)
+            current = await mirror.catch_up(HOLD - NOTICE)
+        for line in news.lines(current):
+            self._say(f"[{line}]\n", header)
 
     def _locate(self) -> ProjectLocation:
         if self._sync == AUTO:

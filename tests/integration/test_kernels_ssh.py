@@ -386,8 +386,12 @@ def test_the_project_is_there_for_a_notebook_runner_and_for_vscode(name, tmp_pat
     process = Spawned(name, tmp_path)
     try:
         process.client.wait_for_ready(timeout=60)
-        reply = process.run("import helper; assert helper.x == 'from vscode'")
-        assert reply["status"] == "ok", reply
+        said: list[dict] = []
+        process.client.execute_interactive(
+            "import helper; print(helper.x)", timeout=180, output_hook=said.append
+        )
+        printed = [each["content"]["text"] for each in said if each["msg_type"] == "stream"]
+        assert printed[-1:] == ["from vscode\n"], [each["content"] for each in said]
     finally:
         process.close()
 

@@ -3,7 +3,7 @@
 from .bases import Bases
 from .local import LocalProject
 from .location import ProjectLocation, find_project, project_at
-from .mirror import HOLD, Mirror, MirrorHost
+from .mirror import Mirror, MirrorHost
 from .mirror_news import MirrorNews
 from .mirrors import Mirrors, default_mirrors
 from .outcome import HostOutcome, SyncOptions, SyncOutcome
@@ -12,7 +12,6 @@ from .sync import PULL_STEPS, PUSH_STEPS, pull, push
 from .watcher import Watcher, retry_after
 
 __all__ = [
-    "HOLD",
     "PULL_STEPS",
     "PUSH_STEPS",
     "Bases",

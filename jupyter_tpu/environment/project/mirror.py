@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 #: Bytes of one file, bytes of all, and files, that are copied without being asked for.
 LIMITS = (10_000_000, 100_000_000, 5_000)
-#: Seconds for which a cell or command waits for what was changed here.
+#: Seconds for which a command waits for what was changed here.
 HOLD = 10.0
 #: Milliseconds after which changes are noticed, and after which in any case while there are more.
 _QUIET, _LATEST = 50, 400

@@ -31,13 +31,22 @@ class MirrorNews:
         self._conflicts: set[str] = set()
         self._log = ToldLog(bases, mirror.host.place, str(mirror.folder))
 
+    @property
+    def waiting(self) -> str:
+        """For a cell that waits for the project."""
+        return f"{self._still_copied} The cell waits; interrupt it to end that."
+
+    @property
+    def _still_copied(self) -> str:
+        mirror = self._mirror
+        done = f" ({mirror.copied:.0%} done)" if mirror.copied else ""
+        return f"{mirror.folder.name} is still being copied to {mirror.host.host}{done}."
+
     def lines(self, current: bool) -> list[str]:
         """What was not told yet. *current*: whether the host has what is here."""
         mirror, tpu = self._mirror, str(self._mirror.host.host)
         if not current:
-            done = f" ({mirror.copied:.0%} done)" if mirror.copied else ""
-            return [f"{mirror.folder.name} is still being copied to {tpu}{done}. This cell started "
-                    "without the newest files."]  # fmt: skip
+            return [f"{self._still_copied} This cell started without the newest files."]
         found = []
         if mirror.problem is not None:
             line = f"The project {mirror.folder} is not up to date on {tpu}: {mirror.problem}"
