@@ -17,6 +17,7 @@ import json
 import logging
 import os
 import shutil
+import signal
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -134,6 +135,8 @@ def _serve(options: list[str], folder: Path) -> None:
         print(f"Open {whole}")
         print(f"Ctrl-C ends it. Its TPUs, settings and log are kept in {folder}", flush=True)
 
+    # Jupyter Server does not end its extensions at a Ctrl-C that comes without a terminal.
+    signal.signal(signal.SIGINT, lambda *_: server.stop(from_signal=True))
     # After what the server itself says at its start, which is said before the loop runs.
     server.io_loop.add_callback(say)
     server.start()
