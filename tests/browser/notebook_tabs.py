@@ -90,6 +90,10 @@ def write_notebook(server: Server, name: str, spec: str, code: str = CODE) -> No
 def open_notebook(context: BrowserContext, server: Server, name: str) -> Page:
     """In another tab, and in a workspace of its own, as JupyterLab has it."""
     page = context.new_page()
+    # On a busy machine a shared document is late, and loads behind a dialog that asks whether to
+    # wait.
+    waiting = page.get_by_role("button", name="Continue waiting")
+    page.add_locator_handler(waiting, lambda button: button.click())
     workspace = f"tab-{len(context.pages)}"
     page.goto(f"{server.url}/lab/workspaces/{workspace}/tree/{name}?reset&token={server.token}")
     expect(cell_of(page)).to_be_visible()

@@ -35,9 +35,8 @@ def lab(kept_lab: tuple[Server, str]) -> tuple[Server, str]:
     return kept_lab
 
 
-@pytest.mark.parametrize(
-    "token", ["another token", pytest.param("the same token", marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("token", ["another token", "the same token"])
 def test_each_line_is_once_in_both_tabs_and_in_the_files_they_save(
     lab: tuple[Server, str], context: BrowserContext, token: str
 ) -> None:

@@ -366,6 +366,7 @@ def test_a_client_that_does_not_count_gets_all_and_little_twice_when_the_server_
     client.close()
 
 
+@pytest.mark.long
 def test_who_was_away_gets_lines_together_and_of_a_progress_bar_what_is_left(
     server: Server, session: dict[str, Any], home: Path
 ) -> None:
@@ -463,6 +464,7 @@ def test_a_question_asked_while_there_was_no_server_is_answered_by_the_next(
     client.close()
 
 
+@pytest.mark.long
 def test_two_servers_of_one_user_do_not_take_each_others_kernels(
     server: Server, session: dict[str, Any]
 ) -> None:

@@ -284,6 +284,7 @@ def test_a_name_that_is_taken_is_refused(either: Shell, create_tpu: Callable[...
     )
 
 
+@pytest.mark.long
 def test_a_name_in_two_zones_needs_its_zone(either: Shell, create_tpu: Callable[..., Any]) -> None:
     twin = create_tpu()["name"].rpartition("/")[2]
     create_tpu(name=twin, zone="us-west4-a")
@@ -361,6 +362,7 @@ def test_the_names_of_tpus_are_completed(either: Shell, create_tpu: Callable[...
     until(lambda: completed() == f"plain,{name}\n")  # a server lists it a few seconds later
 
 
+@pytest.mark.long
 def test_several_tpus_are_stopped_started_and_deleted_by_one_command(
     either: Shell, create_tpu: Callable[..., Any], emulator: Any
 ) -> None:

@@ -98,6 +98,7 @@ def cli(server: Server, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 def test_a_kernel_says_once_that_jax_is_on_the_cpu_and_that_a_fork_can_hang(
     run: Callable[[str], str],
 ) -> None:

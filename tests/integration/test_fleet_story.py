@@ -282,10 +282,9 @@ async def test_disconnecting_removes_the_kernel_and_keeps_the_environment(
     assert len(setting.kernelspecs()) == 1
 
 
+@pytest.mark.long
 @pytest.mark.asyncio
-@pytest.mark.parametrize(
-    ("type", "hosts"), [("v5p-8", 1), pytest.param("v5p-16", 2, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("type", "hosts"), [("v5p-8", 1), ("v5p-16", 2)])
 async def test_two_servers_connect_a_tpu_at_once_and_see_it_deleted_elsewhere(
     setting: Setting, create_tpu: Any, emulator: Any, tmp_path: Path, type: str, hosts: int
 ) -> None:

@@ -131,6 +131,7 @@ def test_of_progress_during_an_absence_what_is_left_to_see_comes_and_costs_littl
     assert printed(seen).endswith("round 999\n")
 
 
+@pytest.mark.long
 def test_a_progress_bar_after_an_absence_ends_right(stormy, notebook, peak):
     seen = run_behind_a_break(
         stormy,

@@ -195,6 +195,7 @@ def test_entries_come_and_go_with_tpus_and_can_be_taken_out_again(
     assert person.config.read_bytes() == own
 
 
+@pytest.mark.long
 def test_each_host_of_a_pod_has_a_name_and_the_command_takes_options(
     person: Person, pod: str
 ) -> None:
