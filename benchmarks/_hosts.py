@@ -65,8 +65,8 @@ class Hosts:
         self.user = pwd.getpwuid(os.geteuid()).pw_name
         os.environ["JUPYTER_TPU_SSH_USER"] = self.user
         self.key = ensure_key(folder / "user")
-        make_key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "host"]
-        subprocess.run(make_key, check=True)
+        make_key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f"]
+        subprocess.run([*make_key, folder / "host"], check=True)
         self.host_key = " ".join((folder / "host.pub").read_text().split()[:2])
         (folder / "authorized").write_text(public_key(self.key) + "\n")
         (folder / "known").write_text(

@@ -129,11 +129,12 @@ def make_local(folder: Path) -> str:
 
     uv, python = Path(sys.executable).with_name("uv"), folder / "local/bin/python"
     requirement = f"ipykernel=={ipykernel.__version__}"
-    for command in (
+    commands: list[list[str | Path]] = [
         [uv, "venv", "-q", "--python", os.path.realpath(sys.executable), folder / "local"],
         [uv, "pip", "install", "-q", "--python", python, requirement],
         [python, "-m", "ipykernel", "install", "--name", "local", "--prefix", folder / "jupyter"],
-    ):
+    ]
+    for command in commands:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     os.environ["JUPYTER_PATH"] = str(folder / "jupyter/share/jupyter")
     return "local"
@@ -214,8 +215,8 @@ def make_sshpyk(emulator: Emulator, folder: Path) -> tuple[str, Line]:
 
     there = folder / "sshpyk"
     uv = Path(sys.executable).with_name("uv")
-    install = [uv, "pip", "install", "-q", "--no-deps", "--target", there, f"sshpyk=={SSHPYK}"]
-    subprocess.run(install, check=True)
+    install = [str(uv), "pip", "install", "-q", "--no-deps", "--target", str(there)]
+    subprocess.run([*install, f"sshpyk=={SSHPYK}"], check=True)
     sys.path.append(str(there))  # its entry point is found there, too
     address, port = address_of(emulator)
     line = Line(address, port)

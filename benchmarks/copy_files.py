@@ -74,7 +74,10 @@ def measure(
 
         def copy_in_rounds(size: int, found: dict[str, list[Times]]) -> None:
             copy = [*TPU, "copy", str(file), f"{name}:ours", "--worker", "all", "--overwrite"]
-            calls = {OURS: partial(run, copy), PEER: partial(scp, config, file, names)}
+            calls: dict[str, Callable[[], object]] = {
+                OURS: partial(run, copy),
+                PEER: partial(scp, config, file, names),
+            }
             for _ in range(chosen.rounds):
                 file.write_bytes(os.urandom(size * 1_000_000))
                 for way, times in found.items():

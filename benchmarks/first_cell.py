@@ -36,8 +36,8 @@ from fault_proxy import FaultProxy
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
-from jupyter_tpu.environment.creation import requirements
 from jupyter_tpu.environment.models import EnvironmentSpec
+from jupyter_tpu.environment.requirements import requirements
 
 ZONE, TYPE = "us-central1-a", "v5litepod-4"
 TPU = [sys.executable, "-m", "jupyter_tpu.cli"]

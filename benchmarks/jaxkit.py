@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -317,7 +318,7 @@ def main() -> None:
     with server() as rest:
         for name, request in REQUESTS.items():
             body = json.dumps(request).encode()
-            wire = over_rest(lambda name=name, body=body: rest.jax(name, body), count)
+            wire = over_rest(partial(rest.jax, name, body), count)
             there = asyncio.run(through_the_worker(name, body, count))
             here = called_here(name, body, count)
             requests[name] = {"rest": wire, "worker": there, "in_process": here}

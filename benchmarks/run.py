@@ -101,8 +101,10 @@ def ssh_loop(made: Hosts, config: Path, script: str) -> Figures:
     names.write_text("".join(f"{each}\n" for each in made.addresses))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begun = time.perf_counter()
-    command = ["bash", "-c", script, "bash", config, names, " ".join(COMMAND)]
-    answers = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+    command = ["bash", "-c", script, "bash"]
+    answers = subprocess.run(
+        [*command, config, names, " ".join(COMMAND)], stdout=subprocess.PIPE, check=True
+    ).stdout
     took = time.perf_counter() - begun
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -149,7 +151,8 @@ def library(made: Hosts, name: str) -> dict[str, Figures]:
     file = made.folder / "hosts.json"
     known = {"addresses": made.addresses, "port": made.port, "user": made.user}
     file.write_text(json.dumps({**known, "key": str(made.key), "command": " ".join(COMMAND)}))
-    command = [sys.executable, Path(__file__).with_name("_run_peers.py"), name, file]
+    peers = str(Path(__file__).with_name("_run_peers.py"))
+    command = [sys.executable, peers, name, str(file)]
     return {
         state: tuple(figures)
         for state, figures in json.loads(

@@ -110,8 +110,8 @@ def main() -> None:
             for what, ways in measured.items():
                 for way, measure in ways.items():
                     found.setdefault(what, {}).setdefault(way, []).append(measure())
-    for ways in found.values():
-        for values in ways.values():
+    for times in found.values():
+        for values in times.values():
             del values[0]
     report(found)
     write("startup", n=rounds, unit="CPU-s", goals=GOALS, results=summaries(found))
