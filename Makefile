@@ -47,7 +47,7 @@ dist: .venv/bin/uv node_modules/.package-lock.json
 	@ls -l dist
 
 # Lint and the frontend's tests run beside pytest. The output of each comes in one piece.
-test: setup .venv/torch
+test: setup .venv/compiled
 	scripts/system-packages
 	$(MAKE) --no-print-directory --jobs 3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) \
 		lint test-frontend test-python
@@ -82,6 +82,12 @@ TORCH ?= torch==2.13.0
 		echo "NOT INSTALLED: $(TORCH). Tests that need it will be SKIPPED." >&2
 	@touch $@
 
+# Each of pytest's processes imports all tests. Here one compiles what they import, so that not each
+# has to. Errors are pytest's to report.
+.venv/compiled: .venv/torch
+	JAX_PLATFORMS=cpu $(BIN)/python -m pytest --quiet --collect-only >/dev/null 2>&1 || true
+	@touch $@
+
 .venv/bench: .venv/installed
 	$(INSTALL) -r pyproject.toml --extra bench
 	@touch $@
@@ -96,13 +102,13 @@ PYTEST = $(BIN)/python -m pytest --second-try --durations 25
 
 # All tests in Python that are not marked long. "+" excludes them from --output-sync, so that their
 # progress is seen.
-test-python: setup .venv/torch
+test-python: setup .venv/compiled
 	+$(PYTEST) $(IN_PARALLEL)
 
 test-browser: setup
 	$(PYTEST) tests/browser
 
-test-long: setup .venv/torch
+test-long: setup .venv/compiled
 	scripts/system-packages
 	$(PYTEST) $(IN_PARALLEL) -m long --timeout 1800
 

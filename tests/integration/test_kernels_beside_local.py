@@ -166,7 +166,7 @@ def ask(notebook: Notebook, kind: str, channel: str, subshell: str | None, **con
     if subshell:
         message["header"]["subshell_id"] = subshell
     getattr(client, f"{channel}_channel").send(message)
-    reply = getattr(client, f"get_{channel}_msg")(timeout=30)
+    reply = getattr(client, f"get_{channel}_msg")(timeout=120)
     assert reply["parent_header"]["msg_id"] == message["header"]["msg_id"]
     return reply["content"]
 
