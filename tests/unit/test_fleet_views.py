@@ -58,7 +58,9 @@ def view(operations: Sequence[OperationRecord] = (), **fields: object) -> TPU:
     name = NodeName("p", "us-west4-a", "my-tpu")
     created = "2027-01-15T08:00:00Z"
     facts: dict = {"emulated": False, "undeleted": None, "state": NodeState.READY, **fields}
-    node = Node(name=name, id="7", type="v5litepod-8", state=facts.pop("state"), created=created)
+    health = {key: facts.pop(key, "") for key in ("health", "health_description")}
+    state = facts.pop("state")
+    node = Node(name=name, id="7", type="v5litepod-8", state=state, created=created, **health)
     price = cost_of("v5litepod-8", "us-west4-a", "on-demand", emulated=facts["emulated"])
     return view_tpu(
         name, node, cost_of=lambda _: price, since=None, seconds=3600.0, connected=False,
@@ -84,6 +86,17 @@ def test_a_tpu_that_could_not_be_deleted_says_so_and_what_it_costs() -> None:
         problem = view(undeleted=later, **free).problem
         assert problem is not None
         assert problem.message == "my-tpu was not deleted. You may not."
+
+
+def test_maintenance_and_repair_are_said_while_they_go_on() -> None:
+    maintenance = view(health="UNHEALTHY_MAINTENANCE").problem
+    assert maintenance is not None
+    assert maintenance.message.startswith("Google is doing maintenance on my-tpu")
+    repair = view(state=NodeState.REPAIRING, health_description="A chip failed.").problem
+    assert repair is not None
+    assert (repair.message, repair.hint) == ("A chip failed.", "Wait until it is repaired.")
+    assert view(state=NodeState.STOPPED, health="UNHEALTHY_MAINTENANCE").problem is None
+    assert view(health="HEALTHY").problem is None
 
 
 def test_what_was_not_deleted_before_is_another_tpu() -> None:

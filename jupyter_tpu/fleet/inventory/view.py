@@ -148,12 +148,29 @@ def _problem(
             return Problem.of(link.problem)
     if failure is not None:
         return failure
+    return _health_problem(node)
+
+
+def _health_problem(node: Node) -> Problem | None:
+    """What Google says of its health, where that may be mended."""
+    said = node.health_description
+    if node.state not in (NodeState.READY, NodeState.RESTARTING, NodeState.REPAIRING):
+        return None
+    if node.health == "UNHEALTHY_MAINTENANCE":
+        text = f"Google is doing maintenance on {node.name.node}, so it may not be available."
+        return Problem(
+            message=f"{text} {said}".strip(),
+            reason=Reason.UNAVAILABLE,
+            hint="Wait until that is over. What ran there may have ended.",
+        )
     if node.state is NodeState.READY and node.health not in ("", "HEALTHY"):
         return Problem(
-            message=node.health_description or f"Google reports its health as {node.health}.",
+            message=said or f"Google reports its health as {node.health}.",
             reason=Reason.UNAVAILABLE,
             hint="Google often repairs this. Stopping and starting the TPU may help.",
         )
+    if node.state is NodeState.REPAIRING and said:
+        return Problem(message=said, reason=Reason.UNAVAILABLE, hint="Wait until it is repaired.")
     return None
 
 
