@@ -42,6 +42,7 @@ COMMANDS = {
     "profile": "apps:profile",
     "chips": "chips:chips",
     "doctor": "doctor:doctor",
+    "network": "networks:network",
     "copy": "copy:copy",
     "sync": "sync:sync",
     "share": "share:share",

@@ -36,14 +36,21 @@ class GoogleAPIs:
 
     async def get(self, api: str, path: str, **query: str) -> dict[str, Any]:
         """*api*: "compute"; *path*: "/compute/v1/projects/P"."""
-        return await asyncio.to_thread(self._call, api, path, query, None)
+        return await self.call("GET", api, path, None, **query)
 
     async def post(self, api: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """As :meth:`get`; *body* is sent as JSON."""
-        return await asyncio.to_thread(self._call, api, path, {}, json.dumps(body).encode())
+        return await self.call("POST", api, path, body)
+
+    async def call(
+        self, method: str, api: str, path: str, body: dict[str, Any] | None = None, **query: str
+    ) -> dict[str, Any]:
+        """As :meth:`get`, with any *method* ("PATCH")."""
+        sent = None if body is None else json.dumps(body).encode()
+        return await asyncio.to_thread(self._call, method, api, path, query, sent)
 
     def _call(
-        self, api: str, path: str, query: dict[str, str], body: bytes | None
+        self, method: str, api: str, path: str, query: dict[str, str], body: bytes | None
     ) -> dict[str, Any]:
         if self._access is None:
             self._access = self._sign_in()
@@ -54,6 +61,7 @@ class GoogleAPIs:
         request = urllib.request.Request(
             f"{url}?{urlencode(query)}" if query else url,
             data=body,
+            method=method,
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )
         if not base and self._project:  # which project's quota of calls it uses

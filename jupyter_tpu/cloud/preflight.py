@@ -1,4 +1,4 @@
-"""What Google says about a project before there is a TPU: permissions, quotas, firewall rules."""
+"""What Google says about a project before there is a TPU: permissions and quotas."""
 
 from __future__ import annotations
 
@@ -22,9 +22,6 @@ PERMISSIONS = (
     "tpu.nodes.update",
     "tpu.operations.get",
 )
-SSH_PORT = 22
-#: From where Google's Identity-Aware Proxy connects.
-IAP_RANGE = "35.235.240.0/20"
 #: How the names of quotas ("TPUV5sLitepodPerProjectPerZoneForTPUAPI") call each generation.
 _QUOTA_NAMES = {
     "v2": r"TPUV2(?!\d)",
@@ -42,14 +39,6 @@ class Quota(Struct, frozen=True, kw_only=True):
     name: str  # "TPUV6EPerProjectPerRegionForTPUAPI"
     place: str  # a zone, a region, or "" for the whole project
     limit: int  # -1: unlimited
-
-
-class SSHRule(Struct, frozen=True, kw_only=True):
-    """A firewall rule that lets SSH in."""
-
-    name: str
-    sources: tuple[str, ...]  # "0.0.0.0/0"
-    tags: tuple[str, ...]  # the instances for which it is; empty: all
 
 
 async def missing_permissions(apis: GoogleAPIs, project: str) -> list[str]:
@@ -98,33 +87,3 @@ def understand_quotas(
             value = part.get("details", {}).get("value")
             if value is not None:
                 yield Quota(name=name, place=place or "", limit=int(value))
-
-
-async def ssh_rules(apis: GoogleAPIs, project: str, network: str) -> list[SSHRule]:
-    """The firewall rules of *network* that let SSH in."""
-    answer = await apis.get("compute", f"/compute/v1/projects/{project}/global/firewalls")
-    return [
-        SSHRule(
-            name=str(rule["name"]),
-            sources=(*rule.get("sourceRanges", ()),),
-            tags=(*rule.get("targetTags", ()),),
-        )
-        for rule in answer.get("items", ())
-        if str(rule.get("network", "")).endswith(f"/networks/{network}") and _allows_ssh(rule)
-    ]
-
-
-def _allows_ssh(rule: Mapping[str, Any]) -> bool:
-    if rule.get("direction", "INGRESS") != "INGRESS" or rule.get("disabled"):
-        return False
-    return any(
-        str(each.get("IPProtocol", "")).lower() in ("tcp", "6", "all")
-        and (not each.get("ports") or any(map(_has_ssh_port, each["ports"])))
-        for each in rule.get("allowed", ())
-    )
-
-
-def _has_ssh_port(ports: str) -> bool:
-    """ "22", "20-30"."""
-    first, _, last = ports.partition("-")
-    return int(first) <= SSH_PORT <= int(last or first)

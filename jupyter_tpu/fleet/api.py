@@ -333,6 +333,18 @@ class PricesAPI(Protocol):
         """
 
 
+class NetworksAPI(Protocol):
+    """The VPC networks of the project, and whom their firewall rules let in."""
+
+    async def set_up(self, request: models.SetUpNetwork) -> models.NetworkSetup:
+        """Creates what a network lacks: itself, a subnetwork, narrow firewall rules.
+
+        Waits until that is done, about a minute for a new network. Doing it again continues with
+        what is missing. With `dry_run` it changes nothing. Raises INVALID for a wrong address or
+        zone, PERMISSION, and what the network does.
+        """
+
+
 class FleetAPI(Protocol):
     """The fleet's methods, and its parts; REST has the same ones."""
 
@@ -380,6 +392,9 @@ class FleetAPI(Protocol):
 
     @property
     def grants(self) -> GrantsAPI: ...
+
+    @property
+    def networks(self) -> NetworksAPI: ...
 
     @property
     def prices(self) -> PricesAPI: ...

@@ -15,6 +15,7 @@ from ..links import HostName, Link, Links, no_such_host
 from ..paths import data_dir
 from . import models
 from .discovery.availability import Availability
+from .discovery.networks import NetworkService
 from .discovery.observer import Observer
 from .discovery.preflight import Preflight
 from .forwarding.apps import Apps
@@ -118,6 +119,7 @@ class Fleet:
             links, finder, store, lease, failures, lambda id: changes.mark_changed("tunnel", id)
         )
         self.tokens = Tokens()
+        self.networks = NetworkService(cloud, connections)
         preflight = Preflight(cloud, availability, links.key_metadata)
         self.doctor = Doctor(finder, desired, connections, preflight.check, cloud.emulated)
         apps = self.apps = Apps(links, finder, lambda id: changes.mark_changed("app", id))

@@ -170,6 +170,8 @@ ROUTES = (
     _fleet("POST tokens", "tokens.pass_on", "Pass tokens to what is started on TPUs",
            status=201),
     _fleet("DELETE tokens/{token}", "tokens.remove", "Pass a token to nothing that is started"),
+    _fleet("POST networks", "networks.set_up", "Create what a network for TPUs lacks",
+           more="With `dry_run` the answer says what, and nothing is changed."),
     _fleet("GET grants", "grants.list", "What may be used at no charge, and how much of it is"),
     _fleet("POST grants", "grants.add", "Add a grant", status=201),
     _fleet("DELETE grants/{grant}", "grants.remove", "Remove a grant"),

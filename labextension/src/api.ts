@@ -673,6 +673,21 @@ export interface IMirroredProject {
   result: ISyncResult | null;
 }
 
+/** A network compared with what it should have. */
+export interface INetworkSetup {
+  project: string;
+  network: string;
+  subnetwork: string;
+  region: string;
+  emulated: boolean;
+  sources: string[];
+  found: string[];
+  changes: string[];
+  blocked: string[];
+  warnings: string[];
+  dry_run: boolean;
+}
+
 /** What a new TPU has beyond its type, image and network. */
 export interface INodeOptions {
   topology: string;
@@ -893,6 +908,21 @@ export interface IRunOutput {
   next: number;
   output: IOutputPart[];
   ended: boolean;
+}
+
+/** What a network should have. */
+export interface ISetUpNetwork {
+  /** 1–63 lower-case letters, digits and hyphens, beginning with a letter */
+  network?: string;
+  subnetwork?: string | null;
+  zone?: string | null;
+  range?: string | null;
+  sources?: string[];
+  anywhere?: boolean;
+  mosh?: boolean;
+  iap?: boolean;
+  replace?: boolean;
+  dry_run?: boolean;
 }
 
 /** A folder of host 0 that the other hosts get, at the same path. */

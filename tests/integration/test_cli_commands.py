@@ -152,6 +152,38 @@ def test_a_tpu_that_costs_money_is_created_only_after_its_price_was_agreed_to(
     assert state_of(emulator, name) == "READY"
 
 
+def test_a_network_is_set_up_after_a_question_that_shows_each_change(
+    alone: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for variable, value in alone.environment.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    wanted = ["typed", "--zone", "us-west4-a"]
+    rule = "Create the firewall rule jupyter-tpu-ssh-typed: 127.0.0.1/32 may use TCP port 22"
+
+    assert main(["network", "check", *wanted]) == 1
+    assert f"to do    {rule}" in capsys.readouterr().out
+    assert main(["network", "setup", *wanted]) == 1
+    said = capsys.readouterr()
+    assert f"to do    {rule}" in said.out
+    assert "Add --yes to do it without asking." in said.err
+    assert main(["network", "setup", *wanted, "--dry-run"]) == 0
+    assert "it is not set up." in capsys.readouterr().out
+
+    assert main(["network", "setup", *wanted, "--yes"]) == 0
+    assert f"done     {rule}" in capsys.readouterr().out
+    assert main(["network", "check", *wanted, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["changes"], found["blocked"], found["subnetwork"]) == ([], [], "typed")
+
+    assert main(["network", "setup", *wanted, "--source", "0.0.0.0/0", "--yes"]) == 1
+    assert "use --anywhere" in capsys.readouterr().err
+    assert main(["network", "setup", *wanted, "--anywhere", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "WARNING  Everybody on the internet may try to log in." in said
+    assert "jupyter-tpu-ssh-typed: let 0.0.0.0/0 in." in said
+
+
 def test_grants_prices_and_the_project_are_shown_and_checked(
     alone: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

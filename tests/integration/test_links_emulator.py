@@ -16,6 +16,8 @@ from waiting import eventually
 from jupyter_tpu.cloud import CloudTPU, NodeName, NodeSpec, Target
 from jupyter_tpu.cloud.tpu.nodes import node_path, parse_node_path
 from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.discovery.seen_address import seen_address
+from jupyter_tpu.fleet.hosts.connections import HostConnections
 from jupyter_tpu.links import HostName, Link, Links, LinkState
 from jupyter_tpu.ssh import Keepalive, KnownHosts, ensure_key, fingerprint, public_key
 
@@ -96,6 +98,16 @@ async def test_a_host_is_found_by_name_and_let_in_and_its_key_is_pinned(links, s
     (published,) = await links.cloud.guest_attributes(node)
     assert pinned == "ssh-ed25519 " + published["hostkeys", "ssh-ed25519"]
     assert public_key(ensure_key()) in found.metadata["ssh-keys"]
+
+
+async def test_a_connected_host_tells_from_which_address_this_computer_comes(links, shared):
+    connections = HostConnections(links, lambda _: None)
+    assert await seen_address(connections, shared.project) is None
+    (link,) = connections.acquire(shared, 1)
+    await link.wait_up()
+    assert await seen_address(connections, shared.project) == "127.0.0.1/32"
+    assert await seen_address(connections, "another-project") is None
+    connections.release(shared)
 
 
 async def test_the_hosts_of_a_slice_connect_at_once_with_one_call_for_all(links, tpu):

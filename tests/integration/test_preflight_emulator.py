@@ -12,9 +12,10 @@ import pytest
 import pytest_asyncio
 
 from jupyter_tpu.cloud import CloudTPU, Target, billing
+from jupyter_tpu.cloud.google_apis import GoogleAPIs
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet import Fleet
-from jupyter_tpu.fleet.models import CheckSetup, Diagnosis
+from jupyter_tpu.fleet.models import CheckSetup, Diagnosis, SetUpNetwork
 from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import Links
 
@@ -28,8 +29,8 @@ async def fleet(emulator: Any, tmp_path: Path) -> AsyncIterator[Fleet]:
 
 
 @contextlib.asynccontextmanager
-async def opened(emulator: Any, folder: Path) -> AsyncIterator[Fleet]:
-    links = Links(CloudTPU(Target(emulator=str(emulator.state_file))))
+async def opened(emulator: Any, folder: Path, project: str | None = None) -> AsyncIterator[Fleet]:
+    links = Links(CloudTPU(Target(emulator=str(emulator.state_file), project=project)))
     specs = KernelSpecs(folder / "kernels")
     fleet = await Fleet.open(links, specs, folder / "fleet.sqlite", supervise=False)
     yield fleet
@@ -83,6 +84,99 @@ async def test_an_api_that_is_off_is_the_only_thing_that_is_said_of_the_project(
     found = await fleet.doctor.preflight()
     assert states(found) == {"api": "problem", "key": "ok"}
     assert "gcloud services enable tpu.googleapis.com" in finding(found, "api")
+
+
+@pytest.mark.asyncio
+async def test_a_project_with_os_login_and_a_closed_firewall_says_what_to_do(
+    emulator: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = "/compute/v1/projects/corp"
+    items = [{"key": "enable-oslogin", "value": "TRUE"}]
+    emulator.request("POST", f"{root}/setCommonInstanceMetadata", {"items": items})
+    emulator.request("DELETE", f"{root}/global/firewalls/default-allow-ssh")
+    async with opened(emulator, tmp_path, project="corp") as fleet:
+        found = await fleet.doctor.preflight()
+        assert "--metadata enable-oslogin=FALSE" in finding(found, "login")
+        assert "only from internal addresses (default-allow-internal)" in finding(found, "firewall")
+        assert "let your address in: jupyter tpu network setup default" in finding(
+            found, "firewall"
+        )
+        monkeypatch.setenv("JUPYTER_TPU_SSH_USER", "ann_example_com")
+        await fleet.networks.set_up(SetUpNetwork(sources=["203.0.113.4"]))
+        found = await fleet.doctor.preflight()
+        assert "login" not in states(found)
+        assert "allows SSH only from 203.0.113.4/32" in finding(found, "firewall")
+
+
+@pytest.mark.asyncio
+async def test_a_network_is_made_with_what_was_shown_and_then_lacks_nothing(
+    fleet: Fleet, emulator: Any
+) -> None:
+    wanted = SetUpNetwork(network="lab", zone=ZONE, mosh=True, dry_run=True)
+    shown = await fleet.networks.set_up(wanted)
+    assert shown.sources == ["127.0.0.1/32"]
+    root = f"/compute/v1/projects/{emulator.state.project}"
+    networks = emulator.request("GET", f"{root}/global/networks")["items"]
+    assert "lab" not in [each["name"] for each in networks]
+
+    wanted.dry_run = False
+    made = await fleet.networks.set_up(wanted)
+    assert made.changes == shown.changes
+    rule = emulator.request("GET", f"{root}/global/firewalls/jupyter-tpu-ssh-lab")
+    assert rule["sourceRanges"] == ["127.0.0.1/32"]
+    assert rule["allowed"] == [{"IPProtocol": "tcp", "ports": ["22"]}]
+    assert rule["network"].endswith("/global/networks/lab")
+    subnetwork = emulator.request("GET", f"{root}/regions/us-west4/subnetworks/lab")
+    assert subnetwork["privateIpGoogleAccess"] is True
+    again = await fleet.networks.set_up(wanted)
+    assert (again.changes, again.blocked) == ([], [])
+
+    # From another address: the rule gets it, and loses the first one if that is asked for.
+    wanted.sources = ["203.0.113.4"]
+    await fleet.networks.set_up(wanted)
+    rule = emulator.request("GET", f"{root}/global/firewalls/jupyter-tpu-ssh-lab")
+    assert rule["sourceRanges"] == ["127.0.0.1/32", "203.0.113.4/32"]
+    wanted.replace = True
+    await fleet.networks.set_up(wanted)
+    rule = emulator.request("GET", f"{root}/global/firewalls/jupyter-tpu-mosh-lab")
+    assert rule["sourceRanges"] == ["203.0.113.4/32"]
+    assert rule["allowed"] == [{"IPProtocol": "udp", "ports": ["60000-61000"]}]
+
+    found = await fleet.doctor.preflight(CheckSetup(network="lab"))
+    assert "only from 203.0.113.4/32" in finding(found, "firewall")
+    assert "jupyter tpu network setup lab" in finding(found, "firewall")
+
+
+@pytest.mark.asyncio
+async def test_a_network_that_was_made_in_part_says_what_is_missing_and_is_continued(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = GoogleAPIs.call
+
+    async def refused(
+        self: GoogleAPIs, method: str, api: str, path: str, *more: Any, **query: Any
+    ) -> Any:
+        if method == "POST" and path.endswith("/firewalls"):
+            raise TPUError("Google does not answer.", Reason.UNAVAILABLE, "Try again.")
+        return await call(self, method, api, path, *more, **query)
+
+    wanted = SetUpNetwork(network="part", zone=ZONE)
+    with monkeypatch.context() as patch:
+        patch.setattr(GoogleAPIs, "call", refused)
+        with pytest.raises(TPUError) as problem:
+            await fleet.networks.set_up(wanted)
+    assert problem.value.message.startswith(
+        "It is not known whether this was done: Create the firewall rule jupyter-tpu-ssh-part"
+    )
+    assert "Done before: Create the network part. Create the subnetwork" in problem.value.message
+    assert "continues with what is missing" in problem.value.hint
+    continued = await fleet.networks.set_up(wanted)
+    assert [text.split(":")[0] for text in continued.changes] == [
+        "Create the firewall rule jupyter-tpu-ssh-part",
+        "Create the firewall rule jupyter-tpu-internal-part",
+    ]
+    with pytest.raises(TPUError, match="The zone us-west9-z does not exist"):
+        await fleet.networks.set_up(SetUpNetwork(zone="us-west9-z"))
 
 
 @pytest.mark.asyncio

@@ -1,4 +1,4 @@
-"""What Google says of permissions, quotas and firewalls, and which images fit which types."""
+"""What Google says of quotas, and which images fit which types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_tpu.catalog import accelerator_type, image_fits, types
 from jupyter_tpu.cloud.models import Tier
-from jupyter_tpu.cloud.preflight import _allows_ssh, understand_quotas
+from jupyter_tpu.cloud.preflight import understand_quotas
 
 ZONE = "us-west4-a"
 
@@ -47,24 +47,6 @@ def test_the_quota_is_that_of_the_generation_the_tier_and_the_place(
 ) -> None:
     found = understand_quotas(INFOS, generation=generation, tier=tier, zone=ZONE)
     assert [each.limit for each in found] == limits
-
-
-@pytest.mark.parametrize(
-    ("rule", "allows"),
-    [
-        ({"allowed": [{"IPProtocol": "tcp", "ports": ["22"]}]}, True),
-        ({"allowed": [{"IPProtocol": "tcp", "ports": ["8080", "20-30"]}]}, True),
-        ({"allowed": [{"IPProtocol": "tcp"}], "direction": "INGRESS"}, True),
-        ({"allowed": [{"IPProtocol": "all"}]}, True),
-        ({"allowed": [{"IPProtocol": "tcp", "ports": ["80", "443"]}]}, False),
-        ({"allowed": [{"IPProtocol": "udp"}]}, False),
-        ({"allowed": [{"IPProtocol": "tcp"}], "direction": "EGRESS"}, False),
-        ({"allowed": [{"IPProtocol": "tcp"}], "disabled": True}, False),
-        ({"denied": [{"IPProtocol": "tcp", "ports": ["22"]}]}, False),
-    ],
-)
-def test_a_firewall_rule_lets_ssh_in_or_not(rule: dict[str, Any], allows: bool) -> None:
-    assert _allows_ssh(rule) is allows
 
 
 @pytest.mark.parametrize(

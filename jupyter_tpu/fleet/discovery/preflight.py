@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ... import catalog
 from ...catalog import AcceleratorType
 from ...cloud import Cloud, preflight
+from ...cloud.compute import ANYWHERE, IAP_RANGE, SSH, Networks, project_metadata
 from ...cloud.google_apis import GoogleAPIs
 from ...environment import Finding
 from ...errors import Reason, TPUError
+from ...ssh.keys import USER_VARIABLE, key_path
 from ..models import CheckSetup, CreateTPU, Diagnosis
 from ..models.catalog import image_warning, known_type
 from ..models.requests import validated
@@ -45,6 +48,7 @@ class Preflight:
                     self._permissions(apis, project),
                     self._firewall(apis, project, request.network or "default"),
                 )
+                findings += await self._os_login(apis, project)
                 if request.type is not None:
                     findings += await self._of_type(apis, project, request, request.type)
         return Diagnosis(
@@ -95,34 +99,65 @@ class Preflight:
             )
         return _ok("permission", "Your account may create, connect and delete TPUs.")
 
+    async def _os_login(self, apis: GoogleAPIs, project: str) -> list[Finding]:
+        """Whether Google decides who logs in as whom, and nobody has prepared for that."""
+        if os.environ.get(USER_VARIABLE):
+            return []
+        try:
+            metadata = await project_metadata(apis, project)
+        except TPUError:
+            return []  # Compute Engine can't be asked: the check of the firewall says so
+        if metadata.get("enable-oslogin", "").upper() != "TRUE":
+            return []
+        return [
+            Finding(
+                check="login",
+                state="warning",
+                message=f"The project {project} uses OS Login, so hosts don't accept the key that "
+                "jupyter-tpu gives to a TPU.",
+                hint="Create TPUs with --metadata enable-oslogin=FALSE. Or add the key to your "
+                f"account: gcloud compute os-login ssh-keys add --key-file {key_path()}.pub, and "
+                f"set {USER_VARIABLE} to the username in the answer.",
+            )
+        ]
+
     async def _firewall(self, apis: GoogleAPIs, project: str, network: str) -> Finding:
         rules = await _asked(
             "firewall",
             f"The firewall rules of the network {network} are not known",
-            preflight.ssh_rules(apis, project, network),
+            Networks(apis, project).rules(network),
         )
         if isinstance(rules, Finding):
             return rules
+        rules = [rule for rule in rules if rule.allows(SSH) and not rule.of_accounts]
+        setup = f"jupyter tpu network setup {network} --source ADDRESS"
         if not rules:
             return _problem(
                 "firewall",
                 f"No firewall rule of the network {network} allows SSH (TCP port 22).",
-                f"Allow it from your address: gcloud compute firewall-rules create allow-ssh "
-                f"--project {project} --network {network} --allow tcp:22 "
-                "--source-ranges YOUR_ADDRESS/32",
+                f"Allow it from your address: {setup}",
             )
-        for_all = [rule for rule in rules if not rule.tags and "0.0.0.0/0" in rule.sources]
+        for_all = [rule for rule in rules if not rule.tags and ANYWHERE in rule.sources]
         if for_all:
             return _ok("firewall", f"The firewall rule {for_all[0].name} allows SSH.")
-        some = rules[0]
+        outside = [rule for rule in rules if not rule.internal]
+        if not outside:
+            return Finding(
+                check="firewall",
+                state="warning",
+                message=f"The firewall rules of the network {network} allow SSH only from internal "
+                f"addresses ({rules[0].name}).",
+                hint=f"Outside of that network, let your address in: {setup}",
+            )
+        some = outside[0]
         only = [f"from {', '.join(some.sources)}"] if some.sources else []
         only += [f"to instances with the tag {', '.join(some.tags)}"] if some.tags else []
         return Finding(
             check="firewall",
             state="warning",
             message=f"The firewall rule {some.name} allows SSH only {' and '.join(only)}.",
-            hint="Check that your address and the TPU are among these."
-            if preflight.IAP_RANGE not in some.sources
+            hint=f"If your address is not among these, let it in: {setup}"
+            if IAP_RANGE not in some.sources
             else "That is Identity-Aware Proxy, through which `jupyter tpu connect` can go.",
         )
 

@@ -56,6 +56,7 @@ from .jobs import (
     StopJob,
 )
 from .kernels import Kernel
+from .networks import NetworkSetup, SetUpNetwork
 from .operations import Operation, Step, StopTrying
 from .prices import PriceList
 from .problems import Problem
@@ -157,6 +158,7 @@ __all__ = [
     "LinkStatus",
     "LoopStatus",
     "MirroredProject",
+    "NetworkSetup",
     "NotCopied",
     "OpenApp",
     "OpenTensorBoard",
@@ -177,6 +179,7 @@ __all__ = [
     "RunInput",
     "RunOutput",
     "SaveContents",
+    "SetUpNetwork",
     "ShareFolder",
     "ShareResult",
     "ShareStep",

@@ -8,9 +8,11 @@ import { keyOf } from '../model/resources';
 import {
   answerDialog,
   button,
+  dialogInputs,
   disposeWidgets,
   listOf,
-  openPanel
+  openPanel,
+  type
 } from './opened';
 import { aTPU, trans } from './server';
 
@@ -85,6 +87,46 @@ it('counts hosts in runs, and keeps apart what differs', () => {
   expect(hostNumbers([0, 1, 2, 5], trans)).toBe('Hosts 0–2, 5:');
   const other = aFinding({ host: 1, message: 'Not connected.' });
   expect(findingGroups([aFinding(), other])).toHaveLength(2);
+});
+
+it('sets up the network where no firewall rule lets SSH in, after showing what changes', async () => {
+  const closed = aFinding({
+    check: 'firewall',
+    host: null,
+    state: 'problem',
+    message: 'No firewall rule of the network default allows SSH.'
+  });
+  const change = 'Create the firewall rule jupyter-tpu-ssh-default.';
+  const plan = {
+    network: 'default',
+    sources: ['203.0.113.4/32'],
+    found: ['The network default exists.'],
+    changes: [change],
+    blocked: [],
+    warnings: []
+  };
+  const { node, server } = await openPanel({
+    'GET tpus': [200, { tpus: [], problem: null }],
+    'POST doctor': [200, { healthy: false, findings: [closed] }],
+    'POST networks': [200, plan]
+  });
+  button(node, 'Check Setup…').click();
+  await answerDialog('Set Up Network…');
+  const [address] = await dialogInputs(1);
+  type(address, '203.0.113.4');
+  await answerDialog('Continue');
+  const text = await answerDialog('Set Up');
+  expect(text).toContain(`Change${change}OKThe network default exists.`);
+  await vi.waitFor(() =>
+    expect(
+      Notification.manager.notifications.map(each => each.message)
+    ).toContain('default is set up.')
+  );
+  // What was shown is what is done, whatever the address is by then.
+  expect(server.bodies('POST networks')).toEqual([
+    { network: 'default', sources: ['203.0.113.4'], dry_run: true },
+    { network: 'default', sources: plan.sources, dry_run: false }
+  ]);
 });
 
 it('checks the setup where the TPUs can not be listed, and where none could be created', async () => {

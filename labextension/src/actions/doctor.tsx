@@ -1,19 +1,19 @@
 // The checks: what keeps JAX from a TPU's chips, or a TPU from being created, and what to do.
 
-import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { ICheckSetup, IDiagnosis, IFinding, ITPU } from '../api';
-import { failureText } from '../labels/failures';
+import { ICheckSetup, IFinding, ITPU } from '../api';
 import {
   findingGroups,
   findingStateLabel,
   hostNumbers
 } from '../labels/doctor';
-import { Failure } from '../model/client';
 import { TPUModel } from '../model/model';
+import { wait } from './wait';
 import { freeChips } from './chips';
+import { setUpNetwork } from './networks';
 
 /** Checks the hosts of a TPU, which takes seconds, and shows what was found. */
 export async function checkTPU(
@@ -21,7 +21,7 @@ export async function checkTPU(
   model: TPUModel,
   trans: TranslationBundle
 ): Promise<void> {
-  const found = await check(
+  const found = await wait(
     trans.__('Checking %1. This can take a minute.', tpu.name),
     signal => model.client.check(tpu, signal),
     trans
@@ -54,43 +54,33 @@ export async function checkSetup(
   model: TPUModel,
   trans: TranslationBundle
 ): Promise<void> {
-  const found = await check(
+  const found = await wait(
     trans.__('Checking the project. This can take a minute.'),
     signal => model.client.checkSetup(request, signal),
     trans
   );
-  if (found) {
-    await showDialog({
-      title: found.healthy
-        ? trans.__('No Problem Found')
-        : trans.__('There Are Problems'),
-      body: <Findings findings={found.findings} trans={trans} />,
-      buttons: [Dialog.okButton({ label: trans.__('Close') })]
-    });
+  if (!found) {
+    return;
   }
-}
-
-/** Asks for a diagnosis, which can be cancelled; null where there is none. */
-async function check(
-  message: string,
-  ask: (signal: AbortSignal) => Promise<IDiagnosis>,
-  trans: TranslationBundle
-): Promise<IDiagnosis | null> {
-  const aborter = new AbortController();
-  const id = Notification.emit(message, 'in-progress', {
-    autoClose: false,
-    actions: [{ label: trans.__('Cancel'), callback: () => aborter.abort() }]
+  const closed = found.findings.some(
+    ({ check, state }) =>
+      check === 'firewall' && (state === 'problem' || state === 'warning')
+  );
+  const setUp = Dialog.createButton({ label: trans.__('Set Up Network…') });
+  const { button } = await showDialog({
+    title: found.healthy
+      ? trans.__('No Problem Found')
+      : trans.__('There Are Problems'),
+    body: <Findings findings={found.findings} trans={trans} />,
+    buttons: [
+      ...(closed ? [setUp] : []),
+      Dialog.okButton({ label: trans.__('Close') })
+    ],
+    defaultButton: closed ? 1 : 0
   });
-  try {
-    return await ask(aborter.signal);
-  } catch (error) {
-    if (!aborter.signal.aborted) {
-      const { message, hint } = failureText(Failure.from(error), trans);
-      Notification.error(`${message} ${hint}`.trim(), { autoClose: false });
-    }
-    return null;
-  } finally {
-    Notification.dismiss(id);
+  if (closed && button.label === setUp.label) {
+    const { network, zone } = request;
+    await setUpNetwork({ network: network ?? 'default', zone }, model, trans);
   }
 }
 

@@ -29,6 +29,7 @@ import {
   IJob,
   IJobLog,
   IKernel,
+  INetworkSetup,
   IOpenApp,
   IOpenTensorBoard,
   IOpenTunnel,
@@ -40,6 +41,7 @@ import {
   IRemoveEnvironment,
   IRun,
   IRunOutput,
+  ISetUpNetwork,
   ISharedFolders,
   IShareFolder,
   IStartHunt,
@@ -149,6 +151,13 @@ export class TPUClient {
 
   checkSetup(request: ICheckSetup, signal?: AbortSignal): Promise<IDiagnosis> {
     return this._call('POST', ['doctor'], request, {}, signal);
+  }
+
+  setUpNetwork(
+    request: ISetUpNetwork,
+    signal?: AbortSignal
+  ): Promise<INetworkSetup> {
+    return this._call('POST', ['networks'], request, {}, signal);
   }
 
   grants(): Promise<IGrantUse[]> {

@@ -1,0 +1,288 @@
+"""What has to be changed in a VPC network so that TPUs in it can be reached. No calls here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from ipaddress import IPv4Network
+
+from msgspec import Struct, field
+
+from ...cloud.compute import (
+    ANYWHERE,
+    IAP_RANGE,
+    MOSH,
+    SSH,
+    Network,
+    Ports,
+    Resource,
+    Rule,
+    Subnetwork,
+    deciding_rule,
+)
+from ...errors import InvalidInput
+from ..models import SetUpNetwork
+
+#: Of our rules. A rule that refuses with a lower or equal number comes before them.
+_PRIORITY = 1000
+_INTERNAL = (Ports("tcp"), Ports("udp"), Ports("icmp"))
+#: Wider ranges are most of the internet.
+_WIDEST = 8
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    text: str
+    resource: Resource
+
+
+class NetworkPlan(Struct, kw_only=True):
+    """As :class:`~jupyter_tpu.fleet.models.NetworkSetup`, with the changes themselves."""
+
+    subnetwork: str = ""
+    found: list[str] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    blocked: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+class _Need(Struct, frozen=True, kw_only=True):
+    """Who is to be let in, for which purpose."""
+
+    purpose: str
+    ports: tuple[Ports, ...]
+    sources: tuple[str, ...]
+    why: str
+    replace: bool = False
+
+
+def read_sources(request: SetUpNetwork) -> list[str]:
+    """The ranges that *request* names: "203.0.113.4" becomes "203.0.113.4/32".
+
+    Raises INVALID for what is no IPv4 range, and for one that is most of the internet, unless the
+    request says so (`anywhere`).
+    """
+    ranges = [ANYWHERE] if request.anywhere else []
+    for text in request.sources:
+        try:
+            range = IPv4Network(text)
+        except ValueError as error:
+            raise InvalidInput(
+                f"{text!r} is not an IPv4 address or range.",
+                "Write an address, such as 203.0.113.4, or a range, such as 203.0.113.0/24.",
+            ) from error
+        if range.prefixlen < _WIDEST and not request.anywhere:
+            raise InvalidInput(
+                f"{text} would let most of the internet try to log in.",
+                "Name your own address, or, if you really want this, use --anywhere (over REST: "
+                "anywhere).",
+            )
+        ranges.append(str(range))
+    return [*dict.fromkeys(ranges)]
+
+
+def plan(
+    project: str, request: SetUpNetwork, network: Network | None, region: str, sources: list[str]
+) -> NetworkPlan:
+    """What *network* (None: it does not exist) lacks for TPUs in *region* ("": not known)."""
+    made = NetworkPlan()
+    path = f"projects/{project}/global/networks/{request.network}"
+    if network is None:
+        if not region:
+            raise InvalidInput(
+                f"The network {request.network} does not exist, and a new one needs a zone.",
+                "Name a zone, such as --zone us-west4-a.",
+            )
+        made.changes.append(
+            Change(
+                text=f"Create the network {request.network}.",
+                resource=Resource(
+                    collection="global/networks",
+                    name=request.network,
+                    body={
+                        "name": request.network,
+                        "autoCreateSubnetworks": False,
+                        "routingConfig": {"routingMode": "REGIONAL"},
+                    },
+                ),
+            )
+        )
+        network = Network(name=request.network, automatic=False, subnetworks=(), rules=())
+    else:
+        made.found.append(f"The network {network.name} exists.")
+    ranges = _plan_subnetwork(made, request, network, region, path)
+    for need in _needs(request, sources, ranges):
+        _plan_rule(made, need, network, path)
+    return made
+
+
+def _plan_subnetwork(
+    made: NetworkPlan, request: SetUpNetwork, network: Network, region: str, path: str
+) -> list[str]:
+    """Returns the internal addresses of the hosts."""
+    if not region:
+        return [each.range for each in network.subnetworks]
+    here = {each.name: each for each in network.subnetworks if each.region == region}
+    name = request.subnetwork or (
+        network.name if network.name in here else next(iter(here), network.name)
+    )
+    made.subnetwork = name
+    if name in here:
+        found = here[name]
+        made.found.append(f"The subnetwork {name} in {region} has the addresses {found.range}.")
+        if request.iap and not found.google_access:
+            made.warnings.append(
+                f"From the subnetwork {name}, TPUs without external addresses reach neither "
+                "Google's APIs nor package indexes. For Google's APIs: gcloud compute networks "
+                f"subnets update {name} --region {region} --enable-private-ip-google-access"
+            )
+        return [found.range]
+    range = _range(request, network.subnetworks)
+    body = {"name": name, "network": path, "ipCidrRange": range, "privateIpGoogleAccess": True}
+    made.changes.append(
+        Change(
+            text=f"Create the subnetwork {name} in {region} with the addresses {range}.",
+            resource=Resource(collection=f"regions/{region}/subnetworks", name=name, body=body),
+        )
+    )
+    return [range]
+
+
+def _range(request: SetUpNetwork, used: tuple[Subnetwork, ...]) -> str:
+    """Of a new subnetwork: 4096 addresses outside of those that Google's own networks take."""
+    taken = [IPv4Network(each.range) for each in used]
+    if request.range is not None:
+        try:
+            wanted = IPv4Network(request.range)
+        except ValueError as error:
+            raise InvalidInput(
+                f"{request.range!r} is not a range of IPv4 addresses.",
+                "Write one such as 10.0.0.0/20.",
+            ) from error
+        if any(wanted.overlaps(each) for each in taken):
+            raise InvalidInput(
+                f"Another subnetwork of {request.network} has addresses of {wanted}.",
+                "Choose another range, or leave it out.",
+            )
+        return str(wanted)
+    for range in IPv4Network("10.0.0.0/9").subnets(new_prefix=20):
+        if not any(range.overlaps(each) for each in taken):
+            return str(range)
+    raise InvalidInput("No addresses in 10.0.0.0/9 are left.", "Choose a range.")
+
+
+def _needs(request: SetUpNetwork, sources: list[str], ranges: list[str]) -> Iterator[_Need]:
+    outside = (*sources,)
+    for wanted, purpose, ports, of, why in (
+        (bool(outside), "ssh", SSH, outside, "SSH"),
+        (request.mosh, "mosh", MOSH, outside, "mosh"),
+        (request.iap, "iap", SSH, (IAP_RANGE,), "SSH through Identity-Aware Proxy"),
+    ):
+        if wanted:
+            replace = request.replace and purpose != "iap"
+            yield _Need(purpose=purpose, ports=(ports,), sources=of, why=why, replace=replace)
+    if ranges:
+        why = "the hosts of a pod among each other"
+        yield _Need(purpose="internal", ports=_INTERNAL, sources=(*ranges,), why=why)
+
+
+def _plan_rule(made: NetworkPlan, need: _Need, network: Network, path: str) -> None:
+    ports = ", ".join(map(str, need.ports))
+    missing = []
+    for source in need.sources:
+        deciding = [deciding_rule(network.rules, each, source) for each in need.ports]
+        refusing = [rule for rule in deciding if rule is not None and rule.denied]
+        lets_in = dict.fromkeys(rule.name for rule in deciding if rule is not None)
+        if any(rule.priority <= _PRIORITY for rule in refusing):
+            made.blocked.append(
+                f"The firewall rule {refusing[0].name} keeps {source} out (priority "
+                f"{refusing[0].priority}). Delete it, or let it make an exception."
+            )
+        elif refusing or None in deciding:
+            missing.append(source)
+        else:
+            made.found.append(f"{source} may use {ports} ({', '.join(lets_in)}).")
+    if need.purpose == "ssh":
+        made.warnings += _warnings(need, network)
+    own = next((rule for rule in network.rules if rule.name == rule_name(need, network)), None)
+    if own is not None and (own.tags or own.of_accounts or own.denied):
+        made.blocked.append(
+            f"The firewall rule {own.name} was changed by somebody. Delete it, and try again."
+        )
+    elif own is None and missing:
+        _create(made, need, network, path, missing)
+    elif own is not None:
+        _update(made, need, own, missing)
+
+
+def _create(
+    made: NetworkPlan, need: _Need, network: Network, path: str, missing: list[str]
+) -> None:
+    name = rule_name(need, network)
+    ports = ", ".join(map(str, need.ports))
+    made.changes.append(
+        Change(
+            text=f"Create the firewall rule {name}: {', '.join(missing)} may use {ports}, for "
+            f"{need.why}.",
+            resource=Resource(
+                collection="global/firewalls",
+                name=name,
+                body={
+                    "name": name,
+                    "description": f"For {need.why}. Made by jupyter-tpu.",
+                    "network": path,
+                    "direction": "INGRESS",
+                    "priority": _PRIORITY,
+                    "allowed": [each.body() for each in need.ports],
+                    "sourceRanges": missing,
+                },
+            ),
+        )
+    )
+
+
+def _update(made: NetworkPlan, need: _Need, own: Rule, missing: list[str]) -> None:
+    gone = [each for each in own.sources if each not in need.sources] if need.replace else []
+    if not missing and not gone:
+        return
+    added = f"let {', '.join(missing)} in" if missing else ""
+    removed = f"no longer let {', '.join(gone)} in" if gone else ""
+    what = " and ".join(filter(None, (added, removed)))
+    kept = [each for each in own.sources if each not in gone]
+    kept = [*dict.fromkeys([*kept, *missing])]
+    if not kept:  # other rules let the wanted ones in
+        kept = [*need.sources]
+    made.changes.append(
+        Change(
+            text=f"Change the firewall rule {own.name}: {what}.",
+            resource=Resource(
+                collection="global/firewalls",
+                name=own.name,
+                body={"sourceRanges": kept, "allowed": [each.body() for each in need.ports]},
+                exists=True,
+            ),
+        )
+    )
+
+
+def _warnings(need: _Need, network: Network) -> Iterator[str]:
+    if ANYWHERE in need.sources:
+        yield (
+            "Everybody on the internet may try to log in. Only keys are accepted, but an error in "
+            "the SSH server would be open to all. Your own address alone is safer."
+        )
+        return
+    for rule in network.rules:
+        if rule.is_for(()) and rule.allows(SSH) and ANYWHERE in rule.sources:
+            yield (
+                f"The firewall rule {rule.name} lets everybody on the internet try to log in. To "
+                f"switch it off: gcloud compute firewall-rules update {rule.name} --disabled. Then "
+                "do this again."
+            )
+
+
+def rule_name(need: _Need, network: Network) -> str:
+    """At most 63 characters."""
+    name = f"jupyter-tpu-{need.purpose}-{network.name}"
+    if len(name) > 63:
+        name = f"{name[:54]}-{hashlib.sha256(network.name.encode()).hexdigest()[:8]}"
+    return name
