@@ -57,6 +57,7 @@ ANSWERS = (
     models.Quote,
     models.GrantUse,
     models.NetworkSetup,
+    models.Usage,
     models.TPUList,
     models.TPU,
     models.Environment,

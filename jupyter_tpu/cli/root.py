@@ -22,6 +22,7 @@ COMMANDS = {
     "hunt": "hunts:hunt",
     "queued": "queued:queued",
     "list": "tpus:list_tpus",
+    "usage": ".commands.usage:usage",
     "describe": "tpus:describe",
     "start": "power:start",
     "stop": "power:stop",

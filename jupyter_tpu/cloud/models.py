@@ -100,6 +100,8 @@ class Node(Struct, frozen=True, kw_only=True):
     created: str = ""  # RFC 3339
     metadata: dict[str, str] = {}
     labels: dict[str, str] = {}
+    #: Whether it is a TPU Node: of the retired architecture, without hosts to log in to.
+    retired: bool = False
     #: All else that the cloud says of it, by the names and in the JSON of its API.
     details: dict[str, Any] = {}
 

@@ -47,6 +47,9 @@ class Cloud(Protocol):
     def zone(self) -> str | None:
         """The default zone, if one is set."""
 
+    def in_project(self, project: str) -> Cloud:
+        """The same place, of another project; its connections are its own."""
+
     # ---- TPUs ----
 
     async def list_nodes(self, zone: str = "-") -> NodeList:

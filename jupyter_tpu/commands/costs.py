@@ -43,10 +43,16 @@ def so_far(tpu: TPU) -> str:
 
 
 def running_for(cost: Cost) -> str:
-    """How long it has been READY, as kubectl says ages: "12m", "3h5m", "4d"; "" if it is not."""
-    if not cost.since:
+    """How long it has been READY; "" if it is not."""
+    return age(cost.since)
+
+
+def age(time: str) -> str:
+    """How long ago *time* is, as kubectl says it: "12m", "3h5m", "4d"; "" if that is not known."""
+    try:
+        started = datetime.fromisoformat(time)
+    except ValueError:
         return ""
-    started = datetime.fromisoformat(cost.since)
     minutes = max(0, int((datetime.now(UTC) - started).total_seconds() // 60))
     hours, days = minutes // 60, minutes // 1440
     if days >= 2:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import Reason, TPUError
+from ..retired import refuse_tpu_node_address
 from .session import current_target
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ async def list_nodes() -> tuple[Cloud, tuple[Node, ...]]:
 
 async def find_node(ref: str) -> tuple[Node, Cloud]:
     """The TPU that "name", "zone/name" or "zone~name" means. Raises NOT_FOUND, CONFLICT."""
+    refuse_tpu_node_address(ref)
     zone, _, name = ref.replace("~", "/", 1).rpartition("/")
     import asyncio
 

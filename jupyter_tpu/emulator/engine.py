@@ -227,6 +227,10 @@ class Engine:
             self.model.preempt(node)
             self.save()
             self._spawn(self._end_hosts(node.path))
+        elif fault.kind == "tpu-node":
+            node.retired = True
+            self.save()
+            self._spawn(self._end_hosts(node.path))
         elif fault.kind == "reboot":
             self._spawn(self._reboot(node))
         else:

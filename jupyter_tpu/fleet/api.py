@@ -345,6 +345,17 @@ class NetworksAPI(Protocol):
         """
 
 
+class UsageAPI(Protocol):
+    """Who has which TPUs."""
+
+    async def show(self, projects: str | None = None) -> models.Usage:
+        """Every TPU and queued resource of *projects* ("a,b"; None: the fleet's own).
+
+        Does not fail if a project or a zone does not answer: ``problems`` says so. Raises INVALID
+        for what is not a project's ID, and NO_PROJECT.
+        """
+
+
 class FleetAPI(Protocol):
     """The fleet's methods, and its parts; REST has the same ones."""
 
@@ -398,6 +409,9 @@ class FleetAPI(Protocol):
 
     @property
     def prices(self) -> PricesAPI: ...
+
+    @property
+    def usage(self) -> UsageAPI: ...
 
     async def status(self) -> models.FleetStatus:
         """The health of the loops behind this interface; makes no call to Google or a host."""

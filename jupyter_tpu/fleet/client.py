@@ -19,6 +19,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from ..errors import Reason, TPUError
+from ..retired import refuse_tpu_node_address
 from .api import FleetAPI
 from .models import Change, Operation, Problem
 from .routes import BY_CALL, PARTS, ROOT, Route
@@ -274,6 +275,8 @@ def _query(route: Route, arguments: list[Any]) -> dict[str, Any]:
 
 def _path_part(name: str, value: str) -> str:
     """``zone/name`` of a TPU is spelled ``zone~name`` in a path."""
+    if name == "tpu":
+        refuse_tpu_node_address(value)  # which no path could have
     return quote(value.replace("/", "~", 1) if name == "tpu" else value, safe="~")
 
 

@@ -33,6 +33,7 @@ from .hosts.runs import Runs
 from .hosts.warm_kernels import WarmKernelMonitor
 from .hunts.service import HuntService
 from .inventory.inventory import Inventory
+from .inventory.usage import UsageService
 from .kernelspecs import KernelSpecRegistry
 from .knowledge.changes import ChangeFeed
 from .knowledge.desired import DesiredState
@@ -233,6 +234,7 @@ class Fleet:
             supervised=supervise,
             reloaded=lambda: self._controller.wake(),
         )
+        self.usage = UsageService(cloud, finder, observer, desired, jobs, run_times, grants)
         self._controller = Controller(
             links,
             desired,
@@ -322,6 +324,7 @@ class Fleet:
         await self.hunts.shut_down()
         await self.tunnels.shut_down()
         await self.apps.shut_down()
+        await self.usage.close()
         self._connections.close()
         self._changes.close()
         await self._store.close()

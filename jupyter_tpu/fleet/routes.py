@@ -177,6 +177,8 @@ ROUTES = (
     _fleet("DELETE grants/{grant}", "grants.remove", "Remove a grant"),
     _fleet("GET prices", "prices.list", "What chips cost, by region, with the dates of the prices"),
     _fleet("POST prices/refresh", "prices.refresh", "Read the prices from Google"),
+    _fleet("GET usage", "usage.show", "All TPUs and queued resources, and whose they are",
+           query={"projects": "IDs such as one,two; default: the server's"}),
     _fleet("GET operations", "operations", "Running and recent operations"),
     _fleet("GET operations/{operation}", "operation", "One operation, with its log"),
     _fleet("DELETE operations/{operation}", "cancel", "Cancel an operation"),

@@ -25,6 +25,7 @@ from ..commands.grammar import (
 from ..commands.job_group import job
 from ..commands.session import open_session
 from ..commands.tables import describe_tunnel, opened_tunnel, tpu_table, tunnel_table
+from ..commands.usage import usage
 from ..errors import Reason, TPUError
 from .kernel_grammar import auto, connect, disconnect, pull, push, status
 from .parameters import names_argument, tpu_option
@@ -55,7 +56,7 @@ def line(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for _command in (connect, status, disconnect, push, pull, auto, job):
+for _command in (connect, status, disconnect, push, pull, auto, job, usage):
     line.add_command(_command)
 
 

@@ -105,6 +105,17 @@ def public_key(path: Path) -> str:
     return _public_line(load_key(path))
 
 
+def stored_public_key() -> str:
+    """The public key beside ours, "AAAA…", without looking at the private one; "" if there is
+    none.
+    """
+    path = key_path()
+    try:
+        return path.with_name(path.name + ".pub").read_text(encoding="ascii").split()[1]
+    except (OSError, ValueError, IndexError):
+        return ""
+
+
 def _public_line(key: SSHKey) -> str:
     kind, blob = key.export_public_key("openssh").decode().split()[:2]
     return f"{kind} {blob}"

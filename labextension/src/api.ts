@@ -309,6 +309,7 @@ export interface IFinding {
     | 'quota'
     | 'storage'
     | 'type'
+    | 'variables'
     | 'versions';
   host: number | null;
   state: 'ok' | 'problem' | 'unknown' | 'warning';
@@ -798,6 +799,18 @@ export interface IOutputPart {
   data: string;
 }
 
+/** What one owner has. */
+export interface IOwnerUsage {
+  owner: string;
+  mine: boolean;
+  tpus: number;
+  chips: number;
+  blocked_chips: number;
+  usd_per_hour: number;
+  usd: number;
+  unpriced: number;
+}
+
 /** The body of a request to pass tokens on. */
 export interface IPassTokens {
   names: string[];
@@ -1154,6 +1167,39 @@ export interface ITunnel {
   sent: number;
   received: number;
   compressed: boolean;
+}
+
+/** All TPUs and queued resources of some projects. */
+export interface IUsage {
+  me: string;
+  projects: string[];
+  emulated: boolean;
+  chips: number;
+  tpus: IUsedTPU[];
+  owners: IOwnerUsage[];
+  problems: IProblem[];
+}
+
+/** A TPU, or a queued resource with the TPUs that it asks for. */
+export interface IUsedTPU {
+  kind: 'queued' | 'tpu';
+  name: string;
+  zone: string;
+  project: string;
+  type: string;
+  meaning: string;
+  tier: 'on-demand' | 'reserved' | 'spot';
+  state: string;
+  advice: string;
+  chips: number;
+  holds: '' | 'chips' | 'quota';
+  owner: string;
+  owner_source: '' | 'label' | 'ssh-keys';
+  mine: boolean;
+  created: string;
+  cost: ICost;
+  connected: boolean;
+  forgotten: boolean;
 }
 
 /** Where an app will be shown. */

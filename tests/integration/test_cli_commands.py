@@ -282,6 +282,7 @@ def test_without_waiting_the_operation_is_given_and_goes_on_with_all_options(
         ("create ok --type v4-8 --packages x", "such as --packages, need --connect"),
         ("describe nothing", "There is no TPU called nothing"),
         ("connect nothing", "There is no TPU called nothing"),
+        ("connect grpc://10.0.0.2:8470", "is the address of a TPU Node, which has no hosts to"),
         ("delete nothing --yes", "There is no TPU called nothing"),
         ("queued delete nothing", "There is no queued resource called nothing"),
         ("kernel add nothing", "There is no TPU called nothing"),

@@ -9,6 +9,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import structs
+
 from ...errors import Reason, TPUError
 from ..auth import emulator_client, google_client
 from ..errors import call_error
@@ -95,6 +97,10 @@ class CloudTPU(Cloud):
         if self.target.zone or not self.emulated:
             return self.target.zone
         return self._emulator().zone
+
+    def in_project(self, project: str) -> CloudTPU:
+        """Cloud TPU of another project."""
+        return CloudTPU(structs.replace(self.target, project=project))
 
     def _emulator(self) -> EmulatorAddress:
         """The emulator's address, read again when its state file has changed."""

@@ -26,6 +26,9 @@ _STATES = {
 }
 
 
+#: google.cloud.tpu_v2.Node.ApiVersion of TPU Nodes, the architecture before TPU VMs.
+_RETIRED = ("V1_ALPHA1", "V1")
+
 #: The fields of a node's JSON that our models have, and the API's version.
 _PARSED = frozenset(
     {"name", "id", "acceleratorType", "state", "health", "healthDescription", "runtimeVersion"}
@@ -73,6 +76,7 @@ def parse_node(data: Mapping[str, Any]) -> Node:
         created=data.get("createTime", ""),
         metadata=dict(data.get("metadata", {})),
         labels=dict(data.get("labels", {})),
+        retired=data.get("apiVersion") in _RETIRED,
         details={key: value for key, value in data.items() if key not in _PARSED},
     )
 

@@ -51,7 +51,9 @@ class Messages:
             state=kind.State.Value(node.state),
             health_description=node.health_description,
             id=int(node.id),
-            api_version=kind.ApiVersion.Value(self.version.upper().replace("ALPHA", "_ALPHA")),
+            api_version=kind.ApiVersion.Value(
+                "V1" if node.retired else self.version.upper().replace("ALPHA", "_ALPHA")
+            ),
             queued_resource=node.queued_resource,
             multislice_node=node.slice is not None,
         )
@@ -70,7 +72,7 @@ class Messages:
                     endpoint = message.network_endpoints.add(
                         ip_address=interface.internal, port=RUNTIME_PORT
                     )
-                    if interface.external:
+                    if interface.external and not node.retired:
                         endpoint.access_config.external_ip = interface.external
         if (coming := node.upcoming_maintenance) is not None:
             shown = message.upcoming_maintenance

@@ -3,6 +3,7 @@
 The body is a `Fault` as JSON. Kinds that happen at once to one *node*, which must be READY:
 
 - ``preempt``, ``reboot``, ``maintenance`` (which nobody announced), ``cut-links``;
+- ``tpu-node``: it is one of the retired architecture from then on, and has no hosts to log in to;
 - ``announce-maintenance``: the node shows it as upcoming in *seconds* (7 days). Then it begins,
   or before, by ``performMaintenance``.
 
@@ -55,12 +56,13 @@ FaultKind = Literal[
     "reboot",
     "maintenance",
     "announce-maintenance",
+    "tpu-node",
     "cut-links",
     "line",
 ]
 #: Faults that happen at once to a node. The others wait for calls.
 IMMEDIATE: tuple[str, ...] = (
-    *("preempt", "reboot", "maintenance", "announce-maintenance", "cut-links"),
+    *("preempt", "reboot", "maintenance", "announce-maintenance", "tpu-node", "cut-links"),
 )
 _CODES_BY_NAME = {name: code for code, (name, _) in CODES.items()}
 

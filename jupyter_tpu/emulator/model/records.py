@@ -150,6 +150,8 @@ class NodeRecord(NodeSettings, kw_only=True):
     queued_resource: str = ""  # the path of the queued resource that it belongs to
     slice: SliceRecord | None = None
     upcoming_maintenance: MaintenanceRecord | None = None
+    #: Whether it is a TPU Node: of the retired architecture, without hosts to log in to.
+    retired: bool = False
 
     @property
     def path(self) -> str:

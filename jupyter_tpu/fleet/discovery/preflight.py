@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
 from ... import catalog
@@ -14,6 +14,7 @@ from ...cloud.compute import ANYWHERE, IAP_RANGE, SSH, Networks, project_metadat
 from ...cloud.google_apis import GoogleAPIs
 from ...environment import Finding
 from ...errors import Reason, TPUError
+from ...retired import TPU_NODE_VARIABLES, is_tpu_node_address
 from ...ssh.keys import USER_VARIABLE, key_path
 from ..models import CheckSetup, CreateTPU, Diagnosis
 from ..models.catalog import image_warning, known_type
@@ -36,7 +37,7 @@ class Preflight:
     async def check(self, request: CheckSetup) -> Diagnosis:
         """Never fails for what it checks: that is a finding. Changes nothing in the cloud."""
         request = validated(request)
-        findings = [await self._key_finding()]
+        findings = [await self._key_finding(), *tpu_node_settings(os.environ)]
         project = self._project()
         if isinstance(project, Finding):
             findings.insert(0, project)
@@ -234,6 +235,19 @@ async def _asked(check: Any, unknown: str, question: Coroutine[Any, Any, Any]) -
         return Finding(
             check=check, state="unknown", message=f"{unknown}: {error.message}", hint=error.hint
         )
+
+
+def tpu_node_settings(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """What is left of settings for TPU Nodes, in which old notebooks look for a TPU."""
+    for name in TPU_NODE_VARIABLES:
+        if is_tpu_node_address(environ.get(name, "").rpartition(";")[2]):
+            yield Finding(
+                check="variables",
+                state="warning",
+                message=f"{name} has the address of a TPU Node, an architecture that Google has "
+                "retired.",
+                hint=f"Unset {name}. On a TPU VM, JAX finds the chips by itself.",
+            )
 
 
 def _ok(check: Any, message: str) -> Finding:

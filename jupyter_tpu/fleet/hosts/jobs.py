@@ -69,7 +69,11 @@ class Jobs:
 
     def unfinished(self) -> bool:
         """Whether there is a job that may run, or is to be started again."""
-        return any(not is_final(record) for record in self._records.all())
+        return bool(self.unfinished_on())
+
+    def unfinished_on(self) -> set[NodeName]:
+        """The TPUs on which there are such jobs."""
+        return {record.name for record in self._records.all() if not is_final(record)}
 
     async def log(self, ref: str, id: str, query: JobLogQuery | None = None) -> JobLog:
         wanted = validated(query or JobLogQuery())

@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterable
 
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
+from ...retired import refuse_tpu_node_address
 from ..discovery.observer import Observer
 
 
 async def resolve(ref: str, names: Callable[[], set[NodeName]], observer: Observer) -> NodeName:
     """names(): all TPUs as known now.
 
-    Raises NOT_FOUND, CONFLICT where two zones have one of that name, or why the list of TPUs is
-    not known.
+    Raises INVALID for the address of a TPU Node, NOT_FOUND, CONFLICT where two zones have one of
+    that name, or why the list of TPUs is not known.
     """
+    refuse_tpu_node_address(ref)
     refreshed = await observer.ensure_recent()
     zone, _, node = ref.replace("~", "/", 1).rpartition("/")
     found = _matching(zone, node, names())

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from ...cloud import Node, NodeName, NodeState
 from ...errors import Reason
 from ...links import Link, LinkState
+from ...retired import tpu_node_error
 from ..models import TPU, Connection, Cost, Environment, Host, LinkStatus, Operation, Problem
 from ..models.catalog import known_type
 from ..models.costs import billing_words, running_cost
@@ -130,6 +131,8 @@ def _problem(
     failure: Problem | None,
 ) -> Problem | None:
     """What needs attention; while an operation runs, only what hinders it."""
+    if node.retired:
+        return Problem.of(tpu_node_error(node.name.node))
     if node.state.gone:
         word = "was preempted" if node.state is NodeState.PREEMPTED else "has been terminated"
         return Problem(

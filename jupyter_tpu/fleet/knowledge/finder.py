@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from ...cloud import Node, NodeName, NodeState
+from ...cloud import Node, NodeName
 from .observed import ObservedState
 
 
@@ -30,4 +30,4 @@ class TPUFinder:
 
     async def find_ready(self, ref: str, purpose: str) -> Node:
         """Raises CONFLICT, with *purpose* as its hint, for a TPU that is not READY."""
-        return self._observed.require(await self.find(ref), (NodeState.READY,), purpose)
+        return self._observed.require_hosts(await self.find(ref), purpose)

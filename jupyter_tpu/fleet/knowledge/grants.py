@@ -136,14 +136,16 @@ class Grants:
         wanted = Demand(project=self._cloud.project, type=type, zone=zone, tier=tier)
         return pricing.covering(wanted, self._sorted(), today=_today())
 
-    def cost(self, node: Node) -> Cost:
-        """What a node costs while it is READY."""
+    def cost(self, node: Node, nodes: Iterable[Node] | None = None) -> Cost:
+        """What a node costs while it is READY. nodes: all that use the grants; None: the observed
+        ones.
+        """
         return cost_of(
             node.type,
             node.name.zone,
             node.tier,
             emulated=self._cloud.emulated,
-            grant=self._grant_of(node) if self._matter else "",
+            grant=self._grant_of(node, nodes) if self._matter else "",
             prices=self._prices.table,
         )
 
@@ -152,8 +154,8 @@ class Grants:
         """Whether there are grants, so that what others use makes a difference."""
         return bool(self._grants) and not self._cloud.emulated
 
-    def _grant_of(self, node: Node) -> str:
-        holding = self._holding()
+    def _grant_of(self, node: Node, nodes: Iterable[Node] | None) -> str:
+        holding = self._holding(nodes)
         if node.name not in holding:  # what it would be in if it were started now
             holding[node.name] = _demand(node)
         names = pricing.assign(holding.values(), self._sorted(), today=_today())
@@ -169,16 +171,18 @@ class Grants:
         asked = [demand for name, demand in self._asked().items() if name not in holding]
         return [*holding.values(), *asked]
 
-    def _holding(self) -> dict[NodeName, Demand]:
-        nodes = sorted(self._observed.nodes.values(), key=lambda node: (node.created, node.name))
-        return {node.name: _demand(node) for node in nodes if _holds_chips(node)}
+    def _holding(self, nodes: Iterable[Node] | None = None) -> dict[NodeName, Demand]:
+        nodes = self._observed.nodes.values() if nodes is None else nodes
+        oldest_first = sorted(nodes, key=lambda node: (node.created, node.name))
+        return {node.name: _demand(node) for node in oldest_first if holds_chips(node)}
 
     def _sorted(self) -> Sequence[Grant]:
         """Those that end first are used first; those without an end last."""
         return sorted(self._grants.values(), key=lambda grant: (grant.until or "~", grant.name))
 
 
-def _holds_chips(node: Node) -> bool:
+def holds_chips(node: Node) -> bool:
+    """Whether it has chips that nobody else can have."""
     return not (node.state in _WITHOUT_CHIPS or node.state.gone)
 
 

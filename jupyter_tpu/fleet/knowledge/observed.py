@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from ...cloud import Node, NodeName, NodeState
 from ...errors import Reason, TPUError
+from ...retired import tpu_node_error
 from ..models import Problem
 
 
@@ -46,6 +47,13 @@ class ObservedState:
                 "Start it first." if stopped else "",
             )
         return node
+
+    def require_hosts(self, name: NodeName, allowed: str) -> Node:
+        """The node, if it is READY and has hosts to log in to; as :meth:`require`."""
+        node = self.nodes.get(name)
+        if node is not None and node.retired:
+            raise tpu_node_error(name.node)
+        return self.require(name, (NodeState.READY,), allowed)
 
     def changing(self, besides: Collection[NodeName] = ()) -> bool:
         """Whether a TPU is changing to another state, *besides* these."""

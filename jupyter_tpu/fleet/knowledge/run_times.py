@@ -55,9 +55,22 @@ class RunTimes:
     def seconds(self, node: Node, now: float) -> float | None:
         """How long it was READY until *now*; None if that is not known."""
         record = self._runs.get(node.name)
-        if record is None or record.node_id != node.id or record.seconds is None:
-            return None
-        return record.seconds + (max(0.0, now - record.since) if record.since is not None else 0.0)
+        return _seconds(record, now) if record is not None and record.node_id == node.id else None
+
+    def estimate(self, node: Node, now: float) -> tuple[float | None, float | None]:
+        """As `since` and `seconds`; of a node that was never observed, such as one of another
+        project, what the first poll would say.
+        """
+        record = self._runs.get(node.name)
+        if record is None or record.node_id != node.id:
+            record = _next(None, node, now)
+        return record.since, _seconds(record, now)
+
+
+def _seconds(record: RunRecord, now: float) -> float | None:
+    if record.seconds is None:
+        return None
+    return record.seconds + (max(0.0, now - record.since) if record.since is not None else 0.0)
 
 
 def _next(before: RunRecord | None, node: Node, now: float) -> RunRecord:

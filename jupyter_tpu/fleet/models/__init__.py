@@ -95,6 +95,7 @@ from .tpus import (
     TPUList,
     TPUName,
 )
+from .usage import OwnerUsage, Usage, UsedTPU
 
 __all__ = [
     "TPU",
@@ -165,6 +166,7 @@ __all__ = [
     "OpenTunnel",
     "Operation",
     "OutputPart",
+    "OwnerUsage",
     "PassTokens",
     "PriceList",
     "Problem",
@@ -202,6 +204,8 @@ __all__ = [
     "Tier",
     "Token",
     "Tunnel",
+    "Usage",
+    "UsedTPU",
     "VisitApp",
     "WarmKernel",
 ]

@@ -73,7 +73,7 @@ class ConnectService:
             if record.operation.kind == "connect" and record.connect == request:
                 return record.operation  # pressed twice
         self._runner.known.require_idle(name)
-        node = self._observer.observed.require(name, (NodeState.READY,), _ONLY_READY)
+        node = self._observer.observed.require_hosts(name, _ONLY_READY)
         before = self._desired.environments(name).get(request.environment)
         if before is not None and before.node_id == node.id:
             checks.check_same_python(before, request)

@@ -13,6 +13,7 @@ from ...links import Links
 from ..discovery.availability import Availability
 from ..discovery.observer import Observer
 from ..knowledge.grants import Grants
+from ..knowledge.owners import OWNER, own_name
 from ..knowledge.pricing import Decision
 from ..models import ConnectTPU, CreateTPU, Operation, Quote
 from ..models.catalog import image_warning, known_type
@@ -164,7 +165,7 @@ class CreateService:
             tier=request.tier,
             network=request.network,
             subnetwork=request.subnetwork,
-            labels={**request.labels, LABEL: label},
+            labels={OWNER: own_name(), **request.labels, LABEL: label},
             metadata=node_options.metadata(
                 request.options, await asyncio.to_thread(self._links.key_metadata)
             ),

@@ -263,6 +263,11 @@ def _check_time(text: str) -> None:
         raise InvalidInput(f"{text} is over, or has no time zone.", "Give a later time, in UTC.")
 
 
+def meaning(state: str) -> str:
+    """What a state means, and what can be done now."""
+    return _MEANINGS.get(state, "This state is not known to this program.")
+
+
 def _shown(found: cloud.QueuedResource) -> QueuedResource:
     failed = found.state == "FAILED"
     return QueuedResource(
@@ -270,7 +275,7 @@ def _shown(found: cloud.QueuedResource) -> QueuedResource:
         zone=found.name.zone,
         project=found.name.project,
         state=found.state,
-        meaning=_MEANINGS.get(found.state, "This state is not known to this program."),
+        meaning=meaning(found.state),
         tpus=[*found.nodes],
         type=found.type,
         version=found.version,

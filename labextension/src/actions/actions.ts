@@ -31,6 +31,7 @@ import { CreateForm } from '../forms/createForm';
 import { PackagesForm } from '../forms/packagesForm';
 import { GrantsForm } from '../forms/grantsForm';
 import { TokensForm } from '../forms/tokensForm';
+import { UsageList } from '../forms/usageList';
 import { IServerKernels } from '../kernels/serverKernels';
 import { Lookups } from '../model/lookups';
 import { keyOf } from '../model/resources';
@@ -70,6 +71,7 @@ export class Actions {
     this.jobs = new JobActions(model, view, _commands, trans);
     this.foundPythons = new Lookups(tpu => model.client.pythons(tpu));
     this.grantsForm = new GrantsForm(model.client);
+    this.usageList = new UsageList(model.client);
     this.shares = new ShareActions(model, trans);
     this.tokensForm = new TokensForm(model.client);
   }
@@ -79,6 +81,7 @@ export class Actions {
   readonly kernels: KernelActions;
   readonly open: Opener;
   readonly grantsForm: GrantsForm;
+  readonly usageList: UsageList;
   readonly shares: ShareActions;
   readonly tokensForm: TokensForm;
 
@@ -208,6 +211,12 @@ export class Actions {
   openGrants(): void {
     void this.grantsForm.load();
     this.view.show('grants');
+  }
+
+  /** Shows who has which TPUs. */
+  openUsage(): void {
+    void this.usageList.load();
+    this.view.show('usage');
   }
 
   /** Shows which tokens TPUs get. */

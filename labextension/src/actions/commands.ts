@@ -69,6 +69,15 @@ export function addCommands(
       actions.openGrants();
     }
   });
+  commands.addCommand(CommandIDs.usage, {
+    label: trans.__('TPU Usage…'),
+    caption: trans.__('Show who has which TPUs, and what they cost'),
+    describedBy: NO_ARGUMENTS,
+    execute: () => {
+      actions.openPanel();
+      actions.openUsage();
+    }
+  });
   commands.addCommand(CommandIDs.tokens, {
     label: trans.__('Tokens…'),
     caption: trans.__('Choose which tokens of this computer TPUs get'),
@@ -88,7 +97,8 @@ export function addCommands(
       CommandIDs.create,
       CommandIDs.grants,
       CommandIDs.refresh,
-      CommandIDs.tokens
+      CommandIDs.tokens,
+      CommandIDs.usage
     ]) {
       palette.addItem({ command, category, args: { isPalette: true } });
     }

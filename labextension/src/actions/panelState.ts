@@ -3,7 +3,7 @@
 import { Store } from '../store';
 
 export type Page =
-  'connect' | 'create' | 'grants' | 'list' | 'packages' | 'tokens';
+  'connect' | 'create' | 'grants' | 'list' | 'packages' | 'tokens' | 'usage';
 
 export class PanelState extends Store {
   /** Whether the panel itself is visible. */

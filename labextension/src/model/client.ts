@@ -54,6 +54,7 @@ import {
   ITPUList,
   IToken,
   ITunnel,
+  IUsage,
   IVisitApp,
   Reason
 } from '../api';
@@ -158,6 +159,16 @@ export class TPUClient {
     signal?: AbortSignal
   ): Promise<INetworkSetup> {
     return this._call('POST', ['networks'], request, {}, signal);
+  }
+
+  /** projects: their IDs with commas; "" for the server's own. */
+  usage(projects: string): Promise<IUsage> {
+    return this._call(
+      'GET',
+      ['usage'],
+      undefined,
+      projects ? { projects } : {}
+    );
   }
 
   grants(): Promise<IGrantUse[]> {

@@ -30,6 +30,7 @@ import { PackagesPage } from './packagesPage';
 import { Disclosure, EmptyState, IconButton, Alert } from './elements';
 import { TokensPage } from './tokensPage';
 import { TPU } from './tpu';
+import { UsagePage } from './usagePage';
 
 /** Seconds between two looks at the server while the panel is visible. */
 const REFRESH = 120;
@@ -138,6 +139,8 @@ function Panel(props: IPanelProps): JSX.Element {
           <GrantsPage actions={actions} />
         ) : view.page === 'tokens' && usable ? (
           <TokensPage actions={actions} />
+        ) : view.page === 'usage' && usable ? (
+          <UsagePage {...props} />
         ) : (
           <List {...props} />
         )}
@@ -186,6 +189,8 @@ function pageTitle({
       return trans.__('Grants');
     case 'tokens':
       return trans.__('Tokens');
+    case 'usage':
+      return trans.__('TPU usage');
     default:
       return connectForm.environment
         ? trans.__('Environment %1', connectForm.environment.name)

@@ -1,0 +1,119 @@
+"""``jupyter tpu usage`` and ``%tpu usage``: who has which TPUs, and what they cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ..wording import count
+from .costs import age
+from .grammar import command, examples, project_option
+from .printing import json_option, note, print_json
+from .session import open_session
+from .tables import problem_text, state_text, table
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from ..fleet.models import OwnerUsage, Usage, UsedTPU
+
+
+@command(
+    "usage", epilog=examples("jupyter tpu usage", "jupyter tpu usage --projects mine,the-team")
+)
+@click.option(
+    "--projects",
+    metavar="PROJECT,...",
+    help="The projects to look at.  [default: gcloud's]",
+)
+@project_option
+@json_option
+def usage(projects: str | None, as_json: bool) -> None:
+    """Show all TPUs and queued resources, whose they are, and what they cost.
+
+    Of all zones, the most expensive first. Who created one is read from its labels, and from the
+    SSH keys that may log in.
+    """
+    with open_session() as session:
+        found = session.call(session.fleet.usage.show(projects))
+    if found.problems and not found.tpus:
+        raise found.problems[0].to_error()
+    if as_json:
+        print_json(found)
+    else:
+        print(usage_text(found))
+    for problem in found.problems:
+        note(f"This list may be incomplete: {problem_text(problem)}")
+
+
+def usage_text(found: Usage) -> str:
+    """A table, then what each owner has, then what needs attention."""
+    if not found.tpus:
+        return f"No TPUs and no queued resources in {', '.join(found.projects)}."
+    heads = ("NAME", "PROJECT", "ZONE", "TYPE", "CHIPS", "OWNER", "STATE", "AGE", "PER HOUR",
+             "COST SO FAR", "")  # fmt: skip
+    lines = [table(heads, [_row(each, found) for each in found.tpus])]
+    lines += [_owner_line(each, found.chips) for each in found.owners]
+    lines += [f"{each.name}: {each.advice}" for each in found.tpus if each.holds == "quota"]
+    lines += [
+        f"{each.name}: Nothing here has used it for hours. Connect it, or stop or delete it."
+        for each in found.tpus
+        if each.forgotten
+    ]
+    return "\n".join(lines)
+
+
+def _row(used: UsedTPU, found: Usage) -> tuple[str | Text, ...]:
+    from ..catalog import usd
+
+    cost = used.cost
+    charged = used.kind == "tpu" and not found.emulated
+    return (
+        used.name,
+        used.project if len(found.projects) > 1 else "",
+        used.zone,
+        used.type,
+        str(used.chips) if used.chips else "",
+        _owner(used),
+        state_text(used.state),
+        age(used.created),
+        "" if not charged else "not known" if cost.usd_per_hour is None else usd(cost.usd_per_hour),
+        "" if not charged else "not known" if cost.usd is None else f"about {usd(cost.usd)}",
+        _mark(used, found),
+    )
+
+
+def _mark(used: UsedTPU, found: Usage) -> str:
+    if used.kind == "queued":
+        return "queued"
+    if used.connected:
+        return "connected"
+    return "forgotten?" if used.forgotten else "emulated" if found.emulated else ""
+
+
+def _owner(used: UsedTPU) -> str:
+    if used.mine:
+        return "you"
+    by_key = " (SSH key)" if used.owner_source == "ssh-keys" else ""
+    return f"{used.owner}{by_key}" if used.owner else "not known"
+
+
+def _owner_line(owner: OwnerUsage, chips: int) -> str:
+    """ "ana holds 32 of 64 chips: 2 TPUs, about $19.20 an hour, about $60.00 so far." """
+    from ..catalog import usd
+
+    who = f"{owner.owner} holds" if owner.owner else "Unknown owners hold"
+    if owner.mine:
+        who = "You hold"
+    held = f"{owner.chips} of {count(chips, 'chip')}" if owner.chips else "no chips"
+    parts = [count(owner.tpus, "TPU")] if owner.tpus else []
+    if owner.usd_per_hour:
+        parts.append(f"about {usd(owner.usd_per_hour)} an hour")
+    if owner.usd:
+        parts.append(f"about {usd(owner.usd)} so far")
+    if owner.unpriced:
+        parts.append(f"{owner.unpriced} without a known price")
+    if owner.blocked_chips:
+        parts.append(f"{count(owner.blocked_chips, 'chip')} of quota that nobody can use")
+    return f"{who} {held}{': ' if parts else ''}{', '.join(parts)}."

@@ -1,0 +1,230 @@
+"""The fleet's part ``usage``: every TPU and queued resource of some projects, and whose it is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import Collection, Iterable, Iterator
+
+from msgspec import Struct, field
+
+from ...cloud import Cloud, Node, NodeState
+from ...cloud.models import QueuedResource
+from ...errors import InvalidInput, Reason, TPUError
+from ...links.single_flight import SingleFlight
+from ..discovery.observer import Observer
+from ..hosts.jobs import Jobs
+from ..knowledge.desired import DesiredState
+from ..knowledge.finder import TPUFinder
+from ..knowledge.grants import Grants, holds_chips
+from ..knowledge.owners import User, current_user, owner_of
+from ..knowledge.run_times import RunTimes
+from ..models import Cost, OwnerUsage, Problem, Usage, UsedTPU
+from ..models.catalog import known_type
+from ..models.costs import running_cost
+from ..operations.queued import meaning
+from .states import advice
+
+#: How long an answer serves further questions; seconds.
+FRESH = 3.0
+#: A TPU counts as forgotten if it is billed for longer, and nothing here uses it; seconds.
+FORGOTTEN = 4 * 3600.0
+#: States of a queued resource in which nobody can use the chips of its quota.
+_BLOCKING = ("FAILED", "SUSPENDING", "SUSPENDED")
+_PROJECT = re.compile(r"[a-z0-9][-a-z0-9.:]{0,99}")
+
+
+class _Listing(Struct):
+    """What Google lists of one project, and why that may be incomplete."""
+
+    nodes: list[Node] = field(default_factory=list)
+    queued: list[QueuedResource] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def noting(self, project: str) -> Iterator[None]:
+        """Goes on after an error, which is a problem of the list."""
+        try:
+            yield
+        except TPUError as error:
+            self.note(f"{project}: {error.message}", error.reason, error.hint)
+
+    def missing(self, zones: Collection[str]) -> None:
+        """These zones did not answer."""
+        if zones:
+            self.note(f"{', '.join(zones)} did not answer.", Reason.UNAVAILABLE, "Try again.")
+
+    def note(self, message: str, reason: Reason, hint: str) -> None:
+        problem = Problem(message=message, reason=reason, hint=hint)
+        if problem not in self.problems:  # the same for TPUs and for queued resources
+            self.problems.append(problem)
+
+
+class UsageService:
+    """As a :class:`~jupyter_tpu.fleet.api.UsageAPI`."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        finder: TPUFinder,
+        observer: Observer,
+        desired: DesiredState,
+        jobs: Jobs,
+        run_times: RunTimes,
+        grants: Grants,
+    ) -> None:
+        self._cloud = cloud
+        self._finder = finder
+        self._observer = observer
+        self._desired = desired
+        self._jobs = jobs
+        self._run_times = run_times
+        self._grants = grants
+        # Many that ask at the same time cause one call.
+        self._listings: SingleFlight[str, _Listing] = SingleFlight(self._list, FRESH)
+
+    async def show(self, projects: str | None = None) -> Usage:
+        names = _project_names(projects) or [self._cloud.project]
+        await self._finder.reload()
+        listings = await asyncio.gather(*map(self._listings.get, names))
+        me = current_user()
+        nodes = [node for each in listings for node in each.nodes]
+        found = [self._tpu(node, nodes, me) for node in nodes]
+        found += [_queued(queued, me) for each in listings for queued in each.queued]
+        return Usage(
+            me=me.name,
+            projects=names,
+            emulated=self._cloud.emulated,
+            chips=sum(each.chips for each in found if each.holds == "chips"),
+            tpus=sorted(found, key=_most_expensive),
+            owners=_by_owner(found),
+            problems=[problem for each in listings for problem in each.problems],
+        )
+
+    async def close(self) -> None:
+        await self._listings.close()
+
+    async def _list(self, project: str) -> _Listing:
+        """Never fails."""
+        listing = _Listing()
+        if project == self._own_project():
+            await self._observer.ensure_fresh()
+            observed = self._observer.observed
+            listing.nodes += observed.nodes.values()
+            listing.problems += filter(None, [observed.problem])
+            await _list_queued(self._cloud, project, listing)
+            return listing
+        other = self._cloud.in_project(project)
+        try:
+            with listing.noting(project):
+                found = await other.list_nodes()
+                listing.nodes += found.nodes
+                listing.missing(found.unreachable)
+            await _list_queued(other, project, listing)
+        finally:
+            await other.close()
+        return listing
+
+    def _own_project(self) -> str:
+        try:
+            return self._cloud.project
+        except TPUError:
+            return ""  # none is set; others can be asked for all the same
+
+    def _tpu(self, node: Node, nodes: Iterable[Node], me: User) -> UsedTPU:
+        now = time.time()
+        accelerator = known_type(node.type)
+        owner = owner_of(node.labels, node.metadata, me)
+        connected = self._desired.connected.get(node.name) == node.id
+        cost = self._grants.cost(node, nodes)
+        since, seconds = self._run_times.estimate(node, now)
+        idle = not connected and node.name not in self._jobs.unfinished_on()
+        return UsedTPU(
+            kind="tpu",
+            name=node.name.node,
+            zone=node.name.zone,
+            project=node.name.project,
+            type=node.type,
+            meaning=accelerator.meaning if accelerator else "",
+            tier=node.tier,
+            state=node.state,
+            advice=advice(node, free=cost.usd_per_hour == 0),
+            chips=accelerator.chips if accelerator else 0,
+            holds="chips" if holds_chips(node) else "quota" if node.state.gone else "",
+            owner=owner.name,
+            owner_source=owner.source,
+            mine=owner.is_me,
+            created=node.created,
+            cost=running_cost(cost, since=since, seconds=seconds),
+            connected=connected,
+            forgotten=owner.is_me and idle and since is not None and now - since > FORGOTTEN,
+        )
+
+
+async def _list_queued(cloud: Cloud, project: str, listing: _Listing) -> None:
+    with listing.noting(project):
+        found = await cloud.list_queued()
+        listing.queued += found.queued
+        listing.missing(found.unreachable)
+
+
+def _queued(queued: QueuedResource, me: User) -> UsedTPU:
+    """Its TPUs, which have their own entries, hold the chips and cost what there is to pay."""
+    accelerator = known_type(queued.type)
+    owner = owner_of(queued.labels, {}, me)
+    return UsedTPU(
+        kind="queued",
+        name=queued.name.node,
+        zone=queued.name.zone,
+        project=queued.name.project,
+        type=queued.type,
+        meaning=accelerator.meaning if accelerator else "",
+        tier=queued.tier,
+        state=queued.state,
+        advice=meaning(queued.state),
+        chips=len(queued.nodes) * accelerator.chips if accelerator else 0,
+        holds="quota" if queued.state in _BLOCKING else "",
+        owner=owner.name,
+        owner_source=owner.source,
+        mine=owner.is_me,
+        created=queued.created,
+        cost=Cost(usd_per_hour=0.0, usd=0.0),
+    )
+
+
+def _most_expensive(used: UsedTPU) -> tuple[float, float, str, str]:
+    """The order of a list."""
+    return -(used.cost.usd or 0.0), -(used.cost.list_usd_per_hour or 0.0), used.name, used.zone
+
+
+def _by_owner(found: Iterable[UsedTPU]) -> list[OwnerUsage]:
+    owners: dict[tuple[str, bool], OwnerUsage] = {}
+    for used in found:
+        # A label may name me, and an SSH key another user of my name: these are two.
+        key = used.owner, used.mine
+        owner = owners.setdefault(key, OwnerUsage(owner=used.owner, mine=used.mine))
+        owner.tpus += used.kind == "tpu"
+        if used.holds == "quota":
+            owner.blocked_chips += used.chips
+        elif used.holds == "chips":
+            owner.chips += used.chips
+            if used.cost.usd_per_hour is None:
+                owner.unpriced += 1
+            elif used.state == NodeState.READY:
+                owner.usd_per_hour = round(owner.usd_per_hour + used.cost.usd_per_hour, 2)
+        owner.usd = round(owner.usd + (used.cost.usd or 0.0), 2)
+    return sorted(owners.values(), key=lambda each: (-each.chips, -each.usd, each.owner))
+
+
+def _project_names(text: str | None) -> list[str]:
+    """ "a,b" as its names, each once; raises INVALID for what is not a project's name."""
+    names = list(dict.fromkeys(filter(None, map(str.strip, (text or "").split(",")))))
+    for name in names:
+        if not _PROJECT.fullmatch(name):
+            raise InvalidInput(
+                f"{name[:50]!r} is not the ID of a project.",
+                "Write several with commas: my-project,team-project.",
+            )
+    return names

@@ -1,0 +1,101 @@
+import { afterEach, expect, it } from 'vitest';
+
+import { CommandIDs } from '../actions/commandIDs';
+import { IUsage, IUsedTPU } from '../api';
+import { age } from '../labels/usage';
+import { button, disposeWidgets, listOf, openPanel, shows } from './opened';
+import { aCost, aTPU } from './server';
+
+afterEach(disposeWidgets);
+
+const COST = aCost({ usd: 88.32 });
+const USED: IUsedTPU = {
+  kind: 'tpu',
+  name: 'my-tpu',
+  zone: 'us-west4-a',
+  project: 'p',
+  type: 'v5litepod-8',
+  meaning: '',
+  tier: 'on-demand',
+  state: 'READY',
+  advice: 'It is billed, used or not.',
+  chips: 8,
+  holds: 'chips',
+  owner: 'ana',
+  owner_source: 'label',
+  mine: true,
+  created: '',
+  cost: COST,
+  connected: false,
+  forgotten: true
+};
+const USAGE: IUsage = {
+  me: 'ana',
+  projects: ['p'],
+  emulated: false,
+  chips: 24,
+  tpus: [
+    USED,
+    { ...USED, name: 'bobs', owner: 'bob', mine: false, forgotten: false },
+    {
+      ...USED,
+      kind: 'queued',
+      name: 'old',
+      state: 'FAILED',
+      holds: 'quota',
+      advice: 'It still uses quota.',
+      owner: '',
+      mine: false,
+      forgotten: false,
+      cost: { ...COST, usd: 0, usd_per_hour: 0 }
+    }
+  ],
+  owners: [
+    {
+      owner: 'ana',
+      mine: true,
+      tpus: 1,
+      chips: 8,
+      blocked_chips: 16,
+      usd_per_hour: 9.6,
+      usd: 88.32,
+      unpriced: 0
+    }
+  ],
+  problems: [
+    {
+      message: 'us-east5-a did not answer.',
+      reason: 'UNAVAILABLE',
+      hint: 'Try again.',
+      retry_after: null,
+      scope: ''
+    }
+  ]
+};
+
+it('shows who has what, why it may be incomplete, and what can be done', async () => {
+  const { commands, node, server } = await openPanel({
+    ...listOf(aTPU({ zone: 'us-west4-a' })),
+    'GET usage': [200, USAGE]
+  });
+  await commands.execute(CommandIDs.usage);
+  await shows(
+    node,
+    'You hold 8 of 24 chips · about $9.60 an hour · about $88.32 so far · 16 chips of quota that nobody can use',
+    'us-east5-a did not answer.',
+    'forgotten?',
+    'v5litepod-8 · us-west4-a · bob',
+    'owner not known',
+    'It still uses quota.'
+  );
+  expect(server.bodies('GET usage')).toHaveLength(1);
+  expect(button(node, 'Actions for my-tpu').disabled).toBe(false);
+});
+
+it('says ages shortly', () => {
+  const now = Date.parse('2026-01-10T12:00:00Z');
+  expect(age('2026-01-10T11:48:30Z', now)).toBe('11m');
+  expect(age('2026-01-10T08:00:00Z', now)).toBe('4h');
+  expect(age('2026-01-05T08:00:00Z', now)).toBe('5d');
+  expect(age('', now)).toBe('');
+});

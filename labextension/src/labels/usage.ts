@@ -1,0 +1,105 @@
+// Who has which TPUs, in words.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { IOwnerUsage, IUsedTPU } from '../api';
+import { usd } from './costs';
+import { Tone } from './translation';
+
+/** Whose it is. */
+export function ownerLabel(used: IUsedTPU, trans: TranslationBundle): string {
+  if (used.mine) {
+    return trans.__('yours');
+  }
+  if (!used.owner) {
+    return trans.__('owner not known');
+  }
+  return used.owner_source === 'ssh-keys'
+    ? trans.__('%1 (by its SSH key)', used.owner)
+    : used.owner;
+}
+
+/** What one owner has: "ana holds 32 of 64 chips · about $19.20 an hour". */
+export function ownerSummary(
+  owner: IOwnerUsage,
+  chips: number,
+  trans: TranslationBundle
+): string {
+  const who = owner.mine
+    ? trans.__('You hold')
+    : owner.owner
+      ? trans.__('%1 holds', owner.owner)
+      : trans.__('Unknown owners hold');
+  const parts = [
+    owner.chips
+      ? trans._n(
+          '%2 %3 of %1 chip',
+          '%2 %3 of %1 chips',
+          chips,
+          who,
+          owner.chips
+        )
+      : trans.__('%1 no chips', who)
+  ];
+  if (owner.usd_per_hour) {
+    parts.push(trans.__('about %1 an hour', usd(owner.usd_per_hour)));
+  }
+  if (owner.usd) {
+    parts.push(trans.__('about %1 so far', usd(owner.usd)));
+  }
+  if (owner.unpriced) {
+    parts.push(trans.__('%1 without a known price', owner.unpriced));
+  }
+  if (owner.blocked_chips) {
+    parts.push(
+      trans._n(
+        '%1 chip of quota that nobody can use',
+        '%1 chips of quota that nobody can use',
+        owner.blocked_chips
+      )
+    );
+  }
+  return parts.join(' · ');
+}
+
+/** The state of an entry, and how it looks. */
+export function usedStatus(
+  used: IUsedTPU,
+  trans: TranslationBundle
+): { label: string; tone: Tone } {
+  if (used.forgotten) {
+    return { label: trans.__('forgotten?'), tone: 'bad' };
+  }
+  if (used.connected) {
+    return { label: trans.__('connected'), tone: 'good' };
+  }
+  return { label: used.state, tone: used.holds === 'quota' ? 'bad' : 'quiet' };
+}
+
+/** Its costs in a line; "" where it costs nothing. */
+export function usedCost(used: IUsedTPU, trans: TranslationBundle): string {
+  const { usd: soFar, usd_per_hour: hourly } = used.cost;
+  const parts = [];
+  if (hourly === null) {
+    parts.push(trans.__('price not known'));
+  } else if (hourly > 0) {
+    parts.push(trans.__('about %1 an hour', usd(hourly)));
+  }
+  if (soFar) {
+    parts.push(trans.__('about %1 so far', usd(soFar)));
+  }
+  return parts.join(' · ');
+}
+
+/** How long ago *time* is: "12m", "3h", "4d"; "" if that is not known. */
+export function age(time: string, now = Date.now()): string {
+  const minutes = Math.floor((now - Date.parse(time)) / 60000);
+  if (isNaN(minutes)) {
+    return '';
+  }
+  return minutes >= 2880
+    ? `${Math.floor(minutes / 1440)}d`
+    : minutes >= 60
+      ? `${Math.floor(minutes / 60)}h`
+      : `${Math.max(0, minutes)}m`;
+}

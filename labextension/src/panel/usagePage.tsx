@@ -1,0 +1,147 @@
+// Every TPU and queued resource, the most expensive first, and whose it is.
+
+import { Button, ellipsesIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { Actions } from '../actions/actions';
+import { IUsedTPU } from '../api';
+import { failureText } from '../labels/failures';
+import {
+  age,
+  ownerLabel,
+  ownerSummary,
+  usedCost,
+  usedStatus
+} from '../labels/usage';
+import { availableActions } from '../model/availableActions';
+import { keyOf } from '../model/resources';
+import { useStore } from '../store';
+import { Alert, EmptyState, IconButton, StateLabel } from './elements';
+import { TextField } from './formPage';
+import { TPUMenu } from './menu';
+
+interface IUsageProps {
+  actions: Actions;
+  menu: TPUMenu;
+}
+
+export function UsagePage(props: IUsageProps): JSX.Element {
+  const { actions } = props;
+  const { trans } = actions;
+  const list = useStore(actions.usageList);
+  const { failure, usage } = list;
+  return (
+    <form
+      className="jp-tpu-Form"
+      aria-label={trans.__('TPU usage')}
+      noValidate
+      onSubmit={event => {
+        event.preventDefault();
+        void list.load();
+      }}
+    >
+      {failure && <Alert {...failureText(failure, trans)} />}
+      {usage?.problems.map(problem => (
+        <Alert
+          key={problem.message}
+          kind="warning"
+          {...failureText(problem, trans)}
+        />
+      ))}
+      {usage === null ? (
+        !failure && <EmptyState busy title={trans.__('Loading usage…')} />
+      ) : usage.tpus.length === 0 ? (
+        <p role="status">
+          {trans.__('There are no TPUs and no queued resources.')}
+        </p>
+      ) : (
+        <>
+          <ul className="jp-tpu-Owners" aria-label={trans.__('Owners')}>
+            {usage.owners.map(owner => (
+              <li key={`${owner.owner}/${owner.mine}`}>
+                {ownerSummary(owner, usage.chips, trans)}
+              </li>
+            ))}
+          </ul>
+          <section
+            className="jp-tpu-Packages"
+            aria-label={trans.__('TPUs and queued resources')}
+          >
+            <ul>
+              {usage.tpus.map(used => (
+                <Used
+                  key={`${used.kind}/${used.project}/${used.zone}/${used.name}`}
+                  used={used}
+                  {...props}
+                />
+              ))}
+            </ul>
+          </section>
+        </>
+      )}
+      <TextField
+        label={trans.__('Projects')}
+        help={trans.__('IDs separated by commas; empty: this server’s project')}
+        placeholder={usage?.projects.join(', ')}
+        value={list.projects}
+        spellCheck={false}
+        autoComplete="off"
+        onChange={event => (list.projects = event.target.value)}
+      />
+      <div className="jp-tpu-Buttons">
+        <Button className="jp-tpu-Button" type="submit" disabled={list.busy}>
+          {trans.__('Load Again')}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+function Used(props: IUsageProps & { used: IUsedTPU }): JSX.Element {
+  const { actions, menu, used } = props;
+  const { model, trans } = actions;
+  const { label, tone } = usedStatus(used, trans);
+  const tpu =
+    used.kind === 'tpu' &&
+    model.tpus.find(
+      one => one.project === used.project && keyOf(one) === keyOf(used)
+    );
+  const old = age(used.created);
+  return (
+    <li className="jp-tpu-Row">
+      <span className="jp-tpu-Row-main" title={used.name}>
+        {used.name}
+      </span>
+      <StateLabel tone={tone} title={used.advice}>
+        {label}
+      </StateLabel>
+      {tpu && (
+        <IconButton
+          icon={ellipsesIcon}
+          label={trans.__('Actions for %1', used.name)}
+          hasPopup
+          onClick={event =>
+            menu.openFor(
+              event.currentTarget,
+              availableActions(tpu, model.runningOn(tpu)),
+              tpu
+            )
+          }
+        />
+      )}
+      <span className="jp-tpu-Row-more">
+        {[
+          used.kind === 'queued' && trans.__('queued resource'),
+          used.type,
+          used.zone,
+          ownerLabel(used, trans),
+          old
+        ]
+          .filter(part => part)
+          .join(' · ')}
+        <br />
+        {[usedCost(used, trans), used.advice].filter(part => part).join('. ')}
+      </span>
+    </li>
+  );
+}

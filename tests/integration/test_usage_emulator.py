@@ -1,0 +1,136 @@
+"""What is there and whose it is, of several projects, against the emulator; and a TPU Node."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from fleet_world import LIMIT, NODES, ZONE, World
+from waiting import eventually
+
+from jupyter_tpu.cloud.tpu.nodes import parse_node_path
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet.inventory import usage
+from jupyter_tpu.fleet.knowledge.owners import OWNER
+from jupyter_tpu.fleet.models import Usage as Found
+from jupyter_tpu.fleet.models import UsedTPU
+
+QUEUED = f"/v2/projects/emulated/locations/{ZONE}/queuedResources"
+VERSION = "v2-alpha-tpuv5-lite"
+SECOND = f"/v2/projects/second/locations/{ZONE}/nodes"
+
+
+@pytest_asyncio.fixture
+async def world(
+    emulator: Any, faults: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[World]:
+    monkeypatch.setenv("JUPYTER_TPU_OWNER", "Ana@example.com")
+    world = World(emulator, tmp_path)
+    yield world
+    for server in list(world.servers):
+        await world.stop(server)
+
+
+def begin(world: World, nodes: str, name: str, type: str, **fields: Any) -> str:
+    """A TPU that is CREATING; returns its path."""
+    body = {"acceleratorType": type, "runtimeVersion": VERSION, **fields}
+    world.emulator.request("POST", f"{nodes}?nodeId={name}", body)
+    return f"{nodes.removeprefix('/v2/')}/{name}"
+
+
+def ask_for_tpus(world: World, name: str, labels: dict[str, str]) -> None:
+    node = {"acceleratorType": "v5litepod-16", "runtimeVersion": VERSION, "labels": labels}
+    spec = {"parent": f"projects/emulated/locations/{ZONE}", "nodeId": name, "node": node}
+    world.emulator.request(
+        "POST", f"{QUEUED}?queuedResourceId={name}", {"tpu": {"nodeSpec": [spec]}}
+    )
+
+
+def entry(found: Found, name: str) -> UsedTPU:
+    (one,) = (each for each in found.tpus if each.name == name)
+    return one
+
+
+@pytest.mark.asyncio
+async def test_what_is_there_is_listed_with_its_owners_over_projects(
+    world: World, faults: Any, create_tpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = (await world.server()).fleet
+    mine = create_tpu(type="v5litepod-1", zone=ZONE, labels={OWNER: "ana_example-com"})
+    name = parse_node_path(mine["name"])
+    faults(kind="slow", zone=ZONE, seconds=600)  # the others need no hosts
+    bobs = begin(world, NODES, "bobs", "v5litepod-16", labels={"owner": "bob"})
+    nobodys = begin(world, NODES, "nobodys", "v5litepod-1")
+    other = begin(world, SECOND, "other", "v5litepod-1")
+    faults(kind="quota", zone=ZONE)
+    ask_for_tpus(world, "failed", {OWNER: "ana_example-com"})
+    try:
+
+        async def failed() -> Found | None:
+            found = await fleet.usage.show("emulated,second")
+            return found if entry(found, "failed").state == "FAILED" else None
+
+        found = await eventually(failed, LIMIT)
+        assert (found.me, found.projects) == ("ana_example-com", ["emulated", "second"])
+        assert [each.name for each in found.tpus[:1]] == ["bobs"], "the most expensive is first"
+        shown = entry(found, name.node)
+        assert (shown.owner, shown.mine, shown.owner_source) == (found.me, True, "label")
+        assert (shown.chips, shown.holds, shown.cost.usd) == (1, "chips", 0)
+        assert not shown.forgotten
+        assert not entry(found, "bobs").mine
+        assert (entry(found, "nobodys").owner, entry(found, "other").project) == ("", "second")
+        queued = entry(found, "failed")
+        assert (queued.kind, queued.chips, queued.holds) == ("queued", 16, "quota")
+        assert "It still uses quota: delete it" in queued.advice
+        holding = [(each.owner, each.chips, each.blocked_chips) for each in found.owners]
+        assert holding == [("bob", 16, 0), ("", 2, 0), (found.me, 1, 16)]
+        assert (found.chips, found.problems) == (19, [])
+
+        # It counts as forgotten only when it is mine, and nothing of this server uses it.
+        monkeypatch.setattr(usage, "FORGOTTEN", -1.0)
+        found = await fleet.usage.show()
+        assert [each.name for each in found.tpus if each.forgotten] == [name.node]
+        assert "other" not in [each.name for each in found.tpus]
+        fleet._connect._desired.connect(name, mine["id"])
+        shown = entry(await fleet.usage.show(), name.node)
+        assert (shown.connected, shown.forgotten) == (True, False)
+        fleet._connect._desired.disconnect(name)
+
+        # What does not answer keeps nothing else from being shown.
+        monkeypatch.setattr(fleet.usage._listings, "_keep", 0.0)
+        faults(kind="error", method="ListQueuedResources", code="INTERNAL", message="Oh.")
+        found = await fleet.usage.show("emulated,second")
+        assert {each.name for each in found.tpus} == {name.node, "bobs", "nobodys", "other"}
+        assert [each.message for each in found.problems] == ["emulated: Oh.", "second: Oh."]
+        with pytest.raises(TPUError, match="'b c' is not the ID of a project"):
+            await fleet.usage.show("a,b c")
+    finally:
+        world.emulator.request("DELETE", "/emulator/v1/faults")
+        paths = [f"{QUEUED}/failed?force=true", *(f"/v2/{each}" for each in (bobs, nobodys, other))]
+        for ending in [world.emulator.request("DELETE", path) for path in paths]:
+            world.emulator.wait(ending)
+
+
+@pytest.mark.asyncio
+async def test_a_tpu_node_is_shown_and_explained_where_it_is_used(
+    world: World, faults: Any, create_tpu: Any
+) -> None:
+    name = create_tpu(type="v5litepod-1", zone=ZONE)["name"].rpartition("/")[2]
+    faults(kind="tpu-node", node=name)
+    fleet = (await world.server()).fleet
+    tpu = await fleet.tpu(name)
+    assert tpu.problem is not None
+    assert tpu.problem.message.startswith(f"{name} is a TPU Node, which has no hosts to log in to")
+    assert "Create a TPU VM instead" in tpu.problem.hint
+    assert (tpu.state, tpu.hosts[0].external_address) == ("READY", "")
+    for refused in (fleet.connect(name), fleet.host_files(name, "0"), fleet.doctor.check(name)):
+        with pytest.raises(TPUError, match="is a TPU Node") as caught:
+            await refused
+        assert caught.value.reason is Reason.CONFLICT
+    assert "Google has retired" in entry(await fleet.usage.show(), name).advice
+    with pytest.raises(TPUError, match="is the address of a TPU Node") as caught:
+        await fleet.connect("grpc://10.0.0.2:8470")
+    assert caught.value.reason is Reason.INVALID
