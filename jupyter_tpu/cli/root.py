@@ -41,6 +41,7 @@ COMMANDS = {
     "app": "apps:app",
     "tensorboard": "apps:tensorboard",
     "profile": "apps:profile",
+    "top": "top:top",
     "chips": "chips:chips",
     "doctor": "doctor:doctor",
     "network": "networks:network",

@@ -204,6 +204,24 @@ class ChipsAPI(Protocol):
         """
 
 
+class MetricsAPI(Protocol):
+    """Memory and load of chips. Hosts are sampled every few seconds while somebody looks, and
+    once a minute otherwise.
+    """
+
+    async def get(self, ref: str, query: models.LoadQuery | None = None) -> models.TPULoad:
+        """Those of a READY TPU; a host that can't be asked says why.
+
+        Waits a few seconds for a recent sample of each host. Raises INVALID for a host that does
+        not exist.
+        """
+
+    async def list(self) -> Sequence[models.TPULoad]:
+        """Those of all connected TPUs, the latest sample of each host. Does not wait, and does not
+        count as a look.
+        """
+
+
 class PythonsAPI(Protocol):
     """Pythons that were on the hosts of a TPU before it was connected."""
 
@@ -376,6 +394,9 @@ class FleetAPI(Protocol):
 
     @property
     def chips(self) -> ChipsAPI: ...
+
+    @property
+    def metrics(self) -> MetricsAPI: ...
 
     @property
     def pythons(self) -> PythonsAPI: ...

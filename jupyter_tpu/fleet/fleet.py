@@ -27,6 +27,7 @@ from .hosts.doctor import Doctor
 from .hosts.files import HostFiles
 from .hosts.jobs import Jobs
 from .hosts.kernels import KernelMonitor, KernelService, TakeOver
+from .hosts.metrics import Metrics
 from .hosts.poller import HostPoller
 from .hosts.pythons import HostPythons
 from .hosts.runs import Runs
@@ -135,11 +136,21 @@ class Fleet:
             store,
             self._job_changed,
         )
+        metrics = self.metrics = Metrics(
+            finder,
+            desired,
+            observed,
+            connections,
+            polled=lambda host: self._poller.polls(host),
+            wake=lambda: self._poller.wake(),
+            emulated=cloud.emulated,
+        )
         poller = self._poller = HostPoller(
             connections,
             monitor,
             warm,
             jobs.follower,
+            metrics,
             failures,
             lambda name, reports: self._environments.follow(name, reports),
         )

@@ -33,6 +33,7 @@ class Route(Struct, frozen=True, kw_only=True):
     status: int = 200
     media: dict[str, str] = {}  # other types of content the answer may have, and when
     file: Literal["", "body", "answer"] = ""  # which of them is a file's content
+    text: str = ""  # the answer's type of content, if it is text
     result: Any = None  # of the operation that is the answer, when that is done
     permission: tuple[str, str] | None = None  # a further one that is needed: action, resource
     more: str = ""  # a longer description for the document
@@ -117,6 +118,10 @@ ROUTES = (
     _fleet("GET tpus/{tpu}/chips", "chips.list", "Its chips, and the processes that use them",
            query={"hosts": "numbers such as 0,2-5; default: all"}),
     _fleet("POST tpus/{tpu}/chips/free", "chips.free", "End processes that use its chips"),
+    _fleet("GET tpus/{tpu}/metrics", "metrics.get", "Memory and load of its chips",
+           query={"from": "the `next` of the last answer; 0: all; default: the latest sample",
+                  "hosts": "numbers such as 0,2-5; default: all"}),
+    _fleet("GET metrics", "metrics.list", "Memory and load of the chips of connected TPUs"),
     _fleet("DELETE tpus/{tpu}/kernels/{kernel}", "end_kernel", "Shut down a kernel"),
     _fleet("POST tpus/{tpu}/kernels/{kernel}/take", "take_over_kernel",
            "Take over a kernel from its client"),

@@ -21,9 +21,10 @@ from .fleet_handle import FleetHandle
 from .handlers import handlers
 from .jax import JaxService, jax_handlers
 from .kernel_errors import explain_kernel_errors
+from .prometheus import PrometheusHandler
 from .proxy import PATTERN, ProxyHandler
 from .proxy_ports import ProxyPorts
-from .routes import COMPILE, ROOT
+from .routes import COMPILE, PROMETHEUS, ROOT
 from .terminals import PATTERN as TERMINALS
 from .terminals import TerminalHandler
 
@@ -144,6 +145,7 @@ class JupyterTPU(ExtensionApp):
             (FILES, FileHandler),
             (CONTENT_PATTERN, ContentHandler),
             (CONTENTS, ContentsHandler),
+            (f"/{ROOT}/{PROMETHEUS.path}", PrometheusHandler),
         ):
             self.handlers.append((pattern, handler, {"fleet": self.fleet}))
         assert self.serverapp.event_logger is not None

@@ -100,6 +100,8 @@ def _operation(route: Route, by_type: dict[str, Any]) -> dict[str, Any]:
         }
     if route.file == "answer":
         success["content"] = _FILE
+    if route.text:
+        success["content"] = {route.text: {"schema": {"type": "string"}}}
     operation: dict[str, Any] = {
         "operationId": re.sub(r"\W", "_", route.call),
         "summary": route.about,

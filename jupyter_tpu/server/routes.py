@@ -34,6 +34,7 @@ __all__ = [
     "CONTENTS_PATH",
     "FILE",
     "JAX_ROUTES",
+    "PROMETHEUS",
     "ROOT",
     "ROUTES",
     "TERMINAL",
@@ -80,6 +81,11 @@ TERMINAL = route(
     status=201,
     more="A terminal of the Jupyter server that runs `jupyter tpu ssh`. Permission to write "
     "terminals is needed, too. It is used and ended through Jupyter's own /api/terminals.",
+)  # fmt: skip
+
+PROMETHEUS = route(
+    "GET metrics/prometheus", "prometheus", "Memory and load of chips, as Prometheus reads them",
+    text="text/plain; version=0.0.4",
 )  # fmt: skip
 
 _FILE = {"path": "relative to the home folder, or absolute; it has no . or .. in it"}
@@ -131,7 +137,10 @@ CONTENTS = (
 )  # fmt: skip
 
 #: All that the OpenAPI document describes.
-ALL_ROUTES = (*ROUTES, *JAX_ROUTES, COMPILE, TERMINAL, FILE, *FILE_CONTENT, *CONTENTS)
+ALL_ROUTES = (
+    *(*ROUTES, *JAX_ROUTES, COMPILE, TERMINAL, PROMETHEUS),
+    *(FILE, *FILE_CONTENT, *CONTENTS),
+)
 
 
 def paths() -> dict[str, dict[str, Route]]:

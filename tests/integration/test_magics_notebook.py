@@ -176,6 +176,35 @@ def test_a_cell_runs_on_the_host_with_its_devices_and_keeps_its_variables(
     assert notebook.text("print('jax' in dir())") == "False\n"  # here it is not
 
 
+def test_memory_and_load_of_the_chips_are_those_of_the_cells_there(
+    shell: Shell, notebook: Notebook
+) -> None:
+    """jax.live_arrays() and processor time, served as libtpu does, up to every face."""
+    code = "import jax, jax.numpy as jnp\n"
+    code += "big = jax.device_put(jnp.zeros((64, 2**20), jnp.uint8), jax.devices()[2])"
+    notebook.text(f"%%tpu {NAME}\n{code}")
+
+    def used() -> list[int]:
+        [load] = shell.json("top", NAME, "--json")
+        [host] = load["hosts"]
+        assert (load["tpu"], load["emulated"], host["chips"]) == (NAME, True, 4)
+        return [chip["memory_used"] for chip in host["samples"][-1]["chips"]]
+
+    until(lambda: [each // 2**20 for each in used()] == [0, 0, 64, 0])
+    text = shell.out("top", NAME)
+    assert re.search(r"^ +0 +2 +\S* +0\.1 / 16\.0 GiB +0 % .* \d+ %", text, re.MULTILINE), text
+    assert "emulated: processor time and arrays of JAX" in text
+    scraped = shell.out("api", "GET", "metrics/prometheus")
+    labels = f'tpu="{NAME}",zone="us-central1-a",emulated="true",host="0"'
+    assert f'tpu_hbm_total_bytes{{{labels},chip="3"}} 17179869184\n' in scraped
+    assert f"tpu_host_in_use{{{labels}}} 1\n" in scraped
+    terminal = Terminal(shell, "top")
+    terminal.expect(f"{NAME}.*v5litepod-4")
+    terminal.expect("DUTY CYCLE")
+    terminal.type("\x03")
+    assert terminal.end() == 0
+
+
 def test_output_streams_while_the_cell_runs(notebook: Notebook, emulator: Any) -> None:
     [host] = emulator.hosts(NAME)
 

@@ -120,6 +120,12 @@ class Monitors:
     def forget_disconnected(self) -> None:
         pass
 
+    def every(self, name: NodeName) -> float:
+        return 60.0
+
+    def after(self, host: HostName) -> int:
+        return 0
+
     def update(self, name: NodeName, *reports: Any) -> None:
         self.updated.append(name)
         self.enough.set()
@@ -133,7 +139,7 @@ async def polling(hosts: Hosts, monitors: Monitors) -> AsyncIterator[TPUFailures
         pass
 
     failures = TPUFailures(asyncio.get_running_loop().time, lambda _: None)
-    parts: Any = (hosts, monitors, monitors, monitors)
+    parts: Any = (hosts, monitors, monitors, monitors, monitors)
     task = asyncio.create_task(HostPoller(*parts, failures, ignore).run())
     async with asyncio.timeout(20):
         await monitors.enough.wait()

@@ -86,6 +86,7 @@ class Daemon:
             "signal_kernel": self._signal_kernel,
             "keep_warm": self._keep_warm,
             "status": self._wait_status,
+            "load": self._load,
             **self._runs.operations(),
             **job_operations(self._jobs),
             "prepare_delete": self._prepare_delete,
@@ -112,6 +113,7 @@ class Daemon:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._status.load.close()
         await self._runs.close()
         await self._keepers.close()
 
@@ -317,6 +319,10 @@ class Daemon:
         """
         await self._keep_warm(params)
         return await self._status.wait(params)
+
+    async def _load(self, params: Dict[str, Any]) -> Dict[str, Any]:
+        """The ``load`` of the chips now: one sample, see `load.take`."""
+        return {"load": await self._status.load.latest()}
 
     async def _prepare_delete(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """Ends all kernels and jobs, then the agent and its commands: nothing of it goes on."""

@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import hashlib
 import json
-from typing import Any, Awaitable, Callable, Dict, Hashable
+from typing import Any, Awaitable, Callable, Dict, Hashable, List, Optional, Tuple
 
 from .jobs import Jobs
+from .load import HostLoad
 from .packages import RequestedPackages
 from .warm_kernels import WarmKernels
 
@@ -37,6 +38,7 @@ class HostStatus:
         self._jobs = jobs
         self._kernels = kernels
         self._packages = RequestedPackages()
+        self.load = HostLoad(self.look)
         self._requests: Dict[Hashable, object] = {}  # the latest one, by client
         self._changed = asyncio.Event()
 
@@ -55,23 +57,35 @@ class HostStatus:
         those of the ``jobs`` (ids) that are there, and the ``packages`` that were asked for in each
         environment.
 
-        Their ``version`` is the whole answer if it is still *version* after so many *seconds*, or
+        Only their ``version`` is answered if it is still *version* after so many *seconds*, or
         when the client asks again.
+
+        load: ``every`` so many seconds a sample is taken, and those after the one with the number
+        ``after`` are the ``load`` of the answer, which comes when there are any.
         """
         request = self._requests[params["who"]] = object()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + min(float(params.get("seconds", 0.0)), WAIT)
         while True:
             changed = self._changed
+            samples, due = self._sample(params.get("load"))
             report = await self._report([str(job) for job in params.get("jobs", ())])
             version = _version(report)
+            answer = {"version": version, **({"load": samples} if samples else {})}
             if version != params.get("version"):
-                return {**report, "version": version}
+                return {**report, **answer}
             left = deadline - loop.time()
-            if left <= 0 or self._requests.get(params["who"]) is not request:
-                return {"version": version}
+            if samples or left <= 0 or self._requests.get(params["who"]) is not request:
+                return answer
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(changed.wait(), min(LOOK, left))
+                await asyncio.wait_for(changed.wait(), min(LOOK, left, due))
+
+    def _sample(self, wanted: Optional[Dict[str, Any]]) -> "Tuple[List[Any], float]":
+        """The samples that a client has not got yet, and the seconds until the next one is due."""
+        if wanted is None:
+            return [], WAIT
+        due = self.load.sample(float(wanted["every"]))
+        return self.load.since(int(wanted.get("after", 0))), due
 
     async def _report(self, wanted: "list[str]") -> Dict[str, Any]:
         kernels = (await self._kernels({}))["kernels"]

@@ -26,6 +26,8 @@ _SAME = (
 #: 4), vllm's tpu-inference (4 of 8). Nobody has tried 8 of 8 for us, nor any of these on hardware.
 _BOUNDS = {(1, 1): "1,1,1", (1, 4): "1,1,1", (1, 8): "1,1,1", (2, 4): "1,2,1", (2, 8): "1,2,1",
            (4, 4): "2,2,1", (4, 8): "1,4,1", (8, 8): "2,4,1"}  # fmt: skip
+#: On an emulated host: the folder of what stands in for libtpu's metrics in processes with JAX.
+_PLUGINS = "JUPYTER_TPU_EMULATED_PLUGINS"
 #: The folder of JAX's compilation cache, in an environment that jupyter-tpu created.
 CACHE = "jax-cache"
 
@@ -57,6 +59,8 @@ def process_environment(
         environment["PATH"] = folder + os.pathsep + environment.get("PATH", "/usr/bin:/bin")
         if os.path.exists(os.path.join(os.path.dirname(folder), "pyvenv.cfg")):
             environment["VIRTUAL_ENV"] = os.path.dirname(folder)
+    if _PLUGINS in environment:
+        environment["PYTHONPATH"] = environment[_PLUGINS]
     environment.setdefault("JAX_COMPILATION_CACHE_DIR", _cache(environment.get("VIRTUAL_ENV", "")))
     return {**complete_variables(environment), **complete_variables(variables or {})}
 

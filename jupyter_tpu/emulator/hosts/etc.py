@@ -26,6 +26,9 @@ SUDOERS = "google-sudoers"
 USER_GROUPS = ("adm", "dip", "docker", "lxd", "plugdev", "video", SUDOERS)
 KEYS = "/run/jupyter-tpu/keys"  # where the authorized keys of the node's metadata are bound in
 UV_CACHE = "/var/cache/uv"
+#: What every Python of a host loads where JAX looks for plugins, and its source.
+PLUGINS = "/usr/local/lib/jupyter-tpu"
+ON_HOST = Path(__file__).with_name("on_host")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # of the emulator's tools
 _SYSTEM_IDS = range(1000)
 _NOBODY = 65534
@@ -110,9 +113,20 @@ def write_etc(root: Path, spec: HostSpec, *, single_uid: bool = False) -> None:
         _put(etc / "resolv.conf", Path("/etc/resolv.conf").read_text())
     (etc / "pam.d").mkdir(exist_ok=True)
     _put(etc / "pam.d" / "su", _PAM_SU)
+    for source in ON_HOST.glob("jax_plugins/*.py"):
+        plugin = root / PLUGINS.removeprefix("/") / source.relative_to(ON_HOST)
+        plugin.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        _put(plugin, source.read_text())
     sudo = root / "usr/bin/sudo"
     sudo.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     _put(sudo, sudo_script(single_uid), 0o755)
+
+
+def plugin_path(folder: str) -> dict[str, str]:
+    """The variables by which JAX finds the plugins in *folder*. The agent clears a Python's path
+    for what it starts, and takes this one.
+    """
+    return {"PYTHONPATH": folder, "JUPYTER_TPU_EMULATED_PLUGINS": folder}
 
 
 def hosts_file(spec: HostSpec) -> str:

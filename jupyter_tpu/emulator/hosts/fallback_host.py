@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import InvalidInput, Reason, TPUError
 from ...paths import private_dir
 from . import machine
+from .etc import ON_HOST, plugin_path
 from .namespace_host import write_keys
 from .reaper import marked
 from .session import Session
@@ -169,6 +170,7 @@ class FallbackHost:
             "SHELL": _shell(),
             "TMPDIR": str(folder / "tmp"),
             **self._spec.environment,
+            **plugin_path(str(ON_HOST)),
             "UV_CACHE_DIR": str(self._cache),
             "UV_LINK_MODE": "hardlink",  # one file system, no mounts between
             _MARK: str(folder),

@@ -68,6 +68,10 @@ def host_variables(
     }
     found |= {
         "JUPYTER_TPU_EMULATED": "1",
+        # Where libtpu's metrics are served, and what a simulated device has.
+        "JUPYTER_TPU_METRICS_ADDRESS": host.internal,
+        "JUPYTER_TPU_EMULATED_HBM": str(int(accelerator.hbm_gib * 2**30) // accelerator.devices),
+        "JUPYTER_TPU_EMULATED_CORES": str(accelerator.devices // accelerator.chips),
         "JAX_PLATFORMS": "cpu",
         "JAX_NUM_CPU_DEVICES": str(accelerator.devices_per_host),
         # XLA sizes its thread pools by it. With fewer threads than simulated devices a collective

@@ -16,6 +16,7 @@ from ..knowledge.failures import TPUFailures
 from .connections import ANSWER, HostConnections
 from .job_follower import JobFollower
 from .kernels import KernelMonitor
+from .metrics import Metrics
 from .warm_kernels import WarmKernelMonitor, WarmKernelSpec
 
 #: How long a host waits for a change before it answers that there is none; seconds.
@@ -23,9 +24,10 @@ NEWS = 60.0
 #: Between two attempts to ask a host, and between two looks for hosts to ask; seconds.
 PAUSE, EVERY = 3.0, 5.0
 
-#: The warm kernels that a host should have, by environment; with the jobs that it should report.
+#: The warm kernels that a host should have, by environment; with the jobs that it should report,
+#: and the seconds between two samples of its chips' load.
 _Specs = Mapping[str, WarmKernelSpec]
-_Asked = tuple[_Specs, Sequence[str]]
+_Asked = tuple[_Specs, Sequence[str], float]
 
 
 class HostPoller:
@@ -40,6 +42,7 @@ class HostPoller:
         kernels: KernelMonitor,
         warm: WarmKernelMonitor,
         jobs: JobFollower,
+        metrics: Metrics,
         failures: TPUFailures,
         packages: Callable[[NodeName, Mapping[str, Any]], Awaitable[None]],
     ) -> None:
@@ -47,6 +50,7 @@ class HostPoller:
         self._kernels = kernels
         self._warm = warm
         self._jobs = jobs
+        self._metrics = metrics
         self._failures = failures
         self._packages = packages
         self._polls: dict[HostName, tuple[_Asked, asyncio.Task[None]]] = {}
@@ -55,6 +59,10 @@ class HostPoller:
     def wake(self) -> None:
         """There may be another host to ask, or something else to ask for."""
         self._wake.set()
+
+    def polls(self, host: HostName) -> bool:
+        """Whether it asks this host."""
+        return host in self._polls
 
     def refresh(self, name: NodeName) -> None:
         """What the hosts of a TPU report counts again, whether it has changed or not."""
@@ -88,7 +96,7 @@ class HostPoller:
         for host in self._polls.keys() - hosts:
             self._end(host)
         for host in hosts:
-            asked = self._specs(host), jobs.get(host, [])
+            asked = self._specs(host), jobs.get(host, []), self._metrics.every(host.node)
             before, task = self._polls.get(host, (asked, None))
             if before != asked or (task is not None and task.done()):
                 self._end(host)
@@ -105,7 +113,7 @@ class HostPoller:
         task.cancel()
         return task
 
-    async def _run(self, host: HostName, specs: _Specs, jobs: Sequence[str]) -> None:
+    async def _run(self, host: HostName, specs: _Specs, jobs: Sequence[str], every: float) -> None:
         """Until other warm kernels are to be asked for. If a host does not answer, what was known
         stays; its link has the reason.
         """
@@ -116,7 +124,10 @@ class HostPoller:
             while self._specs(host) == specs:
                 try:
                     # Without news it is taken again: other answers may have come in between.
-                    known |= await self._ask(host, specs, jobs, known.get("version", ""))
+                    answer = await self._ask(host, specs, jobs, every, known.get("version", ""))
+                    if samples := answer.pop("load", ()):
+                        self._metrics.update(host, samples)
+                    known |= answer
                     await self._take(host, specs, jobs, known)
                 except TPUError:
                     known = {}
@@ -131,10 +142,15 @@ class HostPoller:
             link.release()
 
     async def _ask(
-        self, host: HostName, specs: _Specs, jobs: Sequence[str], version: str
+        self, host: HostName, specs: _Specs, jobs: Sequence[str], every: float, version: str
     ) -> dict[str, Any]:
-        environments = to_builtins(list(specs.values()))
-        asked = {"environments": environments, "jobs": jobs, "version": version, "seconds": NEWS}
+        asked = {
+            "environments": to_builtins(list(specs.values())),
+            "jobs": jobs,
+            "load": {"every": every, "after": self._metrics.after(host)},
+            "version": version,
+            "seconds": NEWS,
+        }
         try:
             return await self._connections.request_host(host, "status", ANSWER + NEWS, **asked)
         except TPUError as error:

@@ -56,6 +56,7 @@ from .jobs import (
     StopJob,
 )
 from .kernels import Kernel
+from .metrics import ChipLoad, HostLoad, LoadQuery, LoadSample, TPULoad
 from .networks import NetworkSetup, SetUpNetwork
 from .operations import Operation, Step, StopTrying
 from .prices import PriceList
@@ -106,6 +107,7 @@ __all__ = [
     "ChangePackages",
     "CheckSetup",
     "ChipHolder",
+    "ChipLoad",
     "ChipUse",
     "ConnectTPU",
     "Connection",
@@ -140,6 +142,7 @@ __all__ = [
     "HostDifference",
     "HostFile",
     "HostJob",
+    "HostLoad",
     "HostRun",
     "HostSetup",
     "HostShare",
@@ -157,6 +160,8 @@ __all__ = [
     "KeepWarm",
     "Kernel",
     "LinkStatus",
+    "LoadQuery",
+    "LoadSample",
     "LoopStatus",
     "MirroredProject",
     "NetworkSetup",
@@ -200,6 +205,7 @@ __all__ = [
     "SyncProject",
     "SyncResult",
     "TPUList",
+    "TPULoad",
     "TPUName",
     "Tier",
     "Token",

@@ -1,0 +1,99 @@
+"""The load of this host's chips, sampled as often as the client that looks most closely wants it.
+
+Samples are numbered and kept for a while, so that a client gets those that it missed while its link
+was down. Nothing is sampled while nobody asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+
+from ..metrics.libtpu import read
+from ..protocol.chips import chip_devices, chips, holders
+
+#: Seconds that reading may take, and the samples that are kept.
+LIMIT, KEPT = 3.0, 150
+
+
+class HostLoad:
+    """Samples of libtpu's figures; see `take` for what each has.
+
+    taken() is called after each.
+    """
+
+    def __init__(self, taken: Callable[[], None]) -> None:
+        self._taken = taken
+        self._samples: Deque[Tuple[int, float, Dict[str, Any]]] = deque(maxlen=KEPT)
+        self._number = 0
+        self._begun = float("-inf")
+        self._task: "Optional[asyncio.Future[None]]" = None
+
+    def sample(self, every: float) -> float:
+        """Begins a sample if the latest one was begun *every* seconds ago; returns in how many
+        seconds it is time for another one.
+        """
+        due = self._begun + every - time.monotonic()
+        if due > 0 or self._task is not None:
+            return due if due > 0 else every
+        self._begun = time.monotonic()
+        self._task = asyncio.ensure_future(self._take())
+        return every
+
+    async def latest(self) -> List[Dict[str, Any]]:
+        """A sample that is taken now."""
+        self.sample(0.0)
+        if self._task is not None:
+            await asyncio.shield(self._task)
+        return self.since(self._number - 1)
+
+    def since(self, number: int) -> List[Dict[str, Any]]:
+        """The samples after the one with this *number*, with their ``age`` in seconds.
+
+        With a number that this daemon has not given yet, which was another daemon's: all.
+        """
+        now = time.monotonic()
+        number = number if number <= self._number else 0
+        return [
+            {**sample, "number": each, "age": round(now - taken, 1)}
+            for each, taken, sample in self._samples
+            if each > number
+        ]
+
+    async def close(self) -> None:
+        """Ends what is being read."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _take(self) -> None:
+        try:
+            found = await take()
+            self._number += 1
+            self._samples.append((self._number, time.monotonic(), found))
+        finally:
+            self._task = None
+        self._taken()
+
+
+async def take() -> Dict[str, Any]:
+    """One sample: its ``state``, and ``chips`` (see `Figures`), ``queue`` and ``errors``.
+
+    The state is "ok"; "idle": no process uses the chips; "no_port": one does, and serves no
+    figures; "unreadable": what answers can't be read, and ``why``; "no_device": there are no chips.
+    """
+    devices = chip_devices()
+    count = len(devices) or len(chips())
+    if not count:
+        return {"state": "no_device"}
+    try:
+        figures, problem = await asyncio.wait_for(read(count), LIMIT)
+    except asyncio.TimeoutError:
+        figures, problem = None, "no answer for %.0f s" % LIMIT
+    if figures is not None:
+        return {"state": "ok", "of": count, **figures._asdict()}
+    if problem:
+        return {"state": "unreadable", "why": problem, "of": count}
+    return {"state": "no_port" if holders() else "idle", "of": count}

@@ -1,0 +1,149 @@
+"""libtpu's figures of the chips of this host.
+
+The process that has loaded libtpu serves them on the first port of TPU_RUNTIME_METRICS_PORTS that
+is free, 8431 usually: without such a process nothing listens there. Memory is reported per device
+of JAX (two a chip on v2 and v3), and the duty cycle per chip. Several processes that share a host
+each listen on a port; where they report the same device, the larger figure counts, since each may
+know only of its own work. Nobody has tried that for us on hardware.
+
+Source: AI-Hypercomputer/cloud-accelerator-diagnostics, tpu_info/proto and tpu_info/metrics.py.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from .grpc_calls import NotGRPC, call
+from .protobuf import Fields, decode, double, encode, integer, message, messages, text
+
+SERVICE = "/tpu.monitoring.runtime.RuntimeMetricService/"
+TOTAL = "tpu.runtime.hbm.memory.total.bytes"
+USED = "tpu.runtime.hbm.memory.usage.bytes"
+DUTY = "tpu.runtime.tensorcore.dutycycle.percent"
+QUEUE = "hlo.queue.size.gauge"
+#: Where the service is: set on emulated hosts, which share the machine's loopback addresses.
+ADDRESS, PORTS = "JUPYTER_TPU_METRICS_ADDRESS", "TPU_RUNTIME_METRICS_PORTS"
+_DEFAULT_PORTS = range(8431, 8439)
+_METRICS = (TOTAL, USED, DUTY, QUEUE)
+
+#: The values of one metric by device.
+_Values = Dict[int, float]
+
+
+class Figures(NamedTuple):
+    """Of each chip ``[memory used, memory in all, duty cycle]``, in bytes and percent, each None
+    where libtpu does not say it. queue: the programs that wait, over all chips; errors: what
+    libtpu says is wrong with a core.
+    """
+
+    chips: List[List[Any]]
+    queue: Optional[int]
+    errors: List[str]
+
+
+async def read(chips: int) -> "Tuple[Optional[Figures], str]":
+    """The figures of a host with so many *chips*, and "" or why there are none.
+
+    None and "": no process serves them.
+    """
+    found: Dict[str, _Values] = {}
+    errors: List[str] = []
+    answers, problem = 0, ""
+    for port in _ports():
+        try:
+            values, wrong = await _read_port(port)
+        except ConnectionRefusedError:
+            continue
+        except (OSError, NotGRPC, ValueError) as error:
+            problem = problem or "port %d: %s" % (port, error)
+            continue
+        answers += 1
+        errors += [each for each in wrong if each not in errors]
+        for name, each in values.items():
+            known = found.setdefault(name, {})
+            for device, value in each.items():
+                known[device] = max(value, known.get(device, value))
+    if not answers:
+        return None, problem
+    if not any(found.get(name) for name in (TOTAL, USED, DUTY)):
+        return None, problem or "libtpu reports no chips"
+    return Figures(_by_chip(found, chips), _sum(found.get(QUEUE)), errors), ""
+
+
+def _ports() -> List[int]:
+    words = os.environ.get(PORTS, "").split(",")
+    return [int(word) for word in words if word.strip().isdecimal()] or list(_DEFAULT_PORTS)
+
+
+async def _read_port(port: int) -> "Tuple[Dict[str, _Values], List[str]]":
+    """Raises what `call` raises, and ValueError for an answer that can't be read."""
+    metric = SERVICE + "GetRuntimeMetric"
+    requests = [(metric, encode(1, name.encode())) for name in _METRICS]
+    requests.append((SERVICE + "GetTpuRuntimeStatus", b""))
+    address = os.environ.get(ADDRESS, "localhost")
+    *answers, status = await call(address, port, requests)
+    values = {
+        name: _values(decode(answer))
+        for name, answer in zip(_METRICS, answers)
+        if answer is not None
+    }
+    return values, [] if status is None else _errors(decode(status))
+
+
+def _values(response: Fields) -> _Values:
+    """MetricResponse.metric.metrics: each value by its device."""
+    found: _Values = {}
+    for metric in messages(message(response, 1), 3):
+        gauge = message(metric, 3)
+        value = double(gauge, 1) if 1 in gauge else float(integer(gauge, 2))
+        device = _device(message(message(metric, 1), 2))
+        # Of a device that has several queues, one for each kind of core.
+        found[device] = found.get(device, 0.0) + value
+    return found
+
+
+def _device(attribute: Fields) -> int:
+    """The number of a device: the attribute itself, or the one of it that has the right name."""
+    for each in messages(message(attribute, 6), 1):
+        if text(each, 1) == "device_ordinal":
+            value = message(each, 2)
+            return int(text(value, 1) or integer(value, 3))
+    return integer(attribute, 3)
+
+
+def _errors(response: Fields) -> List[str]:
+    """GetTpuRuntimeStatusResponse.core_states: the messages of cores with an error."""
+    states = (message(entry, 2) for entry in messages(response, 2))
+    return sorted({text(state, 7) for state in states} - {""})
+
+
+def _by_chip(found: Dict[str, _Values], chips: int) -> List[List[Any]]:
+    """libtpu numbers devices as JAX does, so those of one chip follow each other."""
+    duty = _ordered(found.get(DUTY))
+    total, used = _ordered(found.get(TOTAL)), _ordered(found.get(USED))
+    devices = max(len(total), len(used), len(duty))
+    # A process that uses only some of the chips reports only those.
+    count = len(duty) or (devices // 2 if devices == 2 * chips else devices)
+    per_chip = max(1, devices // count)
+    return [
+        [_part(used, chip, per_chip), _part(total, chip, per_chip), _percent(duty, chip)]
+        for chip in range(count)
+    ]
+
+
+def _ordered(values: Optional[_Values]) -> List[float]:
+    return [value for _, value in sorted((values or {}).items())]
+
+
+def _part(values: List[float], chip: int, size: int) -> Optional[int]:
+    part = values[chip * size : (chip + 1) * size]
+    return int(sum(part)) if part else None
+
+
+def _percent(values: List[float], chip: int) -> Optional[float]:
+    return round(values[chip], 1) if chip < len(values) else None
+
+
+def _sum(values: Optional[_Values]) -> Optional[int]:
+    return int(sum(values.values())) if values else None

@@ -1,0 +1,149 @@
+"""Memory and load of chips as a table, with a line per chip, or per host where these are many."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .tables import problem_text, render
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ..fleet.models import ChipLoad, HostLoad, LoadSample, TPULoad
+
+#: Seconds after which a sample is called old. While nobody looks there is one a minute.
+OLD = 90.0
+#: Characters of a bar, and samples that are drawn as a line.
+_BAR, _LINE = 12, 24
+_STEPS = "▁▂▃▄▅▆▇█"
+_EMULATED = "emulated: processor time and arrays of JAX on this computer"
+_HEADS = ("HOST", "CHIP", "HBM", "", "DUTY CYCLE", "", "BEFORE", "QUEUE")
+
+
+def load_text(loads: Sequence[TPULoad]) -> str:
+    """What `load_view` shows, as text."""
+    return render(load_view(loads))
+
+
+def load_view(loads: Sequence[TPULoad], lines: int = 10_000) -> RenderableType:
+    """All TPUs, one below the other, in about so many *lines*: the hosts' samples are drawn."""
+    from rich.console import Group
+
+    if not loads:
+        return "No TPU is connected. Connect one: jupyter tpu connect NAME"
+    chips = sum(max(1, len(_chips(host))) for load in loads for host in load.hosts)
+    by_host = chips + 3 * len(loads) > lines
+    return Group(*(part for load in loads for part in _tpu(load, by_host)))
+
+
+def _tpu(load: TPULoad, by_host: bool) -> list[Any]:
+    from rich.table import Table
+    from rich.text import Text
+
+    title = Text.assemble((load.tpu, "bold"), f"  {load.type}  {load.zone}")
+    if load.emulated:
+        title.append(f"  ({_EMULATED})", "dim")
+    grid = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
+    for head in _HEADS:
+        grid.add_column(head, no_wrap=True, justify="right" if head in _HEADS[:2] else "left")
+    for host in load.hosts:
+        chips = _chips(host)
+        queue = host.samples[-1].queue if chips else None
+        rows = [_together(chips)] if by_host and chips else chips
+        for number, chip in enumerate(rows):
+            name = str(number) if not by_host else f"all {len(chips)}"
+            history = [_value(each, None if by_host else number) for each in host.samples[-_LINE:]]
+            last = "" if queue is None or number else str(queue)
+            grid.add_row(str(host.host), name, *_memory(chip), *_duty(chip), _line(history), last)
+    notes = [Text(note, "yellow") for note in _notes(load)]
+    return [title, *([grid] if grid.row_count else []), *notes, ""]
+
+
+def _chips(host: HostLoad) -> Sequence[ChipLoad]:
+    return host.samples[-1].chips if host.samples else ()
+
+
+def _together(chips: Sequence[ChipLoad]) -> ChipLoad:
+    """All chips of a host as one: the sum of their memory, and the mean of their duty cycles."""
+    from ..fleet.models import ChipLoad
+
+    duty = [each.duty_cycle for each in chips if each.duty_cycle is not None]
+    return ChipLoad(
+        memory_used=sum(each.memory_used or 0 for each in chips),
+        memory_total=sum(each.memory_total or 0 for each in chips),
+        duty_cycle=sum(duty) / len(duty) if duty else None,
+    )
+
+
+def _value(sample: LoadSample, chip: int | None) -> float | None:
+    """The duty cycle of a chip, or the mean of all."""
+    if chip is None:
+        return _together(sample.chips).duty_cycle
+    return sample.chips[chip].duty_cycle if chip < len(sample.chips) else None
+
+
+def _memory(chip: ChipLoad) -> tuple[Any, str]:
+    if chip.memory_used is None or not chip.memory_total:
+        return "", "" if chip.memory_used is None else _gib(chip.memory_used)
+    part = 100 * chip.memory_used / chip.memory_total
+    text = f"{_gib(chip.memory_used)} / {_gib(chip.memory_total)} GiB  {part:3.0f} %"
+    return _bar(part), text
+
+
+def _duty(chip: ChipLoad) -> tuple[Any, str]:
+    duty = chip.duty_cycle
+    return ("", "") if duty is None else (_bar(duty), f"{duty:3.0f} %")
+
+
+def _bar(percent: float) -> Any:
+    from rich.bar import Bar
+
+    color = "red" if percent >= 95 else "yellow" if percent >= 80 else "green"
+    return Bar(100, 0, percent, width=_BAR, color=color, bgcolor="bright_black")
+
+
+def _line(values: Sequence[float | None]) -> str:
+    """The last values as a small plot; a gap is a blank."""
+    if len(values) < 2:
+        return ""
+    top = len(_STEPS) - 1
+    return "".join(
+        " " if value is None else _STEPS[min(top, int(value / 100 * len(_STEPS)))]
+        for value in values
+    )
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:.1f}"
+
+
+def _notes(load: TPULoad) -> list[str]:
+    """What is not in the table; hosts for which it is the same are named together."""
+    from .doctor import numbered
+
+    hosts: dict[str, list[int]] = {}
+    for each in load.hosts:
+        for text in _notes_of(each):
+            hosts.setdefault(text, []).append(each.host)
+    many = len(load.hosts) > 1
+    return [
+        f"{_capital(numbered(numbers))}: {text}" if many else text
+        for text, numbers in hosts.items()
+    ]
+
+
+def _notes_of(host: HostLoad) -> list[str]:
+    found = [problem_text(host.problem)] if host.problem is not None else []
+    age = time.time() - host.samples[-1].time if host.samples else 0.0
+    if not host.samples and not found:
+        found.append("No figures yet.")
+    elif age > OLD:
+        found.append(f"These figures are {age / 60:.0f} minutes old.")
+    found += [host.message] if host.message else []
+    return found + [f"libtpu reports an error: {error}" for error in host.errors]
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

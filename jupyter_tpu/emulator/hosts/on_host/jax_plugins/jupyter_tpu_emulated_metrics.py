@@ -1,0 +1,292 @@
+"""libtpu's service of metrics, in a process of an emulated host that uses JAX.
+
+JAX loads this as a plugin when it starts, since the folder above is in the Python path of emulated
+hosts. A thread then serves the same calls as libtpu, with figures of the simulated devices: the
+bytes of live arrays, and as duty cycle the processor time of this process, which is not known by
+device. It ends with the process. Standard library only, Python 3.8 or newer.
+
+Sources: RFC 9113, RFC 7541; tpu_info/proto of AI-Hypercomputer/cloud-accelerator-diagnostics.
+"""
+
+import functools
+import os
+import socketserver
+import struct
+import sys
+import threading
+import time
+
+METRIC_PATH = b"/tpu.monitoring.runtime.RuntimeMetricService/GetRuntimeMetric"
+TOTAL = "tpu.runtime.hbm.memory.total.bytes"
+USED = "tpu.runtime.hbm.memory.usage.bytes"
+DUTY = "tpu.runtime.tensorcore.dutycycle.percent"
+PORTS = range(8431, 8439)
+#: Seconds of processor time that a duty cycle is made from, at least.
+WINDOW = 0.5
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, SETTINGS, PING, GOAWAY = 0, 1, 4, 6, 7
+END_STREAM = ACK = 0x1
+END_HEADERS, PADDED, PRIORITY = 0x4, 0x8, 0x20
+#: Entries of HPACK's static table, and the names of those that have a path.
+STATIC, PATH_NAMES = 61, (4, 5)
+UNIMPLEMENTED = 12
+
+
+def initialize():
+    """Called by JAX. Without a free port there are no figures, as with libtpu."""
+    address = os.environ.get("JUPYTER_TPU_METRICS_ADDRESS")
+    if not address:
+        return
+    figures = Figures()
+    for port in PORTS:
+        try:
+            server = Server((address, port), figures)
+        except OSError:
+            continue
+        threading.Thread(target=server.serve_forever, name="emulated metrics", daemon=True).start()
+        return
+
+
+class Figures:
+    """Figures of this process."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._last = time.monotonic(), time.process_time()
+        self._duty = 0.0
+
+    def metric(self, name):
+        """The values of a metric by device or chip; None if there is no such metric."""
+        memory = self._memory()
+        if name == USED:
+            return memory
+        if name == TOTAL:
+            total = int(os.environ.get("JUPYTER_TPU_EMULATED_HBM", "0"))
+            return dict.fromkeys(memory, total)
+        if name == DUTY:
+            cores = int(os.environ.get("JUPYTER_TPU_EMULATED_CORES", "1"))
+            return dict.fromkeys(range(len(memory) // cores), self._duty_cycle())
+        return None
+
+    def _memory(self):
+        """The bytes of live arrays by device, once JAX has started its backends."""
+        if not getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None):
+            return {}
+        jax = sys.modules["jax"]
+        found = {device.id: 0 for device in jax.local_devices()}
+        for array in jax.live_arrays():
+            try:
+                shape = array.sharding.shard_shape(array.shape)
+                devices = array.sharding.addressable_devices
+                size = array.dtype.itemsize
+            except Exception:  # deleted meanwhile, or of a kind without a size
+                continue
+            for length in shape:
+                size *= length
+            for device in devices:
+                found[device.id] = found.get(device.id, 0) + size
+        return found
+
+    def _duty_cycle(self):
+        """Percent of the time since the last question in which a processor was busy."""
+        with self._lock:
+            now = time.monotonic(), time.process_time()
+            passed = now[0] - self._last[0]
+            if passed >= WINDOW:
+                self._duty = min(100.0, 100.0 * (now[1] - self._last[1]) / passed)
+                self._last = now
+            return self._duty
+
+
+class Server(socketserver.ThreadingTCPServer):
+    """Serves *figures* over gRPC, each connection in a thread."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, address, figures):
+        super().__init__(address, functools.partial(Connection, figures))
+
+    def handle_error(self, request, client_address):
+        """Says nothing: what a client sends is not the user's business."""
+
+
+class Connection(socketserver.StreamRequestHandler):
+    """One HTTP/2 connection."""
+
+    def __init__(self, figures, *where):
+        self._figures = figures
+        super().__init__(*where)
+
+    def handle(self):
+        if self.rfile.read(len(PREFACE)) != PREFACE:
+            return
+        self._send(SETTINGS, 0, 0, b"")
+        headers, paths, bodies = Headers(), {}, {}
+        while True:
+            head = self.rfile.read(9)
+            if len(head) < 9:
+                return
+            kind, flags = head[3], head[4]
+            stream = int.from_bytes(head[5:], "big") & 0x7FFFFFFF
+            content = self.rfile.read(int.from_bytes(head[:3], "big"))
+            if kind == SETTINGS and not flags & ACK:
+                self._send(SETTINGS, ACK, 0, b"")
+            elif kind == PING and not flags & ACK:
+                self._send(PING, ACK, 0, content)
+            elif kind == HEADERS:
+                content = unpadded(flags, content)
+                paths[stream] = headers.path(content[5:] if flags & PRIORITY else content)
+                bodies[stream] = b""
+            elif kind == DATA and stream in bodies:
+                bodies[stream] += unpadded(flags, content)
+            elif kind == GOAWAY:
+                return
+            if kind in (HEADERS, DATA) and flags & END_STREAM and stream in bodies:
+                self._answer(stream, paths.pop(stream), bodies.pop(stream))
+
+    def _answer(self, stream, path, body):
+        values = None
+        if path == METRIC_PATH:
+            name = text_field(body[5:], 1)
+            values = self._figures.metric(name)
+        kind = literal(b"content-type", b"application/grpc")
+        if values is None:
+            status = literal(b"grpc-status", b"%d" % UNIMPLEMENTED)
+            self._send(HEADERS, END_HEADERS | END_STREAM, stream, b"\x88" + kind + status)
+            return
+        message = response(name, values)
+        self._send(HEADERS, END_HEADERS, stream, b"\x88" + kind)
+        self._send(DATA, 0, stream, b"\0" + len(message).to_bytes(4, "big") + message)
+        status = literal(b"grpc-status", b"0")
+        self._send(HEADERS, END_HEADERS | END_STREAM, stream, status)
+
+    def _send(self, kind, flags, stream, content):
+        head = len(content).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big")
+        self.wfile.write(head + content)
+
+
+class Headers:
+    """Reads the paths of requests. gRPC clients send them without Huffman's code."""
+
+    def __init__(self):
+        self._table = []  # (is a path, value), the newest first
+
+    def path(self, block):
+        """The path in a block of headers; b"" if it can't be read."""
+        found, position = b"", 0
+        while position < len(block):
+            byte = block[position]
+            if byte & 0x80:
+                index, position = number(block, position, 7)
+                is_path, value = self._entry(index)
+            elif byte & 0xE0 == 0x20:  # another size of the table
+                _, position = number(block, position, 5)
+                continue
+            else:
+                kept = byte & 0x40
+                index, position = number(block, position, 6 if kept else 4)
+                if index:
+                    is_path = self._entry(index)[0]
+                else:
+                    name, position = string(block, position)
+                    is_path = name == b":path"
+                value, position = string(block, position)
+                if kept:
+                    self._table.insert(0, (is_path, value))
+            if is_path:
+                found = value
+        return found
+
+    def _entry(self, index):
+        if index <= STATIC:
+            return index in PATH_NAMES, b""
+        return self._table[index - STATIC - 1]
+
+
+def number(block, position, bits):
+    """HPACK's integer with a prefix of so many bits, and where it ends."""
+    full = (1 << bits) - 1
+    value, position, shift = block[position] & full, position + 1, 0
+    if value == full:
+        while True:
+            byte, position = block[position], position + 1
+            value += (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+    return value, position
+
+
+def string(block, position):
+    """HPACK's string, b"" for one in Huffman's code, and where it ends."""
+    coded = block[position] & 0x80
+    length, position = number(block, position, 7)
+    end = position + length
+    return b"" if coded else bytes(block[position:end]), end
+
+
+def literal(name, value):
+    """A header that no table has."""
+    return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+
+def unpadded(flags, content):
+    return content[1 : len(content) - content[0]] if flags & PADDED and content else content
+
+
+def text_field(message, wanted):
+    """The text of a field of a protobuf message that has texts and numbers only; "" if none."""
+    position = 0
+    while position < len(message):
+        key, position = varint(message, position)
+        size, position = varint(message, position)
+        if key & 7 == 2:
+            if key >> 3 == wanted:
+                return message[position : position + size].decode("utf-8", "replace")
+            position += size
+    return ""
+
+
+def response(name, values):
+    """MetricResponse: the TPUMetric, whose gauges have the device as an attribute."""
+    metrics = b"".join(
+        field(3, field(1, field(1, b"device-id") + field(2, tag(3, 0) + encoded(device)))
+              + field(3, gauge(value)))
+        for device, value in values.items()
+    )  # fmt: skip
+    return field(1, field(1, name.encode()) + metrics)
+
+
+def gauge(value):
+    if isinstance(value, float):
+        return tag(1, 1) + struct.pack("<d", value)
+    return tag(2, 0) + encoded(value)
+
+
+def field(number, content):
+    return tag(number, 2) + encoded(len(content)) + content
+
+
+def tag(number, kind):
+    return encoded(number << 3 | kind)
+
+
+def encoded(value):
+    """A varint."""
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(found) + bytes([value])
+
+
+def varint(message, position):
+    value = shift = 0
+    while True:
+        byte, position = message[position], position + 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, position
