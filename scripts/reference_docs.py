@@ -112,6 +112,8 @@ def _routes() -> str:
             "the file" if each.file == "body" else _link(each.body),
             "200 the file"
             if each.file == "answer"
+            else "200 text"
+            if each.text
             else f"{each.status} {_link(each.answer)}".strip()
             if each.answer is not None
             else "204",

@@ -35,8 +35,7 @@ class HostLoad(Struct, kw_only=True):
 
     host: int
     chips: int = 0  # device files of chips that it has; 0: not known
-    #: The oldest first. They end with the latest that is known, unless all of them were asked for
-    #: before.
+    #: The oldest first; which ones, the query says.
     samples: list[LoadSample] = []
     #: What the latest figures do not say, or why there are none; "" if nothing is missing.
     message: str = ""
@@ -55,8 +54,7 @@ class TPULoad(Struct, kw_only=True):
     #: and the bytes of its arrays.
     emulated: bool = False
     hosts: list[HostLoad]
-    #: Where to read on; see `LoadQuery.start`.
-    next: int = 0
+    next: int = 0  # where to read on: a `from`
 
 
 class LoadQuery(Struct, kw_only=True):
