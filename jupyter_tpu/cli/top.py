@@ -106,7 +106,8 @@ def watch(view: View, every: float) -> None:
     with Live(Text("Waiting for the first figures."), console=console, screen=True) as live:
         while True:
             try:
-                live.update(load_view(view.look(), console.height), refresh=True)
+                shown = load_view(view.look(), console.height, console.width)
+                live.update(shown, refresh=True)
             except TPUError as error:
                 if error.reason not in _PASSING:
                     raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .tables import problem_text, render
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 #: Seconds after which a sample is called old. While nobody looks there is one a minute.
 OLD = 90.0
-#: Characters of a bar, and samples that are drawn as a line.
-_BAR, _LINE = 12, 24
+#: Characters of a bar, and samples that are drawn as a small plot; and on a narrow terminal.
+_SIZES, _NARROW = (12, 24), (6, 10)
+_WIDE = 96
 _STEPS = "▁▂▃▄▅▆▇█"
 _EMULATED = "emulated: processor time and arrays of JAX on this computer"
-_HEADS = ("HOST", "CHIP", "HBM", "", "DUTY CYCLE", "", "BEFORE", "QUEUE")
+_HEADS = ("HOST", "CHIP", "HBM", "", "DUTY CYCLE", "", "QUEUE", "BEFORE")
 
 
 def load_text(loads: Sequence[TPULoad]) -> str:
@@ -27,7 +28,7 @@ def load_text(loads: Sequence[TPULoad]) -> str:
     return render(load_view(loads))
 
 
-def load_view(loads: Sequence[TPULoad], lines: int = 10_000) -> RenderableType:
+def load_view(loads: Sequence[TPULoad], lines: int = 10_000, width: int = _WIDE) -> RenderableType:
     """All TPUs, one below the other, in about so many *lines*: the hosts' samples are drawn."""
     from rich.console import Group
 
@@ -35,30 +36,43 @@ def load_view(loads: Sequence[TPULoad], lines: int = 10_000) -> RenderableType:
         return "No TPU is connected. Connect one: jupyter tpu connect NAME"
     chips = sum(max(1, len(_chips(host))) for load in loads for host in load.hosts)
     by_host = chips + 3 * len(loads) > lines
-    return Group(*(part for load in loads for part in _tpu(load, by_host)))
+    return Group(*(part for load in loads for part in _tpu(load, by_host, width < _WIDE)))
 
 
-def _tpu(load: TPULoad, by_host: bool) -> list[Any]:
-    from rich.table import Table
+def _tpu(load: TPULoad, by_host: bool, narrow: bool) -> list[Any]:
     from rich.text import Text
 
     title = Text.assemble((load.tpu, "bold"), f"  {load.type}  {load.zone}")
     if load.emulated:
         title.append(f"  ({_EMULATED})", "dim")
-    grid = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
-    for head in _HEADS:
-        grid.add_column(head, no_wrap=True, justify="right" if head in _HEADS[:2] else "left")
-    for host in load.hosts:
-        chips = _chips(host)
-        queue = host.samples[-1].queue if chips else None
-        rows = [_together(chips)] if by_host and chips else chips
-        for number, chip in enumerate(rows):
-            name = str(number) if not by_host else f"all {len(chips)}"
-            history = [_value(each, None if by_host else number) for each in host.samples[-_LINE:]]
-            last = "" if queue is None or number else str(queue)
-            grid.add_row(str(host.host), name, *_memory(chip), *_duty(chip), _line(history), last)
+    rows = [row for host in load.hosts for row in _rows(host, by_host, narrow)]
     notes = [Text(note, "yellow") for note in _notes(load)]
-    return [title, *([grid] if grid.row_count else []), *notes, ""]
+    return [title, *([_grid(rows)] if rows else []), *notes, ""]
+
+
+def _rows(host: HostLoad, by_host: bool, narrow: bool) -> Iterator[Sequence[Any]]:
+    """A row for each chip of a host, or one for all."""
+    chips = _chips(host)
+    bar, line = _NARROW if narrow else _SIZES
+    queue = host.samples[-1].queue if chips else None
+    for number, chip in enumerate([_together(chips)] if by_host and chips else chips):
+        name = f"all {len(chips)}" if by_host else str(number)
+        history = [_value(each, None if by_host else number) for each in host.samples[-line:]]
+        waiting = "" if queue is None or number else str(queue)
+        yield str(host.host), name, *_memory(chip, bar), *_duty(chip, bar), waiting, _plot(history)
+
+
+def _grid(rows: Sequence[Sequence[Any]]) -> RenderableType:
+    """The rows, without columns that are empty."""
+    from rich.table import Table
+
+    grid = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
+    kept = [i for i in range(len(_HEADS)) if any(row[i] for row in rows)]
+    for i in kept:
+        grid.add_column(_HEADS[i], no_wrap=True, justify="right" if i in (0, 1, 6) else "left")
+    for row in rows:
+        grid.add_row(*(row[i] for i in kept))
+    return grid
 
 
 def _chips(host: HostLoad) -> Sequence[ChipLoad]:
@@ -84,27 +98,27 @@ def _value(sample: LoadSample, chip: int | None) -> float | None:
     return sample.chips[chip].duty_cycle if chip < len(sample.chips) else None
 
 
-def _memory(chip: ChipLoad) -> tuple[Any, str]:
+def _memory(chip: ChipLoad, width: int) -> tuple[Any, str]:
     if chip.memory_used is None or not chip.memory_total:
         return "", "" if chip.memory_used is None else _gib(chip.memory_used)
     part = 100 * chip.memory_used / chip.memory_total
     text = f"{_gib(chip.memory_used)} / {_gib(chip.memory_total)} GiB  {part:3.0f} %"
-    return _bar(part), text
+    return _bar(part, width), text
 
 
-def _duty(chip: ChipLoad) -> tuple[Any, str]:
+def _duty(chip: ChipLoad, width: int) -> tuple[Any, str]:
     duty = chip.duty_cycle
-    return ("", "") if duty is None else (_bar(duty), f"{duty:3.0f} %")
+    return ("", "") if duty is None else (_bar(duty, width), f"{duty:3.0f} %")
 
 
-def _bar(percent: float) -> Any:
+def _bar(percent: float, width: int) -> Any:
     from rich.bar import Bar
 
     color = "red" if percent >= 95 else "yellow" if percent >= 80 else "green"
-    return Bar(100, 0, percent, width=_BAR, color=color, bgcolor="bright_black")
+    return Bar(100, 0, percent, width=width, color=color, bgcolor="bright_black")
 
 
-def _line(values: Sequence[float | None]) -> str:
+def _plot(values: Sequence[float | None]) -> str:
     """The last values as a small plot; a gap is a blank."""
     if len(values) < 2:
         return ""

@@ -26,6 +26,7 @@ from jupyter_tpu.fleet.models import (
     FreedChips,
     HolderToEnd,
     Job,
+    LoadQuery,
     StartJob,
 )
 
@@ -105,6 +106,30 @@ async def job_holding(pod: Pod, host: int) -> Job:
 
     await eventually(holds)
     return job
+
+
+@in_pod
+async def test_a_host_whose_chips_serve_no_figures_is_told_apart_from_one_that_is_idle(pod):
+    """The TPU is not connected: its hosts are asked when somebody looks."""
+    run = await pod.start("python3", "-c", HOLD, hosts="0")
+
+    async def held() -> bool:
+        return len(await holders(pod)) == 1
+
+    await eventually(held)
+    load = await pod.fleet.metrics.get(pod.tpu)
+    assert [(host.chips, host.samples[-1].state) for host in load.hosts] == [
+        (4, "no_port"),
+        (4, "idle"),
+    ]
+    assert "libtpu reports no figures" in load.hosts[0].message
+    assert load.hosts[1].message == "No process uses the chips."
+    await pod.fleet.runs.stop(pod.tpu, run.id)
+    news = await pod.fleet.metrics.get(pod.tpu, LoadQuery(start=load.next, hosts="0"))
+    [host] = news.hosts
+    assert [sample.state for sample in host.samples] == ["idle"]
+    everything = await pod.fleet.metrics.get(pod.tpu, LoadQuery(start=0))
+    assert [len(host.samples) for host in everything.hosts] == [3, 2]
 
 
 @in_pod
