@@ -174,7 +174,11 @@ async def test_what_holds_the_chips_is_named_on_each_host_and_ended_in_its_own_w
     freed = await free(pod, of_job, others[roots])
     assert [each.outcome for each in freed.ended] == ["ended", "ended"]
     assert freed.free
-    assert (await pod.fleet.jobs.get(pod.tpu, job.id)).state == "stopped"
+
+    async def job_stopped() -> bool:
+        return (await pod.fleet.jobs.get(pod.tpu, job.id)).state == "stopped"
+
+    await eventually(job_stopped)  # its host reports it when it has looked
     assert await pod.stdout(await pod.shell(f"ls {LOCK}")) == [f"{LOCK}\n".encode()] * 2
 
 
