@@ -207,7 +207,7 @@ def failing(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, 
         ("create", "Missing argument 'NAME'. (see `jupyter tpu create --help`)"),
         ("create a", "Missing option '--type' / '--accelerator-type'"),
         ("create a --type v4-8 --zonk x", "No such option"),
-        ("create a --acelerator-type v4-8", "Did you mean '--accelerator-type'?"),
+        ("create a --acelerator-type v4-8", "Did you mean --accelerator-type?"),
         ("list --format yaml", "'yaml' is not supported. Use json, or omit --format."),
         ("describe z-a/t --zone z-b", "z-a/t is not in the zone z-b, which --zone gives."),
         ("kernel list --zone z-b", "--zone needs a TPU's NAME."),
@@ -233,7 +233,8 @@ def test_a_wrong_command_line_is_one_line_and_exit_code_2(
 ) -> None:
     code, line = failing(words.split(), capsys)
     assert code == 2
-    assert complaint in line
+    # Versions of click quote more or less.
+    assert complaint.replace("'", "") in line.replace("'", "")
 
 
 @pytest.mark.parametrize(
