@@ -4,6 +4,7 @@ the middle. What a hunt says is what is true at the cloud, and there is never a 
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -133,8 +134,13 @@ async def test_a_stopped_hunt_leaves_nothing_whether_it_waits_or_tries(
 ) -> None:
     monkeypatch.setitem(planner.MENDED_BY_TIME, Reason.NO_CAPACITY, (3000.0, 3000.0))
     faults(kind="no-capacity", zone=ZONES[0], count=1)
-    server = await world.server()
-    waiting = await server.fleet.hunts.start(request(name, ZONES[0]))
+    servers = [await world.server(), await world.server()]
+    asked = [each.fleet.hunts.start(request(name, ZONES[0])) for each in servers]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    server = servers[isinstance(answers[0], TPUError)]
+    (refused,) = (each for each in answers if isinstance(each, TPUError))
+    assert refused.reason is Reason.EXISTS
+    (waiting,) = (each for each in answers if isinstance(each, Hunt))
     hunt = await eventually(lambda: next_attempt(server, name))
     assert hunt.candidates[0].retry_at == hunt.next_attempt
     assert (await server.fleet.hunts.stop(name)).state == "stopped"

@@ -72,7 +72,6 @@ class HuntService:
         self._reload = reload
         self._changed = changed
         self._mine: dict[str, OperationRecord] = {}  # those that run or ran here
-        self._being_checked: set[str] = set()  # names of requests that are not accepted yet
         self._notifying: set[asyncio.Task[bool]] = set()
 
     # ---- the interface ----
@@ -84,19 +83,15 @@ class HuntService:
     async def start(self, request: StartHunt) -> Hunt:
         await self._reload()
         self._require_no_other(request.tpu.name)
-        self._being_checked.add(request.tpu.name)
-        try:
-            hunt = await self._plan(request)
-            await self._observer.ensure_recent()
-            for candidate in hunt.candidates:
-                if not candidate.ruled_out:
-                    name = NodeName(self._cloud.project, candidate.zone, request.tpu.name)
-                    self._require_no_node(name)
-            nowhere = NodeName(self._cloud.project, "", request.tpu.name)
-            record = self._runner.new_record("hunt", nowhere, hunt=hunt)
-            await self._runner.start(record, *self._run(record))
-        finally:
-            self._being_checked.discard(request.tpu.name)
+        hunt = await self._plan(request)
+        await self._observer.ensure_recent()
+        for candidate in hunt.candidates:
+            if not candidate.ruled_out:
+                name = NodeName(self._cloud.project, candidate.zone, request.tpu.name)
+                self._require_no_node(name)
+        nowhere = NodeName(self._cloud.project, "", request.tpu.name)
+        record = self._runner.new_record("hunt", nowhere, hunt=hunt)
+        await self._runner.start(record, *self._run(record), self._save_only)
         return self._view(record)
 
     def resume(self, record: OperationRecord) -> None:
@@ -193,12 +188,13 @@ class HuntService:
 
     def _require_no_other(self, name: str) -> None:
         running = (each.operation for each in self._records() if each.operation.state == "running")
-        if name in self._being_checked or any(each.tpu == name for each in running):
-            raise TPUError(
-                f"There is a hunt for {name} already.",
-                Reason.EXISTS,
-                f"Stop it with `jupyter tpu hunt stop {name}`, or choose another name.",
-            )
+        if any(each.tpu == name for each in running):
+            raise _hunted(name)
+
+    async def _save_only(self, record: OperationRecord) -> None:
+        """Raises EXISTS if another process was quicker to start a hunt for this name."""
+        if not await self._store.add_operation(record):
+            raise _hunted(record.name.node)
 
     def _require_no_node(self, name: NodeName) -> None:
         """By what is known; each attempt asks Google."""
@@ -259,6 +255,14 @@ class HuntService:
             problem=candidate.problem,
             ruled_out=candidate.ruled_out,
         )
+
+
+def _hunted(name: str) -> TPUError:
+    return TPUError(
+        f"There is a hunt for {name} already.",
+        Reason.EXISTS,
+        f"Stop it with `jupyter tpu hunt stop {name}`, or choose another name.",
+    )
 
 
 def _news(record: OperationRecord, error: TPUError | None) -> dict[str, object]:

@@ -17,7 +17,15 @@ from ..store.records import OperationRecord, OperationRequest
 from . import kinds
 from .known import KnownOperations
 from .progress import Progress
-from .running import CarryOut, Lease, OperationCancelled, OperationStore, RunningOperation, Work
+from .running import (
+    CarryOut,
+    Lease,
+    OperationCancelled,
+    OperationStore,
+    RunningOperation,
+    Save,
+    Work,
+)
 
 log = logging.getLogger(__name__)
 
@@ -50,15 +58,20 @@ class OperationRunner:
     # ---- running ----
 
     async def start(
-        self, record: OperationRecord, work: Work, carry_out: CarryOut | None = None
+        self,
+        record: OperationRecord,
+        work: Work,
+        carry_out: CarryOut | None = None,
+        save: Save | None = None,
     ) -> Operation:
         """Runs *work* when *record*, a new one (see :meth:`new_record`), is on disk. Raises
         TPUError where it can't be saved: then nothing has changed.
 
         carry_out: tells *work* what is asked of it; after "cancel" it raises OperationCancelled, in
             its own time. None: its task is cancelled.
+        save: puts it on disk; raises TPUError to refuse it. None: :meth:`save`.
         """
-        running = self._begin(record, work, carry_out, new=True)
+        running = self._begin(record, work, carry_out, save or self.save)
         await running.accepted.wait()
         if running.refused is not None:
             raise running.refused
@@ -70,7 +83,7 @@ class OperationRunner:
         """As :meth:`start`, of a record that is stored: this process has taken it over, or another
         operation's record asks for it.
         """
-        return self._begin(record, work, carry_out, new=False).record.operation
+        return self._begin(record, work, carry_out).record.operation
 
     async def start_exclusive(
         self, record: OperationRecord, work: Work, carry_out: CarryOut | None = None
@@ -88,19 +101,19 @@ class OperationRunner:
         record: OperationRecord,
         work: Work,
         carry_out: CarryOut | None,
-        *,
-        new: bool,
+        save: Save | None = None,
     ) -> RunningOperation:
+        """save: of a new one."""
         operation = record.operation
         running = RunningOperation(record)
         running.carry_out = carry_out
         self.known.running[operation.id] = running  # from now on the TPU is not idle
         self.known.others.pop(operation.id, None)
         running.task = asyncio.create_task(
-            self._run(running, work, new=new), name=f"tpu-{operation.kind}"
+            self._run(running, work, save), name=f"tpu-{operation.kind}"
         )
         running.task.add_done_callback(lambda task: self._finish(running, task))
-        if not new:
+        if save is None:
             self._carry_out_requests()
         return running
 
@@ -202,9 +215,9 @@ class OperationRunner:
             if record.operation.kind in ("connect", "environment"):
                 await self.cancel(record.operation.id, patience)
 
-    async def _run(self, running: RunningOperation, work: Work, *, new: bool) -> None:
+    async def _run(self, running: RunningOperation, work: Work, save: Save | None) -> None:
         operation = running.record.operation
-        if new and not await self._is_accepted(running):
+        if save is not None and not await self._is_accepted(running, save):
             return
         running.accepted.set()
         self._changed(operation.id, running.name)
@@ -214,11 +227,11 @@ class OperationRunner:
         finally:
             progress.fail()  # only a step that still runs
 
-    async def _is_accepted(self, running: RunningOperation) -> bool:
+    async def _is_accepted(self, running: RunningOperation, save: Save) -> bool:
         """Returns when it is on disk; False where that is not possible, and so it is refused."""
         operation = running.record.operation
         try:
-            await self.save(running.record)
+            await save(running.record)
         except TPUError as error:
             if operation.kind in kinds.SAVED:
                 self._store.drop_operation(operation.id)  # it may have been written all the same

@@ -13,6 +13,7 @@ from .progress import Progress
 
 Work = Callable[[Progress], Coroutine[Any, Any, None]]
 CarryOut = Callable[[OperationRequest], object]
+Save = Callable[[OperationRecord], Coroutine[Any, Any, None]]
 
 
 class OperationCancelled(Exception):

@@ -128,6 +128,23 @@ class Database:
                 count = statement(db) if callable(statement) else db.execute(*statement).rowcount
         return count
 
+    def add_operation(self, record: OperationRecord) -> bool:
+        """Adds a running operation; False if another one of its kind runs for a TPU of its name,
+        in whichever process and zone.
+        """
+        operation = record.operation
+        with self._connection() as db, _transaction(db, "IMMEDIATE"):
+            rows = db.execute(
+                "SELECT record FROM operations "
+                "WHERE identity = ? AND state = 'running' AND id != ?",
+                (self._identity, operation.id),
+            )
+            running = (found.operation for (row,) in rows if (found := _read(row, OperationRecord)))
+            if any((one.kind, one.tpu) == (operation.kind, operation.tpu) for one in running):
+                return False
+            db.execute(*saving_operation(record, self._identity))
+        return True
+
     def take_over_operation(self, id: str, owner: str, new_owner: str) -> OperationRecord | None:
         """Makes a running operation of *owner* that of *new_owner*; returns it as it was left, or
         None if it is not *owner*'s any more.
@@ -325,6 +342,15 @@ def is_locked(error: Exception) -> bool:
 def _code(error: Exception) -> int:
     """SQLite's primary result code; 0 of another error."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+
+
+def saving_operation(record: OperationRecord, identity: str) -> tuple[str, tuple[Any, ...]]:
+    operation = record.operation
+    encoded = msgspec.json.encode(record)
+    return (
+        "INSERT OR REPLACE INTO operations VALUES (?, ?, ?, ?, ?)",
+        (operation.id, identity, operation.state, operation.ended, encoded),
+    )
 
 
 def job_change(id: str, change: Callable[[JobRecord], None]) -> Statement:

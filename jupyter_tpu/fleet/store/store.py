@@ -22,7 +22,7 @@ import msgspec
 from ...cloud import NodeName
 from ...errors import Reason, TPUError
 from ..models import Grant, PriceList
-from .database import Database, Statement, is_locked, job_change, pruning
+from .database import Database, Statement, is_locked, job_change, pruning, saving_operation
 from .records import (
     EnvironmentRecord,
     JobRecord,
@@ -187,10 +187,7 @@ class Store:
 
     def save_operation(self, record: OperationRecord) -> None:
         operation = record.operation
-        sql = "INSERT OR REPLACE INTO operations VALUES (?, ?, ?, ?, ?)"
-        encoded = msgspec.json.encode(record)
-        row = (operation.id, self._identity, operation.state, operation.ended, encoded)
-        self._put(("operation", operation.id), (sql, row))
+        self._put(("operation", operation.id), saving_operation(record, self._identity))
         if operation.state != "running":
             self._put(("prune",), *pruning())
 
@@ -204,6 +201,13 @@ class Store:
 
     def drop_request(self, id: str) -> None:
         self._put(("request", id), ("DELETE FROM requests WHERE operation = ?", (id,)))
+
+    async def add_operation(self, record: OperationRecord) -> bool:
+        """Saves a new running operation; False, and it is not saved, if another one of its kind
+        runs for a TPU of its name. Of several processes that do it at once, one succeeds.
+        """
+        await self.flush()  # one that has just ended here does not count
+        return await self._retry_locked(lambda: self._database.add_operation(record))
 
     async def take_over_operation(
         self, record: OperationRecord, owner: str
