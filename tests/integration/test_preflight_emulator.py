@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from jupyter_tpu.kernels import KernelSpecs
 from jupyter_tpu.links import Links
 
 ZONE = "us-west4-a"
+COMPUTE = "/compute/v1/projects/emulated/global"
 
 
 @pytest_asyncio.fixture
@@ -73,6 +74,54 @@ async def test_what_keeps_a_tpu_from_being_created_is_found_before(
     assert states(elsewhere)["quota"] == "ok"
     wrong = await fleet.doctor.preflight(CheckSetup(type="v4-8", zone=ZONE))
     assert "v4-8 is not offered in us-west4-a" in finding(wrong, "type")
+
+
+@pytest.fixture
+def lab(emulator: Any) -> Iterator[Callable[..., None]]:
+    """A network called "lab" without firewall rules; adds one to it. They are gone afterwards."""
+    names: list[str] = []
+    network = {"name": "lab", "autoCreateSubnetworks": True}
+    emulator.request("POST", f"{COMPUTE}/networks", network)
+
+    def allow(name: str, ports: list[str], sources: list[str], *tags: str) -> None:
+        rule = {
+            "name": name,
+            "network": "global/networks/lab",
+            "allowed": [{"IPProtocol": "tcp", "ports": ports}],
+            "sourceRanges": sources,
+            "targetTags": [*tags],
+        }
+        emulator.request("POST", f"{COMPUTE}/firewalls", rule)
+        names.append(name)
+
+    yield allow
+    for name in names:
+        emulator.request("DELETE", f"{COMPUTE}/firewalls/{name}")
+    emulator.request("DELETE", f"{COMPUTE}/networks/lab")
+
+
+@pytest.mark.asyncio
+async def test_the_firewall_rules_of_a_network_say_whether_ssh_gets_in(
+    fleet: Fleet, lab: Callable[..., None]
+) -> None:
+    async def firewall(network: str) -> tuple[str, str]:
+        found = await fleet.doctor.preflight(CheckSetup(network=network))
+        return states(found)["firewall"], finding(found, "firewall")
+
+    state, text = await firewall("default")
+    assert (state, text) == ("ok", "The firewall rule default-allow-ssh allows SSH. ")
+    lab("web", ["80", "443"], ["0.0.0.0/0"])
+    state, text = await firewall("lab")
+    assert state == "problem"
+    assert "No firewall rule of the network lab allows SSH" in text
+    assert "jupyter tpu network setup lab" in text
+    lab("tagged", ["20-30"], ["203.0.113.7/32"], "ssh")
+    state, text = await firewall("lab")
+    assert state == "warning"
+    assert "tagged allows SSH only from 203.0.113.7/32 and to instances with the tag ssh" in text
+    lab("everybody", ["22"], ["0.0.0.0/0"])
+    state, text = await firewall("lab")
+    assert (state, text) == ("ok", "The firewall rule everybody allows SSH. ")
 
 
 @pytest.mark.asyncio
