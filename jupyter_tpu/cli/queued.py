@@ -18,11 +18,11 @@ from ..commands.grammar import (
     tpu_argument,
 )
 from ..commands.hunts import deadline
+from ..commands.node_options import node_options
 from ..commands.session import open_session
 from ..commands.tables import problem_text, state_text, table
 from .approval import approve_cost
 from .console import confirm, json_option, no_wait_option, note, print_json, yes_option
-from .node_options import node_options
 from .waiting import finish, leave, left_line, progress_stream
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from ..commands.grammar import (
     project_option,
     tpu_argument,
 )
+from ..commands.node_options import node_options
 from ..commands.session import Session, open_session, tpu_ref
 from ..commands.tables import problem_text, status_problems, tpu_table, type_text
 from ..commands.tokens import MISSING
@@ -26,7 +27,6 @@ from ..errors import InvalidInput, TPUError
 from .approval import approve_cost
 from .console import json_option, no_wait_option, note, print_json, verbose_option, yes_option
 from .losses import running_kernels
-from .node_options import node_options
 from .waiting import finish, finish_all, leave, left_line, progress_stream, require_server
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def create(
     """
     from msgspec import structs
 
-    from ..fleet.models import CreateTPU
+    from ..fleet.models import CreateTPU, StartHunt
 
     if spot and reserved:
         raise InvalidInput("A TPU is either spot or reserved.", "Omit --spot or --reserved.")
@@ -149,9 +149,9 @@ def create(
         if until_available:
             from .hunts import hunt_for
 
-            zones = zone.split(",") if zone else ()
             wanted = structs.replace(wanted, max_price=max_price)
-            return hunt_for(session, wanted, zones=zones, yes=yes, no_wait=no_wait, as_json=as_json)
+            hunt = StartHunt(tpu=wanted, zones=zone.split(",") if zone else [])
+            return hunt_for(session, hunt, yes=yes, no_wait=no_wait, as_json=as_json)
         if then_connect and no_wait:
             require_server(session, "continues to connect the TPU")
         quote = session.call(session.fleet.quote(wanted))

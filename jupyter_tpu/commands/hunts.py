@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput, duration
 from .costs import hourly
+from .grammar import program
 from .tables import problem_text, state_text, table
 
 if TYPE_CHECKING:
@@ -111,6 +112,12 @@ def next_text(hunt: Hunt) -> str:
         return ""
     seconds = (datetime.fromisoformat(hunt.next_attempt) - datetime.now(UTC)).total_seconds()
     return f"The next attempt begins in {duration(max(seconds, 1))}."
+
+
+def left_to_server(hunt: Hunt) -> str:
+    """Where to look for a hunt that nobody waits for."""
+    look = f"{program()} hunt describe {hunt.name}"
+    return f"The Jupyter server hunts for {hunt.name}; `{look}` shows its attempts."
 
 
 def _last_problem(hunt: Hunt) -> str:

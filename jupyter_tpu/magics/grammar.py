@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..commands.doctor_command import doctor
 from ..commands.grammar import (
     CONTEXT,
     ENVIRONMENT_OF_COMMAND,
@@ -22,11 +23,13 @@ from ..commands.grammar import (
     tpu_argument,
     worker_option,
 )
+from ..commands.grant_group import grant
 from ..commands.job_group import job
 from ..commands.session import open_session
 from ..commands.tables import describe_tunnel, opened_tunnel, tpu_table, tunnel_table
 from ..commands.usage import usage
 from ..errors import Reason, TPUError
+from .hunts import hunt
 from .kernel_grammar import auto, connect, disconnect, pull, push, status
 from .parameters import names_argument, tpu_option
 from .show import wait_for
@@ -56,7 +59,7 @@ def line(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for _command in (connect, status, disconnect, push, pull, auto, job, usage):
+for _command in (connect, status, disconnect, push, pull, auto, hunt, grant, doctor, job, usage):
     line.add_command(_command)
 
 
@@ -96,16 +99,6 @@ def remove_token(names: tuple[str, ...]) -> None:
     from ..commands.tokens import remove_tokens
 
     print(remove_tokens(names))
-
-
-@line.command("doctor")
-@tpu_argument()
-def doctor(name: str) -> None:
-    """Check what keeps JAX from the chips of a TPU."""
-    from ..commands.doctor import describe
-
-    with open_session() as session:
-        print(describe(session.call(session.fleet.doctor.check(name))))
 
 
 @line.group("chips", cls=Group)

@@ -107,7 +107,7 @@ class TPUMagics:
 
     def _complete(self, _shell: Any, event: Any) -> list[str]:
         """Commands, variables, and the names of TPUs that have a kernel here; asks no network."""
-        from .grammar import job, line, token, tunnel
+        from .grammar import grant, hunt, job, line, token, tunnel
 
         words = event.line.split()
         if words[:2] == ["%%tpu", "compile"] and event.line != "%%tpu compile":
@@ -123,7 +123,8 @@ class TPUMagics:
             return [name for name in self._shell.user_ns if not name.startswith("_")]
         if words[1] == "token":
             return [*token.commands]
-        first = {"job": [*job.commands], "tunnel": [*tunnel.commands], "auto": ["on", "off"]}
+        groups = {"grant": grant, "hunt": hunt, "job": job, "tunnel": tunnel}
+        first = {"auto": ["on", "off"], **{name: [*each.commands] for name, each in groups.items()}}
         return [] if words[1] == "pull" else [*first.get(words[1], []), *names]
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from ..commands.doctor import describe
-from ..commands.grammar import command, complete_type, complete_version, examples, tpu_argument
-from ..commands.session import open_session
 from ..errors import InvalidInput
-from .console import json_option, note, print_json
+from .doctor import describe
+from .grammar import command, complete_type, complete_version, examples, tpu_argument
+from .printing import json_option, note, print_json
+from .session import open_session
 
 
 @command(

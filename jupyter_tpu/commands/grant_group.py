@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from ..commands.costs import grant_table, price_table
-from ..commands.grammar import Group, argument, complete_zone, examples, project_option
-from ..commands.session import open_session
-from .console import json_option, note, print_json
+from .costs import grant_table, price_table
+from .grammar import Group, argument, complete_zone, examples, project_option
+from .printing import json_option, note, print_json
+from .session import open_session
 
 _name_argument = argument("title", metavar="NAME", help="Your name for it, such as trc-v5e.")
 

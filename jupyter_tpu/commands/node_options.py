@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..commands.connection import read_text
 from ..errors import InvalidInput
+from .connection import read_text
 
 if TYPE_CHECKING:
     from ..cloud import DataDisk

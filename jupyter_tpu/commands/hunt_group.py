@@ -1,0 +1,230 @@
+"""``jupyter tpu hunt`` and ``%tpu hunt``: what both have of the search for a TPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import InvalidInput
+from ..wording import count
+from .connection import connection, content_options
+from .grammar import (
+    Group,
+    argument,
+    command,
+    complete_type,
+    complete_version,
+    complete_zone,
+    environment_option,
+    examples,
+    project_option,
+)
+from .hunts import deadline as end_of
+from .hunts import describe_hunt, hunt_table
+from .node_options import node_options
+from .printing import json_option, print_json
+from .session import Session, open_session
+
+if TYPE_CHECKING:
+    from ..cloud import NodeOptions
+    from ..fleet.models import HuntCandidate, StartHunt
+
+HELP = """Search for a TPU over zones, types and tiers until there is one.
+
+A hunt tries one zone, type and tier after the other, and begins again after a while, until
+there is a TPU, nothing is left to try, its deadline has passed, or you stop it.
+"""
+hunt_argument = argument("hunt", metavar="HUNT", help="The name of its TPU, or its ID.")
+
+_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    argument("tpu", metavar="NAME", help="Lower-case letters, digits and hyphens."),
+    click.option(
+        "--type",
+        "--accelerator-type",
+        "types",
+        required=True,
+        multiple=True,
+        metavar="TYPE",
+        shell_complete=complete_type,
+        help="Accelerator type, the most wanted first. Repeatable.",
+    ),
+    click.option(
+        "--zone",
+        "zones",
+        multiple=True,
+        metavar="ZONE",
+        shell_complete=complete_zone,
+        help="Zone; - for all that offer the types. Repeatable.  [default: gcloud's]",
+    ),
+    project_option,
+    click.option(
+        "--tier",
+        "tiers",
+        multiple=True,
+        default=("on-demand",),
+        show_default=False,
+        type=click.Choice(["on-demand", "spot", "reserved"]),
+        help="The most wanted first. Repeatable.  [default: on-demand]",
+    ),
+    click.option(
+        "--deadline",
+        default="",
+        show_default=False,
+        metavar="TIME",
+        help="No attempt begins later: 90m, 8h, 2d, or a time such as 2026-07-01T08:00.",
+    ),
+    click.option(
+        "--version",
+        metavar="VERSION",
+        shell_complete=complete_version,
+        help="Runtime version (OS image).  [default: depends on the type]",
+    ),
+    click.option("--network", metavar="NETWORK", help="VPC network.  [default: the project's]"),
+    click.option("--subnetwork", metavar="SUBNETWORK", help="Subnetwork of the VPC network."),
+    click.option(
+        "--connect", "then_connect", is_flag=True, help="Then connect it (see `connect`)."
+    ),
+    node_options,
+    environment_option,
+    content_options,
+    click.option(
+        "--max-price",
+        type=click.FloatRange(min=0),
+        metavar="USD",
+        help="Start it without asking, and try only what costs at most so many USD an hour.",
+    ),
+)
+#: Options that the command has itself.
+_OWN = ("yes", "no_wait", "as_json")
+
+
+def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
+    """What is hunted for, and where; *function* gets it as `wanted` (StartHunt)."""
+
+    @wraps(function)
+    def with_options(
+        *args: Any,
+        tpu: str,
+        types: tuple[str, ...],
+        zones: tuple[str, ...],
+        tiers: tuple[Any, ...],
+        deadline: str,
+        version: str | None,
+        network: str | None,
+        subnetwork: str | None,
+        then_connect: bool,
+        environment: str,
+        max_price: float | None,
+        options: NodeOptions,
+        labels: dict[str, str],
+        **others: Any,
+    ) -> None:
+        from ..fleet.models import CreateTPU, StartHunt
+
+        own = {name: others.pop(name) for name in _OWN if name in others}
+        if not then_connect and any(others.values()):  # those of `content_options`
+            raise InvalidInput(
+                "Options of an environment, such as --packages, need --connect.", "Add --connect."
+            )
+        wanted = CreateTPU(
+            name=tpu,
+            type=types[0],
+            version=version,
+            network=network,
+            subnetwork=subnetwork,
+            labels=labels,
+            options=options,
+            max_price=max_price,
+            connect=connection(environment, **others) if then_connect else None,
+        )
+        hunt = StartHunt(
+            tpu=wanted,
+            zones=[*zones],
+            types=[*types],
+            tiers=[*tiers],
+            deadline=end_of(deadline) if deadline else "",
+        )
+        function(*args, wanted=hunt, **own)
+
+    result: Callable[..., None] = with_options
+    for option in reversed(_OPTIONS):
+        result = option(result)
+    return result
+
+
+def agreed(session: Session, wanted: StartHunt) -> tuple[Sequence[HuntCandidate], StartHunt]:
+    """What a hunt would try, with prices, and the request with the confirmation of these.
+
+    With a limit of the price in the request, that is the confirmation.
+    """
+    from msgspec import structs
+
+    if wanted.tpu.max_price is not None:
+        return session.call(session.fleet.hunts.quote(wanted)), wanted
+    tpu = structs.replace(wanted.tpu, confirm_price=True)
+    candidates = session.call(session.fleet.hunts.quote(structs.replace(wanted, tpu=tpu)))
+    # What was said is what may be paid, also if a price changes; None: one is not known.
+    prices = [each.cost.usd_per_hour for each in candidates if not each.ruled_out]
+    known = [price for price in prices if price is not None]
+    most = max(known) if len(known) == len(prices) else None
+    return candidates, structs.replace(wanted, tpu=structs.replace(tpu, max_price=most))
+
+
+def costs_money(candidates: Sequence[HuntCandidate]) -> bool:
+    return any(each.cost.usd_per_hour != 0 for each in candidates if not each.ruled_out)
+
+
+@command("list")
+@json_option
+def list_hunts(as_json: bool) -> None:
+    """List running and recent hunts, newest first."""
+    with open_session() as session:
+        hunts = session.call(session.fleet.hunts.list())
+    if as_json:
+        print_json(hunts)
+    else:
+        print(hunt_table(hunts))
+
+
+@command("describe", epilog=examples("jupyter tpu hunt describe my-tpu"))
+@hunt_argument
+@json_option
+def describe(hunt: str, as_json: bool) -> None:
+    """Show where a hunt looks, its last attempts, and why they failed."""
+    with open_session() as session:
+        found = session.call(session.fleet.hunts.get(hunt))
+    if as_json:
+        print_json(found)
+    else:
+        print(describe_hunt(found))
+
+
+@command("stop", epilog=examples("jupyter tpu hunt stop my-tpu"))
+@hunt_argument
+@json_option
+def stop(hunt: str, as_json: bool) -> None:
+    """Stop a hunt, and delete what its current attempt has made."""
+    from ..fleet.client import wait_for_end
+
+    with open_session() as session:
+        found = session.call(session.fleet.hunts.stop(hunt))
+        operation = session.call(session.fleet.operation(found.id))
+        session.call(wait_for_end(session.fleet, operation))
+        ended = session.call(session.fleet.hunts.get(found.id))
+    if as_json:
+        print_json(ended)
+    elif ended.state == "stopped":
+        print(f"Stopped the hunt for {ended.name} after {count(ended.attempted, 'attempt')}.")
+    elif ended.state == "found":
+        print(f"Not stopped: {ended.name} is in {ended.zone} already.")
+    elif ended.problem is not None:
+        raise ended.problem.to_error()
+
+
+def hunt_group(start: click.Command, *more: click.Command) -> Group:
+    """``hunt``, with what differs between a terminal and a notebook."""
+    commands = [start, list_hunts, describe, *more, stop]
+    return Group("hunt", help=HELP, aliases={"show": "describe"}, commands=commands)
