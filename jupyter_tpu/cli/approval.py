@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..commands.costs import hourly
@@ -34,10 +35,21 @@ def approve_cost(quote: Quote, *, yes: bool, as_json: bool) -> None:
         )
 
 
-def print_cost(tpu: TPU) -> None:
-    """Says what a TPU costs that is about to be started."""
-    if not tpu.emulated:
-        print(_sentence(hourly(tpu.cost, tpu.tier), tpu.cost), flush=True)
+def approve_start(tpus: Sequence[TPU], *, yes: bool, as_json: bool) -> None:
+    """As `approve_cost`, for stopped TPUs that are about to be started."""
+    prices = {each.name: hourly(each.cost, each.tier) for each in tpus if not each.emulated}
+    ask = any(each.cost.usd_per_hour != 0 for each in tpus) and not yes
+    if can_ask() if ask else not as_json:
+        for tpu in tpus:
+            if tpu.name in prices:
+                out = sys.stderr if as_json else sys.stdout
+                print(_sentence(prices[tpu.name], tpu.cost), file=out, flush=True)
+    if ask:
+        shown = "" if can_ask() else f", {'; '.join(prices.values())}"
+        confirm(
+            f"Start {', '.join(each.name for each in tpus)}{shown}?",
+            "Add --yes to start without asking, or --max-price USD.",
+        )
 
 
 def _sentence(price: str, cost: Cost) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from ..commands.grammar import command, examples, tpu_argument
 from ..commands.session import Session, open_session, tpu_ref
 from ..commands.tables import type_text
 from ..errors import Reason, TPUError
-from .approval import print_cost
+from .approval import approve_start
 from .console import complain, confirm, json_option, no_wait_option, note, print_json, yes_option
 from .losses import Running, losses, running_on
 from .waiting import finish, leave, left_line, progress_stream
@@ -22,19 +24,32 @@ _SEVERAL = "jupyter tpu {0} my-tpu other-tpu --zone us-west4-a"
 
 @command("start", epilog=examples(_SEVERAL.format("start")))
 @tpu_argument(several=True)
-@yes_option("Does nothing: there is no question.", hidden=True)
+@yes_option("Start them without asking, whatever they cost.")
+@click.option(
+    "--max-price",
+    type=click.FloatRange(min=0),
+    metavar="USD",
+    help="Start without asking what costs at most so many USD an hour.",
+)
 @no_wait_option
 @json_option
-def start(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> None:
-    """Start stopped TPUs."""
+def start(
+    names: Sequence[str], yes: bool, max_price: float | None, no_wait: bool, as_json: bool
+) -> None:
+    """Start stopped TPUs. Says first what they cost, and asks."""
+    from ..fleet.models import StartTPU
+
+    limited = max_price is not None
     with open_session() as session:
         tpus = _find(session, names)
-        if not as_json:
-            for tpu in tpus:
-                print_cost(tpu)
+        approve_start(tpus, yes=yes or limited, as_json=as_json)
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
-            return session.fleet.start(tpu_ref(tpu))
+            # What was said is what may be paid, also if the price changes; None: it is not known.
+            price = max_price if yes or limited else tpu.cost.usd_per_hour or None
+            agreed = yes or tpu.cost.usd_per_hour != 0
+            options = StartTPU(confirm_price=agreed, max_price=price)
+            return session.fleet.start(tpu_ref(tpu), options)
 
         _run(session, tpus, begin, "Started {}.", no_wait, as_json)
 

@@ -458,8 +458,8 @@ class FleetAPI(Protocol):
         Raises PRICE for what costs something, unless the request confirms its price.
         """
 
-    async def start(self, ref: str) -> models.Operation:
-        """Starts a stopped TPU."""
+    async def start(self, ref: str, options: models.StartTPU | None = None) -> models.Operation:
+        """Starts a stopped TPU. Raises PRICE for what costs something without a confirmation."""
 
     async def stop(self, ref: str, options: models.StopTPU | None = None) -> models.Operation:
         """Stops a TPU; its disk is kept, its kernels are shut down."""

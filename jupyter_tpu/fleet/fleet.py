@@ -114,7 +114,7 @@ class Fleet:
             cloud,
             store,
             reload=lambda: self._inventory.reload(),
-            changed=lambda: changes.mark_tpus_changed(observed.nodes),
+            changed=self._prices_changed,
         )
         availability = self._availability = Availability(cloud, lambda: prices.table)
         tunnels = self.tunnels = Tunnels(
@@ -178,7 +178,9 @@ class Fleet:
             asked=runner.known.demands,
             reload=lambda: self._inventory.reload(),
             look=observer.ensure_recent,
+            starting=runner.known.starting,
             changed=changes.mark_tpus_changed,
+            grant_changed=lambda name: changes.mark_changed("grant", name),
         )
         connected = ConnectedTPUs(
             cloud, desired, kernelspecs, connections, kernels, tunnels, apps, jobs, runner
@@ -215,7 +217,13 @@ class Fleet:
             finder.reload,
             changes.mark_tpu_changed,
         )
-        self.queued = QueuedService(cloud, self._create, observer, runner)
+        queued = self.queued = QueuedService(
+            cloud,
+            self._create,
+            observer,
+            runner,
+            lambda id: changes.mark_changed("queued", id),
+        )
         self._takeover = Takeover(
             runner,
             self._create,
@@ -268,6 +276,9 @@ class Fleet:
         changes.register("run", self.runs.find)
         changes.register("job", jobs.find)
         changes.register("hunt", self.hunts.find)
+        changes.register("grant", grants.find)
+        changes.register("queued", queued.find)
+        changes.register("prices", prices.find)
         self._loops = Loops()
 
     @classmethod
@@ -344,6 +355,10 @@ class Fleet:
     def subscribe(self, callback: Callable[[models.Change], None]) -> Callable[[], None]:
         return self._changes.subscribe(callback)
 
+    def _prices_changed(self) -> None:
+        self._changes.mark_changed("prices", "prices")
+        self._changes.mark_tpus_changed(self._observed.nodes)
+
     def _links_changed(self, name: NodeName) -> None:
         self._changes.mark_tpu_changed(name)
         self._poller.wake()
@@ -391,8 +406,8 @@ class Fleet:
     async def create(self, request: models.CreateTPU) -> models.Operation:
         return await self._create.start(request)
 
-    async def start(self, ref: str) -> models.Operation:
-        return await self._power.start(await self._finder.find(ref))
+    async def start(self, ref: str, options: models.StartTPU | None = None) -> models.Operation:
+        return await self._power.start(await self._finder.find(ref), options or models.StartTPU())
 
     async def stop(self, ref: str, options: models.StopTPU | None = None) -> models.Operation:
         return await self._power.stop(await self._finder.find(ref), options or models.StopTPU())

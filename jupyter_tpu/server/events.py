@@ -12,19 +12,24 @@ CHANGE = "https://events.jupyter-tpu.org/change/v1"
 SCHEMA: dict[str, Any] = {
     "$id": CHANGE,
     "version": "1",
-    "title": "A change of a TPU, operation, kernel on a TPU, tunnel, app, run, job or hunt",
+    "title": "A change of a TPU, operation, kernel on a TPU, tunnel, app, run, job, hunt, grant or "
+    "queued resource, or of prices",
     "personal-data": True,
     "description": "The new state of one thing, or that it is gone.",
     "type": "object",
     "required": ["what", "id"],
     "properties": {
         "what": {
-            "enum": ["tpu", "operation", "kernel", "tunnel", "app", "run", "job", "hunt"],
+            "enum": [
+                *("tpu", "operation", "kernel", "tunnel", "app", "run", "job", "hunt"),
+                *("grant", "queued", "prices"),
+            ],
             "description": "Which field carries the new state.",
         },
         "id": {
             "type": "string",
-            "description": "zone/name of a TPU; of all others their id.",
+            "description": "zone/name of a TPU or queued resource; name of a grant; "
+            '"prices"; of all others their id.',
         },
         "gone": {"type": "boolean", "description": "It is no longer there."},
         "tpu": {"type": ["object", "null"], "description": "TPU of the OpenAPI document."},
@@ -33,6 +38,12 @@ SCHEMA: dict[str, Any] = {
         "tunnel": {"type": ["object", "null"], "description": "Tunnel of that document."},
         "job": {"type": ["object", "null"], "description": "Job of that document."},
         "hunt": {"type": ["object", "null"], "description": "Hunt of that document."},
+        "grant": {"type": ["object", "null"], "description": "Grant of that document."},
+        "queued": {
+            "type": ["object", "null"],
+            "description": "QueuedResource of that document.",
+        },
+        "prices": {"type": ["object", "null"], "description": "PriceList of that document."},
         "app": {"type": ["object", "null"], "description": "App of that document."},
         "run": {"type": ["object", "null"], "description": "Run of that document."},
     },

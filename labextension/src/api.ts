@@ -59,7 +59,17 @@ export interface ICatalog {
 /** An event: the new state of one thing, or that it is gone. */
 export interface IChange {
   what:
-    'app' | 'hunt' | 'job' | 'kernel' | 'operation' | 'run' | 'tpu' | 'tunnel';
+    | 'app'
+    | 'grant'
+    | 'hunt'
+    | 'job'
+    | 'kernel'
+    | 'operation'
+    | 'prices'
+    | 'queued'
+    | 'run'
+    | 'tpu'
+    | 'tunnel';
   id: string;
   gone: boolean;
   tpu: ITPU | null;
@@ -70,6 +80,9 @@ export interface IChange {
   run: IRun | null;
   job: IJob | null;
   hunt: IHunt | null;
+  grant: IGrant | null;
+  queued: IQueuedResource | null;
+  prices: IPriceList | null;
 }
 
 /** Packages to add to an environment, and to remove from it, on all hosts. */
@@ -101,6 +114,15 @@ export interface IChipHolder {
   notebook: string;
   job: string;
   run: string;
+}
+
+/** What an hour of one chip costs in one region, in USD. */
+export interface IChipPrice {
+  name: string;
+  region: string;
+  on_demand: number;
+  spot: number | null;
+  date: string;
 }
 
 /** The chips of a TPU, host by host. */
@@ -202,6 +224,14 @@ export interface ICreateTPU {
 export interface IDataDisk {
   source: string;
   mode: 'read-only' | 'read-write';
+}
+
+/**
+ * How it is deleted. `force` is required while it has TPUs: they are deleted,
+ * too.
+ */
+export interface IDeleteQueued {
+  force?: boolean;
 }
 
 /** How a TPU is deleted; each is required while such run there. */
@@ -816,6 +846,16 @@ export interface IPassTokens {
   names: string[];
 }
 
+/**
+ * Prices per chip and hour, in USD. What is about to be created costs so much,
+ * about.
+ */
+export interface IPriceList {
+  read: string;
+  prices: IChipPrice[];
+  unknown: string[];
+}
+
 /** The body of every error answer, and why something needs attention. */
 export interface IProblem {
   message: string;
@@ -829,6 +869,30 @@ export interface IProblem {
 export interface IProfileKernel {
   seconds?: number;
   logdir?: string;
+}
+
+/** A request for TPUs that waits until there is room for them. */
+export interface IQueuedResource {
+  name: string;
+  zone: string;
+  project: string;
+  state: string;
+  meaning: string;
+  tpus: string[];
+  type: string;
+  version: string;
+  tier: 'on-demand' | 'reserved' | 'spot';
+  reservation: string;
+  created: string;
+  valid_until: string;
+  can_reset: boolean;
+  has_tpus: boolean;
+  problem: IProblem | null;
+}
+
+export interface IQueuedResources {
+  queued: IQueuedResource[];
+  problem: IProblem | null;
 }
 
 /** What a request would create, and what that costs. */
@@ -1017,6 +1081,12 @@ export interface IStartRun {
   environment?: string | null;
   input?: boolean;
   stop_unwatched?: number | null;
+}
+
+/** What a stopped TPU may cost when it is started again. */
+export interface IStartTPU {
+  confirm_price?: boolean;
+  max_price?: number | null;
 }
 
 /** One step of an operation, in words that a user understands. */

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from jupyter_tpu.catalog import types_in, versions, zones
-from jupyter_tpu.cloud import Node, NodeName, NodeSpec, NodeState
+from jupyter_tpu.cloud import Node, NodeName, NodeSpec, NodeState, QueuedResource, QueuedSpec
 from jupyter_tpu.cloud.tpu.operations import OperationStatus
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.operations.provisioning import LABEL
@@ -27,7 +27,7 @@ DEADLINE = {"create": 60.0, "delete": 60.0, "node": 20.0, "operation": 20.0}
 #: How late a request may still be carried out that nobody waits for any more; seconds.
 LATE = 60.0
 #: How long Google needs for a creation and a deletion; seconds.
-TAKES = {"create": 30.0, "delete": 10.0}
+TAKES = {"create": 30.0, "delete": 10.0, "start": 30.0}
 
 
 class _Instant:
@@ -83,6 +83,7 @@ class Google:
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
         self.nodes: dict[NodeName, Node] = {}
+        self.queued: dict[NodeName, QueuedSpec] = {}
         self.fates: dict[str, list[str]] = {}
         self.outage = ("", 0.0)
         self.deletes_creating = True  # else a deletion is refused while the node is CREATING
@@ -109,8 +110,27 @@ class Google:
             self.deletions.append(node.id)
         return await self._call("delete", lambda _: self._delete(name), f"delete {name.node}")
 
+    async def begin_start(self, name: NodeName) -> str:
+        return await self._call(
+            "node", lambda _: self._begin("start", self._node(name), NodeState.READY)
+        )
+
     async def get_node(self, name: NodeName) -> Node:
         return await self._call("node", lambda _: self._node(name))
+
+    async def begin_queue(self, name: NodeName, spec: QueuedSpec) -> str:
+        self.queued[name] = spec
+        operation = f"operation-{len(self._operations)}"
+        self._operations[operation] = (self._loop.now, None)
+        return operation
+
+    async def get_queued(self, name: NodeName) -> QueuedResource:
+        if name not in self.queued:
+            raise TPUError("There is no such queued resource.", Reason.NOT_FOUND)
+        labels = self.queued[name].node.labels
+        return QueuedResource(
+            name=name, state="WAITING_FOR_RESOURCES", created="now", labels=labels
+        )
 
     async def operation(self, operation: str) -> OperationStatus:
         def look(fate: str) -> OperationStatus:

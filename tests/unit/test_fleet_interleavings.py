@@ -1,4 +1,4 @@
-"""Creations, cancels, deletions, killed servers, outages and other people, interleaved at random.
+"""Creations, hunts, cancels, deletions, killed servers, outages, other people, mixed at random.
 
 The product's own services, runner, store and takeover, against a model of Google. What must hold
 is asserted at each end of an operation and after each step, and once more when all is quiet.
@@ -23,9 +23,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from jupyter_tpu.cloud import NodeName
-from jupyter_tpu.errors import TPUError
+from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.discovery.availability import Availability
 from jupyter_tpu.fleet.discovery.observer import Observer
+from jupyter_tpu.fleet.hunts import planner
+from jupyter_tpu.fleet.hunts import service as hunt_service
 from jupyter_tpu.fleet.hunts.service import HuntService
 from jupyter_tpu.fleet.knowledge.grants import Grants
 from jupyter_tpu.fleet.knowledge.observed import ObservedState
@@ -35,9 +37,10 @@ from jupyter_tpu.fleet.models import (
     CreateTPU,
     DeleteTPU,
     Operation,
+    StartHunt,
     StopTrying,
 )
-from jupyter_tpu.fleet.operations import create, power, provisioner
+from jupyter_tpu.fleet.operations import create, power, provisioner, queued
 from jupyter_tpu.fleet.operations.create import CreateService
 from jupyter_tpu.fleet.operations.power import PowerService
 from jupyter_tpu.fleet.operations.progress import Progress
@@ -123,12 +126,14 @@ class Server:
             polled=lambda: None,
         )
         links: Any = SimpleNamespace(cloud=self.google, key_metadata=dict)
-        grants = Grants(
+        self.observed = observer.observed
+        grants = self.grants = Grants(
             links.cloud,
             self.store,
-            observer.observed,
+            self.observed,
             Prices(links.cloud, self.store, reload=_nothing, changed=lambda: None),
             asked=self.runner.known.demands,
+            starting=self.runner.known.starting,
             reload=_nothing,
             look=_nothing,
         )
@@ -141,19 +146,26 @@ class Server:
             forget=self.runner.drop_resumable,
         )
         self.power = PowerService(links.cloud, observer, None, connected, grants, self.runner)  # type: ignore[arg-type]
+        looks: Any = SimpleNamespace(observed=self.observed, ensure_recent=_nothing)
         self.hunts = HuntService(
             links.cloud,
             self.store,
             self.create,
-            observer,
+            looks,
             grants,
             self.runner,
             self._reload,
             lambda _: None,
         )
-        queued = QueuedService(links.cloud, self.create, observer, self.runner)
+        self.queued = QueuedService(links.cloud, self.create, observer, self.runner)
         self.takeover = Takeover(
-            self.runner, self.create, self.power, self.hunts, queued, self._reload, supervise=True
+            self.runner,
+            self.create,
+            self.power,
+            self.hunts,
+            self.queued,
+            self._reload,
+            supervise=True,
         )
         self.tasks: set[asyncio.Task[Any]] = set()
 
@@ -188,7 +200,7 @@ class Server:
                         self.runner.mark_interrupted(record)
             await asyncio.sleep(2.0)
 
-    def do(self, work: Callable[[], Awaitable[Operation]], then: Any = None) -> None:
+    def do(self, work: Callable[[], Awaitable[Any]], then: Any = None) -> None:
         """A request of a user, whose answer *then* gets; refusals are answers, too."""
 
         async def answer() -> None:
@@ -278,9 +290,19 @@ class World:
         if operation.kind == "connect" or operation.id in self.judged:
             return
         self.judged.add(operation.id)
-        assert claim is not None
         recently = self.loop.now - self.google.others_acted.get(record.name, 0.0) < 1.0
-        if operation.kind == "create":
+        if record.hunt is not None and operation.state != "done":
+            said = operation.problem.message if operation.problem else ""
+            for number in range(1, record.hunt.attempted + 1):
+                label = f"{operation.id}-{number}"
+                node = self.google.of(label)
+                assert not self.google.may_come(label), "an attempt may still make a TPU"
+                assert node is None or node.state in said, f"{operation.state}, and it is there"
+            if operation.undeleted:
+                self._judge_kept(record)
+            return
+        assert claim is not None
+        if operation.kind in ("create", "hunt"):
             node = self.google.of(claim.label)
             if operation.state == "done":
                 ready = node is not None and node.state == "READY"
@@ -321,15 +343,22 @@ class World:
         records = {record.operation.id: record for record in self.records()}
         for node in self.google.nodes.values():
             label = node.labels.get(LABEL)
-            assert label is None or label in records, "a node that nobody knows of"
+            assert label is None or _id(label) in records, "a node that nobody knows of"
         for label, _ in self.google.late:
-            assert not label or label in records or label.startswith("delete ")
+            assert not label or _id(label) in records or label.startswith("delete ")
+        running = [r for r in records.values() if r.hunt and r.operation.state == "running"]
+        hunted = [r.name.node for r in running]
+        assert len(hunted) == len(set(hunted)), "two hunts for one name"
         deletions = [r.claim for r in records.values() if r.operation.kind == "delete"]
         meant = {claim.node_id for claim in deletions if claim is not None}  # by users
         for id in self.google.deletions:
-            record = records.get(self.google.created[id].labels.get(LABEL, ""))
+            label = self.google.created[id].labels.get(LABEL, "")
+            record = records.get(_id(label))
             claim = record.claim if record else None
-            unwanted = claim is not None and (claim.want == "absent" or claim.failure is not None)
+            failed = record is not None and (claim is None or claim.label != label)  # a hunt's
+            unwanted = failed or (
+                claim is not None and (claim.want == "absent" or claim.failure is not None)
+            )
             assert unwanted or id in meant, "somebody's TPU was deleted"
 
     def check_when_quiet(self) -> None:
@@ -351,6 +380,20 @@ class World:
         self.loop.close()
         asyncio.set_event_loop(None)
         shutil.rmtree(self.folder)
+
+
+def use_clock(world: World, patch: pytest.MonkeyPatch) -> None:
+    """Has the fleet ask the world's clock, and leave nothing to chance."""
+    clock = SimpleNamespace(time=world.loop.time)
+    for module in (create, hunt_service, power, provisioner, queued):
+        patch.setattr(module, "time", clock)
+    patch.setattr(hunt_service, "random", SimpleNamespace(random=lambda: 0.5))
+    patch.setattr(hunt_service, "SLICE", 600.0)
+
+
+def _id(label: str) -> str:
+    """Of the operation whose label it is: those of a hunt's attempts are numbered."""
+    return label.partition("-")[0]
 
 
 names = st.sampled_from(NAMES)
@@ -378,10 +421,10 @@ class Interleavings(RuleBasedStateMachine):
         world = self.world = World()
         # What is logged of it is expected.
         logging.disable(logging.CRITICAL)
-        clock: Any = SimpleNamespace(time=world.loop.time)
         self.patch = pytest.MonkeyPatch()
-        for module in (create, power, provisioner):
-            self.patch.setattr(module, "time", clock)
+        use_clock(world, self.patch)
+        for reason in (Reason.QUOTA, Reason.NO_CAPACITY):
+            self.patch.setitem(planner.MENDED_BY_TIME, reason, (20.0, 80.0))
         self.patch.setattr(takeover, "EVERY", 15.0)  # most of them find nothing to do
         world.start()
 
@@ -422,11 +465,29 @@ class Interleavings(RuleBasedStateMachine):
             assert len(accepted) < 2, "two creations of one name at once"
         self._follow(server, then)
 
-    @precondition(lambda self: bool(self._running("create")))
+    @precondition(lambda self: bool(self.world.servers) and not self._running("hunt"))
+    @rule(name=names, which=numbers, everywhere=st.booleans(), then=what_follows)
+    def hunt(self, name: NodeName, which: int, everywhere: bool, then: Then) -> None:
+        """With *everywhere*, all processes are asked at the same moment."""
+        asked = self._server(which)
+        tpu = CreateTPU(name=name.node, type="v5litepod-1", zone=name.zone, confirm_price=True)
+        accepted: list[object] = []
+
+        def ask(server: Server) -> None:
+            server.do(lambda: server.hunts.start(StartHunt(tpu=tpu)), accepted.append)
+
+        for server in self.world.servers if everywhere else [asked]:
+            ask(server)
+        if everywhere:
+            self.world.loop.pass_time(0.01)
+            assert len(accepted) < 2, "two hunts for one name at once"
+        self._follow(asked, then)
+
+    @precondition(lambda self: bool(self._running("create") or self._running("hunt")))
     @rule(which=numbers, asked=numbers, then=what_follows)
     def cancel(self, which: int, asked: int, then: Then) -> None:
         """Asked of any process, also of one that does not run it."""
-        running = self._running("create")
+        running = [*self._running("create"), *self._running("hunt")]
         owner, record = running[which % len(running)]
         server = self._server(asked)
         server.do(lambda: server.runner.cancel(record.operation.id))
@@ -462,7 +523,7 @@ class Interleavings(RuleBasedStateMachine):
         self.world.start()
         self.world.loop.pass_time(pause)
 
-    @precondition(lambda self: bool(self._running("create") or self._running("delete")))
+    @precondition(lambda self: bool(self._running()))
     @rule(which=numbers, then=what_follows)
     def kill_server(self, which: int, then: Then) -> None:
         self._follow(self._server(which), Then(then.pause, True, then.arrives, then.again))
@@ -513,7 +574,7 @@ class Interleavings(RuleBasedStateMachine):
             self.google.others_create(name)
         self.world.loop.pass_time(pause)
 
-    @precondition(lambda self: bool(self._running("create") or self._running("delete")))
+    @precondition(lambda self: bool(self._running()))
     @rule(seconds=pauses)
     def wait(self, seconds: float) -> None:
         self.world.loop.pass_time(seconds)

@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from ...cloud import NodeName
 from ..models import Change
+from ..models.changes import What
 
 log = logging.getLogger(__name__)
 
 Subscriber = Callable[[Change], None]
-What = Literal["tpu", "operation", "kernel", "tunnel", "app", "run", "job", "hunt"]
 
 
 class ChangeFeed:

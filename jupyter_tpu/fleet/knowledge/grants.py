@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 
 from msgspec import structs
@@ -28,9 +28,10 @@ _WITHOUT_CHIPS = frozenset({NodeState.STOPPED, NodeState.DELETING})
 class Grants:
     """As a :class:`~jupyter_tpu.fleet.api.GrantsAPI`, and the prices of TPUs inside and outside.
 
-    asked(): what is being created now, by name; reload(): takes over what other processes wrote;
-    look(): waits for a recent list of TPUs; changed(names) is called for TPUs whose price may
-    have changed.
+    asked(): what is being created now, by name; starting(): the stopped TPUs that are being
+    started; reload(): takes over what other processes wrote; look(): waits for a recent list of
+    TPUs; changed(names) is called for TPUs whose price may have changed, grant_changed(name) for a
+    grant that is new, another or gone.
     """
 
     def __init__(
@@ -43,7 +44,9 @@ class Grants:
         asked: Callable[[], Mapping[NodeName, Demand]],
         reload: Callable[[], Awaitable[None]],
         look: Callable[[], Awaitable[object]],
+        starting: Callable[[], Collection[NodeName]] = frozenset,
         changed: Callable[[Iterable[NodeName]], None] = lambda _: None,
+        grant_changed: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._cloud = cloud
         self._store = store
@@ -52,8 +55,11 @@ class Grants:
         self._asked = asked
         self._reload = reload
         self._look = look
+        self._starting = starting
         self._changed = changed
-        self._grants = {grant.name: grant for grant in store.snapshot.grants}
+        self._grant_changed = grant_changed
+        self._grants: dict[str, Grant] = {}
+        self.take_over(store.snapshot.grants)
 
     # ---- the part ----
 
@@ -83,7 +89,7 @@ class Grants:
             )
         self._grants[grant.name] = grant
         self._store.save_grant(grant)
-        await self._saved()
+        await self._saved(grant.name)
         return await self.list()
 
     async def remove(self, name: str) -> None:
@@ -91,7 +97,11 @@ class Grants:
         if self._grants.pop(name, None) is None:
             raise TPUError(f"The grant {name} does not exist.", Reason.NOT_FOUND)
         self._store.drop_grant(name)
-        await self._saved()
+        await self._saved(name)
+
+    def find(self, name: str) -> Grant | None:
+        """For events."""
+        return self._grants.get(name)
 
     async def refresh(self) -> None:
         """Waits until `decide` knows the grants, and what of them is in use."""
@@ -99,7 +109,8 @@ class Grants:
         if self._matter:
             await self._look()
 
-    async def _saved(self) -> None:
+    async def _saved(self, name: str) -> None:
+        self._grant_changed(name)
         self._changed(self._observed.nodes)
         await self._store.flush()
 
@@ -107,20 +118,26 @@ class Grants:
         """Takes over what other processes wrote."""
         read = {grant.name: grant for grant in grants}
         if read != self._grants:
-            self._grants = read
+            before, self._grants = self._grants, read
+            for name in before.keys() | read.keys():
+                if before.get(name) != read.get(name):
+                    self._grant_changed(name)
             self._changed(self._observed.nodes)
 
     # ---- prices ----
 
-    def decide(self, type: str, zone: str, tier: Tier) -> Decision:
+    def decide(
+        self, type: str, zone: str, tier: Tier, *, again: NodeName | None = None
+    ) -> Decision:
         """Whether something new is inside a grant, what it costs, and what is to confirm.
 
-        Call `refresh` first. Raises NO_PROJECT.
+        again: the TPU that is there already, and may not have lost its chips yet. Call `refresh`
+        first. Raises NO_PROJECT.
         """
         return pricing.decide(
             Demand(project=self._cloud.project, type=type, zone=zone, tier=tier),
             self._sorted(),
-            self._used(),
+            self._used(without=again),
             today=_today(),
             emulated=self._cloud.emulated,
             prices=self._prices.table,
@@ -161,20 +178,27 @@ class Grants:
         names = pricing.assign(holding.values(), self._sorted(), today=_today())
         return dict(zip(holding, names, strict=True))[node.name]
 
-    def _used(self) -> Sequence[Demand] | None:
+    def _used(self, without: NodeName | None = None) -> Sequence[Demand] | None:
         """What has or asks for chips, the oldest first; None while that is not known."""
         observed = self._observed
         zones = {zone for grant in self._grants.values() for zone in grant.zones}
         if observed.unreachable is None or observed.unreachable & zones:
             return None
         holding = self._holding()
+        if without is not None:
+            holding.pop(without, None)
         asked = [demand for name, demand in self._asked().items() if name not in holding]
         return [*holding.values(), *asked]
 
     def _holding(self, nodes: Iterable[Node] | None = None) -> dict[NodeName, Demand]:
         nodes = self._observed.nodes.values() if nodes is None else nodes
         oldest_first = sorted(nodes, key=lambda node: (node.created, node.name))
-        return {node.name: _demand(node) for node in oldest_first if holds_chips(node)}
+        starting = self._starting()
+        return {
+            node.name: _demand(node)
+            for node in oldest_first
+            if holds_chips(node) or node.name in starting
+        }
 
     def _sorted(self) -> Sequence[Grant]:
         """Those that end first are used first; those without an end last."""

@@ -46,6 +46,10 @@ class Prices:
 
     async def list(self) -> PriceList:
         await self._reload()
+        return self.find()
+
+    def find(self, _: str = "") -> PriceList:
+        """As `list`, at once: for events."""
         return PriceList(
             read=self._read.read if self._read is not None else "",
             prices=[*self.table.rows()],

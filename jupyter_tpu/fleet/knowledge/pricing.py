@@ -22,7 +22,7 @@ from ..models.catalog import known_type
 from ..models.costs import cost_of
 
 _HINT = (
-    "Confirm the price to create it: --yes or --max-price USD on the command line, "
+    "Confirm the price: --yes or --max-price USD on the command line, "
     '"confirm_price" or "max_price" over REST.'
 )
 

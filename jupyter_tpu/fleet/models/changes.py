@@ -7,19 +7,27 @@ from typing import Literal
 from msgspec import Struct
 
 from .forwarding import App, Tunnel
+from .grants import Grant
 from .hunts import Hunt
 from .jobs import Job
 from .kernels import Kernel
 from .operations import Operation
+from .prices import PriceList
+from .queued import QueuedResource
 from .runs import Run
 from .tpus import TPU
+
+What = Literal[
+    "tpu", "operation", "kernel", "tunnel", "app", "run", "job", "hunt", "grant", "queued", "prices"
+]
 
 
 class Change(Struct, kw_only=True):
     """An event: the new state of one thing, or that it is gone."""
 
-    what: Literal["tpu", "operation", "kernel", "tunnel", "app", "run", "job", "hunt"]
-    id: str  # zone/name of a TPU, id of an operation, kernel, tunnel, app, run, job or hunt
+    what: What
+    #: zone/name of a TPU or queued resource, name of a grant, "prices", id of all others.
+    id: str
     gone: bool = False
     tpu: TPU | None = None
     operation: Operation | None = None
@@ -29,3 +37,6 @@ class Change(Struct, kw_only=True):
     run: Run | None = None
     job: Job | None = None
     hunt: Hunt | None = None
+    grant: Grant | None = None
+    queued: QueuedResource | None = None
+    prices: PriceList | None = None

@@ -76,6 +76,16 @@ class DeleteTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     end_jobs: bool = False
 
 
+class StartTPU(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a stopped TPU may cost when it is started again."""
+
+    #: Whether the user agrees to what it costs. Required outside of grants, if `max_price` is not
+    #: given.
+    confirm_price: bool = False
+    #: Agree to at most so many USD an hour, whatever `confirm_price` is.
+    max_price: Annotated[float, Meta(ge=0)] | None = None
+
+
 class StopTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     """How a TPU is stopped; each is required while such run there."""
 

@@ -94,6 +94,11 @@ class KnownOperations:
         """The TPUs that hunts try to create in this process now."""
         return {each.name for each in self.running.values() if each.record.operation.kind == "hunt"}
 
+    def starting(self) -> set[NodeName]:
+        """The stopped TPUs that are being started, in whichever process."""
+        records = [*(each.record for each in self.running.values()), *self.elsewhere.values()]
+        return {each.name for each in records if each.operation.kind == "start"}
+
     def require_idle(self, name: NodeName) -> None:
         """Raises CONFLICT while one runs on the TPU that others must not run beside."""
         for record in self.running_on(name):

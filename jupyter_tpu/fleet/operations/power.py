@@ -14,7 +14,7 @@ from ..discovery.observer import Observer
 from ..hosts.connections import HostConnections
 from ..hosts.kernels import shut_down_error
 from ..knowledge.grants import Grants
-from ..models import DeleteTPU, Operation, StopTPU, StopTrying
+from ..models import DeleteTPU, Operation, StartTPU, StopTPU, StopTrying
 from ..models.costs import billing_words
 from ..store.records import NodeClaim, OperationRecord
 from . import checks
@@ -45,10 +45,16 @@ class PowerService:
         self._grants = grants
         self._runner = runner
 
-    async def start(self, name: NodeName) -> Operation:
-        """Raises CONFLICT unless the TPU is stopped."""
+    async def start(self, name: NodeName, options: StartTPU) -> Operation:
+        """Raises CONFLICT unless the TPU is stopped, PRICE unless it costs nothing or *options*
+        allow what it costs.
+        """
         node = self._observer.observed.require(
             name, (NodeState.STOPPED, NodeState.STOPPING), "Only a stopped TPU can be started."
+        )
+        await self._grants.refresh()
+        self._grants.decide(node.type, name.zone, node.tier, again=name).require(
+            confirm_price=options.confirm_price, max_price=options.max_price
         )
         record = self._runner.new_record("start", name, node_id=node.id)
         return await self._runner.start_exclusive(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 
 from msgspec import structs
@@ -86,15 +86,24 @@ def _as_node(found: cloud.QueuedResource) -> NodeState:
 
 
 class QueuedService:
+    """changed(id) is called for each that a list shows to be new, another or gone."""
+
     def __init__(
-        self, cloud: Cloud, create: CreateService, observer: Observer, runner: OperationRunner
+        self,
+        cloud: Cloud,
+        create: CreateService,
+        observer: Observer,
+        runner: OperationRunner,
+        changed: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._cloud = cloud
         self._create = create
         self._observer = observer
         self._runner = runner
+        self._one_changed = changed
         self._listing = asyncio.Lock()
         self._listed: tuple[float, QueuedResources] = (float("-inf"), QueuedResources(queued=[]))
+        self._known: dict[str, QueuedResource] = {}  # those of the last list
 
     async def list(self) -> QueuedResources:
         async with self._listing:  # many that ask at the same time cause one call
@@ -111,7 +120,22 @@ class QueuedService:
                         hint="Try again.",
                     )
                 self._listed = (time.monotonic(), answer)
+                self._publish(answer.queued, {*found.unreachable})
             return answer
+
+    def find(self, id: str) -> QueuedResource | None:
+        """For events: as the last list had it."""
+        return self._known.get(id)
+
+    def _publish(self, listed: Iterable[QueuedResource], unreachable: set[str]) -> None:
+        """What is in a zone that did not answer stays as it was."""
+        before = self._known
+        now = {id: each for id, each in before.items() if each.zone in unreachable}
+        now |= {_id(each): each for each in listed}
+        self._known = now
+        for id in before.keys() | now.keys():
+            if before.get(id) != now.get(id):
+                self._one_changed(id)
 
     async def get(self, ref: str) -> QueuedResource:
         return _shown(await self._cloud.get_queued(await self._find(ref)))
@@ -234,6 +258,10 @@ class QueuedService:
             Reason.EXISTS,
             "Choose another name, or delete it.",
         )
+
+
+def _id(queued: QueuedResource) -> str:
+    return f"{queued.zone}/{queued.name}"
 
 
 def _of_all(price: Decision, count: int) -> Decision:

@@ -10,10 +10,12 @@ import {
   IChange,
   ICost,
   IFleetStatus,
+  IGrant,
   IHunt,
   IJob,
   IKernel,
   IOperation,
+  IQueuedResource,
   IQuote,
   ITPU,
   ITunnel
@@ -116,6 +118,14 @@ export class TestChangeFeed implements IChangeFeed {
     this._emit('operation', operation.id, { operation });
   }
 
+  grant(grant: IGrant): void {
+    this._emit('grant', grant.name, { grant });
+  }
+
+  queued(queued: IQueuedResource): void {
+    this._emit('queued', `${queued.zone}/${queued.name}`, { queued });
+  }
+
   kernel(kernel: IKernel): void {
     this._emit('kernel', kernel.id, { kernel });
   }
@@ -154,7 +164,10 @@ export class TestChangeFeed implements IChangeFeed {
       app: null,
       run: null,
       job: null,
-      hunt: null
+      hunt: null,
+      grant: null,
+      queued: null,
+      prices: null
     };
     this.changed.emit({ what, id, ...none, ...more });
   }
