@@ -17,12 +17,16 @@ from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.models import Change, CreateTPU, DeleteQueued, QueuedResource, QueueTPU
+from jupyter_tpu.fleet.operations import queued
 
 QUEUED = f"/v2/projects/emulated/locations/{ZONE}/queuedResources"
 
 
 @pytest_asyncio.fixture
-async def world(emulator: Any, faults: Any, tmp_path: Path) -> AsyncIterator[World]:
+async def world(
+    emulator: Any, faults: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[World]:
+    monkeypatch.setattr(queued, "FRESH", 1.0)
     world = World(emulator, tmp_path)
     yield world
     for server in list(world.servers):

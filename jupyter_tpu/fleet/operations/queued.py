@@ -31,7 +31,7 @@ from .runner import OperationRunner
 from .running import CarryOut, OperationCancelled, Work
 
 #: How long an answer about all queued resources serves further questions; seconds.
-FRESH = 3.0
+FRESH = 10.0
 _THING = "queued resource"
 #: What each state means, by Google's name for it.
 _MEANINGS = {

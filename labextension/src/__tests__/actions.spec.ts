@@ -157,7 +157,10 @@ describe('a question with its answer', () => {
     done = actions.act('start', off);
     await answerDialog('Start');
     await done;
-    expect(server.count(`POST ${TPU}/start`)).toBe(1);
+    // What was shown is what may be paid.
+    expect(server.bodies(`POST ${TPU}/start`)).toEqual([
+      { confirm_price: true, max_price: aCost().usd_per_hour }
+    ]);
   });
 
   it('comes before what ends on the host or deletes a TPU', async () => {

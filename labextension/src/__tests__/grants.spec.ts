@@ -77,3 +77,21 @@ it('is one click from the price of a new TPU', async () => {
   button(node, 'Grants…').click();
   await shows(node, '8 of 64 chips in use');
 });
+
+it('is said with the price of a new TPU, and as it changes', async () => {
+  const { actions, changes, node, server } = await openPanel({
+    'GET catalog': [200, { ...catalog, emulated: false }],
+    'GET grants': [200, [USE]]
+  });
+  actions.openCreateForm();
+  await shows(node, 'About $9.60 an hour');
+  actions.createForm.set('tier', 'spot');
+  await shows(
+    node,
+    'In the grant trc-v5e: $0.00 an hour and its network traffic. Else about $5.04 an hour'
+  );
+  expect(node.textContent).not.toContain('You pay while it is ready');
+  server.answers['GET grants'] = [200, [{ ...USE, used: 60 }]];
+  changes.grant(USE.grant);
+  await shows(node, 'About $5.04 an hour', 'You pay while it is ready');
+});

@@ -10,6 +10,7 @@ import {
   IFoundPython,
   IFoundPythons,
   IOperation,
+  IQueuedResource,
   ISyncConflict,
   ISyncResult,
   ITPU,
@@ -22,6 +23,7 @@ import {
   confirmCloseTensorBoard,
   confirmCloseTunnel,
   confirmCost,
+  confirmDeleteQueued,
   confirmHuntCost,
   confirmInstallIpykernel,
   confirmKeep,
@@ -30,12 +32,14 @@ import {
 import { CreateForm } from '../forms/createForm';
 import { PackagesForm } from '../forms/packagesForm';
 import { GrantsForm } from '../forms/grantsForm';
+import { QueuedList } from '../forms/queuedList';
 import { TokensForm } from '../forms/tokensForm';
 import { UsageList } from '../forms/usageList';
 import { IServerKernels } from '../kernels/serverKernels';
 import { Lookups } from '../model/lookups';
 import { keyOf } from '../model/resources';
 import { TPUModel } from '../model/model';
+import { Unlisted } from '../model/synchronizer';
 import { CommandIDs } from './commandIDs';
 import { freeChips } from './chips';
 import { checkSetup, checkTPU } from './doctor';
@@ -72,6 +76,13 @@ export class Actions {
     this.foundPythons = new Lookups(tpu => model.client.pythons(tpu));
     this.grantsForm = new GrantsForm(model.client);
     this.usageList = new UsageList(model.client);
+    this.queuedList = new QueuedList(model.client);
+    model.unlistedChanged.connect((_, what) => this._loadAgain(what));
+    model.operationEnded.connect((_, { kind }) => {
+      if (kind === 'queue' || kind === 'unqueue') {
+        this._loadAgain('queued');
+      }
+    });
     this.shares = new ShareActions(model, trans);
     this.tokensForm = new TokensForm(model.client);
   }
@@ -82,6 +93,7 @@ export class Actions {
   readonly open: Opener;
   readonly grantsForm: GrantsForm;
   readonly usageList: UsageList;
+  readonly queuedList: QueuedList;
   readonly shares: ShareActions;
   readonly tokensForm: TokensForm;
 
@@ -146,7 +158,11 @@ export class Actions {
         break;
       case 'start':
         if (tpu.emulated || (await confirmStart(tpu, this.trans))) {
-          await this.model.start(tpu);
+          const price = tpu.cost.usd_per_hour;
+          await this.model.start(
+            tpu,
+            price === 0 ? {} : { confirm_price: true, max_price: price }
+          );
         }
         break;
       case 'sync':
@@ -217,6 +233,19 @@ export class Actions {
   openUsage(): void {
     void this.usageList.load();
     this.view.show('usage');
+  }
+
+  /** Shows the requests that wait at Google. */
+  openQueued(): void {
+    void this.queuedList.load();
+    this.view.show('queued');
+  }
+
+  /** Deletes a queued resource; asks first, since its TPUs and their disks go with it. */
+  async deleteQueued(queued: IQueuedResource): Promise<void> {
+    if (await confirmDeleteQueued(queued, this.trans)) {
+      await this.queuedList.delete(queued);
+    }
   }
 
   /** Shows which tokens TPUs get. */
@@ -381,6 +410,16 @@ export class Actions {
     this.view.toggle(operation.id);
     if (this.view.isOpen(operation.id)) {
       void this.model.loadLog(operation.id);
+    }
+  }
+
+  /** Loads what has changed, if it was loaded. */
+  private _loadAgain(what: Unlisted): void {
+    const list = what === 'queued' ? this.queuedList : this.grantsForm;
+    if (what === 'prices') {
+      void (this.model.catalog && this.model.loadCatalog(true));
+    } else if (list.items) {
+      void list.load();
     }
   }
 

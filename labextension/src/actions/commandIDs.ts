@@ -28,6 +28,7 @@ export namespace CommandIDs {
   export const terminal = 'tpu:open-terminal';
   export const grants = 'tpu:grants';
   export const usage = 'tpu:usage';
+  export const queued = 'tpu:queued';
   export const tokens = 'tpu:tokens';
   export const tunnel = 'tpu:new-tunnel';
   export const upload = 'tpu:upload-files';

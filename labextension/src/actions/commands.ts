@@ -60,6 +60,15 @@ export function addCommands(
     describedBy: NO_ARGUMENTS,
     execute: () => model.refresh()
   });
+  commands.addCommand(CommandIDs.queued, {
+    label: trans.__('Queued Resources…'),
+    caption: trans.__('Show the requests that wait at Google'),
+    describedBy: NO_ARGUMENTS,
+    execute: () => {
+      actions.openPanel();
+      actions.openQueued();
+    }
+  });
   commands.addCommand(CommandIDs.grants, {
     label: trans.__('Grants…'),
     caption: trans.__('Say which TPUs you may use at no charge'),
@@ -96,6 +105,7 @@ export function addCommands(
     for (const command of [
       CommandIDs.create,
       CommandIDs.grants,
+      CommandIDs.queued,
       CommandIDs.refresh,
       CommandIDs.tokens,
       CommandIDs.usage

@@ -10,6 +10,7 @@ import {
   IHuntCandidate,
   IJob,
   IKernel,
+  IQueuedResource,
   IQuote,
   IShareResult,
   ITPU,
@@ -146,6 +147,26 @@ export async function confirmRemoveJob(
     trans.__('Remove %1?', job.name),
     <p>{trans.__('Its output on the hosts will be deleted.')}</p>,
     Dialog.warnButton({ label: trans.__('Remove') }),
+    trans
+  );
+}
+
+/** Asks for confirmation to delete a queued resource. */
+export async function confirmDeleteQueued(
+  queued: IQueuedResource,
+  trans: TranslationBundle
+): Promise<boolean> {
+  return confirm(
+    trans.__('Delete the queued resource %1?', queued.name),
+    <p>
+      {queued.has_tpus
+        ? trans.__(
+            'Its TPUs will be deleted, too, with everything on their disks: %1.',
+            queued.tpus.join(', ')
+          )
+        : trans.__('Google no longer looks for room for its TPUs.')}
+    </p>,
+    Dialog.warnButton({ label: trans.__('Delete') }),
     trans
   );
 }

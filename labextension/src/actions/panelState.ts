@@ -3,7 +3,14 @@
 import { Store } from '../store';
 
 export type Page =
-  'connect' | 'create' | 'grants' | 'list' | 'packages' | 'tokens' | 'usage';
+  | 'connect'
+  | 'create'
+  | 'grants'
+  | 'list'
+  | 'packages'
+  | 'queued'
+  | 'tokens'
+  | 'usage';
 
 export class PanelState extends Store {
   /** Whether the panel itself is visible. */

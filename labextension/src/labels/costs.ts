@@ -2,7 +2,7 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { IAcceleratorType, ICost, ITPU } from '../api';
+import { IAcceleratorType, ICost, IGrantUse, ITPU } from '../api';
 import { tierLabel } from './tpus';
 
 /** Google's prices, for people. */
@@ -42,6 +42,26 @@ export function catalogCost(
     since: '',
     usd: null
   };
+}
+
+/** The first of *grants* that has enough chips left for a new TPU; "" if none has. */
+export function coveringGrant(
+  grants: readonly IGrantUse[],
+  type: IAcceleratorType | undefined,
+  wanted: { zone: string; tier: ITPU['tier']; project: string }
+): string {
+  const found = grants.find(
+    ({ expired, grant, used }) =>
+      type &&
+      !expired &&
+      grant.project === wanted.project &&
+      grant.zones.includes(wanted.zone) &&
+      grant.tiers.includes(wanted.tier) &&
+      [type.name, type.generation].some(one => grant.types.includes(one)) &&
+      used !== null &&
+      used + type.chips <= grant.chips
+  );
+  return found?.grant.name ?? '';
 }
 
 /** "about $9.60 an hour"; "price not known". */

@@ -12,6 +12,7 @@ import {
   IConnectTPU,
   ICopyFiles,
   ICreateTPU,
+  IDeleteQueued,
   IDeleteTPU,
   IDisconnectTPU,
   IFleetStatus,
@@ -37,6 +38,8 @@ import {
   IPassTokens,
   IProblem,
   IProfileKernel,
+  IQueuedResource,
+  IQueuedResources,
   IQuote,
   IRemoveEnvironment,
   IRun,
@@ -47,6 +50,7 @@ import {
   IStartHunt,
   IStartJob,
   IStartRun,
+  IStartTPU,
   IStopTPU,
   ISyncProject,
   IStopTrying,
@@ -125,8 +129,8 @@ export class TPUClient {
     return this._call('POST', ['tpus'], request);
   }
 
-  start(tpu: TPURef): Promise<IOperation> {
-    return this._call('POST', [...this._path(tpu), 'start'], {});
+  start(tpu: TPURef, how: IStartTPU = {}): Promise<IOperation> {
+    return this._call('POST', [...this._path(tpu), 'start'], how);
   }
 
   stop(tpu: TPURef, how: IStopTPU = {}): Promise<IOperation> {
@@ -169,6 +173,19 @@ export class TPUClient {
       undefined,
       projects ? { projects } : {}
     );
+  }
+
+  queued(): Promise<IQueuedResources> {
+    return this._call('GET', ['queued']);
+  }
+
+  deleteQueued(queued: TPURef, how: IDeleteQueued): Promise<IOperation> {
+    const { name, zone } = queued;
+    return this._call('DELETE', ['queued', `${zone}~${name}`], how);
+  }
+
+  resetQueued({ name, zone }: TPURef): Promise<IQueuedResource> {
+    return this._call('POST', ['queued', `${zone}~${name}`, 'reset'], {});
   }
 
   grants(): Promise<IGrantUse[]> {

@@ -24,6 +24,7 @@ import {
   IShareFolder,
   IStartHunt,
   IStartRun,
+  IStartTPU,
   IStopTPU,
   ISyncProject,
   ITPU,
@@ -35,7 +36,7 @@ import { Failure, TPUClient, TPURef } from './client';
 import { StoredIds } from './storedIds';
 import { Jobs } from './jobs';
 import { isOf, isSame, Resources } from './resources';
-import { Phase, Synchronizer } from './synchronizer';
+import { Phase, Synchronizer, Unlisted } from './synchronizer';
 import { TPURequests } from './tpuRequests';
 
 /** TPUs, operations and kernels, and every call that changes them. */
@@ -105,6 +106,11 @@ export class TPUModel extends Store {
   /** An operation has ended. */
   get operationEnded(): ISignal<unknown, IOperation> {
     return this._sync.operationEnded;
+  }
+
+  /** What the model does not keep has changed. */
+  get unlistedChanged(): ISignal<unknown, Unlisted> {
+    return this._sync.unlistedChanged;
   }
 
   /** A kernel died unexpectedly, or it holds the chips that another one needs (`CHIPS_HELD`). */
@@ -190,9 +196,9 @@ export class TPUModel extends Store {
     return this._requests.failure(tpu);
   }
 
-  /** Loads the catalog, unless a complete one is there. */
-  async loadCatalog(): Promise<void> {
-    if (this._catalog && !this._catalog.problem) {
+  /** Loads the catalog, unless a complete one is there; *again*: also then. */
+  async loadCatalog(again = false): Promise<void> {
+    if (!again && this._catalog && !this._catalog.problem) {
       return;
     }
     this._catalogError = null;
@@ -252,8 +258,8 @@ export class TPUModel extends Store {
 
   // These return whether the request was accepted; if not, `failure` says why.
 
-  start(tpu: TPURef): Promise<boolean> {
-    return this._requests.send(tpu, () => this.client.start(tpu));
+  start(tpu: TPURef, how: IStartTPU = {}): Promise<boolean> {
+    return this._requests.send(tpu, () => this.client.start(tpu, how));
   }
 
   stop(tpu: TPURef, how: IStopTPU): Promise<boolean> {

@@ -15,6 +15,9 @@ import { Store } from '../store';
  */
 export type Phase = 'loading' | 'ready' | 'missing' | 'failed';
 
+/** What pages load when they need it. */
+export type Unlisted = 'grant' | 'prices' | 'queued';
+
 /** Seconds between two polls: when nothing is running, when something is, and after failures. */
 const POLL = { idle: 20, busy: 4, max: 120 };
 
@@ -84,6 +87,11 @@ export class Synchronizer extends Store {
   /** An operation has ended. */
   get operationEnded(): ISignal<this, IOperation> {
     return this._operationEnded;
+  }
+
+  /** What the model does not keep has changed. */
+  get unlistedChanged(): ISignal<this, Unlisted> {
+    return this._unlistedChanged;
   }
 
   /** A kernel died unexpectedly, or it holds the chips that another one needs (`CHIPS_HELD`). */
@@ -168,7 +176,11 @@ export class Synchronizer extends Store {
   }
 
   private _onChange(_: IChangeFeed, change: IChange): void {
-    const { kernel } = change;
+    const { kernel, what } = change;
+    if (what === 'grant' || what === 'prices' || what === 'queued') {
+      this._unlistedChanged.emit(what);
+      return;
+    }
     if (kernel?.problem && !change.gone) {
       this._kernelProblem.emit(kernel);
       if (kernel.problem.reason === 'CHIPS_HELD') {
@@ -220,6 +232,7 @@ export class Synchronizer extends Store {
 
   /** Changes since the current fetch began. */
   private _pendingChanges: IChange[] | null = null;
+  private _unlistedChanged = new Signal<this, Unlisted>(this);
   private _failure: Failure | null = null;
   private _fetches = 0;
   private _kernelProblem = new Signal<this, IKernel>(this);

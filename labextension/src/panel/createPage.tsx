@@ -6,6 +6,7 @@ import React, { useEffect, useId, useRef } from 'react';
 import { Actions } from '../actions/actions';
 import { IFields, nameRule } from '../forms/createForm';
 import { useStore } from '../store';
+import { coveringGrant } from '../labels/costs';
 import { failureText } from '../labels/failures';
 import { typeDescription } from '../labels/tpus';
 import { Field } from './field';
@@ -26,7 +27,14 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
   const form = useStore(actions.createForm);
   const advanced = useId();
   const first = useRef<HTMLInputElement>(null);
+  const { items: grants } = useStore(actions.grantsForm);
   const loaded = form.catalog !== null;
+  const billed = form.catalog?.emulated === false;
+  useEffect(() => {
+    if (billed) {
+      void actions.grantsForm.load();
+    }
+  }, [billed]);
   useEffect(() => first.current?.select(), [loaded]);
 
   if (!form.catalog) {
@@ -58,6 +66,11 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
       form.set(field, event.target.value as IFields[K]);
   const nameProblem = form.nameProblem(trans);
   const open = view.isOpen('form#advanced');
+  const grant = coveringGrant(grants ?? [], type, {
+    zone: fields.zone,
+    tier: fields.tier,
+    project: form.catalog.project
+  });
   return (
     <FormPage
       actions={actions}
@@ -148,13 +161,21 @@ export function CreatePage(props: { actions: Actions }): JSX.Element {
         />
       </fieldset>
       <p className="jp-tpu-Price" role="status">
-        <Price cost={form.cost} tier={fields.tier} trans={trans} />
-        {!form.catalog.emulated && (
+        <Price
+          cost={{ ...form.cost, grant }}
+          tier={fields.tier}
+          trans={trans}
+        />
+        {billed && (
           <>
-            <small>
-              {trans.__('You pay while it is ready, used or not.')}{' '}
-              {trans.__('Inside a grant it costs nothing but network traffic.')}
-            </small>
+            {!grant && (
+              <small>
+                {trans.__('You pay while it is ready, used or not.')}{' '}
+                {trans.__(
+                  'Inside a grant it costs nothing but network traffic.'
+                )}
+              </small>
+            )}
             <Button
               className="jp-tpu-Button"
               type="button"

@@ -27,6 +27,7 @@ import { CheckSetup } from './formPage';
 import { TPUMenu } from './menu';
 import { Operation } from './operation';
 import { PackagesPage } from './packagesPage';
+import { QueuedPage } from './queuedPage';
 import { Disclosure, EmptyState, IconButton, Alert } from './elements';
 import { TokensPage } from './tokensPage';
 import { TPU } from './tpu';
@@ -137,6 +138,8 @@ function Panel(props: IPanelProps): JSX.Element {
           <PackagesPage actions={actions} />
         ) : view.page === 'grants' && usable ? (
           <GrantsPage actions={actions} />
+        ) : view.page === 'queued' && usable ? (
+          <QueuedPage actions={actions} />
         ) : view.page === 'tokens' && usable ? (
           <TokensPage actions={actions} />
         ) : view.page === 'usage' && usable ? (
@@ -187,6 +190,8 @@ function pageTitle({
       return trans.__('Packages of %1', packagesForm.environment?.name ?? '');
     case 'grants':
       return trans.__('Grants');
+    case 'queued':
+      return trans.__('Queued resources');
     case 'tokens':
       return trans.__('Tokens');
     case 'usage':

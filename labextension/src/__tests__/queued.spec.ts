@@ -1,0 +1,71 @@
+import { afterEach, expect, it, vi } from 'vitest';
+
+import { CommandIDs } from '../actions/commandIDs';
+import { IQueuedResource } from '../api';
+import {
+  answerDialog,
+  button,
+  disposeWidgets,
+  openPanel,
+  shows
+} from './opened';
+import { anOperation } from './server';
+
+afterEach(disposeWidgets);
+
+const ACTIVE: IQueuedResource = {
+  name: 'big',
+  zone: 'us-west4-a',
+  project: 'p',
+  state: 'ACTIVE',
+  meaning: 'Its TPUs exist, and are billed. Connect them.',
+  tpus: ['big-0', 'big-1'],
+  type: 'v5litepod-8',
+  version: '',
+  tier: 'spot',
+  reservation: '',
+  created: '',
+  valid_until: '',
+  can_reset: false,
+  has_tpus: true,
+  problem: null
+};
+const GONE: IQueuedResource = {
+  ...ACTIVE,
+  name: 'old',
+  state: 'SUSPENDED',
+  meaning: 'Its TPUs are gone.',
+  tpus: ['old'],
+  can_reset: true,
+  has_tpus: false
+};
+const BIG = 'queued/us-west4-a~big';
+const OLD = 'queued/us-west4-a~old';
+
+function listed(...queued: IQueuedResource[]): [number, object] {
+  return [200, { queued, problem: null }];
+}
+
+it('shows what queued resources wait for, and resets and deletes them', async () => {
+  const { changes, commands, node, server } = await openPanel({
+    'GET queued': listed(ACTIVE, GONE),
+    [`POST ${OLD}/reset`]: [200, GONE],
+    [`DELETE ${BIG}`]: [202, anOperation({ kind: 'unqueue', tpu: 'big' })]
+  });
+  await commands.execute(CommandIDs.queued);
+  await shows(node, 'ACTIVE', 'Spot · big-0, big-1', 'SUSPENDED');
+  const waiting = { ...GONE, state: 'WAITING_FOR_RESOURCES', can_reset: false };
+  server.answers['GET queued'] = listed(ACTIVE, waiting);
+  button(node, 'Reset').click();
+  await shows(node, 'WAITING_FOR_RESOURCES');
+  expect(server.count(`POST ${OLD}/reset`)).toBe(1);
+
+  button(node, 'Delete big').click();
+  expect(await answerDialog('Delete')).toContain('big-0, big-1');
+  await vi.waitFor(() =>
+    expect(server.bodies(`DELETE ${BIG}`)).toEqual([{ force: true }])
+  );
+  server.answers['GET queued'] = listed();
+  changes.queued(waiting);
+  await shows(node, 'There are no queued resources.');
+});

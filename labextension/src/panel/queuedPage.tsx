@@ -1,0 +1,127 @@
+// Requests that wait at Google until there is room for their TPUs.
+
+import { Button, closeIcon } from '@jupyterlab/ui-components';
+import React, { useEffect } from 'react';
+
+import { Actions } from '../actions/actions';
+import { IQueuedResource } from '../api';
+import { failureText } from '../labels/failures';
+import { clockTime } from '../labels/hunts';
+import { tierLabel } from '../labels/tpus';
+import { Tone } from '../labels/translation';
+import { useStore } from '../store';
+import { Alert, EmptyState, IconButton, StateLabel } from './elements';
+
+/** A command to type, so not translated. */
+const COMMAND =
+  'jupyter tpu queued create my-tpu --type v5litepod-8 --zone us-west4-a --spot';
+
+/** How often it is looked at while the page is open; milliseconds. */
+const EVERY = 20_000;
+
+const TONES: { [state: string]: Tone } = {
+  ACTIVE: 'good',
+  FAILED: 'bad',
+  SUSPENDED: 'bad'
+};
+
+export function QueuedPage({ actions }: { actions: Actions }): JSX.Element {
+  const { trans } = actions;
+  const list = useStore(actions.queuedList);
+  const { items, problem } = list;
+  useEffect(() => {
+    const timer = setInterval(
+      () => void (document.hidden || list.load()),
+      EVERY
+    );
+    return () => clearInterval(timer);
+  }, [list]);
+  return (
+    <div className="jp-tpu-Form">
+      <p>
+        {trans.__(
+          'A queued resource waits at Google until there is room for its TPUs, also while this computer is off.'
+        )}
+      </p>
+      {problem && (
+        <Alert {...failureText(problem, trans)}>
+          <Button
+            className="jp-tpu-Button"
+            disabled={list.busy}
+            onClick={() => void list.load()}
+          >
+            {trans.__('Try Again')}
+          </Button>
+        </Alert>
+      )}
+      {items === null ? (
+        !problem && (
+          <EmptyState busy title={trans.__('Loading queued resources…')} />
+        )
+      ) : items.length === 0 ? (
+        <>
+          <p role="status">{trans.__('There are no queued resources.')}</p>
+          <p>
+            {trans.__('To ask for one, in a terminal:')} <code>{COMMAND}</code>
+          </p>
+        </>
+      ) : (
+        <section
+          className="jp-tpu-Packages"
+          aria-label={trans.__('Queued resources')}
+        >
+          <ul>
+            {items.map(one => (
+              <Queued
+                key={`${one.zone}/${one.name}`}
+                queued={one}
+                actions={actions}
+              />
+            ))}
+          </ul>
+        </section>
+      )}
+    </div>
+  );
+}
+
+function Queued(props: {
+  queued: IQueuedResource;
+  actions: Actions;
+}): JSX.Element {
+  const { actions, queued } = props;
+  const { language, queuedList: list, trans } = actions;
+  const { name, problem, state, tier, tpus, type, valid_until, zone } = queued;
+  return (
+    <li className="jp-tpu-Row">
+      <span className="jp-tpu-Row-main" title={name}>
+        {name}
+      </span>
+      <IconButton
+        icon={closeIcon}
+        label={trans.__('Delete %1', name)}
+        disabled={list.busy || state === 'DELETING'}
+        onClick={() => void actions.deleteQueued(queued)}
+      />
+      <span className="jp-tpu-Row-more">
+        <StateLabel tone={TONES[state] ?? 'moving'}>{state}</StateLabel>
+        <br />
+        {[type, zone, tierLabel(tier, trans)].join(' · ')}
+        {tpus.length > 1 && ` · ${tpus.join(', ')}`}
+        {valid_until &&
+          ` · ${trans.__('until %1', clockTime(valid_until, new Date(), language))}`}
+        <br />
+        {problem ? `${problem.message} ${problem.hint}` : queued.meaning}
+        {queued.can_reset && (
+          <Button
+            className="jp-tpu-Button"
+            disabled={list.busy}
+            onClick={() => void list.reset(queued)}
+          >
+            {trans.__('Reset')}
+          </Button>
+        )}
+      </span>
+    </li>
+  );
+}
