@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from .grammar import program
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -81,7 +83,7 @@ def grant_table(found: Sequence[GrantUse]) -> str:
     if not found:
         return (
             "No grants: each TPU is created only after you confirmed its price. To add one: "
-            "jupyter tpu grant add NAME --type TYPE --zone ZONE --tier TIER --chips N"
+            f"{program()} grant add NAME --type TYPE --zone ZONE --tier TIER --chips N"
         )
     from .tables import table
 

@@ -39,9 +39,8 @@ def place(each: HuntAttempt | HuntCandidate) -> str:
 
 def hunt_table(hunts: Sequence[Hunt]) -> str:
     if not hunts:
-        return (
-            "No hunts. Start one: jupyter tpu hunt start my-tpu --type TYPE --zone ZONE --zone ZONE"
-        )
+        start = f"{program()} hunt start my-tpu --type TYPE --zone ZONE --zone ZONE"
+        return f"No hunts. Start one: {start}"
     rows = [
         (
             each.name,
