@@ -35,6 +35,11 @@ export default defineConfig([
       ],
       '@typescript-eslint/no-unused-vars': ['error', { args: 'none' }],
       '@typescript-eslint/no-namespace': 'off',
+      // The names of commands are needed at activation.
+      'jupyter/prefer-lazy-imports': [
+        'warn',
+        { ignoreImports: ['*/commandIDs'] }
+      ],
       curly: ['error', 'all'],
       eqeqeq: 'error',
       'prefer-arrow-callback': 'error'

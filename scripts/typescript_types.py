@@ -49,6 +49,8 @@ REQUESTS = (
     models.StartJob,
     models.StopJob,
     models.PassTokens,
+    models.AttachMachine,
+    models.DetachMachine,
 )
 ANSWERS = (
     models.ChipUse,
@@ -57,6 +59,7 @@ ANSWERS = (
     models.Catalog,
     models.FleetStatus,
     models.Quote,
+    models.MachineCheck,
     models.GrantUse,
     models.NetworkSetup,
     models.Usage,

@@ -58,17 +58,18 @@ def description(tpu: TPU, kernels: Sequence[Kernel]) -> str:
 
 def _facts(tpu: TPU) -> str:
     facts: list[tuple[str, str | Text]] = [
+        ("reached by", f"ssh {tpu.details['ssh']}" if tpu.attached and tpu.details else ""),
         ("type", f"{tpu.type} = {tpu.meaning}" if tpu.meaning else tpu.type),
         ("zone", tpu.zone),
-        ("project", tpu.project),
+        ("project", "" if tpu.attached else tpu.project),
         ("state", state_text(tpu.state).append(_state_details(tpu), "")),
         ("connection", state_text(tpu.connection.value)),
         ("version", tpu.version),
-        ("tier", tpu.tier),
+        ("tier", "" if tpu.attached else tpu.tier),
         *_details(tpu),
         ("created", tpu.created),
         ("running", _running(tpu)),
-        ("price", hourly(tpu.cost, tpu.tier)),
+        ("price", "" if tpu.attached else hourly(tpu.cost, tpu.tier)),
         ("cost so far", so_far(tpu)),
         ("problem", problem_text(tpu.problem)),
     ]

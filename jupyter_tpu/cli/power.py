@@ -1,4 +1,4 @@
-"""The commands that take several TPUs: start, stop, disconnect, delete."""
+"""The commands that take several TPUs: start, stop, disconnect, detach, delete."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def start(
 
     limited = max_price is not None
     with open_session() as session:
-        tpus = _find(session, names)
+        tpus = _find(session, names, "started")
         approve_start(tpus, yes=yes or limited, as_json=as_json)
 
         def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
@@ -64,7 +64,7 @@ def stop(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> None:
     from ..fleet.models import StopTPU
 
     with open_session() as session:
-        tpus = _find(session, names)
+        tpus = _find(session, names, "stopped")
         running = running_on(session, tpus)
         if not yes:
             _confirm(running, "Stop")
@@ -104,6 +104,31 @@ def disconnect(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) ->
         _run(session, tpus, begin, done, no_wait, as_json)
 
 
+@command("detach", epilog=examples("jupyter tpu detach my-box"))
+@tpu_argument(several=True)
+@yes_option("End the kernels and jobs that run there without asking.")
+@no_wait_option
+@json_option
+def detach(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> None:
+    """Forget attached machines: shut down what runs there. Their files stay."""
+    from ..fleet.models import DetachMachine
+
+    with open_session() as session:
+        tpus = _find(session, names)
+        running = running_on(session, tpus)
+        if not yes:
+            _confirm(running, "Detach")
+
+        def begin(tpu: TPU) -> Coroutine[Any, Any, Operation]:
+            there = running[tpu_ref(tpu)]
+            options = DetachMachine(
+                end_kernels=yes or there.kernel_count > 0, end_jobs=yes or bool(there.jobs)
+            )
+            return session.fleet.attached.detach(tpu_ref(tpu), options)
+
+        _run(session, tpus, begin, "Detached {}. Its files stay.", no_wait, as_json, stays=False)
+
+
 @command(
     "delete",
     epilog=examples("jupyter tpu delete my-tpu", _SEVERAL.format("delete") + " --quiet"),
@@ -117,7 +142,7 @@ def delete(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> Non
     from ..fleet.models import DeleteTPU
 
     with open_session() as session:
-        tpus = _find(session, names)
+        tpus = _find(session, names, "deleted")
         if not yes:
             ends = losses([*running_on(session, tpus).values()])
             which = ", ".join(f"{tpu.name} ({type_text(tpu)}, in {tpu.zone})" for tpu in tpus)
@@ -133,9 +158,17 @@ def delete(names: Sequence[str], yes: bool, no_wait: bool, as_json: bool) -> Non
         _run(session, tpus, begin, "Deleted {}.", no_wait, as_json, stays=False)
 
 
-def _find(session: Session, names: Sequence[str]) -> list[TPU]:
-    """The TPUs, each once; raises NOT_FOUND before anything is changed."""
+def _find(session: Session, names: Sequence[str], act: str = "") -> list[TPU]:
+    """The TPUs, each once; raises NOT_FOUND before anything is changed.
+
+    act: what attached machines can't be, such as "stopped"; raises CONFLICT for one.
+    """
+    from ..cloud import NodeName, check_ours
+
     found = [session.call(session.fleet.tpu(name)) for name in names]
+    if act:
+        for tpu in found:
+            check_ours(NodeName(tpu.project, tpu.zone, tpu.name), act)
     return list({tpu_ref(tpu): tpu for tpu in found}.values())
 
 

@@ -105,18 +105,18 @@ def _route(address: HostAddress) -> ProxyRoute:
 
 
 async def _find(args: argparse.Namespace) -> HostAddress:
-    from ..cloud import CloudTPU, NodeName, Target
+    from ..cloud import CloudTPU, CloudWithAttached, NodeName, Target
     from ..links import HostName
     from ..links.lookup import Lookup
 
     target = Target.from_environment(emulator=args.emulator, project=args.project, zone=args.zone)
-    cloud = CloudTPU(target)
+    cloud = CloudWithAttached(CloudTPU(target))
     lookup = Lookup(cloud)
     try:
         zone = args.zone or cloud.zone
         if not zone:
             raise InvalidInput(f"The zone of {args.name} is unknown.", "Give it with --zone.")
-        node = NodeName(cloud.project, zone, args.name)
+        node = NodeName(args.project or cloud.project, zone, args.name)
         async with asyncio.timeout(LOOKUP_LIMIT):
             return (await lookup.find(HostName(node, args.worker))).address
     finally:

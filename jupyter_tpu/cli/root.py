@@ -29,6 +29,8 @@ COMMANDS = {
     "delete": "power:delete",
     "connect": "tpus:connect",
     "disconnect": "power:disconnect",
+    "attach": "attached:attach",
+    "detach": "power:detach",
     "kernel": "kernels:kernel",
     "env": "environments:env",
     "token": "tokens:token",

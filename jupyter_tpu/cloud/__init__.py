@@ -2,9 +2,19 @@
 
 `Cloud` is what is asked of any cloud, in this project's own words and states. `CloudTPU` is the
 one of Google's Cloud TPU; the same code speaks to Google and to the emulator, and this room alone
-picks channel and credentials.
+picks channel and credentials. `CloudWithAttached` adds machines that are reached by SSH alone.
 """
 
+from .attached import (
+    ATTACHED,
+    AttachedMachine,
+    AttachedMachines,
+    CloudWithAttached,
+    attached_name,
+    check_ours,
+    is_attached,
+    without_chips,
+)
 from .models import (
     DataDisk,
     Endpoint,
@@ -25,8 +35,12 @@ from .target import Target
 from .tpu import CloudTPU, has_ssh_key
 
 __all__ = [
+    "ATTACHED",
+    "AttachedMachine",
+    "AttachedMachines",
     "Cloud",
     "CloudTPU",
+    "CloudWithAttached",
     "DataDisk",
     "Endpoint",
     "GuestAttributes",
@@ -41,5 +55,9 @@ __all__ = [
     "QueuedSpec",
     "Target",
     "Tier",
+    "attached_name",
+    "check_ours",
     "has_ssh_key",
+    "is_attached",
+    "without_chips",
 ]

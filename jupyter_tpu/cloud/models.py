@@ -82,6 +82,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     internal: str
     external: str = ""  # "" where the host has no external address
+    #: "USER@ALIAS" of a host whose address the user's OpenSSH knows; "": its cloud does.
+    ssh: str = ""
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -97,6 +99,8 @@ class Node(Struct, frozen=True, kw_only=True):
     version: str = ""
     tier: Tier = "on-demand"
     endpoints: tuple[Endpoint, ...] = ()
+    #: The chips of all its hosts, where they were counted there; None: its type says it.
+    chips: int | None = None
     created: str = ""  # RFC 3339
     metadata: dict[str, str] = {}
     labels: dict[str, str] = {}
@@ -190,6 +194,8 @@ class NodeList(Struct, frozen=True, kw_only=True):
 
     nodes: tuple[Node, ...]
     unreachable: tuple[str, ...] = ()
+    #: Why there are only the attached machines in it: their cloud did not answer.
+    problem: TPUError | None = None
 
 
 class OperationStatus(Struct, frozen=True):

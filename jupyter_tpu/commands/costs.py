@@ -37,7 +37,7 @@ def hourly(cost: Cost, tier: Tier) -> str:
 
 def so_far(tpu: TPU) -> str:
     """What it has cost until now: "about $28.80"."""
-    if tpu.emulated:
+    if tpu.emulated or tpu.attached:
         return ""
     from ..catalog import usd
 

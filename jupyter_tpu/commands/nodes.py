@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from ..errors import Reason, TPUError
@@ -9,31 +10,30 @@ from ..retired import refuse_tpu_node_address
 from .session import current_target
 
 if TYPE_CHECKING:
-    from ..cloud import Cloud, Node
+    from ..cloud import Cloud, Node, NodeList
 
 
 async def list_nodes() -> tuple[Cloud, tuple[Node, ...]]:
     from ..links import default_links
 
     cloud = default_links(current_target()).cloud
-    return cloud, (await cloud.list_nodes()).nodes
+    listed = await cloud.list_nodes()
+    if listed.problem is not None:
+        raise listed.problem
+    return cloud, listed.nodes
 
 
 async def find_node(ref: str) -> tuple[Node, Cloud]:
     """The TPU that "name", "zone/name" or "zone~name" means. Raises NOT_FOUND, CONFLICT."""
     refuse_tpu_node_address(ref)
     zone, _, name = ref.replace("~", "/", 1).rpartition("/")
-    import asyncio
-
-    from ..cloud.tpu.rest import RestReader
     from ..links import default_links
 
     cloud = default_links(current_target()).cloud
-    # Loading Google's client would take longer than a short copy.
-    nodes = await asyncio.to_thread(RestReader(cloud.target).nodes, cloud.project)
-    if nodes is None:
-        nodes = list((await cloud.list_nodes()).nodes)
-    found = [node for node in nodes if node.name.node == name and zone in ("", node.name.zone)]
+    listed = await _list_quickly(cloud, zone)
+    found = [n for n in listed.nodes if n.name.node == name and zone in ("", n.name.zone)]
+    if not found and listed.problem is not None:
+        raise listed.problem
     if not found:
         raise TPUError(f"There is no TPU called {ref}.", Reason.NOT_FOUND)
     if len(found) > 1:
@@ -44,3 +44,21 @@ async def find_node(ref: str) -> tuple[Node, Cloud]:
             f"Give the zone, too: {found[0].name.zone}~{name}.",
         )
     return found[0], cloud
+
+
+async def _list_quickly(cloud: Cloud, zone: str) -> NodeList:
+    """Without Google's client where that is possible: loading it takes longer than a short copy."""
+    import asyncio
+
+    from ..cloud import ATTACHED, NodeList
+    from ..cloud.tpu.rest import RestReader
+
+    attached = await cloud.list_nodes(ATTACHED)
+    if zone == ATTACHED:
+        return attached
+    nodes = None
+    with contextlib.suppress(TPUError):  # the other way says why
+        nodes = await asyncio.to_thread(RestReader(cloud.target).nodes, cloud.project)
+    if nodes is None:
+        return await cloud.list_nodes()
+    return NodeList(nodes=(*nodes, *attached.nodes))

@@ -21,6 +21,7 @@ _ACTIVITIES = {
     "delete": "deleting {}",
     "connect": "connecting {}",
     "disconnect": "disconnecting {}",
+    "detach": "detaching {}",
     "environment": "changing an environment on {}",
     "compile": "compiling the program",
     "tensorboard": "starting TensorBoard on {}",

@@ -87,7 +87,7 @@ def tpu_table(found: TPUList) -> str:
         if tpu.problem:
             name = tpu.name if names.count(tpu.name) == 1 else f"{tpu.zone}~{tpu.name}"
             lines.append(f"{name}: {problem_text(tpu.problem)}")
-    if any(not tpu.emulated for tpu in found.tpus):
+    if any(not (tpu.emulated or tpu.attached) for tpu in found.tpus):
         lines.append(f"Costs are estimates by list prices; `describe` has their dates: {PRICES}")
     return "\n".join(lines)
 
@@ -109,7 +109,7 @@ def _row(tpu: TPU) -> tuple[str | Text, ...]:
 
 
 def _per_hour(tpu: TPU) -> str:
-    if tpu.emulated:
+    if tpu.emulated or tpu.attached:
         return ""
     from ..catalog import usd
 

@@ -6,6 +6,7 @@ from .concurrency import gather_or_cancel
 from .creation import create, plan
 from .diagnosis import ExaminedHost, ExpectedTPU, Finding, diagnose, differences
 from .examination import examine
+from .machine import Machine, describe_machine
 from .models import (
     CreatedEnvironment,
     EnvironmentSpec,
@@ -33,12 +34,14 @@ __all__ = [
     "HeldChips",
     "HostSetup",
     "InstalledPackage",
+    "Machine",
     "ProgressReporter",
     "RemoteHost",
     "Requested",
     "StepPlan",
     "SyncedPackages",
     "create",
+    "describe_machine",
     "diagnose",
     "differences",
     "end_holders",

@@ -87,8 +87,14 @@ class ExpectedTPU(Struct, frozen=True, kw_only=True):
 
     name: str
     emulated: bool
+    #: A machine that has no chips, and is used all the same.
+    cpu_only: bool = False
     chips_per_host: int = 0
     devices_per_host: int = 0
+
+    @property
+    def without_chips(self) -> bool:
+        return self.emulated or self.cpu_only
 
 
 def diagnose(hosts: Sequence[ExaminedHost], expected: ExpectedTPU) -> list[Finding]:
@@ -180,6 +186,8 @@ def _chips(report: _Report, found: Hardware, expected: ExpectedTPU) -> Finding:
     if found.emulated or expected.emulated:
         return report.ok("chips", "Emulated: JAX sees simulated devices instead of TPU chips.")
     have, want = len(found.chips), expected.chips_per_host
+    if expected.cpu_only and not have:
+        return report.ok("chips", "The machine has no TPU chips: JAX uses its CPU.")
     again = (
         "Restart the TPU. If that does not help, delete it and create it again, with its type's "
         "default runtime version."
@@ -240,7 +248,7 @@ def _login(report: _Report, found: Hardware, expected: ExpectedTPU) -> Iterator[
             "without it.",
         )
     platforms = found.variables.get("JAX_PLATFORMS", "")
-    if platforms and "tpu" not in platforms.split(",") and not expected.emulated:
+    if platforms and "tpu" not in platforms.split(",") and not expected.without_chips:
         yield report.problem(
             "login",
             f"Logins set JAX_PLATFORMS={platforms}, so JAX does not use the TPU.",
@@ -307,16 +315,16 @@ def _jax(
         hardware=found,
     )
     if (check.platform is UNSET and not check.backend_error) or (
-        not expected.emulated and chips_in_use(known)
+        not expected.without_chips and chips_in_use(known)
     ):
         return report.unknown(
             "jax",
             f"{name}: {versions}. JAX was not started, because the chips are in use.",
             "Check again when they are free.",
         )
-    if expected.emulated and check.platform is UNSET:
+    if expected.without_chips and check.platform is UNSET:
         return report.problem("jax", f"{name}: {first_line(check.backend_error)}", connect)
-    if not expected.emulated and check.platform != "tpu":
+    if not expected.without_chips and check.platform != "tpu":
         cause, hint = fallback_cause(known)
         return report.problem("jax", f"{name}: JAX does not use the TPU: {cause}.", hint)
     want = expected.devices_per_host

@@ -5,9 +5,9 @@ the same one. All methods raise :class:`~jupyter_tpu.errors.TPUError`: NOT_FOUND
 reference or id, CONFLICT for an ambiguous one and for what the TPU's state or a running operation
 does not allow, INVALID for a wrong request, and what Google answers.
 
-Delete, stop and disconnect shut kernels down. While kernels run they raise KERNELS_RUNNING unless
-the request has ``end_kernels``. Delete and stop end jobs, too: they raise JOBS_RUNNING unless the
-request has ``end_jobs``.
+Delete, stop, disconnect and detach shut kernels down. While kernels run they raise KERNELS_RUNNING
+unless the request has ``end_kernels``. Delete, stop and detach end jobs, too: they raise
+JOBS_RUNNING unless the request has ``end_jobs``.
 """
 
 from __future__ import annotations
@@ -374,8 +374,38 @@ class UsageAPI(Protocol):
         """
 
 
+class AttachedAPI(Protocol):
+    """Machines that are reached by SSH alone, as TPUs in the zone "attached"."""
+
+    async def check(self, request: models.AttachMachine) -> models.MachineCheck:
+        """What :meth:`attach` would connect to, and which host key it shows. It changes nothing.
+
+        Raises INVALID for what `ssh` does not know, UNREACHABLE, and HOST_KEY where the user's
+        known hosts have another key of the machine.
+        """
+
+    async def attach(self, request: models.AttachMachine) -> models.TPU:
+        """Connects to a machine, asks whether it has TPU chips, and remembers it.
+
+        Our key is added there to the keys that may log in, through the user's own `ssh`. Raises
+        what :meth:`check` does, HOST_KEY for a key that nobody has confirmed, EXISTS for a name in
+        use, PERMISSION if `ssh` can't log in without a question, NO_PYTHON.
+        """
+
+    async def detach(
+        self, ref: str, options: models.DetachMachine | None = None
+    ) -> models.Operation:
+        """Shuts down what we run on an attached machine, and forgets it. Its files stay.
+
+        Raises CONFLICT for a TPU of the cloud.
+        """
+
+
 class FleetAPI(Protocol):
     """The fleet's methods, and its parts; REST has the same ones."""
+
+    @property
+    def attached(self) -> AttachedAPI: ...
 
     @property
     def tunnels(self) -> TunnelsAPI: ...

@@ -44,6 +44,7 @@ from .knowledge.grants import Grants
 from .knowledge.observed import ObservedState
 from .knowledge.prices import Prices
 from .knowledge.run_times import RunTimes
+from .operations.attached import AttachedService
 from .operations.connect import ConnectService
 from .operations.connected import ConnectedTPUs
 from .operations.copies import CopyService
@@ -201,6 +202,14 @@ class Fleet:
             locks,
             poller.wake,
             defaults,
+        )
+        self.attached = AttachedService(
+            finder,
+            observer,
+            connected,
+            self.tensorboard,
+            runner,
+            lambda name: self._inventory.tpu(name),
         )
         self._environments = EnvironmentService(
             desired, observer, connections, connected, runner, locks, poller.wake

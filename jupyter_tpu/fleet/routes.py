@@ -71,6 +71,10 @@ _LOCAL_FILES = (
     "It reads and writes files of the server's user, as a kernel could, so permission to execute "
     "kernels is needed, too."
 )
+_USERS_SSH = (
+    "It runs `ssh` as the server's user, with their configuration and keys, so permission to "
+    "execute kernels is needed, too."
+)
 
 ROUTES = (
     _fleet("GET status", "status", "The health of this interface"),
@@ -91,6 +95,13 @@ ROUTES = (
     _fleet("POST hunt-quotes", "hunts.quote", "What a hunt would try and cost; starts nothing"),
     _fleet("GET hunts/{hunt}", "hunts.get", "One hunt, with its last attempts"),
     _fleet("DELETE hunts/{hunt}", "hunts.stop", "Stop a hunt, and delete what it has begun"),
+    _fleet("POST attached", "attached.attach", "Attach a machine that is reached by SSH alone",
+           status=201, permission=("execute", "kernels"), more=_USERS_SSH),
+    _fleet("POST attach-checks", "attached.check",
+           "What attaching a machine would connect to; changes nothing",
+           permission=("execute", "kernels"), more=_USERS_SSH),
+    _fleet("DELETE attached/{tpu}", "attached.detach", "Forget an attached machine",
+           query=_ENDS_ALL),
     _fleet("GET tpus/{tpu}", "tpu", "One TPU"),
     _fleet("DELETE tpus/{tpu}", "delete", "Delete a TPU", query=_ENDS_ALL),
     _fleet("POST tpus/{tpu}/start", "start", "Start a stopped TPU"),

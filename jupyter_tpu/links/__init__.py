@@ -11,7 +11,7 @@ from .thread import CoreThread, core_thread
 
 if TYPE_CHECKING:
     from .link import Link
-    from .lookup import HostGone, HostName, no_such_host
+    from .lookup import HostGone, HostName, host_alias, no_such_host
     from .owned_kernels import OwnedKernel, end_orphans, own
     from .registry import Links, default_links
 
@@ -26,6 +26,7 @@ __all__ = [
     "core_thread",
     "default_links",
     "end_orphans",
+    "host_alias",
     "no_such_host",
     "own",
 ]
@@ -35,6 +36,7 @@ _LATER = {
     "Link": "link",
     "HostGone": "lookup",
     "HostName": "lookup",
+    "host_alias": "lookup",
     "no_such_host": "lookup",
     "Links": "registry",
     "OwnedKernel": "owned_kernels",

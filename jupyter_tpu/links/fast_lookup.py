@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..cloud import NodeState, Target, has_ssh_key
+from ..cloud import NodeState, Target, has_ssh_key, is_attached
 from ..cloud.tpu.rest import RestReader
 from ..ssh import HostAddress, KnownHosts, user_name
 from ..ssh.keys import key_path
-from .lookup import HostName
+from .lookup import HostName, host_alias
 
 
 def fast_lookup(target: Target, host: HostName) -> HostAddress | None:
     """The host's current address, from the API; blocks."""
+    if is_attached(host.node):
+        return None
     reader = RestReader(target)
     node = reader.node(host.node)
     if node is None or node.state is not NodeState.READY or host.worker >= len(node.endpoints):
@@ -25,7 +27,7 @@ def fast_lookup(target: Target, host: HostName) -> HostAddress | None:
     public = _public_key(identity)
     if public is None or not has_ssh_key(node, user_name(), public):
         return None
-    alias = f"tpu.{node.id}-{host.worker}"
+    alias = host_alias(node.id, host.worker)
     pinned = KnownHosts().keys(alias)
     endpoint = node.endpoints[host.worker]
     if not pinned or not endpoint.external:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..cloud import Cloud, GuestAttributes, Node, NodeName, NodeState, has_ssh_key
 from ..errors import Reason, TPUError, error_for
-from ..ssh import HostAddress, KnownHosts, ensure_key, public_key, user_name
+from ..ssh import HostAddress, KnownHosts, ensure_key, public_key, user_host, user_name
 from ..ssh.known_hosts import KINDS
 from .single_flight import SingleFlight
 
@@ -56,6 +56,11 @@ class HostGone(TPUError):
     """
 
 
+def host_alias(node_id: str, worker: int) -> str:
+    """The name of a host among the known hosts."""
+    return f"tpu.{node_id}-{worker}"
+
+
 class ResolvedHost(Struct, frozen=True, kw_only=True):
     """A host, ready to be connected to."""
 
@@ -87,9 +92,11 @@ class Lookup:
         node = await self._node(host.node)
         _check_state(node, host)
         identity = ensure_key()
+        if ssh := node.endpoints[host.worker].ssh:
+            return await self._find_by_ssh(ssh, node, host, identity)
         user, key = user_name(), public_key(identity)
         key_problem = await self._authorize(node, user, key)
-        alias = f"tpu.{node.id}-{host.worker}"
+        alias = host_alias(node.id, host.worker)
         published = await self._published(node, alias)
         pinned = self._pinned(node, host, alias, published)
         mine = published[host.worker] if host.worker < len(published) else {}
@@ -112,6 +119,33 @@ class Lookup:
             ),
             key_wait=_KEY_WAIT if node.id in self._reached else _KEY_WAIT_NEW,
             key_problem=key_problem,
+        )
+
+    async def _find_by_ssh(
+        self, ssh: str, node: Node, host: HostName, identity: Path
+    ) -> ResolvedHost:
+        """A host that no cloud manages: the user's OpenSSH says where it is. Attaching has pinned
+        its key, and has put ours there.
+        """
+        alias = host_alias(node.id, host.worker)
+        pinned = self._known_hosts.keys(alias)
+        if not pinned:
+            raise TPUError(
+                f"The host key of {host} is not pinned here, so its identity can't be checked.",
+                Reason.HOST_KEY,
+                f"Run `jupyter tpu detach {node.name.node}`, and attach it again.",
+            )
+        return ResolvedHost(
+            node_id=node.id,
+            address=(await user_host.resolve(ssh)).host_address(
+                host_keys=pinned, alias=alias, name=str(host), identity_file=identity
+            ),
+            key_wait=0.0,
+            key_problem=TPUError(
+                f"{host} does not accept the key of jupyter-tpu any more.",
+                Reason.PERMISSION,
+                f"Run `jupyter tpu detach {node.name.node}`, and attach it again.",
+            ),
         )
 
     def reached(self, found: ResolvedHost) -> None:
@@ -205,7 +239,7 @@ class Lookup:
         new: dict[str, tuple[str, ...]] = {}
         names: dict[str, str] = {}
         for worker, attributes in enumerate(published):
-            other = f"tpu.{node.id}-{worker}"
+            other = host_alias(node.id, worker)
             keys = host_keys(attributes)
             if keys and (other == alias or not self._known_hosts.keys(other)):
                 new[other] = keys

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 
-from ..cloud import Cloud, CloudTPU, Node, NodeState, Target
+from ..cloud import Cloud, CloudTPU, CloudWithAttached, Node, NodeState, Target, is_attached
 from ..cloud.tpu.rest import RestReader
 from ..errors import Reason, TPUError
 from ..ssh import Keepalive, KnownHosts, ensure_key, public_key, user_name
@@ -84,7 +84,7 @@ class Links:
         """
         lookup = self._pool.lookup
         lookup.note(node)
-        if self.cloud.emulated:  # their ports
+        if self.cloud.emulated and not is_attached(node.name):  # their ports
             reader = RestReader(self.cloud.target)
             published = await asyncio.to_thread(reader.guest_attributes, node.name)
             if published is not None:
@@ -99,7 +99,7 @@ class Links:
         for worker, endpoint in enumerate(node.endpoints):
             host = HostName(node.name, worker)
             link = self._pool.links.get(host)
-            if link is None:
+            if link is None or endpoint.ssh:  # its address is not in the node
                 continue
             now = (node.id, node.state, endpoint.external or endpoint.internal)
             before = self._pool.observed.get(host)
@@ -164,5 +164,5 @@ def default_links(target: Target | None = None) -> Links:
     known = _registries.setdefault(key, {})
     if target not in known:
         beside = next(iter(known.values()), None)
-        known[target] = Links(CloudTPU(target), beside=beside)
+        known[target] = Links(CloudWithAttached(CloudTPU(target)), beside=beside)
     return known[target]

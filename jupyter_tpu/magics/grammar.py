@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..commands.attached import describe_attached, machine_options
 from ..commands.doctor_command import doctor
 from ..commands.grammar import (
     CONTEXT,
@@ -68,6 +69,18 @@ def list_tpus() -> None:
     """List the project's TPUs."""
     with open_session() as session:
         print(tpu_table(session.call(session.fleet.tpus())))
+
+
+@line.command("attach", epilog=examples("%tpu attach my-box", "%tpu attach me@10.0.0.7 --name lab"))
+@machine_options
+def attach(machine: str, as_name: str | None, host_key: str) -> None:
+    """Use a machine that you reach by SSH as a TPU; see `jupyter tpu attach --help`."""
+    from ..fleet.models import AttachMachine
+
+    request = AttachMachine(ssh=machine, name=as_name, host_key=host_key)
+    with open_session() as session:
+        tpu = session.call(session.fleet.attached.attach(request))
+    print(describe_attached(tpu, "%tpu connect"))
 
 
 @line.group("token", cls=Group)

@@ -132,7 +132,7 @@ async def _open(
         tunnel=tunnel or (),
         proxy_command=list(route.command) or None,
         known_hosts=(pinned, [], []),
-        server_host_key_algs=_host_key_algorithms(host.host_keys),
+        server_host_key_algs=host_key_algorithms(host.host_keys),
         x509_trusted_certs=None,
         username=host.user,
         client_keys=[load_key(host.identity_file)],
@@ -169,7 +169,7 @@ async def _enable_nodelay(ssh: SSHClientConnection, connection: Connection, wait
         log.debug("The host runs no commands, so small packets are slower: %s", error)
 
 
-def _host_key_algorithms(keys: Sequence[str]) -> list[str]:
+def host_key_algorithms(keys: Sequence[str]) -> list[str]:
     """The pinned types first; the others too, so that the error for a host with another type of key
     can show its fingerprint.
     """

@@ -45,6 +45,13 @@ export interface IAppVisit {
   beneath: string;
 }
 
+/** A machine to attach: what the user of the server gives to `ssh`. */
+export interface IAttachMachine {
+  ssh: string;
+  name?: string | null;
+  host_key?: string;
+}
+
 export interface ICatalog {
   types: IAcceleratorType[];
   zones: string[];
@@ -236,6 +243,12 @@ export interface IDeleteQueued {
 
 /** How a TPU is deleted; each is required while such run there. */
 export interface IDeleteTPU {
+  end_kernels?: boolean;
+  end_jobs?: boolean;
+}
+
+/** How a machine is forgotten; each is required while such run there. */
+export interface IDetachMachine {
   end_kernels?: boolean;
   end_jobs?: boolean;
 }
@@ -691,6 +704,17 @@ export interface ILoopStatus {
   last_error: string;
 }
 
+/** What attaching a machine would connect to. */
+export interface IMachineCheck {
+  name: string;
+  ssh: string;
+  address: string;
+  port: number;
+  user: string;
+  host_key: string;
+  known: boolean;
+}
+
 /**
  * The project of notebooks whose kernels run on a host, which gets what is
  * changed here, and then the other hosts of its TPU.
@@ -795,6 +819,7 @@ export interface IOperation {
     | 'copy'
     | 'create'
     | 'delete'
+    | 'detach'
     | 'disconnect'
     | 'environment'
     | 'hunt'
@@ -1188,6 +1213,7 @@ export interface ITPU {
   version: string;
   tier: 'on-demand' | 'reserved' | 'spot';
   emulated: boolean;
+  attached: boolean;
   created: string;
   cost: ICost;
   chips: number;

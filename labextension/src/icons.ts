@@ -69,6 +69,7 @@ const ACTION_ICONS: { [action in Action]: LabIcon } = {
   console: consoleIcon,
   copy: copyIcon,
   delete: deleteIcon,
+  detach: unlinkIcon,
   disconnect: unlinkIcon,
   download: downloadIcon,
   environment: pythonIcon,

@@ -536,6 +536,7 @@ def test_exit_in_a_cell_ends_the_kernel_there_and_says_so(notebook: Notebook, sh
             "%tpu job start magics --cwd '../no such' -- true",
             "The folder ../no such does not exist",
         ),
+        ("%tpu attach 'a;b'", "'a;b' is not the name of a machine."),
         ("%%tpu nothing\n1", "nothing has no kernel in this Jupyter. Add one: %tpu connect noth"),
         ("%%tpu magics --env other\n1", "magics has no kernel"),
     ],

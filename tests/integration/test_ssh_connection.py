@@ -8,7 +8,6 @@ import getpass
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -18,8 +17,9 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
+from own_sshd import needs_sshd, running_sshd
 from ports import free_port
-from waiting import eventually, until
+from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.links import bulk
@@ -37,11 +37,7 @@ from jupyter_tpu.ssh import (
 )
 from jupyter_tpu.ssh.proxies import ProxyRoute, open_jumps, resolve_route
 
-SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:" + os.environ["PATH"])
-pytestmark = [
-    pytest.mark.asyncio,
-    pytest.mark.skipif(SSHD is None, reason="SKIPPED FOR WANT OF sshd: install openssh-server"),
-]
+pytestmark = [pytest.mark.asyncio, needs_sshd]
 
 QUICK = Keepalive(1.0, 2)
 SLOW = Keepalive(300.0, 2)  # would not notice anything during a test
@@ -51,37 +47,19 @@ SLOW = Keepalive(300.0, 2)  # would not notice anything during a test
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostAddress]:
     """A running sshd of this user's, with our key."""
     folder = tmp_path_factory.mktemp("sshd")
-    port = free_port()
-    keygen = ["ssh-keygen", "-q", "-N", ""]
-    subprocess.run([*keygen, "-t", "ed25519", "-f", folder / "host"], check=True)
     key = ensure_key(folder / "id")
     (folder / "authorized").write_text(public_key(key) + "\n")
-    (folder / "config").write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nUsePAM no\n"
-        f"AuthorizedKeysFile {folder}/authorized\nStrictModes no\nPidFile none\n"
-        "PermitRootLogin yes\nMaxStartups 100\nAcceptEnv NOTHING\nRekeyLimit 4M\n"
-    )
-    if os.getuid() == 0:
-        os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
-    with (folder / "log").open("w") as log:
-        server = subprocess.Popen([SSHD, "-D", "-e", "-f", folder / "config"], stderr=log)
-
-    def listens() -> bool:
-        with socket.socket() as caller:
-            return caller.connect_ex(("127.0.0.1", port)) == 0
-
-    until(listens, why=(folder / "log").read_text)
-    yield HostAddress(
-        address="127.0.0.1",
-        port=port,
-        user=getpass.getuser(),
-        host_keys=(" ".join((folder / "host.pub").read_text().split()[:2]),),
-        alias="tpu.42-0",
-        name="my-tpu",
-        identity_file=key,
-    )
-    server.terminate()
-    server.wait(60)
+    more = "AcceptEnv NOTHING", "RekeyLimit 4M"
+    with running_sshd(folder, folder / "authorized", *more) as (port, host_key):
+        yield HostAddress(
+            address="127.0.0.1",
+            port=port,
+            user=getpass.getuser(),
+            host_keys=(host_key,),
+            alias="tpu.42-0",
+            name="my-tpu",
+            identity_file=key,
+        )
 
 
 @pytest_asyncio.fixture

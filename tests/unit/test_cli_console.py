@@ -394,7 +394,7 @@ def completions(*words: str, start: str = "") -> list[str]:
 
 
 def test_commands_options_and_types_are_completed() -> None:
-    assert completions(start="de") == ["describe", "delete"]
+    assert completions(start="de") == ["describe", "delete", "detach"]
     assert completions("tunnel") == ["open", "list", "close"]
     assert "--packages" in completions("connect", "t", start="--p")
     for option in ("--type", "--accelerator-type"):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
-from ...cloud import Cloud, Node, NodeName
+from ...cloud import Cloud, Node, NodeName, is_attached, without_chips
 from ...errors import Reason, TPUError
 from ..knowledge.observed import ObservedState
 from ..models import Problem
@@ -66,6 +66,10 @@ class Observer:
     @property
     def emulated(self) -> bool:
         return self._cloud.emulated
+
+    def without_chips(self, node: Node) -> bool:
+        """Whether JAX has only the CPU on its hosts."""
+        return without_chips(self._cloud, node)
 
     @property
     def age(self) -> float:
@@ -171,9 +175,12 @@ class Observer:
     async def _poll(self) -> None:
         observed = self.observed
         try:
-            project = self._cloud.project
             async with asyncio.timeout(LIMIT):
                 listed = await self._cloud.list_nodes()
+            if listed.problem is not None:
+                observed.nodes = _with_attached(observed.nodes, listed.nodes)
+                raise listed.problem
+            project = self._cloud.project
             missing = frozenset(listed.unreachable)
             nodes = {node.name: node for node in listed.nodes}
         except (TPUError, TimeoutError) as error:
@@ -205,6 +212,12 @@ class Observer:
     @staticmethod
     def _time() -> float:
         return asyncio.get_running_loop().time()
+
+
+def _with_attached(nodes: dict[NodeName, Node], attached: Iterable[Node]) -> dict[NodeName, Node]:
+    """*nodes*, of which only the attached machines are known anew."""
+    kept = {name: node for name, node in nodes.items() if not is_attached(name)}
+    return kept | {node.name: node for node in attached}
 
 
 def _states(nodes: dict[NodeName, Node]) -> dict[NodeName, tuple[str, str, str]]:

@@ -58,15 +58,16 @@ class Doctor:
                 self._remember_versions(node, name, hosts, began)
         expected = environment.ExpectedTPU(
             name=node.name.node,
-            emulated=self._emulated,
-            chips_per_host=kind.chips_per_host if kind else 0,
+            emulated=self._emulated and node.chips is None,
+            cpu_only=node.chips == 0,
+            chips_per_host=kind.chips_per_host if kind else node.chips or 0,
             devices_per_host=kind.devices_per_host if kind else 0,
         )
         findings = environment.diagnose(hosts, expected)
         return Diagnosis(
             tpu=node.name.node,
             zone=node.name.zone,
-            emulated=self._emulated,
+            emulated=expected.emulated,
             healthy=all(finding.state != "problem" for finding in findings),
             findings=findings,
         )

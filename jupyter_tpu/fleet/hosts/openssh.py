@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 
-from ...cloud import Cloud, Node
+from ...cloud import AttachedMachines, Cloud, Node, is_attached
 from ...errors import TPUError
 from ...links import HostName
 from ...paths import data_dir
@@ -24,7 +24,8 @@ def entries(cloud: Cloud, nodes: Iterable[Node]) -> list[HostEntry]:
     "zone~name" where two zones have the same name. A TPU that is itself called "my-tpu-1" keeps
     that name; the host is then left out. Raises KEY_FILE.
     """
-    nodes = sorted(nodes, key=lambda node: node.name)
+    # The user's own configuration has attached machines.
+    nodes = sorted((each for each in nodes if not is_attached(each.name)), key=lambda n: n.name)
     count = Counter(node.name.node for node in nodes)
     bases = {
         node.name: node.name.node
@@ -51,6 +52,8 @@ def entry(cloud: Cloud, host: HostName, names: tuple[str, ...]) -> HostEntry:
     node = host.node
     data = data_dir().absolute()
     identity, user = ensure_key().absolute(), user_name()
+    if is_attached(node) and (machine := AttachedMachines().find(node.node)) is not None:
+        user = machine.user
     # Of the name, not of the node's id: ssh accepts a TPU that was created again without asking.
     # It has other host keys then, which come from Google with the address.
     alias = f"{node.node}-{host.worker}.{node.zone}.{node.project.replace(':', '.')}"

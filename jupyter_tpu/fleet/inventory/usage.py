@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from msgspec import Struct, field
 
-from ...cloud import Cloud, Node, NodeState
+from ...cloud import Cloud, Node, NodeState, is_attached
 from ...cloud.models import QueuedResource
 from ...errors import InvalidInput, Reason, TPUError
 from ...links.single_flight import SingleFlight
@@ -112,7 +112,7 @@ class UsageService:
         if project == self._own_project():
             await self._observer.ensure_fresh()
             observed = self._observer.observed
-            listing.nodes += observed.nodes.values()
+            listing.nodes += (n for n in observed.nodes.values() if not is_attached(n.name))
             listing.problems += filter(None, [observed.problem])
             await _list_queued(self._cloud, project, listing)
             return listing

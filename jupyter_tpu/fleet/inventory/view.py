@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...cloud import Node, NodeName, NodeState
+from ...catalog import AcceleratorType
+from ...cloud import Node, NodeName, NodeState, is_attached
 from ...errors import Reason
 from ...links import Link, LinkState
 from ...retired import tpu_node_error
+from ...wording import count
 from ..models import TPU, Connection, Cost, Environment, Host, LinkStatus, Operation, Problem
 from ..models.catalog import known_type
 from ..models.costs import billing_words, running_cost
@@ -59,7 +61,7 @@ def view_tpu(
         project=name.project,
         id=node.id,
         type=node.type,
-        meaning=accelerator.meaning if accelerator else "",
+        meaning=_meaning(node, accelerator),
         state=node.state,
         cloud_state=node.cloud_state,
         health=node.health,
@@ -68,7 +70,8 @@ def view_tpu(
         emulated=emulated,
         created=node.created,
         cost=running_cost(cost, since=since, seconds=seconds),
-        chips=accelerator.chips if accelerator else 0,
+        chips=accelerator.chips if accelerator else node.chips or 0,
+        attached=is_attached(name),
         hosts=_hosts(node, links),
         connection=connection(
             state=node.state,
@@ -90,6 +93,12 @@ def view_tpu(
         labels=node.labels,
         details=node.details,
     )
+
+
+def _meaning(node: Node, accelerator: AcceleratorType | None) -> str:
+    if accelerator is not None:
+        return accelerator.meaning
+    return count(node.chips, "chip") if node.chips else ""
 
 
 def _hosts(node: Node, links: Sequence[Link]) -> list[Host]:

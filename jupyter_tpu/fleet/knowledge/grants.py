@@ -9,7 +9,7 @@ from msgspec import structs
 
 from ... import catalog
 from ...catalog import UnknownType
-from ...cloud import Cloud, Node, NodeName, NodeState, Tier
+from ...cloud import Cloud, Node, NodeName, NodeState, Tier, is_attached
 from ...cloud.models import check_zone
 from ...errors import InvalidInput, Reason, TPUError
 from ..models import Cost, Grant, GrantUse
@@ -157,6 +157,8 @@ class Grants:
         """What a node costs while it is READY. nodes: all that use the grants; None: the observed
         ones.
         """
+        if is_attached(node.name):
+            return Cost(usd_per_hour=0.0)  # nothing that is paid for here
         return cost_of(
             node.type,
             node.name.zone,
@@ -207,7 +209,7 @@ class Grants:
 
 def holds_chips(node: Node) -> bool:
     """Whether it has chips that nobody else can have."""
-    return not (node.state in _WITHOUT_CHIPS or node.state.gone)
+    return not (node.state in _WITHOUT_CHIPS or node.state.gone or is_attached(node.name))
 
 
 def _demand(node: Node) -> Demand:

@@ -5,6 +5,7 @@ these classes. Times are RFC 3339 in UTC, sizes in bytes unless a name says othe
 """
 
 from ...environment import Finding, FoundPython, FoundPythons, HostSetup, InstalledPackage
+from .attached import AttachMachine, DetachMachine, MachineCheck
 from .catalog import Catalog
 from .changes import Change
 from .chips import (
@@ -103,6 +104,7 @@ __all__ = [
     "TPU",
     "App",
     "AppVisit",
+    "AttachMachine",
     "Catalog",
     "Change",
     "ChangePackages",
@@ -120,6 +122,7 @@ __all__ = [
     "CreateTPU",
     "DeleteQueued",
     "DeleteTPU",
+    "DetachMachine",
     "Diagnosis",
     "DisconnectTPU",
     "Environment",
@@ -164,6 +167,7 @@ __all__ = [
     "LoadQuery",
     "LoadSample",
     "LoopStatus",
+    "MachineCheck",
     "MirroredProject",
     "NetworkSetup",
     "NotCopied",

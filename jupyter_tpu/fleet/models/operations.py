@@ -39,6 +39,7 @@ class Operation(Struct, kw_only=True):
         "delete",
         "connect",
         "disconnect",
+        "detach",
         "environment",
         "tensorboard",
         "profile",

@@ -135,6 +135,8 @@ class TPU(Struct, kw_only=True):
     version: str = ""
     tier: Tier = "on-demand"
     emulated: bool = False
+    #: A machine that is reached by SSH alone: it can't be started, stopped or deleted here.
+    attached: bool = False
     created: str = ""
     cost: Cost = field(default_factory=Cost)
     chips: int = 0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from ...cloud import Cloud, Node, NodeName, NodeState
+from ...cloud import Cloud, Node, NodeName, NodeState, without_chips
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ..discovery.observer import Observer
@@ -134,7 +134,7 @@ class ConnectService:
         self, record: OperationRecord, request: ConnectTPU, progress: Progress
     ) -> None:
         """Ends connected; or failed, with what was connected before as it was."""
-        name, emulated = record.name, self._cloud.emulated
+        name = record.name
         before = self._desired.environments(name).get(request.environment)
         seen = self._observer.observed.node(name)
         hosts = len(seen.endpoints) if seen else 0
@@ -145,6 +145,7 @@ class ConnectService:
         if other := checks.another_node(node, record.node_id):
             raise other
         self._observer.observed.require(name, (NodeState.READY,), _ONLY_READY)
+        emulated = without_chips(self._cloud, node)
         if before is not None and before.node_id != node.id:
             before = None  # on another TPU of the same name, which is gone
         request = merge_request(before, request)
@@ -197,7 +198,9 @@ class ConnectService:
         plain = request == ConnectTPU(environment=request.environment)
         if not plain or request.environment == ConnectTPU().environment:
             return request
-        lock = await self._locks.find(request.environment, emulated=self._cloud.emulated)
+        lock = await self._locks.find(
+            request.environment, emulated=without_chips(self._cloud, node)
+        )
         if lock is None:
             return request
         progress.log(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...cloud import Cloud, NodeName
+from ...cloud import Cloud, NodeName, is_attached
 from ...environment import single_host_variables
 from ...errors import TPUError
 from ..forwarding.apps import Apps
@@ -64,7 +64,7 @@ class ConnectedTPUs:
             python_version=environment.python,
             host_python=record.host_python,
             emulator=self._cloud.target.emulator,
-            emulated=self._cloud.emulated,
+            emulated=self._cloud.emulated and not is_attached(name),
             variables=single_host_variables(record.hosts),
         )
         self._registered.add((name, environment.name))

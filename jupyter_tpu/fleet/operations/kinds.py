@@ -10,7 +10,7 @@ NON_EXCLUSIVE = ("tensorboard", "profile", "sync", "copy", "share")
 #: on the hosts. Others go on when the disk is full, since they may end what costs money.
 SAVED = ("create", "hunt", "queue", "start", "connect")
 #: Kinds that change nothing at Google.
-LOCAL = ("connect", "disconnect", "environment", *NON_EXCLUSIVE)
+LOCAL = ("connect", "disconnect", "detach", "environment", *NON_EXCLUSIVE)
 #: And those that may take hours, and look at their TPU themselves.
 UNHURRIED = (*LOCAL, "hunt")
 
@@ -25,6 +25,7 @@ PRESENT = {
     "delete": "being deleted",
     "connect": "being connected",
     "disconnect": "being disconnected",
+    "detach": "being detached",
     "environment": "getting or losing packages",
 }
 #: What to do about one that ended with its process.
@@ -34,6 +35,7 @@ INTERRUPTED_HINTS = {
     "queue": "If it is not among the queued resources, ask for it again.",
     "unqueue": "If it is still among the queued resources, delete it again.",
     "disconnect": "Disconnect again.",
+    "detach": "If the machine stays in the list, detach it again.",
     "delete": "If the TPU stays in the list, delete it again.",
     "stop": "If the TPU stays READY, stop it again.",
     "start": "If the TPU stays STOPPED, start it again.",

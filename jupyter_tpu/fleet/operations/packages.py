@@ -241,7 +241,7 @@ class EnvironmentService:
     ) -> EnvironmentLock:
         """Saves the exact versions of an environment, for the next TPU."""
         node = self._observer.observed.require(name, (NodeState.READY,), _ONLY_READY)
-        lock = lock_of(node, record.environment, text, emulated=self._observer.emulated)
+        lock = lock_of(node, record.environment, text, emulated=self._observer.without_chips(node))
         await self._locks.save(lock)
         return lock
 

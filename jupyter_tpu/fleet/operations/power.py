@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from ...cloud import Cloud, NodeName, NodeState
+from ...cloud import Cloud, NodeName, NodeState, check_ours
 from ...cloud.polling import poll_intervals
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
@@ -49,6 +49,7 @@ class PowerService:
         """Raises CONFLICT unless the TPU is stopped, PRICE unless it costs nothing or *options*
         allow what it costs.
         """
+        check_ours(name, "started")
         node = self._observer.observed.require(
             name, (NodeState.STOPPED, NodeState.STOPPING), "Only a stopped TPU can be started."
         )
@@ -65,6 +66,7 @@ class PowerService:
         """Raises CONFLICT unless the TPU is READY, KERNELS_RUNNING and JOBS_RUNNING unless
         *options* allow that.
         """
+        check_ours(name, "stopped")
         node = self._observer.observed.require(
             name, (NodeState.READY,), "Only a READY TPU can be stopped."
         )
@@ -111,6 +113,7 @@ class PowerService:
         """Raises CONFLICT while it is being created, KERNELS_RUNNING and JOBS_RUNNING unless
         *options* allow that.
         """
+        check_ours(name, "deleted")
         for record in self._runner.known.running_on(name):
             if record.operation.kind == "create":
                 raise TPUError(

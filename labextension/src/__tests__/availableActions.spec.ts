@@ -63,6 +63,13 @@ it.each<[string, ITPU, IOperation[], string, string | undefined]>([
   ['a stopped one', aTPU({ state: 'STOPPED' }), [], 'delete start', 'start'],
   ['a preempted one', aTPU({ state: 'PREEMPTED' }), [], 'delete', 'delete'],
   [
+    'an attached machine, which is not ours to stop',
+    aTPU({ attached: true }),
+    [],
+    'connect environment terminal run job check chips browse upload download copy sync share tensorboard app tunnel detach',
+    'connect'
+  ],
+  [
     'a pod, which Google does not stop',
     aTPU({ hosts: [host, { ...host, index: 1 }] }),
     [],

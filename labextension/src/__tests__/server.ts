@@ -270,6 +270,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     version: 'v2-alpha-tpuv5-lite',
     tier: 'on-demand',
     emulated: true,
+    attached: false,
     created: '2026-10-14T10:00:00Z',
     cost: aCost({ usd_per_hour: 0, usd: 0 }),
     chips: 8,

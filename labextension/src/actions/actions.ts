@@ -42,6 +42,7 @@ import { TPUModel } from '../model/model';
 import { Unlisted } from '../model/synchronizer';
 import { CommandIDs } from './commandIDs';
 import { freeChips } from './chips';
+import { attachMachine } from './attach';
 import { checkSetup, checkTPU } from './doctor';
 import { askCopy } from './copyDialog';
 import { FileTransfers } from './files';
@@ -109,6 +110,11 @@ export class Actions {
     const { type, zone, version, tier, network } = form?.request ?? {};
     const request = { type, zone, version, tier, network };
     return checkSetup(request, this.model, this.trans);
+  }
+
+  /** Asks for a machine that is reached by SSH, and adds it to the TPUs. */
+  attach(): Promise<void> {
+    return attachMachine(this.model, this.trans);
   }
 
   /** Does *action* to a TPU; an error becomes the TPU's failure. */

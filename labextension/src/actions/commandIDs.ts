@@ -4,11 +4,13 @@ import { Action } from '../model/availableActions';
 
 export namespace CommandIDs {
   export const open = 'tpu:open-panel';
+  export const attach = 'tpu:attach-machine';
   export const create = 'tpu:create';
   export const refresh = 'tpu:refresh';
   export const check = 'tpu:check';
   export const chips = 'tpu:free-chips';
   export const connect = 'tpu:connect';
+  export const detach = 'tpu:detach';
   export const disconnect = 'tpu:disconnect';
   export const environment = 'tpu:new-environment';
   export const job = 'tpu:new-job';
@@ -49,6 +51,7 @@ export const COMMANDS: { [action in Action]: string } = {
   console: CommandIDs.console,
   copy: CommandIDs.copy,
   delete: CommandIDs.remove,
+  detach: CommandIDs.detach,
   disconnect: CommandIDs.disconnect,
   download: CommandIDs.download,
   environment: CommandIDs.environment,

@@ -54,6 +54,15 @@ export function addCommands(
       actions.openCreateForm();
     }
   });
+  commands.addCommand(CommandIDs.attach, {
+    label: trans.__('Attach a Machine…'),
+    caption: trans.__('Use a machine that you reach by SSH as a TPU'),
+    describedBy: NO_ARGUMENTS,
+    execute: async () => {
+      actions.openPanel();
+      await actions.attach();
+    }
+  });
   commands.addCommand(CommandIDs.refresh, {
     label: trans.__('Refresh the List of TPUs'),
     icon: refreshIcon,
@@ -103,6 +112,7 @@ export function addCommands(
 
   if (palette) {
     for (const command of [
+      CommandIDs.attach,
       CommandIDs.create,
       CommandIDs.grants,
       CommandIDs.queued,

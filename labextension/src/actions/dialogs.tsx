@@ -10,6 +10,7 @@ import {
   IHuntCandidate,
   IJob,
   IKernel,
+  IMachineCheck,
   IQueuedResource,
   IQuote,
   IShareResult,
@@ -24,7 +25,7 @@ import { Price } from '../price';
 
 /** Actions after which something is lost. */
 export type DestructiveAction =
-  'delete' | 'disconnect' | 'environment' | 'kernel' | 'stop';
+  'delete' | 'detach' | 'disconnect' | 'environment' | 'kernel' | 'stop';
 
 /**
  * Asks for confirmation, and lists the kernels and jobs that would end.
@@ -134,6 +135,30 @@ export async function confirmStopJob(
       )}
     </p>,
     Dialog.warnButton({ label: trans.__('Stop') }),
+    trans
+  );
+}
+
+/** Asks whether a host key that the known hosts do not have is the machine's. */
+export async function confirmHostKey(
+  machine: IMachineCheck,
+  trans: TranslationBundle
+): Promise<boolean> {
+  const { address, host_key, port, ssh, user } = machine;
+  return confirm(
+    trans.__('Is this the host key of %1?', ssh),
+    <>
+      <p>
+        {trans.__(
+          'Your known hosts do not have %1. Compare this fingerprint with the one that ssh-keygen -lf prints on the machine:',
+          `${user}@${address}:${port}`
+        )}
+      </p>
+      <p>
+        <code>{host_key}</code>
+      </p>
+    </>,
+    Dialog.warnButton({ label: trans.__('Trust and Attach') }),
     trans
   );
 }
@@ -468,6 +493,14 @@ function words(
         consequence: trans.__(
           'This permanently deletes the TPU in %1, its disk, and all environments and files on it.',
           tpu.zone
+        )
+      };
+    case 'detach':
+      return {
+        title: trans.__('Detach %1?', tpu.name),
+        accept: trans.__('Detach'),
+        consequence: trans.__(
+          'Its kernels are removed from Jupyter. The environments and files on the machine are kept.'
         )
       };
     case 'disconnect':

@@ -92,10 +92,10 @@ export function priceSource(
       );
 }
 
-/** The cost of a TPU in a line: by the hour while it runs, and so far. "" if it is emulated. */
+/** The cost of a TPU in a line: by the hour while it runs, and so far. "" if it is emulated or attached. */
 export function tpuCost(tpu: ITPU, trans: TranslationBundle): string {
   const { cost } = tpu;
-  if (tpu.emulated) {
+  if (tpu.emulated || tpu.attached) {
     return '';
   }
   const parts = [];

@@ -59,6 +59,13 @@ function titles(
         cancelled: trans.__('No longer waiting for %1', name),
         failed: trans.__('%1 could not be deleted', name)
       };
+    case 'detach':
+      return {
+        running: trans.__('Detaching %1', name),
+        done: trans.__('Detached %1', name),
+        cancelled: trans.__('Detaching %1 was cancelled', name),
+        failed: trans.__('%1 could not be detached', name)
+      };
     case 'disconnect':
       return {
         running: trans.__('Disconnecting %1', name),

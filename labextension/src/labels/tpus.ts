@@ -149,6 +149,8 @@ export function actionLabel(action: Action, trans: TranslationBundle): string {
       return trans.__('Delete…');
     case 'copy':
       return trans.__('Copy Files and Folders…');
+    case 'detach':
+      return trans.__('Detach…');
     case 'disconnect':
       return trans.__('Disconnect');
     case 'download':
@@ -205,6 +207,8 @@ export function namedActionLabel(
       return trans.__('TPU: Delete %1…', tpu);
     case 'copy':
       return trans.__('TPU: Copy Files and Folders of %1…', tpu);
+    case 'detach':
+      return trans.__('TPU: Detach %1…', tpu);
     case 'disconnect':
       return trans.__('TPU: Disconnect %1', tpu);
     case 'download':

@@ -11,6 +11,7 @@ export type Action =
   | 'console'
   | 'copy'
   | 'delete'
+  | 'detach'
   | 'disconnect'
   | 'download'
   | 'environment'
@@ -70,7 +71,7 @@ export function availableActions(
   operations: IOperation[]
 ): Action[] {
   const actions: Action[] = [];
-  if (tpu.state === 'DELETING' || isBusy(operations, 'delete')) {
+  if (tpu.state === 'DELETING' || isBusy(operations, 'delete', 'detach')) {
     return actions;
   }
   const busy = isBusy(operations);
@@ -108,12 +109,17 @@ export function availableActions(
     if (tpu.connection !== 'disconnected') {
       actions.push('disconnect');
     }
-    actions.push('delete');
+    actions.push(tpu.attached ? 'detach' : 'delete');
   }
   if (!busy && tpu.state === 'STOPPED') {
     actions.push('start');
   }
-  if (!busy && tpu.state === 'READY' && !whyNotStoppable(tpu)) {
+  if (
+    !busy &&
+    tpu.state === 'READY' &&
+    !tpu.attached &&
+    !whyNotStoppable(tpu)
+  ) {
     actions.push('stop');
   }
   return actions;

@@ -6,6 +6,7 @@ import { ServerConnection } from '@jupyterlab/services';
 import {
   IApp,
   IAppVisit,
+  IAttachMachine,
   ICatalog,
   IChipUse,
   IChangePackages,
@@ -14,6 +15,7 @@ import {
   ICreateTPU,
   IDeleteQueued,
   IDeleteTPU,
+  IDetachMachine,
   IDisconnectTPU,
   IFleetStatus,
   ICheckSetup,
@@ -30,6 +32,7 @@ import {
   IJob,
   IJobLog,
   IKernel,
+  IMachineCheck,
   INetworkSetup,
   IOpenApp,
   IOpenTensorBoard,
@@ -143,6 +146,21 @@ export class TPUClient {
 
   disconnect(tpu: TPURef, how: IDisconnectTPU = {}): Promise<IOperation> {
     return this._call('POST', [...this._path(tpu), 'disconnect'], how);
+  }
+
+  checkMachine(
+    request: IAttachMachine,
+    signal?: AbortSignal
+  ): Promise<IMachineCheck> {
+    return this._call('POST', ['attach-checks'], request, {}, signal);
+  }
+
+  attach(request: IAttachMachine, signal?: AbortSignal): Promise<ITPU> {
+    return this._call('POST', ['attached'], request, {}, signal);
+  }
+
+  detach(tpu: TPURef, how: IDetachMachine = {}): Promise<IOperation> {
+    return this._call('DELETE', ['attached', ...this._path(tpu).slice(1)], how);
   }
 
   delete(tpu: TPURef, how: IDeleteTPU = {}): Promise<IOperation> {

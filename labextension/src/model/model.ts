@@ -10,6 +10,7 @@ import {
   ICopyFiles,
   ICreateTPU,
   IDeleteTPU,
+  IDetachMachine,
   IDisconnectTPU,
   IEnvironment,
   IFleetStatus,
@@ -272,6 +273,10 @@ export class TPUModel extends Store {
 
   disconnect(tpu: TPURef, how: IDisconnectTPU): Promise<boolean> {
     return this._requests.send(tpu, () => this.client.disconnect(tpu, how));
+  }
+
+  detach(tpu: TPURef, how: IDetachMachine): Promise<boolean> {
+    return this._requests.send(tpu, () => this.client.detach(tpu, how));
   }
 
   delete(tpu: TPURef, how: IDeleteTPU): Promise<boolean> {

@@ -262,7 +262,7 @@ export class Resources {
     const newer = this.allOf(ref).filter(one => one.created > created);
     return !newer.some(
       one =>
-        (one.kind === 'delete' && one.state === 'done') ||
+        (['delete', 'detach'].includes(one.kind) && one.state === 'done') ||
         (ON_ENVIRONMENTS.includes(one.kind) && ON_ENVIRONMENTS.includes(kind))
     );
   }

@@ -45,21 +45,29 @@ export function Details(props: {
     <div id={id} className="jp-tpu-Details">
       <Section id={`${key}#about`} view={view} title={trans.__('About')}>
         <dl>
-          <dt title={trans.__('Runtime version')}>{trans.__('Runtime')}</dt>
-          <dd title={tpu.version}>{tpu.version}</dd>
-          <dt>{trans.__('Tier')}</dt>
-          <dd>{tierLabel(tpu.tier, trans)}</dd>
+          {!tpu.attached && (
+            <>
+              <dt title={trans.__('Runtime version')}>{trans.__('Runtime')}</dt>
+              <dd title={tpu.version}>{tpu.version}</dd>
+              <dt>{trans.__('Tier')}</dt>
+              <dd>{tierLabel(tpu.tier, trans)}</dd>
+            </>
+          )}
           {since && (
             <>
               <dt>{trans.__('Ready since')}</dt>
               <dd title={tpu.cost.since}>{since}</dd>
             </>
           )}
-          <dt>{trans.__('Price')}</dt>
-          <dd className="jp-mod-wrap">
-            <Price cost={tpu.cost} tier={tpu.tier} trans={trans} />
-          </dd>
-          {!tpu.emulated && (
+          {!tpu.attached && (
+            <>
+              <dt>{trans.__('Price')}</dt>
+              <dd className="jp-mod-wrap">
+                <Price cost={tpu.cost} tier={tpu.tier} trans={trans} />
+              </dd>
+            </>
+          )}
+          {!tpu.emulated && !tpu.attached && (
             <>
               <dt>{trans.__('Cost so far')}</dt>
               <dd>
@@ -75,8 +83,17 @@ export function Details(props: {
               <dd title={tpu.created}>{created}</dd>
             </>
           )}
-          <dt>{trans.__('Project')}</dt>
-          <dd title={tpu.project}>{tpu.project}</dd>
+          {tpu.attached ? (
+            <>
+              <dt>{trans.__('Reached by')}</dt>
+              <dd>{`ssh ${tpu.details.ssh}`}</dd>
+            </>
+          ) : (
+            <>
+              <dt>{trans.__('Project')}</dt>
+              <dd title={tpu.project}>{tpu.project}</dd>
+            </>
+          )}
         </dl>
       </Section>
       <Hosts tpu={tpu} actions={actions} />

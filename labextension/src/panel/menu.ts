@@ -32,6 +32,7 @@ const ORDER: Action[] = [
   'disconnect',
   'start',
   'stop',
+  'detach',
   'delete'
 ];
 
@@ -45,13 +46,14 @@ export class TPUMenu extends Menu {
   /** Opens below *button*, which has the focus again when the menu closes. */
   openFor(button: HTMLElement, able: Action[], tpu: ITPU): void {
     // Stopping is what people look for to save money: where it is impossible, the entry says why.
-    const explained = tpu.state === 'READY' && whyNotStoppable(tpu) !== null;
+    const explained =
+      tpu.state === 'READY' && !tpu.attached && whyNotStoppable(tpu) !== null;
     const actions = ORDER.filter(
       action => able.includes(action) || (action === 'stop' && explained)
     );
     this.clearItems();
     for (const action of actions) {
-      if (action === 'delete' && actions.length > 1) {
+      if (['delete', 'detach'].includes(action) && actions.length > 1) {
         this.addItem({ type: 'separator' });
       }
       this.addItem({ command: COMMANDS[action], args: { tpu: keyOf(tpu) } });

@@ -4,6 +4,7 @@ import {
   addIcon,
   Button,
   caretLeftIcon,
+  linkIcon,
   ReactWidget,
   refreshIcon
 } from '@jupyterlab/ui-components';
@@ -119,6 +120,12 @@ function Panel(props: IPanelProps): JSX.Element {
               label={trans.__('New TPU')}
               disabled={!usable}
               onClick={() => actions.openCreateForm()}
+            />
+            <IconButton
+              icon={linkIcon}
+              label={trans.__('Attach a Machine…')}
+              disabled={!usable}
+              onClick={() => void actions.attach()}
             />
             <IconButton
               icon={refreshIcon}

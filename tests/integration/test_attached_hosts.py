@@ -1,0 +1,220 @@
+"""Machines that are reached by SSH alone: a real sshd, the real ssh, and no cloud that answers."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import pytest_asyncio
+from own_sshd import needs_sshd, new_key, path_with_ssh, running_sshd
+from waiting import eventually
+
+from jupyter_tpu.cloud import (
+    AttachedMachines,
+    CloudTPU,
+    CloudWithAttached,
+    NodeState,
+    Target,
+    attached_name,
+)
+from jupyter_tpu.errors import Reason, TPUError
+from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.models import AttachMachine, DetachMachine, StartJob, StartRun
+from jupyter_tpu.kernels import KernelSpecs
+from jupyter_tpu.links import HostName, Links
+from jupyter_tpu.links.lookup import Lookup
+from jupyter_tpu.ssh import fingerprint, user_host
+
+pytestmark = [pytest.mark.asyncio, needs_sshd]
+
+
+class Box(NamedTuple):
+    """A machine, and the user's OpenSSH that reaches it as "Box.lab" and "box-by-jump"."""
+
+    home: Path
+    config: Path
+    known_hosts: Path
+    port: int
+    key: str
+
+    @property
+    def authorized(self) -> Path:
+        return self.home / ".ssh" / "authorized_keys"
+
+    def trust(self, key: str) -> None:
+        self.known_hosts.write_text(f"# comment\nnonsense\n[127.0.0.1]:{self.port} {key}\n")
+
+
+@pytest.fixture
+def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True, mode=0o700)
+    authorized = home / ".ssh" / "authorized_keys"
+    authorized.write_text(new_key(tmp_path / "user"))  # without an end of line
+    environment = f"SetEnv HOME={home} JUPYTER_TPU_AGENT_IDLE=5"
+    with running_sshd(tmp_path, authorized, environment) as (port, key):
+        known = tmp_path / "user_known_hosts"
+        config = tmp_path / "ssh_config"
+        config.write_text(
+            f"Host Box.lab\n  HostName 127.0.0.1\n  Port {port}\n"
+            "Host box-by-jump\n  HostName 10.0.0.9\n  ProxyJump me@gate:2222\n"
+            "Host box-by-command\n  HostName 10.0.0.9\n  ProxyCommand relay '100%%' %h %p %r\n"
+            f"Host *\n  User {getpass.getuser()}\n  IdentityFile {tmp_path}/user\n"
+            f"  IdentitiesOnly yes\n  UserKnownHostsFile {known}\n"
+        )
+        monkeypatch.setenv("PATH", path_with_ssh(tmp_path / "bin", config))
+        yield Box(home, config, known, port, key)
+    for pid in _processes_of(home):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _processes_of(home: Path) -> list[int]:
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            variables = Path("/proc", pid, "environ").read_bytes().split(b"\0")
+            if f"HOME={home}".encode() in variables:
+                found.append(int(pid))
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of a user who is not logged in at Google."""
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    return tmp_path
+
+
+@contextlib.asynccontextmanager
+async def opened_fleet(folder: Path) -> AsyncIterator[Fleet]:
+    links = Links(CloudWithAttached(CloudTPU(Target(project="p"))))
+    fleet = await Fleet.open(links, KernelSpecs(folder / "kernels"))
+    yield fleet
+    await fleet.close()
+    await links.close()
+    await links.cloud.close()
+
+
+@pytest_asyncio.fixture
+async def fleet(folder: Path) -> AsyncIterator[Fleet]:
+    async with opened_fleet(folder) as fleet:
+        yield fleet
+
+
+async def test_a_machine_is_attached_by_its_fingerprint_used_and_detached_without_a_cloud(
+    box: Box, fleet: Fleet
+) -> None:
+    wanted = AttachMachine(ssh="Box.lab")
+    check = await fleet.attached.check(wanted)
+    assert (check.name, check.known, check.host_key) == ("box", False, fingerprint(box.key))
+    with pytest.raises(TPUError, match="not in your known hosts") as caught:
+        await fleet.attached.attach(wanted)
+    assert caught.value.reason is Reason.HOST_KEY
+    before = box.authorized.read_text()
+
+    wanted.host_key = check.host_key
+    tpu = await fleet.attached.attach(wanted)
+    assert (tpu.attached, tpu.zone, tpu.state) == (True, "attached", NodeState.READY)
+    added = box.authorized.read_text().removeprefix(before).split()
+    assert added[0] == "ssh-ed25519"
+    assert not box.known_hosts.exists()  # the user's own
+    again = await fleet.attached.attach(wanted)
+    assert again.id == tpu.id
+    assert box.authorized.read_text().split()[2:] == added  # once
+
+    listed = await fleet.tpus()
+    assert [each.name for each in listed.tpus] == ["box"]
+    assert listed.problem is not None  # Google's
+    assert tpu.cost.usd_per_hour == 0
+
+    run = await fleet.runs.start("box", StartRun(command=["sh", "-c", "echo at $HOME"]))
+    output = b""
+
+    async def ended() -> bool:
+        nonlocal output
+        part = await fleet.runs.output("box", run.id)
+        output = b"".join(each.data for each in part.output)
+        return part.ended
+
+    await eventually(ended)
+    assert output == f"at {box.home}\n".encode()
+
+    # `ssh` is asked again for each connection.
+    box.config.write_text(box.config.read_text().replace("HostName 127.0.0.1", "HostName moved"))
+    found = await Lookup(CloudWithAttached(CloudTPU())).find(HostName(attached_name("box"), 0))
+    assert (found.address.address, found.address.host_keys) == ("moved", (box.key,))
+
+    for act in (fleet.start, fleet.stop, fleet.delete):
+        with pytest.raises(TPUError, match="is an attached machine") as caught:
+            await act("box")
+        assert caught.value.reason is Reason.CONFLICT
+        assert "jupyter tpu detach box" in caught.value.hint
+
+    job = await fleet.jobs.start("box", StartJob(command=["sleep", "4321"], name="long"))
+    with pytest.raises(TPUError) as caught:
+        await fleet.attached.detach("box")
+    assert caught.value.reason is Reason.JOBS_RUNNING
+    operation = await fleet.attached.detach("box", DetachMachine(end_jobs=True))
+    operation = await fleet.wait(operation.id)
+    assert operation.state == "done", operation.problem
+    assert any(job.id in line for line in operation.log)
+    assert AttachedMachines().all() == []
+    assert (await fleet.tpus()).tpus == []
+
+    def sleeps() -> bool:
+        lines = [Path("/proc", str(pid), "cmdline") for pid in _processes_of(box.home)]
+        return any(b"4321" in line.read_bytes() for line in lines if line.exists())
+
+    await eventually(lambda: not sleeps())
+
+
+async def test_the_users_known_hosts_decide_which_key_is_right(
+    box: Box, fleet: Fleet, tmp_path: Path
+) -> None:
+    wanted = AttachMachine(ssh="Box.lab")
+    box.trust(box.key)
+    assert (await fleet.attached.check(wanted)).known
+    box.trust(new_key(tmp_path / "other"))
+    wanted.host_key = fingerprint(box.key)  # even if somebody would trust it
+    with pytest.raises(TPUError, match="has another key") as caught:
+        await fleet.attached.attach(wanted)
+    assert caught.value.reason is Reason.HOST_KEY
+    assert AttachedMachines().all() == []
+
+
+async def test_proxies_are_those_of_the_users_ssh(box: Box) -> None:
+    jump = await user_host.resolve("box-by-jump")
+    assert jump.proxy_command[-4:] == ("-W", "[10.0.0.9]:22", "--", "ssh://me@gate:2222")
+    command = await user_host.resolve("box-by-command")
+    user = getpass.getuser()
+    assert command.proxy_command == ("sh", "-c", f"exec relay '100%' 10.0.0.9 22 {user}")
+    for wrong in ("-oProxyCommand=x", "a b", "a;b", "$(x)", ""):
+        with pytest.raises(TPUError) as caught:
+            await user_host.resolve(wrong)
+        assert caught.value.reason is Reason.INVALID
+
+
+@pytest.mark.long
+async def test_one_that_cannot_be_reached_is_forgotten_and_what_may_go_on_is_said(
+    box: Box, folder: Path
+) -> None:
+    box.trust(box.key)
+    async with opened_fleet(folder) as before:
+        await before.attached.attach(AttachMachine(ssh="Box.lab"))
+        job = await before.jobs.start("box", StartJob(command=["sleep", "4321"], name="long"))
+    box.config.write_text(box.config.read_text().replace(f"Port {box.port}", "Port 1"))
+    async with opened_fleet(folder) as fleet:
+        operation = await fleet.attached.detach("box", DetachMachine(end_jobs=True))
+        operation = await fleet.wait(operation.id)
+        assert operation.state == "done", operation.problem
+        assert any(f"long ({job.id}) may go on" in line for line in operation.log), operation.log
+        assert (await fleet.tpus()).tpus == []
