@@ -49,6 +49,7 @@ export default defineConfig([
     files: ['**/__tests__/**'],
     rules: {
       'jupyter/no-untranslated-string': 'off',
+      'jupyter/prefer-lazy-imports': 'off',
       'jupyter/require-disposable-ownership': 'off'
     }
   },
