@@ -1,4 +1,4 @@
-"""What the agent's folder does when Python runs it: ``up``, ``daemon``, ``keeper`` or ``job``.
+"""What Python runs in the agent's folder: ``up``, ``daemon``, ``keeper``, ``job`` or ``guard``.
 
 Little is imported here: a keeper starts its kernel first and loads the rest while that one loads.
 """
@@ -33,7 +33,11 @@ def main() -> int:
         from .daemon.start import run_daemon
 
         return run_daemon()
-    print("usage: python AGENT_FOLDER up|daemon|keeper|job", file=sys.stderr)
+    if role == "guard":
+        from .daemon.start import run_guard_process
+
+        return run_guard_process()
+    print("usage: python AGENT_FOLDER up|daemon|keeper|job|guard", file=sys.stderr)
     return 2
 
 

@@ -25,6 +25,7 @@ from ..protocol.paths import boot
 from ..protocol.peer import peer_user
 from ..protocol.process_env import complete_variables
 from .chip_errors import held_by, without_driver
+from .guard_operations import GuardOperations
 from .job_operations import job_operations
 from .jobs import Jobs
 from .keepers import Keepers, KeeperSilent, StartError
@@ -43,7 +44,10 @@ RELEASE = 3.0
 #: Largest request, bytes.
 MAX_LINE = 1 << 20
 #: After these, those who poll hear at once of what has changed.
-_NEWS = ("start_kernel", "end_kernel", "keep_warm", "start_job", "stop_job")
+_NEWS = (
+    *("start_kernel", "end_kernel", "keep_warm", "start_job", "stop_job"),
+    *("set_guard", "keep", "remove_guard"),
+)
 #: The message and the hint about a kernel whose keeper does not answer.
 _SILENT = "The process that keeps the kernel does not answer on the host.", "Try again later."
 
@@ -69,7 +73,8 @@ class Daemon:
         self._runs = Runs()
         self._jobs = Jobs(sources)
         self._owners = Owners(self._keepers, self._jobs, self._runs)
-        self._status = HostStatus(self._warm, self._jobs, self._kernels)
+        self._guard = GuardOperations(sources)
+        self._status = HostStatus(self._warm, self._jobs, self._kernels, self._guard.report)
         self._starting: Dict[str, asyncio.Lock] = {}  # one start of a kernel id at a time
         self._tasks: "set[asyncio.Future[Any]]" = set()
         self._ended = asyncio.Event()
@@ -89,6 +94,7 @@ class Daemon:
             "load": self._load,
             **self._runs.operations(),
             **job_operations(self._jobs),
+            **self._guard.operations(),
             "prepare_delete": self._prepare_delete,
             "end_agent": self._end_agent,
         }
@@ -101,6 +107,8 @@ class Daemon:
         server = await asyncio.start_unix_server(self._connected, path, limit=MAX_LINE)
         watch = asyncio.ensure_future(self._watch(path))
         warm = asyncio.ensure_future(self._warm.run())
+        with contextlib.suppress(OSError):  # the disk is full
+            self._guard.resume()
         await self._ended.wait()
         watch.cancel()
         with contextlib.suppress(FileNotFoundError):
@@ -326,6 +334,7 @@ class Daemon:
 
     async def _prepare_delete(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """Ends all kernels and jobs, then the agent and its commands: nothing of it goes on."""
+        self._guard.remove()
         await self._jobs.stop_all()
         statuses = await self._keepers.statuses()
         await asyncio.gather(*(self._keepers.end(status["id"], now=True) for status in statuses))

@@ -1,4 +1,4 @@
-"""Starting the daemon where it is needed: the roles ``up`` and ``daemon`` of the agent."""
+"""Starting the daemon where it is needed: the roles ``up``, ``daemon``, ``guard``."""
 
 from __future__ import annotations
 
@@ -70,6 +70,13 @@ def run_daemon() -> int:
 
     asyncio.run(serve())
     return 0
+
+
+def run_guard_process() -> int:
+    """The guard's main."""
+    from .guard_process import run_guard
+
+    return run_guard(_sources())
 
 
 def _answers(path: str) -> bool:

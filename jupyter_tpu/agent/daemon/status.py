@@ -25,7 +25,8 @@ _JOB_LOG = ("last", "partial")
 class HostStatus:
     """Answers the operation ``status``.
 
-    kernels: what answers the operation ``kernels``.
+    kernels: what answers the operation ``kernels``; guard: what the guard says, see
+    `GuardOperations.report`.
     """
 
     def __init__(
@@ -33,10 +34,12 @@ class HostStatus:
         warm: WarmKernels,
         jobs: Jobs,
         kernels: Callable[[Dict[str, Any]], Awaitable[Dict[str, Any]]],
+        guard: Callable[[], Optional[Dict[str, Any]]],
     ) -> None:
         self._warm = warm
         self._jobs = jobs
         self._kernels = kernels
+        self._guard = guard
         self._packages = RequestedPackages()
         self.load = HostLoad(self.look)
         self._requests: Dict[Hashable, object] = {}  # the latest one, by client
@@ -54,8 +57,8 @@ class HostStatus:
 
     async def wait(self, params: Dict[str, Any]) -> Dict[str, Any]:
         """The ``kernels`` and which of them hold ``chips``, the ``warm`` kernels, the status of
-        those of the ``jobs`` (ids) that are there, and the ``packages`` that were asked for in each
-        environment.
+        those of the ``jobs`` (ids) that are there, the ``packages`` that were asked for in each
+        environment, and the ``guard``.
 
         Only their ``version`` is answered if it is still *version* after so many *seconds*, or
         when the client asks again.
@@ -98,6 +101,7 @@ class HostStatus:
             "warm": self._warm.statuses(),
             "jobs": jobs,
             "packages": self._packages.all(),
+            "guard": self._guard(),
         }
 
 

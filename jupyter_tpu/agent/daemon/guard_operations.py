@@ -1,0 +1,122 @@
+"""The daemon's operations about the guard: its rule, and its process, which goes on without it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import uuid
+from typing import Any, Awaitable, Callable, Dict, Optional
+
+from ..guard import files
+from ..guard.google import GoogleError, require_permission
+from ..protocol import umask
+from ..protocol.process_env import without_allocator
+from .operation_error import OperationError
+
+Operation = Callable[[Dict[str, Any]], Awaitable[Dict[str, Any]]]
+#: What a client says of a rule.
+_RULE = ("action", "node", "node_id", "idle", "until", "cost_until", "notice", "limits")
+
+
+class GuardOperations:
+    """sources: what Python runs as this agent."""
+
+    def __init__(self, sources: str) -> None:
+        self._sources = sources
+        self._process: Optional["subprocess.Popen[bytes]"] = None
+
+    def operations(self) -> Dict[str, Operation]:
+        """By their names."""
+        return {
+            "set_guard": self._set,
+            "guard": self._show,
+            "keep": self._keep,
+            "remove_guard": self._remove,
+        }
+
+    def resume(self) -> None:
+        """Starts the guard if there is a rule and none runs, after a restart for example."""
+        rule = files.read(files.RULE)
+        if rule is not None:
+            self._start({**rule, "sources": self._sources})
+
+    def report(self) -> Optional[Dict[str, Any]]:
+        """The rule, and what the guard has seen last; None if there is no rule."""
+        rule = files.read(files.RULE)
+        if rule is None:
+            return None
+        code = None if self._process is None else self._process.poll()
+        if code is not None and code < 0:  # killed: not one that found another one running
+            self._start(rule)
+        report = files.read(files.REPORT) or {}
+        if report.get("number") != rule["number"]:
+            report = {}  # it has not looked yet
+        return {
+            "rule": {name: rule.get(name) for name in _RULE},
+            "host": rule["host"],
+            "refused": rule["refused"],
+            "phase": report.get("phase", "watching"),
+            "reason": report.get("reason", ""),
+            "ends": report.get("ends"),
+            "busy": report.get("busy"),
+            "problem": report.get("problem"),
+        }
+
+    async def _set(self, params: Dict[str, Any]) -> Dict[str, Any]:
+        """Replaces the rule: ``action``, ``node``, ``node_id``, ``idle``, ``until``,
+        ``cost_until``, ``notice``, and ``limits`` (the client's own words of them).
+
+        First asks Google whether this host may act: ``host`` says it, and ``refused`` why not. The
+        rule counts in both cases, because a client can act in the host's place.
+        """
+        rule = {name: params.get(name) for name in _RULE}
+        refused, loop = None, asyncio.get_running_loop()
+        asked = str(params["node"]), str(params["action"])
+        try:
+            await loop.run_in_executor(None, require_permission, *asked)
+        except GoogleError as error:
+            refused = error.problem
+        number = uuid.uuid4().hex
+        self._start({**rule, "number": number, "sources": self._sources, "keep": None,
+                     "host": refused is None, "refused": refused})  # fmt: skip
+        return {"guard": self.report()}
+
+    async def _show(self, params: Dict[str, Any]) -> Dict[str, Any]:
+        return {"guard": self.report()}
+
+    async def _keep(self, params: Dict[str, Any]) -> Dict[str, Any]:
+        """Nothing happens for so many ``seconds``."""
+        rule = files.read(files.RULE)
+        if rule is None:
+            raise OperationError("NOT_FOUND", "The TPU has no guard.")
+        keep = {"number": uuid.uuid4().hex, "seconds": float(params["seconds"])}
+        self._start({**rule, "keep": keep, "sources": self._sources})
+        return {"guard": self.report()}
+
+    async def _remove(self, params: Dict[str, Any]) -> Dict[str, Any]:
+        self.remove()
+        return {"guard": None}
+
+    def remove(self) -> None:
+        """Removes the rule; the guard ends soon."""
+        files.remove(files.RULE)
+        files.remove(files.REPORT)
+
+    def _start(self, rule: Dict[str, Any]) -> None:
+        """Makes this the rule, of a guard of this version. One that runs already goes on."""
+        files.write(files.RULE, rule)
+        if self._process is not None and self._process.poll() is None:
+            return
+        with open(files.guard_path("log"), "wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, self._sources, "guard"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env=without_allocator(os.environ),
+                start_new_session=True,
+                **umask.of_login(),
+            )

@@ -1,0 +1,207 @@
+"""The guard's process: looks at the host again and again, and acts when its time has come.
+
+It is started by the daemon and goes on without it, and without any client. It ends when its rule is
+removed, and when another version of the agent takes it over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import sys
+import time
+import traceback
+from typing import Any, Dict, List, Optional, Set
+
+from ..guard import activity, files
+from ..guard.decision import Decision, Rule, Verdict
+from ..guard.google import GoogleError, carry_out
+from ..keeper.job_state import FINAL
+from ..keeper.owned_process import descendants
+from ..protocol.chips import holders
+from ..protocol.paths import boot, run_folder
+from .jobs import Jobs
+from .keepers import Keepers
+
+#: Seconds between two looks at the host, and between two looks for another rule.
+LOOK, NEWS = 30.0, 1.0
+#: Seconds by which the end has to move to be reported anew.
+STEADY = 20.0
+#: Seconds for which the guard of another version may still hold the lock.
+TAKE_OVER = 30.0
+#: What of a rule is read at once when it changes.
+_NEWS = "number", "keep", "sources"
+#: States of a kernel in which nobody waits for it.
+_QUIET = ("idle", "dead")
+
+
+def run_guard(sources: str) -> int:
+    """The process's main: one per user, by a lock that ends with the process, and says whose it is.
+
+    Waits for the end of one of another version, which sees that its rule was taken over.
+    """
+    files.make_folder()
+    lock = os.open(files.guard_path(files.LOCK), os.O_CREAT | os.O_RDWR, 0o600)
+    deadline = time.monotonic() + TAKE_OVER
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            same = os.pread(lock, 4096, 0) == os.fsencode(sources)
+            mine = _is_mine(files.read(files.RULE), sources)
+            if same or not mine or time.monotonic() > deadline:
+                return 0
+            time.sleep(NEWS / 4)
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, os.fsencode(sources), 0)
+    asyncio.run(GuardProcess(sources).run())
+    return 0
+
+
+class GuardProcess:
+    """sources: what Python runs as this agent."""
+
+    def __init__(self, sources: str) -> None:
+        self._sources = sources
+        self._keepers = Keepers(run_folder(), sources)
+        self._jobs = Jobs(sources)
+        self._times: activity.Times = {}
+        self._measured = 0.0
+        self._problem: Optional[Dict[str, Any]] = None  # why Google has refused
+        self._keep: Optional[str] = None  # the last one that was heard
+        self._done = False  # the limits of time and cost
+        self._ends: Optional[float] = None
+
+    async def run(self) -> None:
+        """Until the rule is gone, or another version's."""
+        rule, report = files.read(files.RULE), files.read(files.REPORT) or {}
+        if rule is None or report.get("number") != rule["number"]:
+            report = {}
+        self._keep = report.get("keep")
+        self._done = bool(report.get("done"))
+        state = report.get("state")
+        if report and report["boot"] != boot():
+            # What was counted before does not count. If it was stopped when that was due, the
+            # limits of time and cost have done what they are for.
+            state, self._done = None, self._done or report["due"]
+        decision = Decision(self._limits(rule), state)
+        number = None
+        while rule is not None and _is_mine(rule, self._sources):
+            if number not in (None, rule["number"]):
+                self._done, self._problem = False, None
+                decision.change(self._limits(rule))
+            number = rule["number"]
+            keep = rule.get("keep")
+            if keep and keep["number"] != self._keep:
+                self._keep = keep["number"]
+                decision.keep(float(keep["seconds"]))
+            busy = await self._busy()
+            verdict = decision.look(None if busy is None else bool(busy), time.time(), _uptime())
+            self._save(rule, verdict, busy, decision)
+            if verdict.act:
+                await self._act(rule, decision)
+                self._save(rule, verdict, busy, decision)
+            rule = await self._news(rule, verdict)
+
+    def _limits(self, rule: Optional[Dict[str, Any]]) -> Rule:
+        fields = rule or {}
+        return Rule(
+            idle=fields.get("idle"),
+            until=None if self._done else fields.get("until"),
+            cost=None if self._done else fields.get("cost_until"),
+            notice=float(fields.get("notice", 0.0)),
+        )
+
+    async def _act(self, rule: Dict[str, Any], decision: Decision) -> None:
+        loop, what = asyncio.get_running_loop(), (rule["node"], rule["node_id"], rule["action"])
+        try:
+            await loop.run_in_executor(None, carry_out, *what)
+        except GoogleError as error:
+            self._problem = error.problem
+            decision.asked(False)
+        else:
+            self._problem = None
+            decision.asked(True)
+
+    async def _news(self, rule: Dict[str, Any], verdict: Verdict) -> Optional[Dict[str, Any]]:
+        """The rule when it is time for another look: it is another one, or some time has passed."""
+        left = LOOK if not verdict.left else min(LOOK, verdict.left)
+        deadline = time.monotonic() + left
+        while True:
+            await asyncio.sleep(max(0.05, min(NEWS, deadline - time.monotonic())))
+            now = files.read(files.RULE)
+            if now is None or any(now.get(key) != rule.get(key) for key in _NEWS):
+                return now
+            if time.monotonic() >= deadline:
+                return rule
+
+    async def _busy(self) -> Optional[List[str]]:
+        """What keeps the host busy, in words; None if that can't be said."""
+        try:
+            return await self._reasons()
+        except Exception:
+            traceback.print_exc()  # whatever it is: the TPU does not stop for it
+            return None
+
+    async def _reasons(self) -> List[str]:
+        found: List[str] = []
+        ours: Set[int] = set()
+        for kernel in await self._keepers.statuses():
+            ours |= {kernel["keeper"], *descendants(kernel["keeper"])}
+            if kernel["state"] not in _QUIET:
+                found.append("a kernel")
+        if any(job["state"] not in FINAL for job in await self._jobs.all()):
+            found.append("a job")
+        found += ["a terminal of %s" % user for user in activity.terminals()]
+        if any(holder["pid"] not in ours for holder in holders()):
+            found.append("a program that uses chips")
+        now, moment = activity.processor_times(), time.monotonic()
+        if self._times:
+            used = activity.processors_used(self._times, now, moment - self._measured)
+            if used is None or used > activity.PROCESSORS:
+                found.append("its processors")
+        self._times, self._measured = now, moment
+        return sorted(set(found))
+
+    def _save(
+        self,
+        rule: Dict[str, Any],
+        verdict: Verdict,
+        busy: Optional[List[str]],
+        decision: Decision,
+    ) -> None:
+        phase = "ending" if decision.agreed else verdict.phase
+        ends = None if verdict.left is None else time.time() + verdict.left
+        # That a time comes nearer is no news, and neither are some seconds.
+        if ends is None or self._ends is None or abs(ends - self._ends) > STEADY:
+            self._ends = ends
+        report = {
+            "number": rule["number"],
+            "keep": self._keep,
+            "boot": boot(),
+            "done": self._done,
+            # Noted before Google is asked: its answer may come when this host is already off.
+            "due": phase != "watching",
+            "state": decision.state(),
+            "phase": phase,
+            "reason": verdict.reason,
+            "ends": self._ends,
+            "busy": busy,
+            "problem": self._problem,
+        }
+        with contextlib.suppress(OSError):  # the disk is full: it goes on by what it knows
+            files.write(files.REPORT, report)
+
+
+def _is_mine(rule: Optional[Dict[str, Any]], sources: str) -> bool:
+    return rule is not None and rule.get("sources") == sources
+
+
+def _uptime() -> float:
+    """Seconds since the host's start, also those in which it slept, where that is known."""
+    if sys.platform == "linux":
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()

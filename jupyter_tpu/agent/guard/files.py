@@ -1,0 +1,59 @@
+"""What the guard keeps in files: the rule, which the daemon writes, and its own report.
+
+::
+
+    ~/.jupyter-tpu/guard/rule.json     what was chosen; the guard ends when it is removed
+    ~/.jupyter-tpu/guard/report.json   what the guard has seen last, and its state
+    ~/.jupyter-tpu/guard/lock          held while the guard runs
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import Any, Dict, Optional
+
+from ..protocol.paths import base_folder, private_folder
+
+RULE, REPORT, LOCK = "rule.json", "report.json", "lock"
+
+
+def guard_path(name: str) -> str:
+    """A file's path; its folder may not exist yet."""
+    return os.path.join(base_folder(), "guard", name)
+
+
+def make_folder() -> None:
+    """Makes the folder of these files, for this user only."""
+    private_folder(os.path.dirname(guard_path("")))
+
+
+def read(name: str) -> Optional[Dict[str, Any]]:
+    """The content of a file; None if there is none, or it is damaged."""
+    try:
+        with open(guard_path(name)) as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def write(name: str, content: Dict[str, Any]) -> None:
+    """Replaces a file; raises OSError, and then the old one is still there."""
+    path = guard_path(name)
+    make_folder()
+    try:
+        with open(path + ".new", "w") as file:
+            json.dump(content, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(path + ".new", path)
+    except OSError:
+        remove(name + ".new")
+        raise
+
+
+def remove(name: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(guard_path(name))

@@ -1,0 +1,135 @@
+"""Stops or deletes this TPU by the Cloud TPU API, as the service account of this VM.
+
+The token comes from the metadata server. Sources: cloud.google.com/compute/docs/access/
+authenticate-workloads#applications and cloud.google.com/tpu/docs/reference/rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.request
+from typing import Any, Dict, Optional
+
+#: Seconds for one answer.
+PATIENCE = 20.0
+#: The permission that each action needs.
+PERMISSIONS = {"stop": "tpu.nodes.stop", "delete": "tpu.nodes.delete"}
+_METADATA = "http://%s/computeMetadata/v1/instance/service-accounts/default/"
+
+
+class GoogleError(Exception):
+    """Why this host can't act: a reason (a value of errors.Reason), a message and a hint."""
+
+    def __init__(self, reason: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.problem = {"reason": reason, "message": message, "hint": hint}
+
+
+def require_permission(node: str, action: str) -> None:
+    """Returns if the VM's account may do *action* with *node*; raises GoogleError if not.
+
+    node: ``projects/P/locations/Z/nodes/N``. Where Google does not say what the account may do (the
+    Resource Manager API is disabled, for example), it returns if the TPU can be read at least.
+    """
+    project, needed = node.split("/")[1], ["tpu.nodes.get", PERMISSIONS[action]]
+    path = "v1/projects/%s:testIamPermissions" % project
+    try:
+        answer = _call("cloudresourcemanager", "POST", path, {"permissions": needed})
+    except GoogleError as error:
+        if error.problem["reason"] != "PERMISSION":
+            raise
+        _call("tpu", "GET", "v2/" + node)
+        return
+    missing = [each for each in needed if each not in answer.get("permissions", ())]
+    if missing:
+        raise _not_allowed("The service account %s has no permission %s." % (
+            _email(), " and ".join(missing)))  # fmt: skip
+
+
+def carry_out(node: str, node_id: str, action: str) -> None:
+    """Has Google stop or delete *node*, if it still is the one with the id *node_id*.
+
+    Raises GoogleError.
+    """
+    found = _call("tpu", "GET", "v2/" + node)
+    if str(found.get("id", "")) != node_id:
+        raise GoogleError("CONFLICT", "This host belongs to another TPU now.")
+    if action == "stop":
+        _call("tpu", "POST", "v2/%s:stop" % node, {})
+    else:
+        _call("tpu", "DELETE", "v2/" + node)
+
+
+def _call(
+    service: str, method: str, path: str, body: Optional[Dict[str, Any]] = None
+) -> Dict[str, Any]:
+    # An emulated TPU's host has the address of the emulator in gcloud's variables.
+    variable = "CLOUDSDK_API_ENDPOINT_OVERRIDES_" + service.upper()
+    url = os.environ.get(variable, "https://%s.googleapis.com/" % service) + path
+    headers = {"Authorization": "Bearer " + _token(), "Content-Type": "application/json"}
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, headers, method=method)
+    try:
+        return _read(request, direct=variable in os.environ)
+    except urllib.error.HTTPError as error:
+        message = _message(error)
+        if error.code in (401, 403):
+            raise _not_allowed("Google does not allow it: %s" % message) from None
+        reason = "NOT_FOUND" if error.code == 404 else "UNAVAILABLE"
+        raise GoogleError(reason, "Google answers: %s" % message) from None
+    except (OSError, ValueError) as error:
+        message = "Google can't be reached from the host: %s" % error
+        raise GoogleError("UNREACHABLE", message) from None
+
+
+def _token() -> str:
+    return str(_account("token")["access_token"])
+
+
+def _email() -> str:
+    return str(_account("?recursive=true")["email"])
+
+
+def _account(path: str) -> Dict[str, Any]:
+    host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
+    headers = {"Metadata-Flavor": "Google"}
+    request = urllib.request.Request(_METADATA % host + path, headers=headers)
+    try:
+        return _read(request, direct=True)
+    except urllib.error.HTTPError as error:
+        raise GoogleError(
+            "PERMISSION",
+            "The host has no service account (%d)." % error.code,
+            "Create the TPU with a service account that has the role TPU Admin.",
+        ) from None
+    except (OSError, ValueError) as error:
+        raise GoogleError(
+            "UNREACHABLE", "The host's metadata server does not answer: %s" % error
+        ) from None
+
+
+def _read(request: urllib.request.Request, direct: bool) -> Dict[str, Any]:
+    handlers = [urllib.request.ProxyHandler({})] if direct else []
+    with urllib.request.build_opener(*handlers).open(request, timeout=PATIENCE) as answer:
+        found = json.loads(answer.read() or b"{}")
+    if not isinstance(found, dict):
+        raise ValueError("no JSON object")
+    return found
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.loads(error.read())["error"]["message"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "%s (%d)" % (error.reason, error.code)
+
+
+def _not_allowed(message: str) -> GoogleError:
+    return GoogleError(
+        "PERMISSION",
+        message,
+        "Grant the service account of the TPU the role TPU Admin (roles/tpu.admin), and create the "
+        "TPU with the scope cloud-platform. Until then only a running Jupyter server can act.",
+    )
