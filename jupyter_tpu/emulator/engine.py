@@ -44,6 +44,8 @@ class Engine:
         self, model: Model, runtime: Runtime, folder: StateFolder, *, delay: float = 1.5
     ) -> None:
         self.model = model
+        #: What programs on a node's hosts need to call Google as these hosts: variables.
+        self.identity: Callable[[NodeRecord], dict[str, str]] = lambda node: {}
         self._runtime = runtime
         self._folder = folder
         self._delay = delay
@@ -356,7 +358,7 @@ class Engine:
             hostname=host.hostname,
             address=host.address,
             internal=host.internal,
-            environment=host_variables(node, host),
+            environment={**host_variables(node, host), **self.identity(node)},
             peers=tuple((other.hostname, other.address) for other in node.hosts),
             folder=self._host_folder(node, host),
             devices=device_files(node.accelerator),

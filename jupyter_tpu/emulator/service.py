@@ -48,6 +48,7 @@ async def serve(
         compute,
         compute_operations,
         grpc_server,
+        host_identity,
         networks,
         os_login,
         project_checks,
@@ -76,7 +77,14 @@ async def serve(
         stack.push_async_callback(engine.close)
         cloud_tpu = Api(engine)
 
-        app = web.Application(middlewares=[rest.guard(folder.token)], client_max_size=2**20)
+        identities = host_identity.HostIdentities(folder.token)
+
+        def from_host(request: web.Request) -> bool:
+            in_metadata = request.path.startswith(host_identity.METADATA)
+            return in_metadata or identities.allows(request, engine)
+
+        checks = rest.guard(folder.token, from_host)
+        app = web.Application(middlewares=[checks], client_max_size=2**20)
         rest.add_routes(app, cloud_tpu)
         compute_operations.add_routes(app)
         compute.add_routes(app, engine)
@@ -85,6 +93,7 @@ async def serve(
         networks.add_routes(app, engine)
         os_login.add_routes(app, engine)
         services.add_routes(app, engine)
+        host_identity.add_routes(app, engine, identities)
         tunnels = IapTunnels(engine, folder.token)
         stack.push_async_callback(tunnels.close)
         admin.add_routes(app, engine, cloud_tpu, tunnels)
@@ -103,11 +112,13 @@ async def serve(
         stack.push_async_callback(server.stop, 0.5)
         folder.save_ports(Ports(rest=rest_port, grpc=grpc_port))
 
+        address = f"http://127.0.0.1:{rest_port}"
+        engine.identity = lambda node: identities.variables(node.id, address)
         await engine.open()
         state = EmulatorState(
             id=model.id,
             pid=os.getpid(),
-            rest=f"http://127.0.0.1:{rest_port}",
+            rest=address,
             grpc=f"127.0.0.1:{grpc_port}",
             token_file=str(folder.token.path),
             state_dir=str(folder.path),

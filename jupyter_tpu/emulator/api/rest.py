@@ -116,13 +116,16 @@ async def json_body(request: web.Request) -> Any:
         raise api_errors.invalid_field(f"Invalid JSON payload received. {error}") from None
 
 
-def guard(token: Token) -> Any:
-    """A middleware that demands the token and puts API errors into Google's JSON form."""
+def guard(token: Token, also: Callable[[web.Request], bool] = lambda _: False) -> Any:
+    """A middleware that demands the token and puts API errors into Google's JSON form.
+
+    also(request): whether it is allowed without that token.
+    """
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            if not token.allows(request.headers.get("Authorization", "")):
+            if not token.allows(request.headers.get("Authorization", "")) and not also(request):
                 raise api_errors.unauthenticated()
             return await handler(request)
         except api_errors.ApiError as error:

@@ -1,0 +1,93 @@
+"""The identity of hosts: a metadata server that gives a token, and what that token allows.
+
+Emulated hosts share this machine's network, so their metadata server is a folder of the REST
+address whose name is secret (``GCE_METADATA_HOST`` may have a path): other users can't guess it.
+The token of a host works for its own TPU only. A real one is for all that its service account may.
+"""
+
+from __future__ import annotations
+
+import re
+
+from aiohttp import web
+
+from ..engine import Engine
+from ..state_folder import Token
+
+METADATA = "/metadata/"
+#: Where clients on a host find the APIs, by gcloud's names of them.
+_SERVICES = {"TPU": "", "CLOUDRESOURCEMANAGER": "cloudresourcemanager/"}
+#: What a token of a host begins with; then come the node's id and a signature.
+_TOKEN = re.compile(r"Bearer ya29\.host-([^.]+)\.[0-9a-f]+")
+
+
+class HostIdentities:
+    """The secrets of hosts, derived from the emulator's own *token*."""
+
+    def __init__(self, token: Token) -> None:
+        self._token = token
+
+    def variables(self, node_id: str, rest: str) -> dict[str, str]:
+        """What programs on a node's hosts need; *rest*: the REST address."""
+        folder = f"{node_id}.{self._token.sign(f'metadata {node_id}')}"
+        return {
+            "GCE_METADATA_HOST": f"{rest.partition('://')[2]}{METADATA}{folder}",
+            **{
+                f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{name}": f"{rest}/{path}"
+                for name, path in _SERVICES.items()
+            },
+        }
+
+    def node_of_folder(self, folder: str) -> str:
+        """The node's id; "" for a wrong folder."""
+        id, _, signature = folder.partition(".")
+        return id if self._token.is_signed(f"metadata {id}", signature) else ""
+
+    def access_token(self, node_id: str) -> str:
+        return f"ya29.host-{node_id}.{self._token.sign(f'access {node_id}')}"
+
+    def allows(self, request: web.Request, engine: Engine) -> bool:
+        """Whether the request shows the token of a host, and is about that host's TPU."""
+        shown = _TOKEN.fullmatch(header := request.headers.get("Authorization", ""))
+        if shown is None or header != f"Bearer {self.access_token(shown[1])}":
+            return False
+        node = next((n for n in engine.model.nodes.values() if n.id == shown[1]), None)
+        if node is None:
+            return False
+        path = f"/v2/{node.path}"
+        return (request.method, request.path) in {
+            ("GET", path),
+            ("DELETE", path),
+            ("POST", f"{path}:stop"),
+            ("POST", f"/cloudresourcemanager/v1/projects/{node.project}:testIamPermissions"),
+        }
+
+
+def add_routes(app: web.Application, engine: Engine, identities: HostIdentities) -> None:
+    """The metadata server of each node: its service account, and what of the node is asked most."""
+
+    async def answer(request: web.Request) -> web.Response:
+        id = identities.node_of_folder(request.match_info["folder"])
+        node = next((n for n in engine.model.nodes.values() if n.id == id), None)
+        if node is None or request.headers.get("Metadata-Flavor") != "Google":
+            raise web.HTTPForbidden
+        account = node.service_account or f"emulated@{node.project}.iam.gserviceaccount.com"
+        scopes = node.scopes or ["https://www.googleapis.com/auth/cloud-platform"]
+        name = "instance/service-accounts/default"
+        found = {
+            f"{name}/": {"aliases": ["default"], "email": account, "scopes": scopes},
+            f"{name}/token": {
+                "access_token": identities.access_token(id),
+                "expires_in": 3599,
+                "token_type": "Bearer",
+            },
+            **{f"instance/attributes/{key}": value for key, value in node.metadata.items()},
+        }.get(request.match_info["path"])
+        if found is None:
+            raise web.HTTPNotFound
+        flavor = {"Metadata-Flavor": "Google"}
+        if isinstance(found, str):
+            return web.Response(text=found, headers=flavor)
+        return web.json_response(found, headers=flavor)
+
+    app.router.add_get(f"{METADATA}{{folder}}/computeMetadata/v1/{{path:.+}}", answer)
