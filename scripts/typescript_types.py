@@ -41,6 +41,8 @@ REQUESTS = (
     models.SetUpNetwork,
     models.Grant,
     models.FreeChips,
+    models.SetGuard,
+    models.KeepTPU,
     models.StartRun,
     models.RunInput,
     models.SyncProject,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from ..commands.costs import hourly, running_for, so_far
+from ..commands.guard import countdown
 from ..commands.shares import shares_text
 from ..commands.tables import problem_text, render, state_text, table
 
@@ -71,6 +72,7 @@ def _facts(tpu: TPU) -> str:
         ("running", _running(tpu)),
         ("price", "" if tpu.attached else hourly(tpu.cost, tpu.tier)),
         ("cost so far", so_far(tpu)),
+        ("guard", countdown(tpu.guard) if tpu.guard is not None else ""),
         ("problem", problem_text(tpu.problem)),
     ]
     return "\n".join(render(Text(f"  {name:11} ").append(fact)) for name, fact in facts if fact)

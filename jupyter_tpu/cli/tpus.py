@@ -20,18 +20,20 @@ from ..commands.grammar import (
     tpu_argument,
 )
 from ..commands.node_options import node_options
+from ..commands.guard import guard_text
 from ..commands.session import Session, open_session, tpu_ref
 from ..commands.tables import problem_text, status_problems, tpu_table, type_text
 from ..commands.tokens import MISSING
 from ..errors import InvalidInput, TPUError
 from .approval import approve_cost
 from .console import json_option, no_wait_option, note, print_json, verbose_option, yes_option
+from .guard import guard_options
 from .losses import running_kernels
 from .waiting import finish, finish_all, leave, left_line, progress_stream, require_server
 
 if TYPE_CHECKING:
     from ..cloud import NodeOptions
-    from ..fleet.models import TPU, ConnectTPU, Operation, SharedFolders
+    from ..fleet.models import TPU, ConnectTPU, Operation, SetGuard, SharedFolders
 
 
 @command(
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
     metavar="USD",
     help="Create it without asking if it costs at most so many USD an hour; else not at all.",
 )
+@guard_options
 @verbose_option
 @no_wait_option
 @json_option
@@ -115,6 +118,7 @@ def create(
     as_json: bool,
     options: NodeOptions,
     labels: dict[str, str],
+    guard: SetGuard | None,
     **content: Any,
 ) -> None:
     """Create a TPU.
@@ -132,6 +136,11 @@ def create(
         raise InvalidInput(
             "Options of an environment, such as --packages, need --connect.",
             "Add --connect, or give them to `jupyter tpu connect` later.",
+        )
+    if guard is not None and (no_wait or until_available):
+        raise InvalidInput(
+            "A guard is set when the TPU is there.",
+            f"Omit --no-wait and --until-available, or use `jupyter tpu guard set {name}` later.",
         )
     wanted = CreateTPU(
         name=name,
@@ -169,6 +178,9 @@ def create(
         if no_wait:
             return _leave(session, operation, as_json)
         finish_all(session, operation, progress_stream(as_json))
+        if guard is not None:
+            found = session.call(session.fleet.guards.set(ref, guard))
+            note(guard_text(name, found))
         tpu = session.call(session.fleet.tpu(ref))
         if as_json:
             return print_json(tpu)

@@ -222,6 +222,29 @@ class MetricsAPI(Protocol):
         """
 
 
+class GuardAPI(Protocol):
+    """A TPU that stops or deletes itself, from its host 0, while every computer of its user is off.
+
+    All methods raise CONFLICT for a TPU that is not READY.
+    """
+
+    async def get(self, ref: str) -> models.Guard:
+        """The guard of a TPU, as its host describes it now. Raises NOT_FOUND if it has none."""
+
+    async def set(self, ref: str, request: models.SetGuard) -> models.Guard:
+        """Sets or replaces the guard. Raises INVALID for what can't be done with this TPU.
+
+        The host first asks Google whether it may act. If not, the answer has the reason, and a
+        Jupyter server acts in its place while it runs.
+        """
+
+    async def keep(self, ref: str, request: models.KeepTPU | None = None) -> models.Guard:
+        """Nothing is stopped or deleted for some time, and then after a new notice only."""
+
+    async def remove(self, ref: str) -> None:
+        """Removes the guard: the TPU runs until somebody stops it."""
+
+
 class PythonsAPI(Protocol):
     """Pythons that were on the hosts of a TPU before it was connected."""
 
@@ -427,6 +450,9 @@ class FleetAPI(Protocol):
 
     @property
     def metrics(self) -> MetricsAPI: ...
+
+    @property
+    def guards(self) -> GuardAPI: ...
 
     @property
     def pythons(self) -> PythonsAPI: ...

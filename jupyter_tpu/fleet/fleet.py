@@ -25,6 +25,7 @@ from .hosts.connections import HostConnections
 from .hosts.contents import HostContents
 from .hosts.doctor import Doctor
 from .hosts.files import HostFiles
+from .hosts.guard import Guards
 from .hosts.jobs import Jobs
 from .hosts.kernels import KernelMonitor, KernelService, TakeOver
 from .hosts.metrics import Metrics
@@ -154,6 +155,7 @@ class Fleet:
             metrics,
             failures,
             lambda name, reports: self._environments.follow(name, reports),
+            lambda name, report: self.guards.update(name, report),
         )
         self.chips = Chips(finder, connections, kernels, jobs, self.runs)
 
@@ -214,7 +216,15 @@ class Fleet:
         self._environments = EnvironmentService(
             desired, observer, connections, connected, runner, locks, poller.wake
         )
-        self._power = PowerService(cloud, observer, connections, connected, grants, runner)
+        power = self._power = PowerService(cloud, observer, connections, connected, grants, runner)
+        self.guards = Guards(
+            finder,
+            connections,
+            observed,
+            cost_of=lambda name: self._inventory.tpu(name).cost,
+            changed=changes.mark_tpu_changed,
+            act=power.act_for_guard,
+        )
         self._create = CreateService(links, availability, observer, grants, runner, connect.follow)
         self.hunts = HuntService(
             cloud,
@@ -254,6 +264,7 @@ class Fleet:
             jobs,
             mirrored,
             self.shares,
+            self.guards,
             runner,
             failures,
             run_times,
@@ -344,6 +355,7 @@ class Fleet:
             self._loops.start("hosts", self._poller.run)
             self._loops.start("tunnels", self.tunnels.run)
             self._loops.start("jobs", self.jobs.run)
+            self._loops.start("guards", self.guards.run)
 
     async def close(self) -> None:
         """Ends what this object runs; desired state stays, interrupted work can be resumed."""

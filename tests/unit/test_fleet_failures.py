@@ -140,7 +140,8 @@ async def polling(hosts: Hosts, monitors: Monitors) -> AsyncIterator[TPUFailures
 
     failures = TPUFailures(asyncio.get_running_loop().time, lambda _: None)
     parts: Any = (hosts, monitors, monitors, monitors, monitors)
-    task = asyncio.create_task(HostPoller(*parts, failures, ignore).run())
+    poller = HostPoller(*parts, failures, ignore, lambda name, report: None)
+    task = asyncio.create_task(poller.run())
     async with asyncio.timeout(20):
         await monitors.enough.wait()
         yield failures

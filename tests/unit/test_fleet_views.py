@@ -65,7 +65,8 @@ def view(operations: Sequence[OperationRecord] = (), **fields: object) -> TPU:
     return view_tpu(
         name, node, cost_of=lambda _: price, since=None, seconds=3600.0, connected=False,
         environments=[], links=[],
-        operations=operations, kernels=0, projects=[], shares=None, supervised=True, **facts,
+        operations=operations, kernels=0, projects=[], shares=None, guard=None, supervised=True,
+        **facts,
     )  # fmt: skip
 
 

@@ -33,7 +33,8 @@ _Asked = tuple[_Specs, Sequence[str], float]
 class HostPoller:
     """Asks the agents of connected hosts whose links are up, and of hosts that have jobs.
 
-    packages(name, reports) is called with what is asked for in the environments of a TPU.
+    packages(name, reports) is called with what is asked for in the environments of a TPU, and
+    guard(name, report) with what the guard on host 0 says.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class HostPoller:
         metrics: Metrics,
         failures: TPUFailures,
         packages: Callable[[NodeName, Mapping[str, Any]], Awaitable[None]],
+        guard: Callable[[NodeName, Mapping[str, Any] | None], None],
     ) -> None:
         self._connections = connections
         self._kernels = kernels
@@ -53,6 +55,7 @@ class HostPoller:
         self._metrics = metrics
         self._failures = failures
         self._packages = packages
+        self._guard = guard
         self._polls: dict[HostName, tuple[_Asked, asyncio.Task[None]]] = {}
         self._wake = asyncio.Event()
 
@@ -166,6 +169,7 @@ class HostPoller:
             if host.worker == 0:
                 self._warm.update(host.node, specs, answer["warm"])
                 await self._packages(host.node, answer["packages"])
+                self._guard(host.node, answer.get("guard"))  # an older agent says nothing
 
 
 def _what(host: HostName) -> str:

@@ -15,6 +15,7 @@ from ...errors import TPUError
 from ..discovery.observer import Observer
 from ..forwarding.tunnels import Tunnels
 from ..hosts.connections import HostConnections
+from ..hosts.guard import Guards
 from ..hosts.jobs import Jobs
 from ..hosts.kernels import KernelMonitor
 from ..hosts.warm_kernels import WarmKernelMonitor
@@ -56,6 +57,7 @@ class Inventory:
         jobs: Jobs,
         projects: MirroredProjects,
         shares: ShareService,
+        guards: Guards,
         runner: OperationRunner,
         failures: TPUFailures,
         run_times: RunTimes,
@@ -78,6 +80,7 @@ class Inventory:
         self._jobs = jobs
         self._projects = projects
         self._shares = shares
+        self._guards = guards
         self._runner = runner
         self._failures = failures
         self._run_times = run_times
@@ -121,6 +124,7 @@ class Inventory:
             kernels=sum(kernel.state != "dead" for kernel in self._kernels.known(name)),
             projects=self._projects.on(name),
             shares=self._shares.known(node) if node else None,
+            guard=self._guards.known(node) if node else None,
             supervised=self._supervised,
             failure=self._failures.problem(name),
             undeleted=self._runner.known.failed_deletion(name) if node else None,

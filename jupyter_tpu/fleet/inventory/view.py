@@ -13,6 +13,7 @@ from ...wording import count
 from ..models import TPU, Connection, Cost, Environment, Host, LinkStatus, Operation, Problem
 from ..models.catalog import known_type
 from ..models.costs import billing_words, running_cost
+from ..models.guard import Guard
 from ..models.shares import SharedFolders
 from ..models.sync import MirroredProject
 from ..store.records import OperationRecord
@@ -33,6 +34,7 @@ def view_tpu(
     kernels: int,
     projects: list[MirroredProject],
     shares: SharedFolders | None,
+    guard: Guard | None,
     supervised: bool,
     failure: Problem | None = None,
     undeleted: Operation | None = None,
@@ -86,6 +88,7 @@ def view_tpu(
         kernels=kernels,
         projects=projects,
         shares=shares,
+        guard=guard,
         problem=_undeleted(node, undeleted, cost)
         if undeleted is not None and undeleted.ended > node.created and not running
         else _problem(node, environments, links, running, failure),

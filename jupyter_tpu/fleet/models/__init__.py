@@ -45,6 +45,7 @@ from .forwarding import (
     VisitApp,
 )
 from .grants import Grant, GrantUse
+from .guard import Guard, GuardAction, KeepTPU, SetGuard
 from .hunts import Hunt, HuntAttempt, HuntCandidate, StartHunt
 from .jobs import (
     HostJob,
@@ -139,6 +140,8 @@ __all__ = [
     "FreedHolder",
     "Grant",
     "GrantUse",
+    "Guard",
+    "GuardAction",
     "HolderToEnd",
     "Host",
     "HostChips",
@@ -161,6 +164,7 @@ __all__ = [
     "JobLine",
     "JobLog",
     "JobLogQuery",
+    "KeepTPU",
     "KeepWarm",
     "Kernel",
     "LinkStatus",
@@ -192,6 +196,7 @@ __all__ = [
     "RunOutput",
     "SaveContents",
     "SetUpNetwork",
+    "SetGuard",
     "ShareFolder",
     "ShareResult",
     "ShareStep",

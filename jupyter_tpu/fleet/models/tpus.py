@@ -11,6 +11,7 @@ from ...cloud.models import NodeOptions, NodeState, Tier
 from ...links import LinkState
 from .costs import Cost
 from .environments import ConnectTPU, Environment
+from .guard import Guard
 from .problems import Problem
 from .shares import SharedFolders
 from .sync import MirroredProject
@@ -148,6 +149,8 @@ class TPU(Struct, kw_only=True):
     projects: list[MirroredProject] = []
     #: What its hosts said when this server last asked them; null: it did not.
     shares: SharedFolders | None = None
+    #: What its guard last said to this server; null: it has none, or this server has not asked.
+    guard: Guard | None = None
     problem: Problem | None = None
     #: The ids of operations that run on it now, newest first.
     operations: list[str] = []

@@ -14,7 +14,7 @@ from ..discovery.observer import Observer
 from ..hosts.connections import HostConnections
 from ..hosts.kernels import shut_down_error
 from ..knowledge.grants import Grants
-from ..models import DeleteTPU, Operation, StartTPU, StopTPU, StopTrying
+from ..models import DeleteTPU, GuardAction, Operation, StartTPU, StopTPU, StopTrying
 from ..models.costs import billing_words
 from ..store.records import NodeClaim, OperationRecord
 from . import checks
@@ -77,6 +77,12 @@ class PowerService:
         return await self._runner.start_exclusive(
             record, lambda progress: self._stop(record, progress)
         )
+
+    async def act_for_guard(self, name: NodeName, action: GuardAction) -> Operation:
+        """Stops or deletes a TPU with all that runs there, as was chosen when its guard was set."""
+        if action == "stop":
+            return await self.stop(name, StopTPU(end_kernels=True, end_jobs=True))
+        return await self.delete(name, DeleteTPU(end_kernels=True, end_jobs=True))
 
     def resume(self, record: OperationRecord) -> None:
         """Continues one that another process has left."""

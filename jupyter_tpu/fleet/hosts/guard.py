@@ -1,0 +1,194 @@
+"""The guards of TPUs: set, shown, put off and removed on host 0, where each runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import convert
+
+from ...cloud import Node, NodeName
+from ...errors import InvalidInput, Reason, TPUError
+from ..knowledge.finder import TPUFinder
+from ..knowledge.observed import ObservedState
+from ..models import Cost, Guard, GuardAction, KeepTPU, SetGuard
+from ..models.requests import validated
+from ..models.times import timestamp
+from .connections import ANSWER, HostConnections
+
+log = logging.getLogger(__name__)
+
+#: Seconds for Google's answers to host 0 about its permissions.
+CHECK = 90.0
+
+
+class Guards:
+    """A :class:`~jupyter_tpu.fleet.api.GuardAPI`, and what hosts last said of their guards.
+
+    cost_of(name): what a TPU costs an hour, and has cost. changed(name) is called for a TPU whose
+    guard says something else. act(name, action) stops or deletes it in place of a host that is not
+    allowed to.
+    """
+
+    def __init__(
+        self,
+        finder: TPUFinder,
+        connections: HostConnections,
+        observed: ObservedState,
+        cost_of: Callable[[NodeName], Cost],
+        changed: Callable[[NodeName], None],
+        act: Callable[[NodeName, GuardAction], Awaitable[object]],
+    ) -> None:
+        self._finder = finder
+        self._connections = connections
+        self._observed = observed
+        self._cost_of = cost_of
+        self._changed = changed
+        self._act = act
+        self._known: dict[NodeName, tuple[str, Guard | None]] = {}  # with the node's id
+        self._due: asyncio.Queue[tuple[NodeName, Guard]] = asyncio.Queue()
+
+    async def run(self) -> None:
+        """Acts for hosts until it is cancelled."""
+        while True:
+            name, guard = await self._due.get()
+            try:
+                await self._act(name, guard.action)
+            except TPUError as error:  # an operation runs, or Google refuses: it is due again
+                log.warning("%s can't %s itself: %s", name.node, guard.action, error)
+
+    # ---- the part ----
+
+    async def get(self, ref: str) -> Guard:
+        node = await self._find(ref)
+        return self._found(node, await self._request(node, "guard"))
+
+    async def set(self, ref: str, request: SetGuard) -> Guard:
+        request = validated(request)
+        node = await self._find(ref)
+        rule = _rule(request, node, self._cost_of(node.name), time.time())
+        return self._found(node, await self._request(node, "set_guard", CHECK, **rule))
+
+    async def keep(self, ref: str, request: KeepTPU | None = None) -> Guard:
+        seconds = validated(request or KeepTPU()).seconds
+        node = await self._find(ref)
+        return self._found(node, await self._request(node, "keep", seconds=seconds))
+
+    async def remove(self, ref: str) -> None:
+        node = await self._find(ref)
+        await self._request(node, "remove_guard")
+
+    async def _find(self, ref: str) -> Node:
+        return await self._finder.find_ready(ref, "A guard runs on the host of a READY TPU.")
+
+    async def _request(
+        self, node: Node, op: str, timeout: float = ANSWER, /, **params: Any
+    ) -> Guard | None:
+        answer = await self._connections.request(node.name, op, timeout, **params)
+        return self._take(node.name, node.id, answer["guard"])
+
+    def _found(self, node: Node, guard: Guard | None) -> Guard:
+        if guard is None:
+            name = node.name.node
+            raise TPUError(
+                f"{name} has no guard: it runs until you stop it.",
+                Reason.NOT_FOUND,
+                f"Set one with `jupyter tpu guard set {name} --max-idle 2h`.",
+            )
+        return guard
+
+    # ---- what hosts say by themselves ----
+
+    def known(self, node: Node) -> Guard | None:
+        """What its host last said; None if there is no guard, or nobody has asked."""
+        id, guard = self._known.get(node.name, ("", None))
+        return guard if id == node.id else None
+
+    def update(self, name: NodeName, report: Mapping[str, Any] | None) -> None:
+        """Takes the report of host 0. None: it has no guard, or an older agent."""
+        node = self._observed.node(name)
+        guard = None if node is None else self._take(name, node.id, report)
+        if guard is not None and guard.phase == "due" and guard.problem is not None:
+            self._due.put_nowait((name, guard))
+
+    def _take(
+        self, name: NodeName, node_id: str, report: Mapping[str, Any] | None
+    ) -> Guard | None:
+        guard = None if report is None else _guard(report)
+        if self._known.get(name, ("", None)) != (node_id, guard):
+            self._known[name] = node_id, guard
+            self._changed(name)
+        return guard
+
+
+def cost_deadline(max_cost: float, cost: Cost, now: float) -> float:
+    """When a TPU will have cost *max_cost* USD if it runs on; seconds since the epoch.
+
+    Raises INVALID where that can't be said, or is never.
+    """
+    hourly = cost.usd_per_hour
+    if hourly is None or cost.usd is None:
+        why = "What this TPU costs is not known, so it can't stop at a cost."
+    elif hourly == 0:
+        why = "This TPU costs nothing, so it can't stop at a cost."
+    else:
+        return now + (max_cost - cost.usd) / hourly * 3600.0
+    raise InvalidInput(why, "Choose a time without work, or a time.")
+
+
+def _rule(request: SetGuard, node: Node, cost: Cost, now: float) -> dict[str, Any]:
+    """What host 0 gets. Raises INVALID for what can't be done with this TPU."""
+    if request.idle is None and request.max_cost is None and not request.until:
+        raise InvalidInput("A guard needs a limit.", "Give a time without work, a cost, or a time.")
+    name, several = node.name, len(node.endpoints) > 1
+    if request.action == "stop" and several:
+        raise InvalidInput("A TPU of several hosts can't be stopped.", "Let it be deleted instead.")
+    if request.idle is not None and several:
+        raise InvalidInput(
+            "The idle limit works for a TPU of one host only.", "Choose a cost or a time."
+        )
+    return {
+        "action": request.action,
+        "node": f"projects/{name.project}/locations/{name.zone}/nodes/{name.node}",
+        "node_id": node.id,
+        "idle": request.idle,
+        "until": _seconds(request.until, now) if request.until else None,
+        "cost_until": None
+        if request.max_cost is None
+        else cost_deadline(request.max_cost, cost, now),
+        "notice": min(request.notice, request.idle or request.notice),
+        "limits": {"max_cost": request.max_cost, "until": request.until},
+    }
+
+
+def _seconds(until: str, now: float) -> float:
+    try:
+        time = datetime.fromisoformat(until)
+    except ValueError:
+        raise InvalidInput(f"The field until is not a time: {until!r}.") from None
+    if time.tzinfo is None:
+        raise InvalidInput("The field until has no time zone.", "Add Z for UTC, for example.")
+    if time.timestamp() <= now:
+        local = time.astimezone(UTC).isoformat(timespec="seconds")
+        raise InvalidInput(f"The time {local} is over.", "Choose a later one.")
+    return time.timestamp()
+
+
+def _guard(report: Mapping[str, Any]) -> Guard:
+    rule = report["rule"]
+    ends = report["ends"]
+    return convert(
+        {
+            **{key: rule[key] for key in ("action", "idle", "notice")},
+            **rule["limits"],
+            **{key: report[key] for key in ("phase", "reason", "busy")},
+            "ends": "" if ends is None else timestamp("seconds", ends),
+            "actor": "host" if report["host"] and not report["problem"] else "server",
+            "problem": report["problem"] or report["refused"],
+        },
+        Guard,
+    )

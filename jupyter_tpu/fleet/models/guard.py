@@ -1,0 +1,53 @@
+"""A TPU that stops or deletes itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from .problems import Problem
+
+#: What is done with the TPU.
+GuardAction = Literal["stop", "delete"]
+
+
+class SetGuard(Struct, kw_only=True, forbid_unknown_fields=True):
+    """When a TPU stops or deletes itself: at the first of these limits, of which one is needed."""
+
+    #: A TPU of several hosts can only be deleted.
+    action: GuardAction = "stop"
+    #: Seconds without a running cell, job, terminal over SSH or other program that works.
+    idle: Annotated[float, Meta(ge=60, le=30 * 86_400)] | None = None
+    #: USD, of all that it has cost since its creation.
+    max_cost: Annotated[float, Meta(gt=0)] | None = None
+    until: str = ""  # a time with a time zone
+    #: Seconds for which it is announced before; of an idle limit at most as long as that.
+    notice: Annotated[float, Meta(ge=0, le=3600)] = 300.0
+
+
+class KeepTPU(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How long a TPU is kept in any case: seconds from now on."""
+
+    seconds: Annotated[float, Meta(ge=60, le=30 * 86_400)] = 3600.0
+
+
+class Guard(Struct, kw_only=True):
+    """The guard of a TPU, and what it has seen last."""
+
+    action: GuardAction
+    idle: float | None = None
+    max_cost: float | None = None
+    until: str = ""
+    notice: float = 0.0
+    #: "due": the limit is reached. "ending": Google has agreed to stop or delete the TPU.
+    phase: Literal["watching", "due", "ending"] = "watching"
+    #: The limit that comes first, and when: to within a minute. "" if none is counted down now.
+    reason: Literal["", "idle", "time", "cost"] = ""
+    ends: str = ""
+    #: What keeps it from being idle, in words; None: the host could not say, or has not looked yet.
+    busy: list[str] | None = None
+    #: "host": it acts by itself. "server": the host may not, so that a running Jupyter server acts.
+    actor: Literal["host", "server"] = "host"
+    #: Why the host can't act, or why Google refused when it did.
+    problem: Problem | None = None

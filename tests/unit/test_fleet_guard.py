@@ -1,0 +1,100 @@
+"""What a guard may be, and when a TPU will have cost its limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.cloud import Node, NodeName, NodeState
+from jupyter_tpu.cloud.models import Endpoint
+from jupyter_tpu.errors import InvalidInput
+from jupyter_tpu.fleet.hosts.guard import Guards
+from jupyter_tpu.fleet.knowledge.observed import ObservedState
+from jupyter_tpu.fleet.models import Cost, Guard, KeepTPU, SetGuard
+
+NAME = NodeName("p", "us-west4-a", "my-tpu")
+DAY = "2099-01-01T00:00:00Z"
+
+
+class Host:
+    """Answers as host 0's agent does that has not looked yet."""
+
+    def __init__(self) -> None:
+        self.rule: dict[str, Any] = {}
+
+    async def request(
+        self, name: NodeName, op: str, timeout: float, **params: Any
+    ) -> dict[str, Any]:
+        self.rule = params
+        fields = {"phase": "watching", "reason": "", "ends": None, "busy": None, "problem": None}
+        return {"guard": {"rule": params, "host": True, "refused": None, **fields}}
+
+
+class Finder:
+    def __init__(self, hosts: int) -> None:
+        endpoints = tuple(Endpoint(internal=f"10.0.0.{n}") for n in range(hosts))
+        self.node = Node(
+            name=NAME, id="7", type="v4-16", state=NodeState.READY, endpoints=endpoints
+        )
+
+    async def find_ready(self, ref: str, purpose: str) -> Node:
+        return self.node
+
+
+def guards(host: Host, *, hosts: int = 1, cost: Cost | None = None) -> Guards:
+    async def act(name: NodeName, action: str) -> None: ...
+
+    parts: Any = (Finder(hosts), host, ObservedState())
+    return Guards(*parts, lambda _: cost or Cost(), lambda _: None, act)
+
+
+@pytest.mark.asyncio
+async def test_a_cost_is_a_time_by_the_price_and_what_it_has_cost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("jupyter_tpu.fleet.hosts.guard.time.time", lambda: 1000.0)
+    host = Host()
+    part = guards(host, cost=Cost(usd_per_hour=10.0, usd=5.0))
+    guard = await part.set("my-tpu", SetGuard(max_cost=20.0, idle=120.0))
+    assert host.rule["cost_until"] == 1000.0 + 1.5 * 3600
+    assert host.rule["notice"] == 120.0, "not longer than the idle limit"
+    assert host.rule["node"] == "projects/p/locations/us-west4-a/nodes/my-tpu"
+    assert guard == Guard(action="stop", idle=120.0, max_cost=20.0, notice=120.0)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("wanted", "hosts", "cost", "message"),
+    [
+        (SetGuard(), 1, Cost(), "needs a limit"),
+        (SetGuard(until=DAY), 2, Cost(), "several hosts can't be stopped"),
+        (SetGuard(action="delete", idle=60.0), 2, Cost(), "one host only"),
+        (SetGuard(max_cost=1.0), 1, Cost(usd_per_hour=0.0, usd=0.0), "costs nothing"),
+        (SetGuard(max_cost=1.0), 1, Cost(), "not known"),
+        (SetGuard(until="2020-01-01T00:00:00Z"), 1, Cost(), "is over"),
+        (SetGuard(until="2099-01-01T00:00:00"), 1, Cost(), "no time zone"),
+        (SetGuard(until="soon"), 1, Cost(), "not a time"),
+        (SetGuard(idle=5.0), 1, Cost(), "idle"),
+    ],
+)
+async def test_what_can_not_be_done_is_refused_before_a_host_is_asked(
+    wanted: SetGuard, hosts: int, cost: Cost, message: str
+) -> None:
+    host = Host()
+    with pytest.raises(InvalidInput, match=message):
+        await guards(host, hosts=hosts, cost=cost).set("my-tpu", wanted)
+    assert host.rule == {}
+
+
+@pytest.mark.asyncio
+async def test_a_pod_can_be_deleted_at_a_time() -> None:
+    host = Host()
+    await guards(host, hosts=2).set("my-tpu", SetGuard(action="delete", until=DAY))
+    assert host.rule["action"] == "delete"
+
+
+@pytest.mark.asyncio
+async def test_a_keep_is_at_least_a_minute() -> None:
+    with pytest.raises(InvalidInput):
+        await guards(Host()).keep("my-tpu", KeepTPU(seconds=1.0))
