@@ -1,6 +1,6 @@
 """What of a host's processes keeps it busy: from /proc, so of all users and containers.
 
-What a kernel or a job does is known from its keeper; the rest is seen here: terminals of people,
+What a kernel or a job does is known from its keeper. The rest is seen here: terminals of people,
 programs that hold chips, and the use of the processors. How busy chips are is not known here, so a
 program that holds them counts as busy, unless it belongs to an idle kernel.
 """

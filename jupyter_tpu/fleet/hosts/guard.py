@@ -115,9 +115,7 @@ class Guards:
         if guard is not None and guard.phase == "due" and guard.problem is not None:
             self._due.put_nowait((name, guard))
 
-    def _take(
-        self, name: NodeName, node_id: str, report: Mapping[str, Any] | None
-    ) -> Guard | None:
+    def _take(self, name: NodeName, node_id: str, report: Mapping[str, Any] | None) -> Guard | None:
         guard = None if report is None else _guard(report)
         if self._known.get(name, ("", None)) != (node_id, guard):
             self._known[name] = node_id, guard
@@ -145,8 +143,9 @@ def _rule(request: SetGuard, node: Node, cost: Cost, now: float) -> dict[str, An
     if request.idle is None and request.max_cost is None and not request.until:
         raise InvalidInput("A guard needs a limit.", "Give a time without work, a cost, or a time.")
     name, several = node.name, len(node.endpoints) > 1
-    if request.action == "stop" and several:
-        raise InvalidInput("A TPU of several hosts can't be stopped.", "Let it be deleted instead.")
+    if request.action == "stop" and (several or node.tier == "spot"):
+        what = "TPU of several hosts" if several else "spot TPU"
+        raise InvalidInput(f"A {what} can't be stopped.", "Let it be deleted instead.")
     if request.idle is not None and several:
         raise InvalidInput(
             "The idle limit works for a TPU of one host only.", "Choose a cost or a time."

@@ -15,7 +15,7 @@ GuardAction = Literal["stop", "delete"]
 class SetGuard(Struct, kw_only=True, forbid_unknown_fields=True):
     """When a TPU stops or deletes itself: at the first of these limits, of which one is needed."""
 
-    #: A TPU of several hosts can only be deleted.
+    #: A TPU of several hosts, and a spot TPU, can only be deleted.
     action: GuardAction = "stop"
     #: Seconds without a running cell, job, terminal over SSH or other program that works.
     idle: Annotated[float, Meta(ge=60, le=30 * 86_400)] | None = None

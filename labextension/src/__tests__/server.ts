@@ -280,6 +280,7 @@ export function aTPU(more: Partial<ITPU> = {}): ITPU {
     kernels: 0,
     projects: [],
     shares: null,
+    guard: null,
     problem: null,
     operations: [],
     labels: {},

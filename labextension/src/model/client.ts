@@ -277,6 +277,11 @@ export class TPUClient {
     return this._call('DELETE', [...this._path(tpu), 'kernels', id]);
   }
 
+  /** Keeps a TPU with a guard for an hour in any case. */
+  async keep(tpu: TPURef): Promise<void> {
+    await this._call('POST', [...this._path(tpu), 'guard', 'keep']);
+  }
+
   takeOverKernel(tpu: TPURef, id: string): Promise<void> {
     return this._call('POST', [...this._path(tpu), 'kernels', id, 'take']);
   }

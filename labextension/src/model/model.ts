@@ -310,6 +310,11 @@ export class TPUModel extends Store {
     });
   }
 
+  /** Keeps a TPU with a guard for an hour in any case. */
+  keep(tpu: TPURef): Promise<boolean> {
+    return this._requests.send(tpu, () => this.client.keep(tpu));
+  }
+
   takeOverKernel(tpu: TPURef, id: string): Promise<boolean> {
     return this._requests.send(tpu, () => this.client.takeOverKernel(tpu, id));
   }

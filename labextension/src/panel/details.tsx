@@ -5,11 +5,12 @@ import React from 'react';
 
 import { filesIcon, traceIcon } from '../icons';
 import { Actions } from '../actions/actions';
-import { IHost, IKernel, ITPU } from '../api';
+import { IGuard, IHost, IKernel, ITPU } from '../api';
 import { holderLabel, kernelName } from '../actions/dialogs';
 import { keyOf } from '../model/resources';
 import { useStore } from '../store';
 import { usd } from '../labels/costs';
+import { guardLabel } from '../labels/guard';
 import { kernelStateLabel, linkLabel, tierLabel } from '../labels/tpus';
 import { ago, Tone } from '../labels/translation';
 import { IconButton, Section, StateLabel } from './elements';
@@ -77,6 +78,7 @@ export function Details(props: {
               </dd>
             </>
           )}
+          {tpu.guard && <Guard guard={tpu.guard} tpu={tpu} actions={actions} />}
           {created && (
             <>
               <dt>{trans.__('Created')}</dt>
@@ -135,6 +137,43 @@ export function Details(props: {
       {tpu.state === 'READY' && <SharedFolders tpu={tpu} actions={actions} />}
       <Ports tpu={tpu} actions={actions} />
     </div>
+  );
+}
+
+/** When the TPU stops or deletes itself. */
+function Guard(props: {
+  guard: IGuard;
+  tpu: ITPU;
+  actions: Actions;
+}): JSX.Element {
+  const { guard, tpu, actions } = props;
+  const { trans } = actions;
+  return (
+    <>
+      <dt>{trans.__('Guard')}</dt>
+      <dd className="jp-mod-wrap">
+        {guardLabel(guard, trans, actions.language)}{' '}
+        {guard.ends && (
+          <button
+            type="button"
+            className="jp-tpu-Link"
+            onClick={() => void actions.model.keep(tpu)}
+          >
+            {trans.__('Keep it for an hour')}
+          </button>
+        )}
+        {guard.problem && (
+          <>
+            {' '}
+            {trans.__(
+              'The TPU can’t do it by itself. %1 %2',
+              guard.problem.message,
+              guard.problem.hint
+            )}
+          </>
+        )}
+      </dd>
+    </>
   );
 }
 

@@ -1,0 +1,35 @@
+// When a TPU stops or deletes itself, in words.
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { IGuard } from '../api';
+
+/** "Stops at 02:10: idle"; "Waits: busy with a job". */
+export function guardLabel(
+  guard: IGuard,
+  trans: TranslationBundle,
+  language: string
+): string {
+  const stops = guard.action === 'stop';
+  if (guard.phase === 'ending') {
+    return stops ? trans.__('Stops now') : trans.__('Is deleted now');
+  }
+  if (guard.ends) {
+    const time = new Date(guard.ends).toLocaleString(language, {
+      dateStyle: 'short',
+      timeStyle: 'short'
+    });
+    const why = {
+      '': '',
+      idle: trans.__('idle'),
+      time: trans.__('its time is over'),
+      cost: trans.__('its cost limit')
+    }[guard.reason];
+    return stops
+      ? trans.__('Stops at %1: %2', time, why)
+      : trans.__('Is deleted at %1: %2', time, why);
+  }
+  return guard.busy?.length
+    ? trans.__('Waits: busy with %1', guard.busy.join(', '))
+    : trans.__('Waits');
+}
