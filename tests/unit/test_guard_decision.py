@@ -80,6 +80,7 @@ def test_a_host_that_is_still_there_long_after_google_has_agreed_asks_again() ->
 def test_another_rule_is_announced_anew() -> None:
     decision = Decision(Rule(until=START + 60, notice=300))
     looks(decision, 270)
+    decision.keep(HOUR)
     decision.change(Rule(until=START + 60, notice=300))
     assert decision.look(None, START + 300, 300.0).left == 300.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from ..guard import files
 from ..guard.google import GoogleError, require_permission
 from ..protocol import umask
 from ..protocol.process_env import without_allocator
+from ..protocol.processes import is_alive
 from .operation_error import OperationError
 
 Operation = Callable[[Dict[str, Any]], Awaitable[Dict[str, Any]]]
@@ -47,9 +49,9 @@ class GuardOperations:
         rule = files.read(files.RULE)
         if rule is None:
             return None
-        code = None if self._process is None else self._process.poll()
-        if code is not None and code < 0:  # killed: not one that found another one running
-            self._start(rule)
+        if rule["sources"] == self._sources:
+            with contextlib.suppress(OSError):  # the disk is full
+                self._ensure_process()  # somebody may have killed it
         report = files.read(files.REPORT) or {}
         if report.get("number") != rule["number"]:
             report = {}  # it has not looked yet
@@ -105,9 +107,16 @@ class GuardOperations:
         files.remove(files.REPORT)
 
     def _start(self, rule: Dict[str, Any]) -> None:
-        """Makes this the rule, of a guard of this version. One that runs already goes on."""
+        """Makes this the rule, of a guard of this version."""
         files.write(files.RULE, rule)
+        self._ensure_process()
+
+    def _ensure_process(self) -> None:
+        """Starts the guard unless one runs, which may be that of an earlier daemon."""
         if self._process is not None and self._process.poll() is None:
+            return
+        holder = files.read(files.LOCK) or {}
+        if holder.get("sources") == self._sources and is_alive(holder["pid"], holder["started"]):
             return
         with open(files.guard_path("log"), "wb") as log:
             self._process = subprocess.Popen(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import json
 import os
 import sys
 import time
@@ -22,6 +23,7 @@ from ..keeper.job_state import FINAL
 from ..keeper.owned_process import descendants
 from ..protocol.chips import holders
 from ..protocol.paths import boot, run_folder
+from ..protocol.processes import start_time
 from .jobs import Jobs
 from .keepers import Keepers
 
@@ -50,13 +52,15 @@ def run_guard(sources: str) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError:
-            same = os.pread(lock, 4096, 0) == os.fsencode(sources)
+            same = (files.read(files.LOCK) or {}).get("sources") == sources
             mine = _is_mine(files.read(files.RULE), sources)
             if same or not mine or time.monotonic() > deadline:
                 return 0
             time.sleep(NEWS / 4)
+    pid = os.getpid()
+    holder = {"sources": sources, "pid": pid, "started": start_time(pid)}
     os.ftruncate(lock, 0)
-    os.pwrite(lock, os.fsencode(sources), 0)
+    os.pwrite(lock, json.dumps(holder).encode(), 0)
     asyncio.run(GuardProcess(sources).run())
     return 0
 

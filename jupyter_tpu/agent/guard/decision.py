@@ -75,9 +75,9 @@ class Decision:
         }
 
     def change(self, rule: Rule) -> None:
-        """Another rule: its notice begins anew."""
+        """Another rule: its notice begins anew, and a keep is over."""
         self.rule = rule
-        self._announced, self._pause = None, 0.0
+        self._announced, self._kept, self._pause = None, 0.0, 0.0
         self._failures, self._agreed = 0, False
 
     def keep(self, seconds: float) -> None:

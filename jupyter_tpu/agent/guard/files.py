@@ -4,7 +4,7 @@
 
     ~/.jupyter-tpu/guard/rule.json     what was chosen; the guard ends when it is removed
     ~/.jupyter-tpu/guard/report.json   what the guard has seen last, and its state
-    ~/.jupyter-tpu/guard/lock          held while the guard runs
+    ~/.jupyter-tpu/guard/lock          held while the guard runs; says which process that is
 """
 
 from __future__ import annotations

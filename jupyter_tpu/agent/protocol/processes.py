@@ -24,9 +24,14 @@ def start_time(pid: int) -> str:
     return "" if fields[0] == b"Z" else fields[19].decode()
 
 
+def is_alive(pid: int, started: str) -> bool:
+    """Whether the process that started at *started* still runs."""
+    return bool(started) and start_time(pid) == started
+
+
 def signal_process(pid: int, started: str, number: int) -> bool:
     """Sends a signal, if the process that started at *started* still runs; False if it does not."""
-    if not started or start_time(pid) != started:
+    if not is_alive(pid, started):
         return False
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)

@@ -12,7 +12,10 @@ import re
 from aiohttp import web
 
 from ..engine import Engine
+from ..model import api_errors
+from ..model.records import NodeRecord
 from ..state_folder import Token
+from .messages import SCOPE
 
 METADATA = "/metadata/"
 #: Where clients on a host find the APIs, by gcloud's names of them.
@@ -47,13 +50,18 @@ class HostIdentities:
         return f"ya29.host-{node_id}.{self._token.sign(f'access {node_id}')}"
 
     def allows(self, request: web.Request, engine: Engine) -> bool:
-        """Whether the request shows the token of a host, and is about that host's TPU."""
+        """Whether the request shows the token of a host, and is about that host's TPU.
+
+        Raises ApiError for a host whose scopes do not suffice.
+        """
         shown = _TOKEN.fullmatch(header := request.headers.get("Authorization", ""))
         if shown is None or header != f"Bearer {self.access_token(shown[1])}":
             return False
         node = next((n for n in engine.model.nodes.values() if n.id == shown[1]), None)
         if node is None:
             return False
+        if SCOPE not in _scopes(node):
+            raise api_errors.insufficient_scopes()
         path = f"/v2/{node.path}"
         return (request.method, request.path) in {
             ("GET", path),
@@ -61,6 +69,10 @@ class HostIdentities:
             ("POST", f"{path}:stop"),
             ("POST", f"/cloudresourcemanager/v1/projects/{node.project}:testIamPermissions"),
         }
+
+
+def _scopes(node: NodeRecord) -> list[str]:
+    return node.scopes or [SCOPE]
 
 
 def add_routes(app: web.Application, engine: Engine, identities: HostIdentities) -> None:
@@ -72,10 +84,9 @@ def add_routes(app: web.Application, engine: Engine, identities: HostIdentities)
         if node is None or request.headers.get("Metadata-Flavor") != "Google":
             raise web.HTTPForbidden
         account = node.service_account or f"emulated@{node.project}.iam.gserviceaccount.com"
-        scopes = node.scopes or ["https://www.googleapis.com/auth/cloud-platform"]
         name = "instance/service-accounts/default"
         found = {
-            f"{name}/": {"aliases": ["default"], "email": account, "scopes": scopes},
+            f"{name}/": {"aliases": ["default"], "email": account, "scopes": _scopes(node)},
             f"{name}/token": {
                 "access_token": identities.access_token(id),
                 "expires_in": 3599,

@@ -215,6 +215,14 @@ def permission(permission_name: str, resource: str) -> ApiError:
     )
 
 
+def insufficient_scopes() -> ApiError:
+    return ApiError(
+        PERMISSION_DENIED,
+        "Request had insufficient authentication scopes.",
+        ("ACCESS_TOKEN_SCOPE_INSUFFICIENT", "googleapis.com", {}),
+    )
+
+
 def api_disabled(project_number: int) -> ApiError:
     consumer = f"projects/{project_number}"
     return ApiError(
