@@ -2,75 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ..commands.grammar import Group, examples, tpu_argument
-from ..commands.guard import guard_text, seconds
-from ..commands.hunts import deadline
+from ..commands.guard import guard_options, guard_text, seconds
 from ..commands.session import open_session
 from ..errors import InvalidInput
 from .console import json_option, note, print_json
 
 if TYPE_CHECKING:
     from ..fleet.models import Guard, SetGuard
-
-_OPTIONS = (
-    click.option(
-        "--max-idle",
-        metavar="TIME",
-        help="After so long without work, such as 2h: no running cell, job, terminal or program.",
-    ),
-    click.option(
-        "--max-cost",
-        type=click.FloatRange(min=0, min_open=True),
-        metavar="USD",
-        help="When it has cost so much since its creation, about.",
-    ),
-    click.option("--until", metavar="TIME", help="At a time, or after a time such as 8h."),
-    click.option(
-        "--then-delete",
-        is_flag=True,
-        help="Delete it, with its disk. Else it is stopped, and its disk stays.",
-    ),
-)
-
-
-def guard_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options, which *function* gets as `guard` (SetGuard, or None without any)."""
-
-    @wraps(function)
-    def with_guard(
-        *args: Any,
-        max_idle: str | None,
-        max_cost: float | None,
-        until: str | None,
-        then_delete: bool,
-        **others: Any,
-    ) -> Any:
-        from ..fleet.models import SetGuard
-
-        wanted: SetGuard | None = None
-        if max_idle or max_cost is not None or until:
-            wanted = SetGuard(
-                action="delete" if then_delete else "stop",
-                idle=seconds(max_idle) if max_idle else None,
-                max_cost=max_cost,
-                until=deadline(until) if until else "",
-            )
-        elif then_delete:
-            raise InvalidInput(
-                "--then-delete needs a limit.", "Add --max-idle, --max-cost or --until."
-            )
-        return function(*args, guard=wanted, **others)
-
-    result: Callable[..., Any] = with_guard
-    for option in reversed(_OPTIONS):
-        result = option(result)
-    return result
 
 
 @click.group("guard", cls=Group, aliases={"off": "remove"})

@@ -19,15 +19,14 @@ from ..commands.grammar import (
     project_option,
     tpu_argument,
 )
+from ..commands.guard import guard_options, guard_text
 from ..commands.node_options import node_options
-from ..commands.guard import guard_text
 from ..commands.session import Session, open_session, tpu_ref
 from ..commands.tables import problem_text, status_problems, tpu_table, type_text
 from ..commands.tokens import MISSING
 from ..errors import InvalidInput, TPUError
 from .approval import approve_cost
 from .console import json_option, no_wait_option, note, print_json, verbose_option, yes_option
-from .guard import guard_options
 from .losses import running_kernels
 from .waiting import finish, finish_all, leave, left_line, progress_stream, require_server
 
@@ -137,11 +136,6 @@ def create(
             "Options of an environment, such as --packages, need --connect.",
             "Add --connect, or give them to `jupyter tpu connect` later.",
         )
-    if guard is not None and (no_wait or until_available):
-        raise InvalidInput(
-            "A guard is set when the TPU is there.",
-            f"Omit --no-wait and --until-available, or use `jupyter tpu guard set {name}` later.",
-        )
     wanted = CreateTPU(
         name=name,
         type=accelerator_type,
@@ -153,6 +147,7 @@ def create(
         labels=labels,
         options=options,
         connect=connection(environment, **content) if then_connect else None,
+        guard=guard,
     )
     with open_session() as session:
         if until_available:
@@ -161,8 +156,9 @@ def create(
             wanted = structs.replace(wanted, max_price=max_price)
             hunt = StartHunt(tpu=wanted, zones=zone.split(",") if zone else [])
             return hunt_for(session, hunt, yes=yes, no_wait=no_wait, as_json=as_json)
-        if then_connect and no_wait:
-            require_server(session, "continues to connect the TPU")
+        if no_wait and (then_connect or guard is not None):
+            after = "connect the TPU" if then_connect else "set its guard"
+            require_server(session, f"continues to {after}")
         quote = session.call(session.fleet.quote(wanted))
         approve_cost(quote, yes=yes or max_price is not None, as_json=as_json)
         # What was said is what is created, also if gcloud's default zone or a price changes.
@@ -178,13 +174,12 @@ def create(
         if no_wait:
             return _leave(session, operation, as_json)
         finish_all(session, operation, progress_stream(as_json))
-        if guard is not None:
-            found = session.call(session.fleet.guards.set(ref, guard))
-            note(guard_text(name, found))
         tpu = session.call(session.fleet.tpu(ref))
         if as_json:
             return print_json(tpu)
         print(f"{tpu.name} is ready: {type_text(tpu)}, in {tpu.zone}.")
+        if tpu.guard is not None:
+            print(guard_text(tpu.name, tpu.guard))
         if then_connect:
             _print_kernels(tpu)
         else:

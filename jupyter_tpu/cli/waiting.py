@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ..commands.session import Session
     from ..fleet.models import Operation
 
+#: What follows on a create or hunt, as a verb.
+_FOLLOWING = {"guard": "set its guard", "connect": "connect it"}
 #: States of a TPU in which Google has not begun yet.
 _BEFORE = {
     "start": ("STOPPED",),
@@ -161,27 +163,27 @@ def finish(session: Session, operation: Operation, stream: TextIO) -> Operation:
 
 
 def finish_all(session: Session, operation: Operation, stream: TextIO) -> Operation:
-    """As :func:`finish`; after a create or hunt that connects, waits for the connecting, too."""
+    """As :func:`finish`; after a create or hunt, waits for what follows on it, too."""
     ended = finish(session, operation, stream)
     if operation.kind not in ("create", "hunt"):
         return ended
     for other in session.call(session.fleet.operations()):
         if (
-            other.kind == "connect"
+            other.kind in _FOLLOWING
             and (other.tpu, other.zone) == (ended.tpu, ended.zone)
             and other.created >= operation.created
         ):
             try:
                 finish(session, other, stream)
             except TPUError as error:
+                what = _FOLLOWING[other.kind]
                 raise TPUError(
-                    f"Created {operation.tpu}, but could not connect it: {error.message}",
+                    f"Created {operation.tpu}, but could not {what}: {error.message}",
                     error.reason,
                     error.hint,
                     retry_after=error.retry_after,
                     scope=error.scope,
                 ) from None
-            break
     return ended
 
 

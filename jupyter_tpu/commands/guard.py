@@ -1,18 +1,77 @@
-"""The guard of a TPU in words."""
+"""The guard of a TPU: its options, and what is known of it in words."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from ..errors import InvalidInput
-from .hunts import local_time
+from .hunts import deadline, local_time
 
 if TYPE_CHECKING:
-    from ..fleet.models import Guard
+    from ..fleet.models import Guard, SetGuard
 
 _UNITS = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 _REASONS = {"idle": "it is idle", "time": "its time is over", "cost": "it has cost its limit"}
 _ACTS = {"stop": "stops", "delete": "is deleted"}
+
+
+_OPTIONS = (
+    click.option(
+        "--max-idle",
+        metavar="TIME",
+        help="After so long without work, such as 2h: no running cell, job, terminal or program.",
+    ),
+    click.option(
+        "--max-cost",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="USD",
+        help="When it has cost so much since its creation, about.",
+    ),
+    click.option("--until", metavar="TIME", help="At a time, or after a time such as 8h."),
+    click.option(
+        "--then-delete",
+        is_flag=True,
+        help="Delete it, with its disk. Else it is stopped, and its disk stays.",
+    ),
+)
+
+
+def guard_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options, which *function* gets as `guard` (SetGuard, or None without any)."""
+
+    @wraps(function)
+    def with_guard(
+        *args: Any,
+        max_idle: str | None,
+        max_cost: float | None,
+        until: str | None,
+        then_delete: bool,
+        **others: Any,
+    ) -> Any:
+        from ..fleet.models import SetGuard
+
+        wanted: SetGuard | None = None
+        if max_idle or max_cost is not None or until:
+            wanted = SetGuard(
+                action="delete" if then_delete else "stop",
+                idle=seconds(max_idle) if max_idle else None,
+                max_cost=max_cost,
+                until=deadline(until) if until else "",
+            )
+        elif then_delete:
+            raise InvalidInput(
+                "--then-delete needs a limit.", "Add --max-idle, --max-cost or --until."
+            )
+        return function(*args, guard=wanted, **others)
+
+    result: Callable[..., Any] = with_guard
+    for option in reversed(_OPTIONS):
+        result = option(result)
+    return result
 
 
 def seconds(text: str) -> float:

@@ -22,6 +22,7 @@ from .grammar import (
     examples,
     project_option,
 )
+from .guard import guard_options
 from .hunts import deadline as end_of
 from .hunts import describe_hunt, hunt_table
 from .node_options import node_options
@@ -30,7 +31,7 @@ from .session import Session, open_session
 
 if TYPE_CHECKING:
     from ..cloud import NodeOptions
-    from ..fleet.models import HuntCandidate, StartHunt
+    from ..fleet.models import HuntCandidate, SetGuard, StartHunt
 
 HELP = """Search for a TPU over zones, types and tiers until there is one.
 
@@ -120,6 +121,7 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
         max_price: float | None,
         options: NodeOptions,
         labels: dict[str, str],
+        guard: SetGuard | None,
         **others: Any,
     ) -> None:
         from ..fleet.models import CreateTPU, StartHunt
@@ -139,6 +141,7 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
             options=options,
             max_price=max_price,
             connect=connection(environment, **others) if then_connect else None,
+            guard=guard,
         )
         hunt = StartHunt(
             tpu=wanted,
@@ -149,7 +152,7 @@ def hunt_options(function: Callable[..., None]) -> Callable[..., None]:
         )
         function(*args, wanted=hunt, **own)
 
-    result: Callable[..., None] = with_options
+    result: Callable[..., None] = guard_options(with_options)
     for option in reversed(_OPTIONS):
         result = option(result)
     return result

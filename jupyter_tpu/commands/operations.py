@@ -29,6 +29,7 @@ _ACTIVITIES = {
     "sync": "syncing with {}",
     "copy": "copying files of {}",
     "share": "sharing a folder of {}",
+    "guard": "setting the guard of {}",
 }
 
 
@@ -103,6 +104,8 @@ def left_running(session: Session, operation: Operation) -> str:
             )
         if operation.kind in ("sync", "copy"):
             return "Not all files are copied. Run the command again to continue."
+        if operation.kind == "guard":
+            return f"{operation.tpu} has no guard yet. The next Jupyter server sets it."
         if operation.kind == "share":
             return "Not all hosts are done. Run the command again to continue."
         if operation.kind in ("tensorboard", "profile"):

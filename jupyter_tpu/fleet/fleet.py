@@ -51,6 +51,7 @@ from .operations.connected import ConnectedTPUs
 from .operations.copies import CopyService
 from .operations.create import CreateService
 from .operations.defaults import EnvironmentDefaults
+from .operations.guard import GuardService
 from .operations.mirrored import MirroredProjects
 from .operations.packages import EnvironmentService
 from .operations.power import PowerService
@@ -225,7 +226,10 @@ class Fleet:
             changed=changes.mark_tpu_changed,
             act=power.act_for_guard,
         )
-        self._create = CreateService(links, availability, observer, grants, runner, connect.follow)
+        guard = GuardService(cloud, runner, self.guards.set)
+        self._create = CreateService(
+            links, availability, observer, grants, runner, connect.follow, guard.follow
+        )
         self.hunts = HuntService(
             cloud,
             store,
@@ -249,6 +253,7 @@ class Fleet:
             self._power,
             self.hunts,
             self.queued,
+            guard,
             lambda: self._inventory.reload(),
             supervise=supervise,
         )

@@ -225,6 +225,7 @@ export interface ICreateTPU {
   max_price?: number | null;
   options?: INodeOptions;
   connect?: IConnectTPU | null;
+  guard?: ISetGuard | null;
 }
 
 /** A persistent disk that each host gets beside its boot disk. */
@@ -822,6 +823,7 @@ export interface IOperation {
     | 'detach'
     | 'disconnect'
     | 'environment'
+    | 'guard'
     | 'hunt'
     | 'profile'
     | 'queue'

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -12,12 +15,14 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from cli_shell import Shell
+from cli_shell import Shell, running_server, state_of
 from local_host import LocalHost
+from pod_fleet import open_pod
 from waiting import eventually, until
 
 from jupyter_tpu.emulator.api.host_identity import HostIdentities
 from jupyter_tpu.emulator.state_folder import Token
+from jupyter_tpu.fleet.models import Guard, SetGuard, StartJob
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +101,21 @@ async def test_a_job_keeps_the_tpu_and_a_keep_puts_the_end_off(
 
 
 @pytest.mark.asyncio
+async def test_a_guard_that_was_killed_is_started_again(
+    host: LocalHost, node: dict[str, Any]
+) -> None:
+    await set_guard(host, node, until=time.time() + 3600)
+    await report(host, lambda guard: guard["ends"] is not None)
+    host.cut()
+    await eventually(lambda: len(host.processes()) == 1)  # the daemon had nothing to do, and ended
+    host.mend()
+    lock = host.home / ".jupyter-tpu/guard/lock"
+    pid = json.loads(lock.read_text())["pid"]
+    os.kill(pid, signal.SIGKILL)
+    await report(host, lambda _: guards(host) and json.loads(lock.read_text())["pid"] != pid)
+
+
+@pytest.mark.asyncio
 async def test_another_tpu_of_the_same_name_is_never_stopped(
     host: LocalHost, node: dict[str, Any], emulator: Any
 ) -> None:
@@ -143,17 +163,50 @@ async def test_the_tpu_stops_without_any_client(
 
 
 @pytest.mark.long
-def test_a_tpu_stops_itself_after_the_command_has_ended(
+def test_a_tpu_deletes_itself_after_server_and_command_have_ended(
+    emulator: Any, tmp_path: Path
+) -> None:
+    name = "guard-created"
+    shell = Shell(tmp_path, **emulator.environment)
+    wanted = ("create", name, "--type", "v5litepod-1", "--zone", "us-west4-a")
+    complaint = shell.complaint(*wanted, "--spot", "--max-idle", "2h")
+    assert "A spot TPU can't be stopped." in complaint
+    assert state_of(emulator, name) == "", "it is refused before something is created"
+    with running_server(shell):
+        made = shell.out(*wanted, "--max-idle", "1m", "--then-delete")
+        assert f"{name} is deleted after 1 min without work." in made
+        assert shell.json("guard", "keep", name, "--json")["actor"] == "host"
+        shell.out("guard", "remove", name)
+        assert "has no guard" in shell.complaint("guard", "show", name)
+        done = shell.run("guard", "set", name, "--max-idle", "1m", "--then-delete")
+        assert done.returncode == 0, done.stderr
+    until(lambda: state_of(emulator, name) == "", 300)
+
+
+@pytest.mark.long
+@pytest.mark.asyncio
+async def test_a_server_stops_a_tpu_that_may_not_stop_itself_and_only_once(
     emulator: Any, create_tpu: Any, tmp_path: Path
 ) -> None:
-    node = create_tpu(type="v5litepod-1", zone="us-west4-a")
-    name = node["name"].rpartition("/")[2]
-    shell = Shell(tmp_path, **emulator.environment)
-    assert "has no guard" in shell.complaint("guard", "show", name)
-    done = shell.run("guard", "set", name, "--max-idle", "2h")
-    assert done.returncode == 0, done.stderr
-    assert f"{name} stops after 2 h without work." in done.stdout
-    assert shell.json("guard", "keep", name, "--json")["actor"] == "host"
-    soon = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 20))
-    assert shell.run("guard", "set", name, "--until", soon, "--notice", "0m").returncode == 0
-    until(lambda: emulator.request("GET", f"/v2/{node['name']}")["state"] == "STOPPED")
+    account = {"scope": ["https://www.googleapis.com/auth/devstorage.read_only"]}
+    node = create_tpu(type="v5litepod-1", zone="us-west4-a", serviceAccount=account)
+    tpu = node["name"].rpartition("/")[2]
+    async with open_pod(emulator, tpu, tmp_path) as pod:
+        # The hosts of jobs are asked all the time, as those of connected TPUs are.
+        await pod.fleet.jobs.start(tpu, StartJob(command=["sleep", "600"]))
+        soon = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 5))
+        guard = await pod.fleet.guards.set(tpu, SetGuard(until=soon, notice=0))
+        assert guard.actor == "server"
+        assert guard.problem is not None
+        assert "insufficient authentication scopes" in guard.problem.message
+        assert "cloud-platform" in guard.problem.hint
+        await eventually(lambda: state_of(emulator, tpu) == "STOPPED", 60)
+        await pod.fleet.wait((await pod.fleet.start(tpu)).id)
+
+        async def looked() -> Guard | None:
+            guard = await pod.fleet.guards.get(tpu)
+            return guard if guard.busy is not None else None
+
+        guard = await eventually(looked, 60)
+        assert (guard.phase, guard.ends) == ("watching", "")
+        assert state_of(emulator, tpu) == "READY"

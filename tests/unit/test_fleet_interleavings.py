@@ -36,12 +36,14 @@ from jupyter_tpu.fleet.models import (
     ConnectTPU,
     CreateTPU,
     DeleteTPU,
+    Guard,
     Operation,
     StartHunt,
     StopTrying,
 )
 from jupyter_tpu.fleet.operations import create, power, provisioner, queued
 from jupyter_tpu.fleet.operations.create import CreateService
+from jupyter_tpu.fleet.operations.guard import GuardService
 from jupyter_tpu.fleet.operations.power import PowerService
 from jupyter_tpu.fleet.operations.progress import Progress
 from jupyter_tpu.fleet.operations.provisioning import LABEL
@@ -137,8 +139,15 @@ class Server:
             reload=_nothing,
             look=_nothing,
         )
+        guard = GuardService(links.cloud, self.runner, _no_guard)
         self.create = CreateService(
-            links, Availability(links.cloud), observer, grants, self.runner, self.connect
+            links,
+            Availability(links.cloud),
+            observer,
+            grants,
+            self.runner,
+            self.connect,
+            guard.follow,
         )
         connected: Any = SimpleNamespace(
             kernels=SimpleNamespace(require_confirmation=_nothing),
@@ -164,6 +173,7 @@ class Server:
             self.power,
             self.hunts,
             self.queued,
+            guard,
             self._reload,
             supervise=True,
         )
@@ -246,6 +256,10 @@ class Server:
 
 async def _nothing(*_: object) -> None:
     pass
+
+
+async def _no_guard(*_: object) -> Guard:
+    raise AssertionError("no TPU here has a guard")
 
 
 class World:

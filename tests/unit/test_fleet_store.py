@@ -359,7 +359,7 @@ async def take_over(
     runner = OperationRunner(store, lease, changed=lambda *_: None, ended=lambda _: None)
     runner.load(store.snapshot.operations, {})
     resumed = Resumed()
-    takeover = Takeover(runner, *[resumed] * 4, nothing, supervise=supervise)  # type: ignore[list-item]
+    takeover = Takeover(runner, *[resumed] * 5, nothing, supervise=supervise)  # type: ignore[list-item]
     await takeover.check()
     await store.flush()
     connects = [record.operation.id for record in runner.known.resumable.values()]

@@ -50,16 +50,26 @@ class Guards:
         self._changed = changed
         self._act = act
         self._known: dict[NodeName, tuple[str, Guard | None]] = {}  # with the node's id
-        self._due: asyncio.Queue[tuple[NodeName, Guard]] = asyncio.Queue()
+        self._due: set[NodeName] = set()
+        self._reported = asyncio.Event()
 
     async def run(self) -> None:
-        """Acts for hosts until it is cancelled."""
+        """Acts for hosts until it is cancelled; for each one as long as it reports that it is due.
+
+        By the last report only: a TPU that was started again since is not stopped once more.
+        """
         while True:
-            name, guard = await self._due.get()
-            try:
-                await self._act(name, guard.action)
-            except TPUError as error:  # an operation runs, or Google refuses: it is due again
-                log.warning("%s can't %s itself: %s", name.node, guard.action, error)
+            await self._reported.wait()
+            self._reported.clear()
+            while self._due:
+                name = self._due.pop()
+                node = self._observed.node(name)
+                guard = self.known(node) if node is not None else None
+                if guard is not None and _needs_server(guard):
+                    try:
+                        await self._act(name, guard.action)
+                    except TPUError as error:  # Google refuses, or an operation runs
+                        log.warning("The guard can't %s %s: %s", guard.action, name.node, error)
 
     # ---- the part ----
 
@@ -112,15 +122,21 @@ class Guards:
         """Takes the report of host 0. None: it has no guard, or an older agent."""
         node = self._observed.node(name)
         guard = None if node is None else self._take(name, node.id, report)
-        if guard is not None and guard.phase == "due" and guard.problem is not None:
-            self._due.put_nowait((name, guard))
+        if guard is not None and _needs_server(guard):
+            self._due.add(name)
+            self._reported.set()
 
     def _take(self, name: NodeName, node_id: str, report: Mapping[str, Any] | None) -> Guard | None:
-        guard = None if report is None else _guard(report)
+        mine = report is not None and report["rule"]["node_id"] == node_id
+        guard = _guard(report) if report is not None and mine else None
         if self._known.get(name, ("", None)) != (node_id, guard):
             self._known[name] = node_id, guard
             self._changed(name)
         return guard
+
+
+def _needs_server(guard: Guard) -> bool:
+    return guard.phase == "due" and guard.actor == "server"
 
 
 def cost_deadline(max_cost: float, cost: Cost, now: float) -> float:
@@ -134,22 +150,30 @@ def cost_deadline(max_cost: float, cost: Cost, now: float) -> float:
     elif hourly == 0:
         why = "This TPU costs nothing, so it can't stop at a cost."
     else:
-        return now + (max_cost - cost.usd) / hourly * 3600.0
+        if cost.usd < max_cost:
+            return now + (max_cost - cost.usd) / hourly * 3600.0
+        why = f"This TPU has cost ${cost.usd:.2f} already."
+        raise InvalidInput(why, "Choose a higher limit, or stop it now.")
     raise InvalidInput(why, "Choose a time without work, or a time.")
 
 
-def _rule(request: SetGuard, node: Node, cost: Cost, now: float) -> dict[str, Any]:
-    """What host 0 gets. Raises INVALID for what can't be done with this TPU."""
+def check_guard(request: SetGuard, *, several: bool, spot: bool) -> None:
+    """Raises INVALID for what can't be done with a spot TPU, or one of *several* hosts."""
     if request.idle is None and request.max_cost is None and not request.until:
         raise InvalidInput("A guard needs a limit.", "Give a time without work, a cost, or a time.")
-    name, several = node.name, len(node.endpoints) > 1
-    if request.action == "stop" and (several or node.tier == "spot"):
+    if request.action == "stop" and (several or spot):
         what = "TPU of several hosts" if several else "spot TPU"
         raise InvalidInput(f"A {what} can't be stopped.", "Let it be deleted instead.")
     if request.idle is not None and several:
         raise InvalidInput(
             "The idle limit works for a TPU of one host only.", "Choose a cost or a time."
         )
+
+
+def _rule(request: SetGuard, node: Node, cost: Cost, now: float) -> dict[str, Any]:
+    """What host 0 gets. Raises INVALID for what can't be done with this TPU."""
+    check_guard(request, several=len(node.endpoints) > 1, spot=node.tier == "spot")
+    name = node.name
     return {
         "action": request.action,
         "node": f"projects/{name.project}/locations/{name.zone}/nodes/{name.node}",

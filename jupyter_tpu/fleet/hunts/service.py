@@ -333,7 +333,7 @@ class _HuntRun:
         progress.log(f"{name.node} is READY in {name.zone}")
         assert self._record.create is not None
         assert claim is not None
-        self._create.connect_if_asked(name, self._record.create, claim)
+        self._create.follow_up(name, self._record.create, claim)
 
     async def _attempt(self, candidate: Candidate, progress: Progress) -> None:
         """Begins one: from then on there is a claim."""

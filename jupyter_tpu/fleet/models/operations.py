@@ -47,6 +47,7 @@ class Operation(Struct, kw_only=True):
         "sync",
         "copy",
         "share",
+        "guard",
     ]
     #: The TPU that it is about; "" if there is none.
     tpu: str = ""

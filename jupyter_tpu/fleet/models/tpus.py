@@ -11,7 +11,7 @@ from ...cloud.models import NodeOptions, NodeState, Tier
 from ...links import LinkState
 from .costs import Cost
 from .environments import ConnectTPU, Environment
-from .guard import Guard
+from .guard import Guard, SetGuard
 from .problems import Problem
 from .shares import SharedFolders
 from .sync import MirroredProject
@@ -46,6 +46,8 @@ class CreateTPU(Struct, kw_only=True, forbid_unknown_fields=True):
     options: NodeOptions = NodeOptions()
     #: Connect as soon as it is ready.
     connect: ConnectTPU | None = None
+    #: Let it stop or delete itself.
+    guard: SetGuard | None = None
 
 
 class Quote(Struct, kw_only=True):

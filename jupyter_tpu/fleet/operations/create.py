@@ -6,16 +6,19 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from msgspec import structs
+
 from ...cloud import Cloud, NodeName, NodeSpec
 from ...environment import StepPlan
 from ...errors import Reason, TPUError
 from ...links import Links
 from ..discovery.availability import Availability
 from ..discovery.observer import Observer
+from ..hosts.guard import check_guard, cost_deadline
 from ..knowledge.grants import Grants
 from ..knowledge.owners import OWNER, own_name
 from ..knowledge.pricing import Decision
-from ..models import ConnectTPU, CreateTPU, Operation, Quote
+from ..models import ConnectTPU, CreateTPU, Operation, Quote, SetGuard
 from ..models.catalog import image_warning, known_type
 from ..models.requests import validated
 from ..store.records import NodeClaim, OperationRecord
@@ -30,7 +33,9 @@ _STEPS = (StepPlan("create", "Create the TPU", 1),)
 
 
 class CreateService:
-    """connect: starts connecting a TPU that was created, which has the id that is given."""
+    """connect, guard: start connecting a TPU that was created, and setting its guard; they get the
+    id of its node.
+    """
 
     def __init__(
         self,
@@ -40,6 +45,7 @@ class CreateService:
         grants: Grants,
         runner: OperationRunner,
         connect: Callable[[NodeName, ConnectTPU, str], Operation],
+        guard: Callable[[NodeName, SetGuard, str], None],
     ) -> None:
         self._links = links
         self._cloud: Cloud = links.cloud
@@ -48,6 +54,7 @@ class CreateService:
         self._grants = grants
         self._runner = runner
         self._connect = connect
+        self._guard = guard
         self._being_checked: set[NodeName] = set()  # names of requests that are not accepted yet
 
     async def quote(self, request: CreateTPU) -> Quote:
@@ -56,6 +63,7 @@ class CreateService:
         await self.require_new(name)
         accelerator = known_type(request.type)
         price = await self.price(request, name)
+        _check_guard(request, price)
         return Quote(
             name=name.node,
             zone=name.zone,
@@ -78,9 +86,12 @@ class CreateService:
         return self._grants.decide(request.type, name.zone, request.tier)
 
     async def require_price(self, request: CreateTPU, name: NodeName) -> None:
-        """Raises PRICE for what costs something without a confirmation."""
+        """Raises PRICE for what costs something without a confirmation, and INVALID for a guard
+        that this price does not allow.
+        """
         price = await self.price(request, name)
         price.require(confirm_price=request.confirm_price, max_price=request.max_price)
+        _check_guard(request, price)
 
     async def resolve(self, request: CreateTPU) -> tuple[CreateTPU, NodeName]:
         """The request with its defaults filled in. Raises INVALID for one that can't be met."""
@@ -90,6 +101,10 @@ class CreateService:
         request = node_options.named_type(request)
         if request.connect is not None:
             checks.check_environment(request.connect)
+        if request.guard is not None:
+            accelerator = known_type(request.type)
+            hosts = accelerator.hosts if accelerator else 1
+            check_guard(request.guard, several=hosts > 1, spot=request.tier == "spot")
         request = await self._availability.resolve_defaults(request)
         assert request.zone is not None
         return request, NodeName(self._cloud.project, request.zone, request.name)
@@ -196,10 +211,12 @@ class CreateService:
             raise OperationCancelled
         progress.done("create")
         progress.log(f"{name.node} is READY")
-        self.connect_if_asked(name, request, claim)
+        self.follow_up(name, request, claim)
 
-    def connect_if_asked(self, name: NodeName, request: CreateTPU, claim: NodeClaim) -> None:
-        """Starts connecting a TPU that was just created, if *request* says so."""
+    def follow_up(self, name: NodeName, request: CreateTPU, claim: NodeClaim) -> None:
+        """Starts what *request* wants to be done with a TPU that was just created."""
+        if request.guard is not None:
+            self._guard(name, request.guard, claim.node_id)
         if request.connect is not None and name not in self._runner.known.resumable:
             self._connect(name, request.connect, claim.node_id)
 
@@ -213,6 +230,12 @@ def _log_request(name: NodeName, request: CreateTPU, progress: Progress) -> None
             f"{request.version} is not the usual version for {request.type}, which is "
             f"{accelerator.version}. If JAX sees no chips there, that is the reason."
         )
+
+
+def _check_guard(request: CreateTPU, price: Decision) -> None:
+    """Raises INVALID for a limit of cost that can't be reached."""
+    if request.guard is not None and request.guard.max_cost is not None:
+        cost_deadline(request.guard.max_cost, structs.replace(price.cost, usd=0.0), time.time())
 
 
 def _exists(name: NodeName) -> TPUError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 #: Google goes on with these, whoever waits for them.
 NOT_CANCELLABLE = ("start", "stop", "delete", "unqueue")
 #: Kinds that change nothing about the TPU: others may run at the same time.
-NON_EXCLUSIVE = ("tensorboard", "profile", "sync", "copy", "share")
+NON_EXCLUSIVE = ("tensorboard", "profile", "sync", "copy", "share", "guard")
 #: Kinds that begin only if the next process can know of them: they cost money, or leave something
 #: on the hosts. Others go on when the disk is full, since they may end what costs money.
 SAVED = ("create", "hunt", "queue", "start", "connect")
@@ -45,5 +45,6 @@ INTERRUPTED_HINTS = {
     "sync": "Sync again. What was copied is not copied again.",
     "copy": "Copy again. It continues where it stopped.",
     "share": "Share the folder again. What was done is not done again.",
+    "guard": "Set the guard again.",
     "compile": "Send the program again.",
 }

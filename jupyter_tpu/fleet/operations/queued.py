@@ -146,6 +146,10 @@ class QueuedService:
             raise InvalidInput(
                 "A queued TPU can't be connected yet.", "Connect it when it is READY."
             )
+        if request.tpu.guard is not None:
+            raise InvalidInput(
+                "A queued TPU can't have a guard yet.", "Set its guard when it is READY."
+            )
         _check_time(request.valid_until)
         wanted, name = await self._create.resolve(request.tpu)
         await self._require_new(name)

@@ -11,6 +11,7 @@ from ...errors import TPUError
 from ..hunts.service import HuntService
 from ..models import Operation
 from ..operations.create import CreateService
+from ..operations.guard import GuardService
 from ..operations.power import PowerService
 from ..operations.provisioning import EXPECTED
 from ..operations.queued import QueuedService
@@ -37,6 +38,7 @@ class Takeover:
         power: PowerService,
         hunts: HuntService,
         queued: QueuedService,
+        guard: GuardService,
         reload: Callable[[], Awaitable[None]],
         *,
         supervise: bool,
@@ -46,6 +48,7 @@ class Takeover:
         self._power = power
         self._hunts = hunts
         self._queued = queued
+        self._guard = guard
         self._reload = reload
         self._supervise = supervise
 
@@ -87,6 +90,8 @@ class Takeover:
                 self._queued.resume(record)
             case "delete" if claim is not None:
                 self._power.resume(record)
+            case "guard":
+                self._guard.resume(record)
             case "start" | "stop" if _age(operation) <= EXPECTED:
                 self._power.resume(record)
             case "connect":

@@ -20,6 +20,7 @@ from ..models import (
     PriceList,
     Problem,
     QueueTPU,
+    SetGuard,
     StartHunt,
     StartJob,
 )
@@ -131,6 +132,7 @@ class OperationRecord(Struct, kw_only=True):
     owner: str
     create: CreateTPU | None = None
     connect: ConnectTPU | None = None
+    guard: SetGuard | None = None
     #: Of a creation or deletion, or of a hunt's current attempt.
     claim: NodeClaim | None = None
     hunt: HuntRecord | None = None

@@ -363,8 +363,9 @@ export class Actions {
         case 'share':
           await this.shares.again(tpu, operation);
           break;
+        case 'guard':
         case 'profile':
-          break; // the user can trace a kernel again
+          break; // the user can set it, or trace a kernel, again
         default:
           await this.act(operation.kind, tpu);
       }

@@ -132,6 +132,13 @@ function titles(
         cancelled: trans.__('Tracing a kernel on %1 was cancelled', name),
         failed: trans.__('The kernel on %1 could not be traced', name)
       };
+    case 'guard':
+      return {
+        running: trans.__('Setting the guard of %1', name),
+        done: trans.__('Set the guard of %1', name),
+        cancelled: trans.__('Setting the guard of %1 was cancelled', name),
+        failed: trans.__('The guard of %1 could not be set', name)
+      };
     case 'sync':
       return {
         running: trans.__('Syncing a folder with %1', name),

@@ -41,6 +41,7 @@ export function startableEnvironments(tpu: ITPU): IEnvironment[] {
 /** Operations during which other operations can be started. */
 const NON_EXCLUSIVE_KINDS: IOperation['kind'][] = [
   'copy',
+  'guard',
   'profile',
   'share',
   'sync',
