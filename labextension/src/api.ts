@@ -439,6 +439,21 @@ export interface IGrantUse {
   expired: boolean;
 }
 
+/** The guard of a TPU, and what it has seen last. */
+export interface IGuard {
+  action: 'delete' | 'stop';
+  idle: number | null;
+  max_cost: number | null;
+  until: string;
+  notice: number;
+  phase: 'due' | 'ending' | 'watching';
+  reason: '' | 'cost' | 'idle' | 'time';
+  ends: string;
+  busy: string[] | null;
+  actor: 'host' | 'server';
+  problem: IProblem | null;
+}
+
 /** A process, as `ChipHolder` has it. */
 export interface IHolderToEnd {
   host: number;
@@ -663,6 +678,11 @@ export interface IJobLog {
   partial_out: string;
   partial_err: string;
   complete: boolean;
+}
+
+/** How long a TPU is kept in any case: seconds from now on. */
+export interface IKeepTPU {
+  seconds?: number;
 }
 
 /** A kernel that runs on a host of a TPU. */
@@ -1014,6 +1034,18 @@ export interface IRunOutput {
   ended: boolean;
 }
 
+/**
+ * When a TPU stops or deletes itself: at the first of these limits, of which
+ * one is needed.
+ */
+export interface ISetGuard {
+  action?: 'delete' | 'stop';
+  idle?: number | null;
+  max_cost?: number | null;
+  until?: string;
+  notice?: number;
+}
+
 /** What a network should have. */
 export interface ISetUpNetwork {
   /** 1–63 lower-case letters, digits and hyphens, beginning with a letter */
@@ -1225,6 +1257,7 @@ export interface ITPU {
   kernels: number;
   projects: IMirroredProject[];
   shares: ISharedFolders | null;
+  guard: IGuard | null;
   problem: IProblem | null;
   operations: string[];
   labels: { [key: string]: string };

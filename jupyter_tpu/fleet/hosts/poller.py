@@ -169,7 +169,8 @@ class HostPoller:
             if host.worker == 0:
                 self._warm.update(host.node, specs, answer["warm"])
                 await self._packages(host.node, answer["packages"])
-                self._guard(host.node, answer.get("guard"))  # an older agent says nothing
+        if host.worker == 0:
+            self._guard(host.node, answer.get("guard"))  # an older agent says nothing
 
 
 def _what(host: HostName) -> str:
