@@ -13,6 +13,7 @@ from typing import Any, Awaitable, Callable, Dict, Optional
 from ..guard import files
 from ..guard.google import GoogleError, require_permission
 from ..protocol import umask
+from ..protocol.paths import boot
 from ..protocol.process_env import without_allocator
 from ..protocol.processes import is_alive
 from .operation_error import OperationError
@@ -53,7 +54,7 @@ class GuardOperations:
             with contextlib.suppress(OSError):  # the disk is full
                 self._ensure_process()  # somebody may have killed it
         report = files.read(files.REPORT) or {}
-        if report.get("number") != rule["number"]:
+        if (report.get("number"), report.get("boot")) != (rule["number"], boot()):
             report = {}  # it has not looked yet
         return {
             "rule": {name: rule.get(name) for name in _RULE},
