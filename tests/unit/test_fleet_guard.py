@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.cloud import Node, NodeName, NodeState
+from jupyter_tpu.cloud import Node, NodeName, NodeState, attached_name
 from jupyter_tpu.cloud.models import Endpoint
 from jupyter_tpu.errors import InvalidInput
 from jupyter_tpu.fleet.hosts.guard import Guards
@@ -32,20 +32,22 @@ class Host:
 
 
 class Finder:
-    def __init__(self, hosts: int) -> None:
+    def __init__(self, name: NodeName, hosts: int) -> None:
         endpoints = tuple(Endpoint(internal=f"10.0.0.{n}") for n in range(hosts))
         self.node = Node(
-            name=NAME, id="7", type="v4-16", state=NodeState.READY, endpoints=endpoints
+            name=name, id="7", type="v4-16", state=NodeState.READY, endpoints=endpoints
         )
 
     async def find_ready(self, ref: str, purpose: str) -> Node:
         return self.node
 
 
-def guards(host: Host, *, hosts: int = 1, cost: Cost | None = None) -> Guards:
+def guards(
+    host: Host, *, name: NodeName = NAME, hosts: int = 1, cost: Cost | None = None
+) -> Guards:
     async def act(name: NodeName, action: str) -> None: ...
 
-    parts: Any = (Finder(hosts), host, ObservedState())
+    parts: Any = (Finder(name, hosts), host, ObservedState())
     return Guards(*parts, lambda _: cost or Cost(), lambda _: None, act)
 
 
@@ -99,3 +101,9 @@ async def test_a_pod_can_be_deleted_at_a_time() -> None:
 async def test_a_keep_is_at_least_a_minute() -> None:
     with pytest.raises(InvalidInput):
         await guards(Host()).keep("my-tpu", KeepTPU(seconds=1.0))
+
+
+@pytest.mark.asyncio
+async def test_an_attached_machine_has_no_guard() -> None:
+    with pytest.raises(InvalidInput, match="attached machine"):
+        await guards(Host(), name=attached_name("box")).set("box", SetGuard(until=DAY))

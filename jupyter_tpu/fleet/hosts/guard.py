@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import convert
 
-from ...cloud import Node, NodeName
+from ...cloud import Node, NodeName, is_attached
 from ...errors import InvalidInput, Reason, TPUError
 from ..knowledge.finder import TPUFinder
 from ..knowledge.observed import ObservedState
@@ -93,7 +93,13 @@ class Guards:
         await self._request(node, "remove_guard")
 
     async def _find(self, ref: str) -> Node:
-        return await self._finder.find_ready(ref, "A guard runs on the host of a READY TPU.")
+        node = await self._finder.find_ready(ref, "A guard runs on the host of a READY TPU.")
+        if is_attached(node.name):
+            raise InvalidInput(
+                f"{node.name.node} is an attached machine, so it can't have a guard.",
+                "Only TPUs that Google can stop or delete have one.",
+            )
+        return node
 
     async def _request(
         self, node: Node, op: str, timeout: float = ANSWER, /, **params: Any
