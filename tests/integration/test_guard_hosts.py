@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -112,7 +113,13 @@ async def test_a_guard_that_was_killed_is_started_again(
     lock = host.home / ".jupyter-tpu/guard/lock"
     pid = json.loads(lock.read_text())["pid"]
     os.kill(pid, signal.SIGKILL)
-    await report(host, lambda _: guards(host) and json.loads(lock.read_text())["pid"] != pid)
+
+    def another() -> bool:
+        with contextlib.suppress(json.JSONDecodeError):  # it is being written
+            return json.loads(lock.read_text())["pid"] != pid
+        return False
+
+    await report(host, lambda _: guards(host) and another())
 
 
 @pytest.mark.asyncio
