@@ -43,6 +43,7 @@ class Page {
     this.own = { lines: [], count: null };
     this.queue = []; // messages that JupyterLab has not handled yet
     this.cells = new Map(); // of requests, while their output is awaited
+    this.shown = new Set(); // requests whose output a cell shows, also after their end
     this.toSend = [];
     this.offers = [];
     this.widget = [];
@@ -55,7 +56,8 @@ class Page {
       this.fill(id);
     });
     this.replay.lost.connect((_, { id, missing }) => {
-      if (this.cells.delete(id) && !missing) {
+      this.cells.delete(id);
+      if (this.shown.delete(id) && !missing) {
         this.replay.wait(this.clientId, { id, cell: 'c', count: null });
       }
     });
@@ -100,6 +102,7 @@ class Page {
   fill(id) {
     this.document.lines = [];
     this.cells.set(id, {});
+    this.shown.add(id);
     this.toSend.push(id);
   }
 
@@ -126,6 +129,7 @@ class Page {
   run(id) {
     this.document.lines = [];
     this.cells.set(id, {});
+    this.shown.add(id);
     const header = { msg_id: id, msg_type: 'execute_request' };
     this.facade.send(
       encode('shell', { ...header, session: this.clientId }, { cellId: 'c' })
@@ -136,6 +140,11 @@ class Page {
   answer(id) {
     const header = { msg_id: `answer-${id}`, msg_type: 'input_reply' };
     this.facade.send(encode('stdin', header, {}, { msg_id: id }));
+  }
+
+  /** How many messages JupyterLab has not handled. */
+  unhandled() {
+    return this.queue.length;
   }
 
   /** JupyterLab handles what has come. */

@@ -63,3 +63,25 @@ async def test_what_a_writer_has_written_to_its_end_is_not_written_again(
     request_of_a.read_at = time.monotonic()
     writers.ask(request_of_a, "b", lambda: chosen.append("b"))
     assert chosen == ["b"]
+
+
+async def test_who_took_over_and_left_before_it_had_all_again_is_replaced(
+    request_of_a: ExecuteRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fillers, "CLOSED", 0.0)
+    monkeypatch.setattr(fillers, "WRITTEN", 0.0)
+    chosen: list[str] = []
+    writers = Fillers(lambda request, client: request.set_filler(client))
+    writers.connected("a")
+    writers.disconnected("a", closed=True)
+    writers.ask(request_of_a, "b", lambda: chosen.append("b"))
+    request_of_a.read_at = time.monotonic()  # it has cleared the cell, and not written it
+    writers.connected("b")
+    writers.disconnected("b", closed=True)
+    writers.ask(request_of_a, "c", lambda: chosen.append("c"))
+    assert chosen == ["b", "c"]
+    writers.connected("c")
+    request_of_a.repeated_at = time.monotonic()
+    writers.disconnected("c", closed=True)
+    writers.ask(request_of_a, "a", lambda: chosen.append("a"))
+    assert chosen == ["b", "c"]

@@ -39,6 +39,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -206,6 +207,8 @@ class ClientFeed:
                     self._set_session(message.parts)
                 self._deliver(message, replayed=True)
             await asyncio.sleep(0)
+        if request.filler == self._client:
+            request.repeated_at = time.monotonic()
         self._notify_page({"replayed": request.id})
         self._send_running()
 

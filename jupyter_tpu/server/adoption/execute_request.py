@@ -28,6 +28,8 @@ class ExecuteRequest:
         self.readers: set[str] = set()  # clients that show its output
         self.filler = ""  # the client that writes its output into a shared document
         self.former_fillers: set[str] = set()
+        # When a filler that took over had been sent all of it again, on the monotonic clock.
+        self.repeated_at: float | None = None
         try:
             fields = json.loads(message[at + messages.HEADER])
             self.id = str(fields["msg_id"])
@@ -39,7 +41,17 @@ class ExecuteRequest:
     def set_filler(self, client: str) -> None:
         self.former_fillers = {*self.former_fillers, self.filler} - {client}
         self.filler = client
+        self.repeated_at = None
         self.readers.add(client)
+
+    @property
+    def filled_at(self) -> float | None:
+        """When its filler had got all of its output, on the monotonic clock."""
+        if not self.former_fillers:
+            return self.read_at
+        if self.read_at is None or self.repeated_at is None:
+            return None
+        return max(self.read_at, self.repeated_at)
 
     @property
     def ended(self) -> bool:

@@ -85,6 +85,6 @@ class Fillers:
         on_chosen()
 
     def _has_written(self, request: ExecuteRequest) -> bool:
-        """Whether the writer, which has gone, stayed long enough after the end of the output."""
+        """Whether the writer, which has gone, stayed long enough after it had got all of it."""
         left, _ = self._gone.get(request.filler, (math.inf, 0.0))
-        return request.read_at is not None and left > request.read_at + WRITTEN
+        return request.filled_at is not None and left > request.filled_at + WRITTEN
