@@ -104,7 +104,9 @@ class Mirrors:
         return [host for host in mirror.host.others() if host.host.worker not in served]
 
 
-@cache
 def default_mirrors() -> Mirrors:
     """The process's own, which continue what syncs by hand have done. Call it on the core loop."""
-    return Mirrors(data_dir() / "sync")
+    return _mirrors(data_dir() / "sync")
+
+
+_mirrors = cache(Mirrors)
